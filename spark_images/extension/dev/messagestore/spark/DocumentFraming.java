@@ -1,0 +1,106 @@
+package dev.messagestore.spark;
+
+import com.fasterxml.jackson.core.JsonParseException;
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.zip.ZipException;
+
+/**
+ * One JSON document a file: an object is one record, an array of them one record an element. A document that is not
+ * well formed is one record, set aside whole, because nothing tells where its elements would end.
+ */
+final class DocumentFraming implements Framing {
+  private final byte[] file;
+  private final String streamFault;
+  private List<int[]> slices;
+  private String fault;
+  private int at = -1;
+
+  DocumentFraming(InputStream in, int limit) throws IOException {
+    byte[] all = new byte[0];
+    String broken = null;
+    try (in) {
+      all = in.readNBytes(limit);
+      if (all.length == limit) {
+        broken = "the document is longer than " + limit + " bytes; its start is kept";
+      }
+    } catch (EOFException | ZipException e) {
+      broken = "the compressed stream is cut short or damaged: " + e.getMessage();
+    }
+    file = all;
+    streamFault = broken;
+    split();
+  }
+
+  private void split() {
+    int start = Json.startsWithByteOrderMark(file) ? 3 : 0;
+    if (streamFault != null) {
+      slices = List.of(new int[] {start, file.length});
+      fault = streamFault;
+      return;
+    }
+    try {
+      slices = elements(start);
+    } catch (IOException | IllegalArgumentException e) {
+      slices = List.of(new int[] {start, file.length});
+      fault = Json.explain(e);
+    }
+  }
+
+  private List<int[]> elements(int start) throws IOException {
+    List<int[]> found = new ArrayList<>();
+    try (JsonParser parser = Json.parser(Json.LENIENT_ON_KEYS, file, start, file.length - start)) {
+      JsonToken first = parser.nextToken();
+      if (first == null) {
+        return found;
+      }
+      if (first == JsonToken.START_ARRAY) {
+        while (parser.nextToken() != JsonToken.END_ARRAY) {
+          found.add(slice(parser, start));
+        }
+      } else {
+        found.add(slice(parser, start));
+      }
+      if (parser.nextToken() != null) {
+        throw new JsonParseException(parser, "something follows the document");
+      }
+    }
+    return found;
+  }
+
+  private int[] slice(JsonParser parser, int base) throws IOException {
+    int start = Json.valueStart(parser, base);
+    parser.skipChildren();
+    return new int[] {start, Json.valueEnd(parser, file, base, start)};
+  }
+
+  @Override
+  public boolean next() {
+    return ++at < slices.size();
+  }
+
+  @Override
+  public byte[] bytes() {
+    int[] slice = slices.get(at);
+    return Arrays.copyOfRange(file, slice[0], slice[1]);
+  }
+
+  @Override
+  public long offset() {
+    return slices.get(at)[0];
+  }
+
+  @Override
+  public String fault() {
+    return fault;
+  }
+
+  @Override
+  public void close() {}
+}

@@ -1,0 +1,228 @@
+package dev.messagestore.spark;
+
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import java.io.IOException;
+import java.util.Base64;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Takes the canonical fields out of one JSON record. Scalars come as text, to be typed by column expressions; payload,
+ * metadata and result as the exact bytes of their JSON text.
+ */
+final class Envelope {
+  /** Wire names of the scalars, in the order of the struct. */
+  static final List<String> TEXTS =
+      List.of(
+          "messageId", "streamName", "streamId", "category", "type", "typeNamespace", "typeRevision", "correlationId",
+          "causationId", "replyTo", "sequenceId", "sequenceNumber", "sequenceSize", "sequenceEnd", "contentType",
+          "payloadEncoding", "schemaVersion", "ttl", "expiresAt", "expectedVersion", "status", "error", "time",
+          "payloadBase64", "position", "globalPosition");
+
+  private static final int METADATA = TEXTS.size();
+  private static final int RESULT = METADATA + 1;
+  private static final int HEADERS = METADATA + 2;
+  private static final int PAYLOAD = METADATA + 3;
+  private static final int FIELDS = METADATA + 4;
+  private static final int CONTENT_TYPE = TEXTS.indexOf("contentType");
+  private static final int PAYLOAD_BASE64 = TEXTS.indexOf("payloadBase64");
+  private static final int LONGEST_TEXT = 1024;
+
+  static final String UNPARSEABLE = "Unparseable";
+  static final String INVALID_FIELD = "InvalidField";
+  static final StructType SCHEMA = schema();
+
+  private Envelope() {}
+
+  private static StructType schema() {
+    StructType schema = new StructType().add("reason", DataTypes.StringType).add("detail", DataTypes.StringType);
+    for (String name : TEXTS) {
+      schema = schema.add(name, DataTypes.StringType);
+    }
+    return schema
+        .add("metadata", DataTypes.StringType)
+        .add("result", DataTypes.BinaryType)
+        .add("headers", DataTypes.createMapType(DataTypes.StringType, DataTypes.StringType))
+        .add("payload", DataTypes.BinaryType);
+  }
+
+  /** The slice that a wire name goes to. */
+  static int field(String name) {
+    return switch (name) {
+      case "metadata" -> METADATA;
+      case "result" -> RESULT;
+      case "headers" -> HEADERS;
+      case "payload" -> PAYLOAD;
+      default -> {
+        int i = TEXTS.indexOf(name);
+        if (i < 0) {
+          throw new IllegalArgumentException("no canonical field is named " + name);
+        }
+        yield i;
+      }
+    };
+  }
+
+  /** One record as a row of {@link #SCHEMA}; what can't be read has a reason, and nothing else is promised of it. */
+  static InternalRow read(byte[] record, EnvelopeSpec spec) {
+    GenericInternalRow row = new GenericInternalRow(2 + FIELDS);
+    try {
+      Slices slices = new Slices(record, FIELDS, spec.restAsHeaders() ? spec.paths() : null);
+      walk(record, spec, slices);
+      fill(row, slices, spec);
+    } catch (InvalidFieldException e) {
+      refuse(row, INVALID_FIELD, e.getMessage());
+    } catch (IOException e) {
+      refuse(row, UNPARSEABLE, Json.explain(e));
+    }
+    return row;
+  }
+
+  private static GenericInternalRow refuse(GenericInternalRow row, String reason, String detail) {
+    row.update(0, UTF8String.fromString(reason));
+    row.update(1, UTF8String.fromString(detail));
+    return row;
+  }
+
+  private static void walk(byte[] record, EnvelopeSpec spec, Slices into) throws IOException {
+    try (JsonParser parser = Json.parser(Json.STRICT, record, 0, record.length)) {
+      JsonToken first = parser.nextToken();
+      if (first != JsonToken.START_OBJECT) {
+        throw new IOException(first == null ? "there is nothing in it" : "a JSON object is due, this is " + kind(first));
+      }
+      spec.paths().walk(parser, into);
+      if (parser.nextToken() != null) {
+        throw new IOException("something follows the object");
+      }
+    }
+  }
+
+  private static String kind(JsonToken token) {
+    return switch (token) {
+      case START_ARRAY -> "an array";
+      case START_OBJECT -> "an object";
+      case VALUE_STRING -> "a string";
+      case VALUE_NULL -> "null";
+      case VALUE_TRUE, VALUE_FALSE -> "a boolean";
+      default -> "a number";
+    };
+  }
+
+  private static void fill(GenericInternalRow row, Slices slices, EnvelopeSpec spec)
+      throws IOException, InvalidFieldException {
+    for (int i = 0; i < TEXTS.size(); i++) {
+      if (slices.has(i)) {
+        row.update(2 + i, text(slices, i));
+      }
+    }
+    if (slices.has(METADATA)) {
+      row.update(2 + METADATA, UTF8String.fromBytes(slices.json(METADATA)));
+    }
+    if (slices.has(RESULT)) {
+      row.update(2 + RESULT, slices.json(RESULT));
+    }
+    row.update(2 + HEADERS, headers(slices, spec));
+    row.update(2 + PAYLOAD, payload(slices, row, spec));
+  }
+
+  private static UTF8String text(Slices slices, int field) throws IOException, InvalidFieldException {
+    String name = TEXTS.get(field);
+    if (slices.token(field).isStructStart()) {
+      throw new InvalidFieldException(name + " is " + kind(slices.token(field)));
+    }
+    UTF8String text = checked(name, slices, slices.token(field), slices.start(field), slices.end(field));
+    if (text.numBytes() > LONGEST_TEXT && field != PAYLOAD_BASE64 && !name.equals("error")) {
+      throw new InvalidFieldException(name + " is " + text.numBytes() + " bytes long, at most " + LONGEST_TEXT + " are allowed");
+    }
+    return text;
+  }
+
+  private static UTF8String checked(String name, Slices slices, JsonToken token, int start, int end)
+      throws IOException, InvalidFieldException {
+    try {
+      return slices.text(token, start, end);
+    } catch (Slices.LoneSurrogateException e) {
+      throw new InvalidFieldException(name + " " + e.getMessage());
+    }
+  }
+
+  private static ArrayBasedMapData headers(Slices slices, EnvelopeSpec spec) throws IOException, InvalidFieldException {
+    Map<Object, Object> headers = new LinkedHashMap<>();
+    for (Slices.Rest r : slices.rest()) {
+      if (r.token() != JsonToken.VALUE_NULL) {
+        headers.put(UTF8String.fromString(r.name()), checked(r.name(), slices, r.token(), r.start(), r.end()));
+      }
+    }
+    if (slices.has(HEADERS)) {
+      if (slices.token(HEADERS) != JsonToken.START_OBJECT) {
+        throw new InvalidFieldException("headers is " + kind(slices.token(HEADERS)) + ", an object is due");
+      }
+      readHeaders(slices, headers);
+    }
+    return headers.isEmpty() && !slices.has(HEADERS) ? null : map(headers);
+  }
+
+  private static void readHeaders(Slices slices, Map<Object, Object> into) throws IOException, InvalidFieldException {
+    byte[] object = slices.json(HEADERS);
+    Slices inner = new Slices(object, 0, null);
+    try (JsonParser parser = Json.STRICT.createParser(object)) {
+      parser.nextToken();
+      while (parser.nextToken() != JsonToken.END_OBJECT) {
+        String name = parser.currentName();
+        JsonToken token = parser.nextToken();
+        int start = inner.startOf(parser);
+        parser.skipChildren();
+        into.put(UTF8String.fromString(name), checked("header " + name, inner, token, start, inner.endOf(parser, start)));
+      }
+    }
+  }
+
+  private static ArrayBasedMapData map(Map<Object, Object> entries) {
+    return ArrayBasedMapData.apply(entries.keySet().toArray(), entries.values().toArray());
+  }
+
+  private static byte[] payload(Slices slices, GenericInternalRow row, EnvelopeSpec spec)
+      throws IOException, InvalidFieldException {
+    if (slices.has(PAYLOAD_BASE64)) {
+      if (slices.has(PAYLOAD)) {
+        throw new InvalidFieldException("payload and payloadBase64 are both there");
+      }
+      return decoded((UTF8String) row.get(2 + PAYLOAD_BASE64, DataTypes.StringType));
+    }
+    if (!slices.has(PAYLOAD)) {
+      return null;
+    }
+    UTF8String named = (UTF8String) row.get(2 + CONTENT_TYPE, DataTypes.StringType);
+    boolean text = slices.token(PAYLOAD) == JsonToken.VALUE_STRING && !isJson(named == null ? spec.contentType() : named.toString());
+    return text ? checked("payload", slices, slices.token(PAYLOAD), slices.start(PAYLOAD), slices.end(PAYLOAD)).getBytes() : slices.json(PAYLOAD);
+  }
+
+  private static byte[] decoded(UTF8String base64) throws InvalidFieldException {
+    try {
+      return Base64.getDecoder().decode(base64.getBytes());
+    } catch (IllegalArgumentException e) {
+      throw new InvalidFieldException("payloadBase64 is not base64: " + e.getMessage());
+    }
+  }
+
+  private static boolean isJson(String contentType) {
+    int parameters = contentType.indexOf(';');
+    String media = (parameters < 0 ? contentType : contentType.substring(0, parameters)).trim().toLowerCase();
+    return media.endsWith("/json") || media.endsWith("+json");
+  }
+
+  /** A field that is not of its type or form. */
+  private static final class InvalidFieldException extends Exception {
+    InvalidFieldException(String message) {
+      super(message, null, false, false);
+    }
+  }
+}

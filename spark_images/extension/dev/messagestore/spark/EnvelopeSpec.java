@@ -1,0 +1,34 @@
+package dev.messagestore.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Where a stream's records hold the canonical fields: {@code {"paths": {"messageId": ["headers", "X-Id"], …},
+ * "contentType": default, "restAsHeaders": bool}}.
+ *
+ * @param paths what to look for in each record
+ * @param contentType of records that name none
+ * @param restAsHeaders whether members of the root that no path asked for are headers (CloudEvents' extensions)
+ */
+record EnvelopeSpec(JsonPaths paths, String contentType, boolean restAsHeaders) {
+  static EnvelopeSpec parse(String json) {
+    try {
+      JsonNode root = new ObjectMapper().readTree(json);
+      JsonPaths paths = new JsonPaths();
+      root.get("paths").properties().forEach(e -> paths.add(steps(e.getValue()), Envelope.field(e.getKey())));
+      return new EnvelopeSpec(paths, root.get("contentType").asText(), root.get("restAsHeaders").asBoolean());
+    } catch (IOException e) {
+      throw new IllegalArgumentException("not the JSON of an envelope specification", e);
+    }
+  }
+
+  private static List<Object> steps(JsonNode path) {
+    List<Object> steps = new ArrayList<>();
+    path.forEach(step -> steps.add(step.isInt() ? (Object) step.asInt() : step.asText()));
+    return steps;
+  }
+}

@@ -1,0 +1,62 @@
+package dev.messagestore.spark;
+
+import java.util.Map;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * The functions that Spark has no exact equal of, as a catalog: {@code messagestore.envelope(value, spec)}, {@code
+ * messagestore.json_text(value, path)} and {@code messagestore.is_json(value)}.
+ */
+public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sql.connector.catalog.FunctionCatalog {
+  private static final Map<String, BoundFunction> FUNCTIONS =
+      Map.of("envelope", new EnvelopeFunction(), "json_text", new JsonTextFunction(), "is_json", new IsJsonFunction());
+
+  private String name;
+
+  @Override
+  public void initialize(String catalog, CaseInsensitiveStringMap options) {
+    name = catalog;
+  }
+
+  @Override
+  public String name() {
+    return name;
+  }
+
+  @Override
+  public Identifier[] listFunctions(String[] namespace) {
+    return FUNCTIONS.keySet().stream().map(f -> Identifier.of(new String[0], f)).toArray(Identifier[]::new);
+  }
+
+  @Override
+  public UnboundFunction loadFunction(Identifier id) throws org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException {
+    BoundFunction function = FUNCTIONS.get(id.name());
+    if (function == null) {
+      throw new org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException(id);
+    }
+    return new Unbound(function);
+  }
+
+  /** Spark casts the arguments to the types of the only form that each function has. */
+  private record Unbound(BoundFunction function) implements UnboundFunction {
+    @Override
+    public BoundFunction bind(StructType arguments) {
+      return function;
+    }
+
+    @Override
+    public String description() {
+      return function.name();
+    }
+
+    @Override
+    public String name() {
+      return function.name();
+    }
+  }
+}

@@ -1,0 +1,72 @@
+package dev.messagestore.spark;
+
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/** Paths to look for in one walk over a document. A step is a name (String) or a place in an array (Integer). */
+final class JsonPaths {
+  private final Map<Object, JsonPaths> steps = new HashMap<>();
+  private final List<Integer> fields = new ArrayList<>();
+
+  /** Looks for {@code path}; what lies there goes to {@code field} of the slices. */
+  void add(List<Object> path, int field) {
+    JsonPaths node = this;
+    for (Object step : path) {
+      node = node.steps.computeIfAbsent(step, s -> new JsonPaths());
+    }
+    node.fields.add(field);
+  }
+
+  /** Walks the value that the parser stands at, to its end, and notes the slices of what lies at the paths. */
+  void walk(JsonParser parser, Slices into) throws IOException {
+    JsonToken token = parser.currentToken();
+    int start = fields.isEmpty() ? 0 : into.startOf(parser);
+    if (token == JsonToken.START_OBJECT && (!steps.isEmpty() || into.takesRest(this))) {
+      walkObject(parser, into);
+    } else if (token == JsonToken.START_ARRAY && !steps.isEmpty()) {
+      walkArray(parser, into);
+    } else if (token.isStructStart()) {
+      parser.skipChildren();
+    }
+    if (!fields.isEmpty()) {
+      int end = into.endOf(parser, start);
+      for (int field : fields) {
+        into.put(field, token, start, end);
+      }
+    }
+  }
+
+  private void walkObject(JsonParser parser, Slices into) throws IOException {
+    while (parser.nextToken() != JsonToken.END_OBJECT) {
+      String name = parser.currentName();
+      JsonPaths child = steps.get(name);
+      JsonToken token = parser.nextToken();
+      if (child != null) {
+        child.walk(parser, into);
+      } else if (into.takesRest(this)) {
+        int start = into.startOf(parser);
+        parser.skipChildren();
+        into.putRest(name, token, start, into.endOf(parser, start));
+      } else {
+        parser.skipChildren();
+      }
+    }
+  }
+
+  private void walkArray(JsonParser parser, Slices into) throws IOException {
+    int i = 0;
+    while (parser.nextToken() != JsonToken.END_ARRAY) {
+      JsonPaths child = steps.get(i++);
+      if (child != null) {
+        child.walk(parser, into);
+      } else {
+        parser.skipChildren();
+      }
+    }
+  }
+}

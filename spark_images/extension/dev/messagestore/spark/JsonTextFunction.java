@@ -1,0 +1,80 @@
+package dev.messagestore.spark;
+
+import com.fasterxml.jackson.core.JsonParser;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * {@code json_text(value binary, path string)}: what lies at the path, a string unescaped and anything else as its exact
+ * JSON text; null where nothing lies there or the value is no JSON.
+ */
+public final class JsonTextFunction implements ScalarFunction<UTF8String> {
+  private static final Pattern STEP = Pattern.compile("\\.([A-Za-z_][A-Za-z0-9_-]*)|\\['((?:[^'\\\\]|\\\\.)*)'\\]|\\[(\\d+)\\]");
+
+  private transient volatile Known known;
+
+  private record Known(UTF8String text, JsonPaths paths) {}
+
+  /** Called by generated code. */
+  public UTF8String invoke(byte[] value, UTF8String path) {
+    Known k = known;
+    if (k == null || !k.text().equals(path)) {
+      JsonPaths paths = new JsonPaths();
+      paths.add(steps(path.toString()), 0);
+      k = new Known(path.copy(), paths);
+      known = k;
+    }
+    Slices slices = new Slices(value, 1, null);
+    try (JsonParser parser = Json.parser(Json.STRICT, value, 0, value.length)) {
+      if (parser.nextToken() == null) {
+        return null;
+      }
+      k.paths().walk(parser, slices);
+      return parser.nextToken() == null && slices.has(0) ? slices.text(slices.token(0), slices.start(0), slices.end(0)) : null;
+    } catch (IOException e) {
+      return null;
+    }
+  }
+
+  static List<Object> steps(String path) {
+    List<Object> steps = new ArrayList<>();
+    Matcher step = STEP.matcher(path).region(1, path.length());
+    int at = 1;
+    while (at < path.length()) {
+      if (!step.find(at) || step.start() != at) {
+        throw new IllegalArgumentException("not a path: " + path);
+      }
+      String quoted = step.group(2);
+      steps.add(step.group(1) != null ? step.group(1) : quoted != null ? quoted.replaceAll("\\\\(.)", "$1") : (Object) Integer.valueOf(step.group(3)));
+      at = step.end();
+    }
+    return steps;
+  }
+
+  @Override
+  public DataType[] inputTypes() {
+    return new DataType[] {DataTypes.BinaryType, DataTypes.StringType};
+  }
+
+  @Override
+  public DataType resultType() {
+    return DataTypes.StringType;
+  }
+
+  @Override
+  public String name() {
+    return "json_text";
+  }
+
+  @Override
+  public String canonicalName() {
+    return "messagestore.json_text(binary, string)";
+  }
+}

@@ -1,0 +1,198 @@
+package dev.messagestore.spark;
+
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.util.Arrays;
+import java.util.zip.ZipException;
+
+/**
+ * Lines that end with \n or \r\n. Lines of white space are no records, a byte order mark is no part of the first, and a
+ * bare \r is a byte like any other.
+ */
+final class LineFraming implements Framing {
+  private static final int BUFFER = 1 << 20;
+
+  private final InputStream in;
+  private final FileRange range;
+  private final int limit;
+  private byte[] buffer = new byte[BUFFER];
+  private int from;
+  private int to;
+  private long bufferOffset;
+  private boolean ended;
+  private String streamFault;
+  private byte[] record;
+  private long recordOffset;
+  private String recordFault;
+
+  /**
+   * @param in the file's (decompressed) bytes from {@code at} on
+   * @param limit the largest record kept whole, in bytes; of a longer one the first {@code limit} are kept
+   */
+  LineFraming(InputStream in, FileRange range, long at, int limit) throws IOException {
+    this.in = in;
+    this.range = range;
+    this.limit = limit;
+    this.bufferOffset = at;
+    if (range.start() > at) {
+      skipTo(range.start());
+    }
+    if (at == 0 && range.start() == 0) {
+      skipByteOrderMark();
+    }
+  }
+
+  @Override
+  public boolean next() throws IOException {
+    while (true) {
+      long start = bufferOffset + from;
+      if (!range.compressed() && start >= range.end()) {
+        return false;
+      }
+      int length = lineLength();
+      boolean cut = length < 0;
+      int size = cut ? to - from : length;
+      if (cut && size == 0 && streamFault == null) {
+        return false;
+      }
+      if (size >= limit) {
+        takeLong(start);
+        return true;
+      }
+      byte[] line = Arrays.copyOfRange(buffer, from, from + size);
+      from += cut ? size : size + 1;
+      String fault = cut ? streamFault : null;
+      streamFault = cut ? null : streamFault;
+      if (accept(line, start, fault)) {
+        return true;
+      }
+    }
+  }
+
+  /** The bytes up to the next \n, reading on as needed; -1 where the stream ends first or the limit is passed. */
+  private int lineLength() throws IOException {
+    int scanned = from;
+    while (true) {
+      for (int i = scanned; i < to; i++) {
+        if (buffer[i] == '\n') {
+          return i - from;
+        }
+      }
+      if (ended || to - from >= limit) {
+        return -1;
+      }
+      int seen = to - from;
+      fill();
+      scanned = from + seen;
+    }
+  }
+
+  /** A line past the limit: keeps its start, passes over the rest, and says so. */
+  private void takeLong(long start) throws IOException {
+    byte[] head = Arrays.copyOfRange(buffer, from, from + limit);
+    from += limit;
+    int rest = lineLength();
+    while (rest < 0 && !ended) {
+      from = to;
+      rest = lineLength();
+    }
+    from = rest < 0 ? to : from + rest + 1;
+    record = head;
+    recordOffset = start;
+    recordFault = "the line is " + (bufferOffset + from - start) + " bytes long; the first " + limit + " are kept";
+  }
+
+  private boolean accept(byte[] line, long start, String fault) {
+    int end = line.length;
+    if (end > 0 && line[end - 1] == '\r') {
+      end--;
+    }
+    if (fault == null && blank(line, end)) {
+      return false;
+    }
+    record = end == line.length ? line : Arrays.copyOf(line, end);
+    recordOffset = start;
+    recordFault = fault;
+    return true;
+  }
+
+  private static boolean blank(byte[] line, int end) {
+    for (int i = 0; i < end; i++) {
+      if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r') {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private void fill() throws IOException {
+    if (from > 0) {
+      System.arraycopy(buffer, from, buffer, 0, to - from);
+      bufferOffset += from;
+      to -= from;
+      from = 0;
+    }
+    if (to == buffer.length) {
+      buffer = Arrays.copyOf(buffer, (int) Math.min(2L * buffer.length, Integer.MAX_VALUE - 8L));
+    }
+    int n;
+    try {
+      n = in.read(buffer, to, buffer.length - to);
+    } catch (EOFException | ZipException e) {
+      streamFault = "the compressed stream is cut short or damaged: " + e.getMessage();
+      n = -1;
+    }
+    if (n < 0) {
+      ended = true;
+    } else {
+      to += n;
+    }
+  }
+
+  private void skipTo(long offset) throws IOException {
+    // A range that starts inside a line leaves it to the range before: go to one byte before and drop up to its \n.
+    while (bufferOffset + from < offset - 1 && !ended) {
+      if (from == to) {
+        fill();
+      }
+      from += (int) Math.min(to - from, offset - 1 - bufferOffset - from);
+    }
+    int length = lineLength();
+    while (length < 0 && !ended) {
+      from = to;
+      length = lineLength();
+    }
+    from = length < 0 ? to : from + length + 1;
+  }
+
+  private void skipByteOrderMark() throws IOException {
+    while (to - from < 3 && !ended) {
+      fill();
+    }
+    if (to - from >= 3 && (buffer[from] & 0xFF) == 0xEF && (buffer[from + 1] & 0xFF) == 0xBB
+        && (buffer[from + 2] & 0xFF) == 0xBF) {
+      from += 3;
+    }
+  }
+
+  @Override
+  public byte[] bytes() {
+    return record;
+  }
+
+  @Override
+  public long offset() {
+    return recordOffset;
+  }
+
+  @Override
+  public String fault() {
+    return recordFault;
+  }
+
+  @Override
+  public void close() throws IOException {
+    in.close();
+  }
+}

@@ -1,0 +1,1 @@
+"""What an operator and a job tell each other: the run document in, the run report out."""

@@ -1,0 +1,264 @@
+"""The run document: the only thing that a job is told."""
+
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from messagestore_jobs.contract.base import ContractModel
+
+FileFormat = Literal["JSONLines", "JSON", "Text"]
+
+
+class Owner(ContractModel):
+    """The resource that a table folder belongs to, as its marker names it."""
+
+    namespace: str
+    name: str
+
+
+class Resource(ContractModel):
+    """The resource that asked for a run; goes into the audit."""
+
+    kind: Literal["MessageStream", "RetentionPolicy", "ReplayJob"]
+    namespace: str
+    name: str
+    generation: int = 1
+
+
+class Table(ContractModel):
+    """The table folder of one stream."""
+
+    uri: str
+    owner: Owner
+    adopt: bool = False
+    """Whether a folder that another owner's marker names is taken over."""
+
+
+class FieldMapping(ContractModel):
+    """Where a record holds one canonical field: the value at ``path`` (else ``default``), or always ``value``."""
+
+    path: str | None = None
+    default: str | None = None
+    value: str | None = None
+
+
+class Envelope(ContractModel):
+    """How a record is read; ``fields`` are by wire name (camelCase) and only for format Custom."""
+
+    format: Literal["Native", "CloudEvents", "Custom"] = "Native"
+    fields: dict[str, FieldMapping] = {}
+    required: tuple[str, ...] = ()
+
+
+class Filter(ContractModel):
+    """The message selector."""
+
+    types: tuple[str, ...] = ()
+    where: str | None = None
+    unmatched: Literal["Drop", "DeadLetter"] = "Drop"
+
+
+class Retry(ContractModel):
+    """When a message that failed is due again: now + min(base^failures minutes, maximum)."""
+
+    max_retries: int = 5
+    backoff_base: float = 2
+    max_backoff: timedelta = timedelta(hours=3)
+
+
+class FilesSource(ContractModel):
+    """Files under one prefix; at most one of the two bounds on a batch."""
+
+    kind: Literal["files"] = "files"
+    uri: str
+    format: FileFormat = "JSONLines"
+    max_files_per_batch: int | None = None
+    max_bytes_per_batch: int | None = None
+
+
+class Memory(ContractModel):
+    """What a driver may hold, so that its memory is bounded by settings and not by the table."""
+
+    index_bytes: int = 1 << 30
+    """Keys of the deduplication and heads of streams; past it they are looked up in the table, batch by batch."""
+    batch_bytes: int = 1 << 30
+    """Bytes of input in one batch; larger files are read in several."""
+
+
+class IngestTask(ContractModel):
+    """Take what has arrived into the store."""
+
+    kind: Literal["ingest"] = "ingest"
+    source_id: str
+    """Names what has been read from this source; another source has another."""
+    source: FilesSource
+    envelope: Envelope = Envelope()
+    filter: Filter = Filter()
+    deduplication_window: timedelta | None = None
+    on_arrival_expired: Literal["DeadLetter", "Store", "Discard"] = "DeadLetter"
+    default_ttl: timedelta | None = None
+    retry: Retry = Retry()
+    max_payload_bytes: int = 16 << 20
+    claim_check_bytes: int | None = None
+    compression: Literal["None", "Zstd"] = "Zstd"
+    memory: Memory = Memory()
+
+
+class TimeWindow(ContractModel):
+    """Half open: from ≤ time < to."""
+
+    from_: datetime | None = Field(default=None, alias="from")
+    to: datetime | None = None
+
+
+class Interval(ContractModel):
+    """Both ends included."""
+
+    from_: int | None = Field(default=None, alias="from")
+    to: int | None = None
+
+
+class Match(ContractModel):
+    """What a rule or hold selects: every field that is given must hold, one of a list's values is enough."""
+
+    stream_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    correlation_ids: tuple[str, ...] = ()
+    sequence_ids: tuple[str, ...] = ()
+    message_ids: tuple[str, ...] = ()
+    headers: dict[str, str] = {}
+    where: str | None = None
+
+
+class Hold(ContractModel):
+    """Beats every rule while it lasts."""
+
+    name: str
+    match: Match
+    until: datetime | None = None
+
+
+class StreamPosition(ContractModel):
+    """A place in one stream; what lies before it is meant."""
+
+    stream_name: str
+    position: int
+
+
+class Rule(ContractModel):
+    """All conditions of one rule must hold."""
+
+    name: str
+    expired: bool = False
+    statuses: tuple[str, ...] = ()
+    max_age: timedelta | None = None
+    max_messages_per_stream: int | None = None
+    max_bytes: int | None = None
+    truncate_before: StreamPosition | None = None
+    match: Match | None = None
+    erase: bool = False
+
+
+class Scrub(ContractModel):
+    """What is removed from a row that stays. ``key_environment`` names the variable that holds the key of Hash."""
+
+    payload_paths: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    method: Literal["Redact", "Hash", "Drop"] = "Redact"
+    key_environment: str | None = None
+
+
+class Archive(ContractModel):
+    """Where removed messages are written first."""
+
+    uri: str
+    format: Literal["Parquet", "JSONLines"] = "Parquet"
+
+
+class PurgeTask(ContractModel):
+    """Preview what the rules select and, with mode Enforce, remove or scrub it."""
+
+    kind: Literal["purge"] = "purge"
+    mode: Literal["DryRun", "Enforce"] = "DryRun"
+    approved_preview: str | None = None
+    """With ``approval_required``: the preview that may be carried out."""
+    approval_required: bool = False
+    rules: tuple[Rule, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    action: Literal["Delete", "Scrub"] = "Delete"
+    scrub: Scrub | None = None
+    archive: Archive | None = None
+    erase_within: timedelta = timedelta(days=7)
+    dead_letters_max_age: timedelta | None = None
+
+
+class Sequences(ContractModel):
+    """Which message sequences a replay takes."""
+
+    ids: tuple[str, ...] = ()
+    complete_only: bool = False
+
+
+class Selection(ContractModel):
+    """What a replay sends: all that are given must hold; none: everything."""
+
+    time_window: TimeWindow | None = None
+    global_positions: Interval | None = None
+    positions: Interval | None = None
+    stream_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    correlation_ids: tuple[str, ...] = ()
+    message_ids: tuple[str, ...] = ()
+    headers: dict[str, str] = {}
+    reasons: tuple[str, ...] = ()
+    sequences: Sequences | None = None
+    due_for_retry: bool = False
+    where: str | None = None
+    limit: int | None = None
+
+
+class FilesDestination(ContractModel):
+    """Objects whose names sort in replay order, a manifest written last."""
+
+    kind: Literal["files"] = "files"
+    uri: str
+    format: Literal["JSONLines", "JSON"] = "JSONLines"
+
+
+class StreamDestination(ContractModel):
+    """Another stream's table, and how that stream takes records in."""
+
+    kind: Literal["stream"] = "stream"
+    table: Table
+    ingest: IngestTask
+
+
+class ReplayTask(ContractModel):
+    """Send a chosen part of the past somewhere again."""
+
+    kind: Literal["replay"] = "replay"
+    job_id: str
+    """One replay, over all its runs: what was frozen and sent is kept under this name."""
+    origin: Literal["Messages", "DeadLetters"] = "Messages"
+    select: Selection = Selection()
+    order: Literal["PerStream", "Global", "Sequence", "None"] = "PerStream"
+    destination: Annotated[FilesDestination | StreamDestination, Field(discriminator="kind")]
+    messages_per_second: float | None = None
+    mark_headers: dict[str, str] = {}
+    mode: Literal["DryRun", "Run"] = "Run"
+
+
+class RunDocument(ContractModel):
+    """One run: who asks, over which table, what to do, and the clock that every time rule sees."""
+
+    run: str
+    resource: Resource
+    table: Table
+    at: datetime | None = None
+    """Absent: the wall clock."""
+    task: Annotated[IngestTask | PurgeTask | ReplayTask, Field(discriminator="kind")]

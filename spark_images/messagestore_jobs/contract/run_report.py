@@ -1,0 +1,148 @@
+"""The run report: the only thing that a job tells back."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from messagestore_jobs.contract.base import ContractModel
+
+
+class IngestCounts(ContractModel):
+    """What became of the records received; received is always the sum of the others."""
+
+    received: int = 0
+    stored: int = 0
+    duplicates: int = 0
+    dead_lettered: int = 0
+    filtered: int = 0
+    discarded: int = 0
+
+    def __add__(self, other: "IngestCounts") -> "IngestCounts":
+        """Both taken together."""
+        mine, theirs = self.model_dump(), other.model_dump()
+        return IngestCounts(**{name: mine[name] + theirs[name] for name in mine})
+
+
+class TableState(ContractModel):
+    """What the store holds after a run, read from the tables themselves; bytes are those of the messages' files."""
+
+    version: int
+    messages: int
+    dead_letters: int
+    bytes: int
+    oldest_message_time: datetime | None = None
+    newest_message_time: datetime | None = None
+    last_global_position: int | None = None
+
+
+class Lag(ContractModel):
+    """What has arrived at the source and is not in the store yet."""
+
+    as_of: datetime
+    files: int = 0
+    records: int | None = None
+    oldest_pending_time: datetime | None = None
+
+
+class IngestOutcome(ContractModel):
+    """Of this run, and over the store's life."""
+
+    kind: Literal["ingest"] = "ingest"
+    counts: IngestCounts
+    totals: IngestCounts
+    batches: int
+    table: TableState
+    lag: Lag
+
+
+class Preview(ContractModel):
+    """What a purge would take, by rule; a message that several rules select counts under each."""
+
+    id: str
+    table_version: int
+    as_of: datetime
+    messages: int
+    bytes: int
+    oldest: datetime | None = None
+    newest: datetime | None = None
+    by_rule: dict[str, int] = {}
+    held: int = 0
+
+
+class Purged(ContractModel):
+    """What a purge did."""
+
+    run: str
+    at: datetime
+    table_version_before: int
+    table_version_after: int
+    purged: int = 0
+    archived: int = 0
+    scrubbed: int = 0
+    erased: int = 0
+    held: int = 0
+    dead_letters: int = 0
+    erased_at: datetime | None = None
+    erase_due_by: datetime | None = None
+
+
+class PurgeOutcome(ContractModel):
+    """A preview always; the purge where it was enforced and not waiting for approval."""
+
+    kind: Literal["purge"] = "purge"
+    preview: Preview
+    purge: Purged | None = None
+    awaiting_approval: bool = False
+    table: TableState
+
+
+class FrozenSelection(ContractModel):
+    """What a replay set out to send; for dead letters the positions are absent."""
+
+    table_version: int
+    messages: int
+    bytes: int
+    first_global_position: int | None = None
+    last_global_position: int | None = None
+
+
+class ReplayProgress(ContractModel):
+    """How far a replay is; failed counts what was selected and could not be sent."""
+
+    replayed: int = 0
+    failed: int = 0
+    percent: int = 0
+    last_global_position: int | None = None
+    messages_per_second: float | None = None
+
+
+class ReplayOutcome(ContractModel):
+    """The frozen selection and how far it has been sent."""
+
+    kind: Literal["replay"] = "replay"
+    selection: FrozenSelection
+    progress: ReplayProgress
+    complete: bool = False
+
+
+Outcome = Annotated[IngestOutcome | PurgeOutcome | ReplayOutcome, Field(discriminator="kind")]
+
+
+class RunError(ContractModel):
+    """Why a run failed: a constant reason and words that say what to do."""
+
+    reason: str
+    message: str
+
+
+class RunReport(ContractModel):
+    """One state of one run; of several the highest sequence counts."""
+
+    run: str
+    sequence: int
+    state: Literal["Running", "Succeeded", "Failed"]
+    started_at: datetime
+    finished_at: datetime | None = None
+    outcome: Outcome | None = None
+    error: RunError | None = None

@@ -1,0 +1,61 @@
+"""The Spark session that every job runs in."""
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+JARS = "MESSAGESTORE_JARS"
+
+SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.catalog.messagestore": "dev.messagestore.spark.FunctionCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    # What can't be computed is null and judged by us; one bad record must not end a batch.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.legacy.charVarcharAsString": "true",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    # Partitioned by day, a batch writes one folder: no sort for it.
+    "spark.sql.maxConcurrentOutputFileWriters": "8",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.driver.maxResultSize": "0",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def jars_folder() -> Path:
+    """Where the jars are: named by the environment (an image does), else beside this Python."""
+    return Path(os.environ.get(JARS) or Path(sys.prefix) / "share" / "messagestore" / "jars")
+
+
+def local_session(cores: int = 2, memory: str = "2g", settings: dict[str, str] | None = None) -> SparkSession:
+    """A session in this process's own JVM.
+
+    Raises:
+        FileNotFoundError: the jars have not been installed.
+    """
+    jars = sorted(str(jar) for jar in jars_folder().glob("*.jar"))
+    if not jars:
+        raise FileNotFoundError(f"no jars in {jars_folder()}: run `make install`, or set {JARS}")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = (
+        SparkSession.builder.master(f"local[{cores}]")
+        .appName("messagestore")
+        .config("spark.driver.memory", memory)
+        .config("spark.driver.extraClassPath", os.pathsep.join(jars))
+        .config("spark.driver.extraJavaOptions", "-XX:+UseParallelGC")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", str(cores))
+        .config("spark.default.parallelism", str(cores))
+    )
+    for name, value in {**SETTINGS, **(settings or {})}.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

@@ -1,0 +1,1 @@
+"""The store on disk: every read and write of the tables in one folder."""

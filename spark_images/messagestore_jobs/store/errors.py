@@ -1,0 +1,23 @@
+"""What a run can't go on with: a reason constant and words that say what to do."""
+
+
+class RunFailedError(Exception):
+    """Ends a run; ``reason`` goes into the report, the condition and the Event."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class TableRefusedError(RunFailedError):
+    """The table folder is not this stream's to write to; nothing in it was touched."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("TableRefused", message)
+
+
+class TableBusyError(RunFailedError):
+    """Another run holds the right to write."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("TableBusy", message)

@@ -1,0 +1,80 @@
+"""The table folder: whose it is, and the tables in it."""
+
+import json
+
+from deltalake import DeltaTable
+
+from messagestore_jobs.contract.run_document import Owner, Table
+from messagestore_jobs.store.errors import TableRefusedError
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.objects import Objects, delta_uri, join
+from messagestore_jobs.store.schemas import MESSAGES_PROPERTIES, TABLES
+
+FORMAT_VERSION = 1
+MARKER = "_messagestore.json"
+
+
+def open_folder(table: Table) -> None:
+    """Make sure the folder is this owner's and has its tables; an empty or missing one is made.
+
+    Raises:
+        TableRefusedError: the folder is another's, holds something else, or is of a newer format.
+    """
+    objects = Objects(table.uri)
+    marker = objects.read(MARKER)
+    if marker is None:
+        found = [name for name in objects.names() if not name.endswith(".partial")]
+        if found:
+            raise TableRefusedError(
+                f"{table.uri} is no message store and is not empty (it holds {found[0]}); "
+                "name an empty folder in spec.table.uri"
+            )
+        _write_marker(objects, table.owner)
+    else:
+        _check_marker(objects, marker, table)
+    for name in TABLES:
+        _create(join(table.uri, name), name)
+
+
+def _check_marker(objects: Objects, marker: bytes, table: Table) -> None:
+    try:
+        content = json.loads(marker)
+        version, owner = int(content["formatVersion"]), Owner(**content["owner"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise TableRefusedError(f"{join(table.uri, MARKER)} is not the marker of a message store") from error
+    if version > FORMAT_VERSION:
+        raise TableRefusedError(
+            f"{table.uri} has format version {version}, this release knows up to {FORMAT_VERSION}; "
+            "use the release that wrote it, or a newer one"
+        )
+    if owner != table.owner:
+        if not table.adopt:
+            raise TableRefusedError(
+                f"{table.uri} belongs to MessageStream {owner.namespace}/{owner.name}; name another folder, or "
+                f"set annotation messagestore.dev/adopt-table: {table.uri} to take it over"
+            )
+        _write_marker(objects, table.owner)
+
+
+def _write_marker(objects: Objects, owner: Owner) -> None:
+    content = {"formatVersion": FORMAT_VERSION, "owner": owner.model_dump()}
+    with external_write("marker"):
+        objects.write(MARKER, json.dumps(content).encode())
+
+
+def _create(uri: str, name: str) -> None:
+    if DeltaTable.is_deltatable(delta_uri(uri)):
+        return
+    with external_write(f"create-{name}"):
+        DeltaTable.create(
+            delta_uri(uri),
+            TABLES[name],
+            mode="ignore",
+            partition_by=["inserted_date"] if name == "messages" else None,
+            configuration=MESSAGES_PROPERTIES if name == "messages" else None,
+        )
+
+
+def exists(uri: str) -> bool:
+    """Whether there is a message store in the folder."""
+    return Objects(uri).exists(MARKER)

@@ -1,0 +1,37 @@
+"""Reads and commits of the ``messages`` table by Spark."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.history import CommitNote
+from messagestore_jobs.store.objects import join
+
+_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+def read_messages(spark: SparkSession, uri: str, version: int | None = None) -> DataFrame:
+    """The messages of a store, now or at a table version."""
+    reader = spark.read.format("delta")
+    if version is not None:
+        reader = reader.option("versionAsOf", version)
+    return reader.load(join(uri, "messages"))
+
+
+def messages_table(spark: SparkSession, uri: str) -> DeltaTable:
+    """For deletes, updates and merges; wrap them in :func:`committing`."""
+    return DeltaTable.forPath(spark, join(uri, "messages"))
+
+
+@contextmanager
+def committing(spark: SparkSession, name: str, note: CommitNote) -> Iterator[None]:
+    """Every commit on ``messages`` in the block is an external write ``name`` and carries ``note``."""
+    spark.conf.set(_NOTE, note.json_text())
+    try:
+        with external_write(name):
+            yield
+    finally:
+        spark.conf.unset(_NOTE)

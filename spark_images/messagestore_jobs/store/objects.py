@@ -1,0 +1,89 @@
+"""Plain objects beside the tables: markers, manifests, claim checks."""
+
+from pathlib import PurePosixPath
+from urllib.parse import urlsplit
+
+from pyarrow import fs
+
+LOCAL = "file://"
+
+
+def is_local(uri: str) -> bool:
+    """Whether a URI is a folder or file of this machine."""
+    return uri.startswith(("file:", "/"))
+
+
+def local_path(uri: str) -> str:
+    """The path of a local URI, byte for byte: nothing is percent-decoded, as Hadoop reads such URIs too."""
+    if uri.startswith(LOCAL):
+        return uri.removeprefix(LOCAL)
+    return uri.removeprefix("file:")
+
+
+def delta_uri(uri: str) -> str:
+    """The URI as delta-rs takes it."""
+    return local_path(uri) if is_local(uri) else uri.replace("s3a://", "s3://", 1)
+
+
+def join(uri: str, *names: str) -> str:
+    """``uri`` with names below it."""
+    return "/".join([uri.rstrip("/"), *names])
+
+
+class Objects:
+    """The objects under one URI; paths are relative to it."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self._fs, self._root = _open(uri)
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
+
+    def read(self, name: str) -> bytes | None:
+        """The object's bytes, or None where there is none."""
+        if not self.exists(name):
+            return None
+        with self._fs.open_input_stream(self._path(name)) as stream:
+            return bytes(stream.read())
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such an object."""
+        return bool(self._fs.get_file_info(self._path(name)).type == fs.FileType.File)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write an object whole: a reader sees all of it or none."""
+        path = self._path(name)
+        self._fs.create_dir(str(PurePosixPath(path).parent), recursive=True)
+        local = isinstance(self._fs, fs.LocalFileSystem)
+        target = f"{path}.partial" if local else path
+        with self._fs.open_output_stream(target) as stream:
+            stream.write(content)
+        if local:
+            self._fs.move(target, path)
+
+    def delete(self, name: str) -> None:
+        """Delete an object if it is there."""
+        if self.exists(name):
+            self._fs.delete_file(self._path(name))
+
+    def delete_folder(self, name: str) -> None:
+        """Delete everything below a name if it is there."""
+        if self._fs.get_file_info(self._path(name)).type == fs.FileType.Directory:
+            self._fs.delete_dir(self._path(name))
+
+    def names(self, below: str = "", *, recursive: bool = False) -> list[str]:
+        """Sorted names of files and folders below a name; relative to the URI, folders end with a slash."""
+        selector = fs.FileSelector(self._path(below), allow_not_found=True, recursive=recursive)
+        prefix = len(self._root) + 1
+        return sorted(
+            info.path[prefix:] + ("/" if info.type == fs.FileType.Directory else "")
+            for info in self._fs.get_file_info(selector)
+        )
+
+
+def _open(uri: str) -> tuple[fs.FileSystem, str]:
+    if is_local(uri):
+        return fs.LocalFileSystem(), local_path(uri).rstrip("/")
+    parts = urlsplit(uri)
+    return fs.S3FileSystem(), f"{parts.netloc}{parts.path}".rstrip("/")

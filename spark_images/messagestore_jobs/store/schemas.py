@@ -1,0 +1,149 @@
+"""The tables' columns, as any Delta reader sees them."""
+
+import pyarrow as pa
+
+UTC = pa.timestamp("us", tz="UTC")
+
+SOURCE = pa.struct(
+    [
+        pa.field("kind", pa.string()),
+        pa.field("uri", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+    ]
+)
+
+MESSAGES = pa.schema(
+    [
+        pa.field("message_id", pa.string(), nullable=False),
+        pa.field("stream_name", pa.string(), nullable=False),
+        pa.field("category", pa.string(), nullable=False),
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("global_position", pa.int64(), nullable=False),
+        pa.field("type", pa.string()),
+        pa.field("type_namespace", pa.string()),
+        pa.field("type_revision", pa.string()),
+        pa.field("correlation_id", pa.string()),
+        pa.field("causation_id", pa.string()),
+        pa.field("reply_to", pa.string()),
+        pa.field("sequence_id", pa.string()),
+        pa.field("sequence_number", pa.int64()),
+        pa.field("sequence_size", pa.int64()),
+        pa.field("sequence_end", pa.bool_()),
+        pa.field("headers", pa.map_(pa.string(), pa.string())),
+        pa.field("metadata", pa.string()),
+        pa.field("payload", pa.binary()),
+        pa.field("content_type", pa.string()),
+        pa.field("payload_encoding", pa.string()),
+        pa.field("payload_uri", pa.string()),
+        pa.field("payload_size", pa.int64()),
+        pa.field("payload_sha256", pa.string()),
+        pa.field("schema_version", pa.int32()),
+        pa.field("status", pa.string(), nullable=False),
+        pa.field("result", pa.binary()),
+        pa.field("error", pa.string()),
+        pa.field("retries", pa.int32(), nullable=False),
+        pa.field("next_retry_at", UTC),
+        pa.field("ttl", pa.string()),
+        pa.field("expires_at", UTC),
+        pa.field("time", UTC, nullable=False),
+        pa.field("inserted_at", UTC, nullable=False),
+        pa.field("updated_at", UTC),
+        pa.field("scrubbed_at", UTC),
+        pa.field("source", SOURCE),
+        pa.field("inserted_date", pa.date32(), nullable=False),
+    ]
+)
+"""``inserted_date`` (UTC, of inserted_at) partitions the table, so that whole days leave it unread."""
+
+DEAD_LETTERS = pa.schema(
+    [
+        pa.field("raw", pa.binary()),
+        pa.field("source", SOURCE),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("detail", pa.string()),
+        pa.field("failed_at", UTC, nullable=False),
+        pa.field("redriven_at", UTC),
+        pa.field("redriven_by", pa.string()),
+        pa.field("batch", pa.string()),
+    ]
+)
+"""``batch`` is the ingest batch that set the record aside, so that a repeated batch knows its own."""
+
+HEADS = pa.schema(
+    [
+        pa.field("stream_name", pa.string()),
+        pa.field("next_position", pa.int64()),
+        pa.field("next_global_position", pa.int64()),
+    ]
+)
+"""One row a stream; ``next_global_position`` is set in the one row whose stream_name is null."""
+
+PENDING_UPDATES = pa.schema(
+    [
+        pa.field("message_id", pa.string(), nullable=False),
+        pa.field("status", pa.string(), nullable=False),
+        pa.field("result", pa.binary()),
+        pa.field("error", pa.string()),
+        pa.field("time", UTC),
+        pa.field("received_at", UTC, nullable=False),
+        pa.field("source", SOURCE),
+    ]
+)
+
+TOMBSTONES = pa.schema(
+    [
+        pa.field("message_key", pa.string(), nullable=False),
+        pa.field("erased_at", UTC, nullable=False),
+        pa.field("run", pa.string()),
+    ]
+)
+
+AUDIT = pa.schema(
+    [
+        pa.field("at", UTC, nullable=False),
+        pa.field("action", pa.string(), nullable=False),
+        pa.field("run", pa.string(), nullable=False),
+        pa.field("refers_to", pa.string()),
+        pa.field("actor", pa.string()),
+        pa.field("resource", pa.string()),
+        pa.field("generation", pa.int64()),
+        pa.field("rules", pa.string()),
+        pa.field("table_version_before", pa.int64()),
+        pa.field("table_version_after", pa.int64()),
+        pa.field("counts", pa.map_(pa.string(), pa.int64())),
+        pa.field("bytes", pa.int64()),
+    ]
+)
+"""``rules`` is JSON; ``refers_to`` names the run whose row an erasure completes."""
+
+FILES = pa.schema(
+    [
+        pa.field("source_id", pa.string(), nullable=False),
+        pa.field("batch", pa.int64(), nullable=False),
+        pa.field("at", UTC, nullable=False),
+        pa.field("uri", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("modified_at", UTC, nullable=False),
+        pa.field("start", pa.int64(), nullable=False),
+        pa.field("end", pa.int64(), nullable=False),
+    ]
+)
+"""One row a range of a source file in a batch; written before the batch, in force once it committed."""
+
+TABLES: dict[str, pa.Schema] = {
+    "messages": MESSAGES,
+    "dead_letters": DEAD_LETTERS,
+    "heads": HEADS,
+    "pending_updates": PENDING_UPDATES,
+    "tombstones": TOMBSTONES,
+    "audit": AUDIT,
+    "files": FILES,
+}
+
+MESSAGES_PROPERTIES = {
+    "delta.dataSkippingStatsColumns": (
+        "global_position,position,stream_name,time,inserted_at,expires_at,status"
+    ),
+    "delta.checkpointInterval": "50",
+}
