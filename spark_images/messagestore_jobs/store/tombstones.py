@@ -1,0 +1,59 @@
+"""Tombstones: the keyed hash of each erased message id, so that what was erased does not come back.
+
+The hash is keyed, as a plain digest of a guessable id would tell who had been there. The key is made once and stays in
+the folder; without it the tombstones say nothing.
+"""
+
+import hashlib
+import hmac
+import secrets
+from datetime import datetime
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.objects import Objects
+from messagestore_jobs.store.schemas import TOMBSTONES
+
+KEY_OBJECT = "_tombstone_key"
+
+
+def tombstone_key(uri: str) -> bytes | None:
+    """The folder's key, or None while nothing has ever been erased."""
+    return Objects(uri).read(KEY_OBJECT)
+
+
+def message_key(uri_key: bytes, message_id: str) -> str:
+    """What stands in a tombstone for a message id: HMAC-SHA256, hex."""
+    return hmac.new(uri_key, message_id.encode(), hashlib.sha256).hexdigest()
+
+
+def read_tombstone_keys(uri: str) -> set[str]:
+    """The keys of all that was erased."""
+    return set(open_table(uri, "tombstones").to_pyarrow_table(columns=["message_key"])["message_key"].to_pylist())
+
+
+def add_tombstones(uri: str, message_ids: list[str], erased_at: datetime, run: str) -> None:
+    """Remember these messages as erased, durably; one that is remembered already is not written again."""
+    if not message_ids:
+        return
+    key = tombstone_key(uri) or _make_key(uri)
+    known = read_tombstone_keys(uri)
+    keys = sorted({message_key(key, message_id) for message_id in message_ids} - known)
+    if not keys:
+        return
+    rows = pa.table(
+        [pa.array(keys), pa.array([erased_at] * len(keys), TOMBSTONES.field("erased_at").type), [run] * len(keys)],
+        schema=TOMBSTONES,
+    )
+    with external_write("tombstones"):
+        write_deltalake(open_table(uri, "tombstones"), rows, mode="append")
+
+
+def _make_key(uri: str) -> bytes:
+    key = secrets.token_bytes(32)
+    with external_write("tombstone-key"):
+        Objects(uri).write(KEY_OBJECT, key)
+    return key

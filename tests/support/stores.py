@@ -1,0 +1,91 @@
+"""Stores for tests, made by writing rows straight to the tables."""
+
+import hashlib
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, write_deltalake
+
+from messagestore_jobs.contract.run_document import Owner, Table
+from messagestore_jobs.contract.run_report import IngestCounts
+from messagestore_jobs.store.folder import open_folder
+from messagestore_jobs.store.history import CommitNote, last_note, open_table
+from messagestore_jobs.store.schemas import DEAD_LETTERS, MESSAGES
+
+START = datetime(2026, 1, 5, tzinfo=UTC)
+OWNER = Owner(namespace="default", name="orders")
+
+Row = dict[str, Any]
+
+
+def message(number: int, **given: Any) -> Row:
+    """One row of ``messages``; ``number`` is its global position, what is not given has a default."""
+    stream = given.get("stream_name", "order-1")
+    payload = given.get("payload", b'{"n":%d}' % number)
+    inserted_at = given.get("inserted_at", START)
+    row: Row = {
+        "message_id": f"m{number}",
+        "stream_name": stream,
+        "category": stream.partition("-")[0],
+        "position": number,
+        "global_position": number,
+        "type": "created",
+        "headers": [],
+        "payload": payload,
+        "content_type": "application/json",
+        "payload_size": None if payload is None else len(payload),
+        "payload_sha256": None if payload is None else hashlib.sha256(payload).hexdigest(),
+        "schema_version": 1,
+        "status": "RECEIVED",
+        "retries": 0,
+        "time": inserted_at,
+        "inserted_at": inserted_at,
+        "inserted_date": inserted_at.date(),
+        "source": {"kind": "files", "uri": "file:///landing/a", "partition": None, "offset": number},
+    }
+    headers = given.get("headers", {})
+    return {**row, **given, "headers": list(headers.items())}
+
+
+def make_store(folder: Path, rows: Iterable[Row], *more: Iterable[Row]) -> Table:
+    """A store that holds these rows, each argument in a commit of its own as a batch writes them."""
+    table = Table(uri=f"file://{folder}", owner=OWNER)
+    open_folder(table)
+    for batch in (rows, *more):
+        add_messages(table.uri, batch)
+    return table
+
+
+def add_messages(uri: str, rows: Iterable[Row]) -> None:
+    """Add rows in one commit, with a note whose totals count them."""
+    arrow = pa.Table.from_pylist(list(rows), schema=MESSAGES)
+    before = last_note(uri)
+    counts = IngestCounts(received=arrow.num_rows, stored=arrow.num_rows)
+    number = before.batches.get("test", 0) + 1
+    note = CommitNote(run=f"ingest-{number}", totals=before.totals + counts, batches={"test": number})
+    write_deltalake(
+        open_table(uri, "messages"),
+        arrow,
+        mode="append",
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": note.json_text()}),
+    )
+
+
+def add_dead_letters(uri: str, rows: Iterable[Row]) -> None:
+    """Set records aside; ``failed_at`` and ``raw`` are the least a row gives."""
+    full = [{"reason": "Unparseable", "source": {"kind": "files", "uri": "file:///landing/a"}, **row} for row in rows]
+    write_deltalake(open_table(uri, "dead_letters"), pa.Table.from_pylist(full, schema=DEAD_LETTERS), mode="append")
+
+
+def stored(uri: str) -> list[Row]:
+    """All messages by global position, as delta-rs reads them."""
+    table = open_table(uri, "messages").to_pyarrow_table().sort_by("global_position")
+    return [{**row, "headers": dict(row["headers"] or [])} for row in table.to_pylist()]
+
+
+def positions(uri: str) -> list[int]:
+    """The global positions that are in the store."""
+    return [row["global_position"] for row in stored(uri)]
