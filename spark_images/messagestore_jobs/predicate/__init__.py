@@ -1,0 +1,27 @@
+"""A user's `where`, turned into Spark SQL that is safe to run.
+
+Spark SQL can call any Java method and read any path, so what a user writes never reaches Spark. It is parsed,
+every part of it is held to an allow list, and the SQL the jobs run is written anew from the checked tree.
+"""
+
+from messagestore_jobs.predicate.columns import (
+    DEAD_LETTER_COLUMNS,
+    FILTER_COLUMNS,
+    MESSAGE_COLUMNS,
+    ColumnSet,
+    Kind,
+)
+from messagestore_jobs.predicate.compiler import Predicate, compile_predicate
+from messagestore_jobs.predicate.refusals import PredicateError, Refusal
+
+__all__ = [
+    "DEAD_LETTER_COLUMNS",
+    "FILTER_COLUMNS",
+    "MESSAGE_COLUMNS",
+    "ColumnSet",
+    "Kind",
+    "Predicate",
+    "PredicateError",
+    "Refusal",
+    "compile_predicate",
+]

@@ -1,0 +1,160 @@
+import pytest
+
+from messagestore_jobs.predicate import (
+    DEAD_LETTER_COLUMNS,
+    FILTER_COLUMNS,
+    MESSAGE_COLUMNS,
+    Predicate,
+    compile_predicate,
+)
+
+NO_JSON = "(`payload` IS NOT NULL AND NOT messagestore.is_json(`payload`))"
+
+ACCEPTED = [
+    ("payload_size > 2", "(`payload_size` > 2)"),
+    ("PAYLOAD_SIZE>2", "(`payload_size` > 2)"),
+    ("`type` == 'a'", "(`type` = 'a')"),
+    ("type != 'a'", "(`type` <> 'a')"),
+    ("sequence_end", "`sequence_end`"),
+    ("true", "true"),
+    # precedence is written out
+    (
+        "type = 'a' OR type = 'b' AND NOT retries = 1 + 2 * 3",
+        "((`type` = 'a') OR ((`type` = 'b') AND (NOT (`retries` = try_add(1, try_multiply(2, 3))))))",
+    ),
+    (
+        "type = 'a' and (type = 'b' or type = 'c') and sequence_end",
+        "((`type` = 'a') AND ((`type` = 'b') OR (`type` = 'c')) AND `sequence_end`)",
+    ),
+    ("not sequence_end is true", "(NOT (`sequence_end` IS TRUE))"),
+    ("reply_to is not null", "(NOT (`reply_to` IS NULL))"),
+    ("status <=> 'A'", "(`status` <=> 'A')"),
+    ("status is distinct from 'A'", "(NOT (`status` <=> 'A'))"),
+    ("retries between -1 and 2", "(`retries` BETWEEN -1 AND 2)"),
+    ("status not in ('A', 'B')", "(NOT (`status` IN ('A', 'B')))"),
+    # maps and structs
+    ("headers['X-a'] = 'b'", "(`headers`['X-a'] = 'b')"),
+    ("headers.`X-a` = 'b'", "(`headers`['X-a'] = 'b')"),
+    ("element_at(headers, 'x') = 'b'", "(element_at(`headers`, 'x') = 'b')"),
+    ("map_contains_key(headers, 'x')", "map_contains_key(`headers`, 'x')"),
+    ("size(headers) > 1", "(array_size(map_keys(`headers`)) > 1)"),
+    ("Source.URI like '%.json' and source.offset > 1", "((`source`.`uri` LIKE '%.json') AND (`source`.`offset` > 1))"),
+    ("source is null", "(`source` IS NULL)"),
+    # strings
+    ("type = 'it''s'", r"(`type` = 'it\'s')"),
+    (r"type = 'it\'s'", r"(`type` = 'it\'s')"),
+    ('type = "say ""a"""', "(`type` = 'say \"a\"')"),
+    (r"type = 'a\\b\n\u00e9\U0001f600\101\x'", r"(`type` = 'a\\b\né😀Ax')".replace(r"\n", r"\u000a")),
+    (r"type = r'a\d'", r"(`type` = 'a\\d')"),
+    ("type = '\u202e\u200b'", r"(`type` = '\u202e\u200b')"),
+    (r"type like 'a\%b'", r"(`type` LIKE 'a\\%b')"),
+    ("type like 'a!%b' escape '!'", "(`type` LIKE 'a!%b' ESCAPE '!')"),
+    ("type ilike 'A%'", "(`type` ILIKE 'A%')"),
+    (r"type rlike '^(?:a|b)\\d{2,3}[^\\]x-]+$'", r"(`type` RLIKE '^(?:a|b)\\d{2,3}[^\\]x-]+$')"),
+    ("type || 'a' = 'b'", "(concat(`type`, 'a') = 'b')"),
+    ("Lower(type) = 'a'", "(lower(`type`) = 'a')"),
+    # times
+    ("time >= '2026-01-05'", "(`time` >= TIMESTAMP '2026-01-05T00:00:00Z')"),
+    ("time < timestamp '2026-01-05T02:00:00.5+02:00'", "(`time` < TIMESTAMP '2026-01-05T00:00:00.500000Z')"),
+    ("to_date(time) = date '2026-01-05'", "(TRY_CAST(`time` AS DATE) = DATE '2026-01-05')"),
+    ("date_trunc('hour', time) = time", "(date_trunc('HOUR', `time`) = `time`)"),
+    ("time > date '2026-01-05'", "(`time` > TRY_CAST(DATE '2026-01-05' AS TIMESTAMP))"),
+    ("date '2026-01-05' in ('2026-01-05')", "(DATE '2026-01-05' IN (DATE '2026-01-05'))"),
+    ("time in (date '2026-01-05')", "(`time` IN (TRY_CAST(DATE '2026-01-05' AS TIMESTAMP)))"),
+    ("year(time) = 2026", "(year(`time`) = 2026)"),
+    ("expires_at - time > interval 2 weeks", "(try_subtract(`expires_at`, `time`) > INTERVAL '14' DAY)"),
+    ("time + interval '1' hour > inserted_at", "(try_add(`time`, INTERVAL '1' HOUR) > `inserted_at`)"),
+    # values
+    ("payload = X'00FF'", "(`payload` = X'00ff')"),
+    ("retries in (-9223372036854775808, 1.50, 1e3)", "(`retries` IN (-9223372036854775808, 1.50, 1e3))"),
+    ("case when retries > 1 then 'a' end = 'a'", "(CASE WHEN (`retries` > 1) THEN 'a' ELSE NULL END = 'a')"),
+    ("case status when 'A' then true else false end", "CASE `status` WHEN 'A' THEN true ELSE false END"),
+    ("if(retries > 1, 1, 2) = 1", "(if((`retries` > 1), 1, 2) = 1)"),
+    ("coalesce(headers.x, type, '') = ''", "(coalesce(`headers`['x'], `type`, '') = '')"),
+    ("try_cast(type as int) = 1", "(TRY_CAST(`type` AS INT) = 1)"),
+    ("cast(type as string) = 'a'", "(TRY_CAST(`type` AS STRING) = 'a')"),
+    ("round(retries, -2) = 0", "(round(`retries`, -2) = 0)"),
+    ("sha2(payload, 256) = 'a'", "(sha2(`payload`, 256) = 'a')"),
+    ("concat('a', type, 'b') = 'c'", "(concat('a', `type`, 'b') = 'c')"),
+]
+
+
+@pytest.mark.parametrize(("text", "sql"), ACCEPTED)
+def test_sql_is_written_anew(text: str, sql: str) -> None:
+    predicate = compile_predicate(text)
+    assert predicate.text == text
+    assert predicate.sql == sql
+    assert compile_predicate(sql).sql == sql
+
+
+def test_json_becomes_a_function_of_the_store() -> None:
+    predicate = compile_predicate("json(payload, '$.a[0][\\'b c\\']') = 'x' AND JSON(metadata, '$') IS NOT NULL")
+    assert predicate.sql == (
+        r"((messagestore.json_text(`payload`, '$.a[0][\'b c\']') = 'x')"
+        " AND (NOT (messagestore.json_text(`metadata`, '$') IS NULL)))"
+    )
+    assert predicate.columns == {"payload", "metadata"}
+
+
+FALLIBLE = [
+    ("cast(metadata as int) = 1", "(`metadata` IS NOT NULL AND TRY_CAST(`metadata` AS INT) IS NULL)"),
+    ("metadata = 1", "(`metadata` IS NOT NULL AND TRY_CAST(`metadata` AS DECIMAL(38, 18)) IS NULL)"),
+    (
+        "payload_size / retries > 1",
+        "(`payload_size` IS NOT NULL AND `retries` IS NOT NULL AND try_divide(`payload_size`, `retries`) IS NULL)",
+    ),
+    ("retries % 0 = 1", "(`retries` IS NOT NULL AND try_mod(`retries`, 0) IS NULL)"),
+    (
+        "hour(to_date(time)) = 0",
+        "(TRY_CAST(`time` AS DATE) IS NOT NULL AND TRY_CAST(TRY_CAST(`time` AS DATE) AS TIMESTAMP) IS NULL)",
+    ),
+    ("-retries > 1", "(`retries` IS NOT NULL AND try_subtract(0, `retries`) IS NULL)"),
+    ("json(payload, '$.a') = 'x'", NO_JSON),
+    (
+        "json(payload, '$.a')::boolean",
+        f"{NO_JSON} OR (messagestore.json_text(`payload`, '$.a') IS NOT NULL"
+        " AND TRY_CAST(messagestore.json_text(`payload`, '$.a') AS BOOLEAN) IS NULL)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "failures"), FALLIBLE)
+def test_failure_is_a_null_with_a_cause(text: str, failures: str) -> None:
+    predicate = compile_predicate(text)
+    assert predicate.failure_sql == f"({predicate.sql} IS NULL AND ({failures}))"
+
+
+@pytest.mark.parametrize(
+    "text", ["type = 'a'", "try_cast(type as int) = 1", "headers.x = 'a'", "cast(retries as string) = '1'"]
+)
+def test_what_cannot_fail_has_no_failure(text: str) -> None:
+    assert compile_predicate(text).failure_sql == "false"
+
+
+def test_a_failure_is_named_once() -> None:
+    predicate = compile_predicate("json(payload, '$.a') = 'x' OR json(payload, '$.b') = 'y'")
+    assert predicate.failure_sql.count("is_json") == 1
+
+
+def test_columns_are_canonical() -> None:
+    predicate = compile_predicate("TYPE = 'a' AND headers.x = source.uri AND retries > 1")
+    assert predicate == Predicate(
+        predicate.text, predicate.sql, "false", frozenset({"type", "headers", "source", "retries"})
+    )
+
+
+def test_every_column_can_be_read() -> None:
+    for columns in (MESSAGE_COLUMNS, FILTER_COLUMNS, DEAD_LETTER_COLUMNS):
+        for name in columns.kinds:
+            assert compile_predicate(f"{name} IS NULL", columns).columns == {name}
+
+
+def test_dead_letters_have_columns_of_their_own() -> None:
+    predicate = compile_predicate("reason = 'Unparseable' AND json(raw, '$.id') = '1'", DEAD_LETTER_COLUMNS)
+    assert predicate.columns == {"reason", "raw"}
+    assert "messagestore.json_text(`raw`, '$.id')" in predicate.sql
+
+
+def test_a_long_chain_is_not_deep() -> None:
+    text = " OR ".join(f"type='{number}'" for number in range(300))
+    assert compile_predicate(text).sql.count(" OR ") == 299
