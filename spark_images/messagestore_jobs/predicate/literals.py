@@ -18,7 +18,8 @@ _INTERVAL_UNITS = frozenset({"DAY", "HOUR", "MINUTE", "SECOND"})
 _DECIMAL_DIGITS = 38
 _INT64 = range(-(2**63), 2**63)
 
-_PATH = re.compile(r"\$(?:\.[^\W\d][\w-]*|\['[^'\\]+'\]|\[(?:0|[1-9]\d{0,8})\])*")
+# Within what the function in Spark takes: there it is the record that would fail, and not the manifest.
+_PATH = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_-]*|\['(?:[^'\\]|\\['\\])*'\]|\[[0-9]{1,9}\])*")
 _PATH_LENGTH = 1024
 
 

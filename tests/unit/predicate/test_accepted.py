@@ -131,6 +131,20 @@ def test_what_cannot_fail_has_no_failure(text: str) -> None:
     assert compile_predicate(text).failure_sql == "false"
 
 
+@pytest.mark.parametrize(
+    ("path", "literal"),
+    [
+        ("$", "'$'"),
+        ("$.a-b._c[0]", "'$.a-b._c[0]'"),
+        (r"$[\'é x\']", r"'$[\'é x\']'"),
+        (r"$[\'it\\\'s\']", r"'$[\'it\\\'s\']'"),
+    ],
+)
+def test_paths(path: str, literal: str) -> None:
+    sql = compile_predicate(f"json(payload, '{path}') IS NULL").sql
+    assert sql == f"(messagestore.json_text(`payload`, {literal}) IS NULL)"
+
+
 def test_a_failure_is_named_once() -> None:
     predicate = compile_predicate("json(payload, '$.a') = 'x' OR json(payload, '$.b') = 'y'")
     assert predicate.failure_sql.count("is_json") == 1
