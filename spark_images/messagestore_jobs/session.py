@@ -23,6 +23,9 @@ SETTINGS = {
     "spark.sql.maxConcurrentOutputFileWriters": "8",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.driver.maxResultSize": "0",
+    # No checksum files beside local tables.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }

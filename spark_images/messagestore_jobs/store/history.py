@@ -17,14 +17,10 @@ from messagestore_jobs.store.objects import delta_uri, join
 
 
 class CommitNote(ContractModel):
-    """The user metadata of one commit on ``messages``.
-
-    ``batches`` is, by source id, the last batch that is in the table.
-    """
+    """The user metadata of one commit on ``messages``."""
 
     run: str
     totals: IngestCounts = IngestCounts()
-    batches: dict[str, int] = {}
 
     def json_text(self) -> str:
         """As it stands in the commit."""
@@ -34,6 +30,11 @@ class CommitNote(ContractModel):
 def open_table(uri: str, name: str, version: int | None = None) -> DeltaTable:
     """One table of the folder, by delta-rs."""
     return DeltaTable(delta_uri(join(uri, name)), version=version)
+
+
+def committed_batch(uri: str, source_id: str) -> int:
+    """The last batch of a source that is in the table; 0 before the first. Delta keeps it, however old the log."""
+    return open_table(uri, "messages").transaction_version(source_id) or 0
 
 
 def last_note(uri: str) -> CommitNote:
@@ -61,9 +62,7 @@ def table_state(uri: str) -> TableState:
     return TableState(
         version=messages.version(),
         messages=_sum(files, "num_records"),
-        dead_letters=_sum(
-            pa.table(open_table(uri, "dead_letters").get_add_actions(flatten=True)), "num_records"
-        ),
+        dead_letters=_sum(pa.table(open_table(uri, "dead_letters").get_add_actions(flatten=True)), "num_records"),
         bytes=_sum(files, "size_bytes"),
         oldest_message_time=_time(files, "min.time", pc.min),
         newest_message_time=_time(files, "max.time", pc.max),

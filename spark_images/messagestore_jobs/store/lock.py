@@ -17,9 +17,7 @@ LOCK_SUFFIX = ".messagestore-lock"
 
 
 @contextmanager
-def writing(
-    uri: str, spark: "SparkSession", wait_seconds: float, say: Callable[[str], None]
-) -> Iterator[None]:
+def writing(uri: str, spark: "SparkSession", wait_seconds: float, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the right to write the table folder ``uri``; on object storage the operator's Lease does.
 
     Two locks on one file beside the folder: this process's, and its JVM's, which can outlive a killed process for

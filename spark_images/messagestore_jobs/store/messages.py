@@ -26,6 +26,22 @@ def messages_table(spark: SparkSession, uri: str) -> DeltaTable:
     return DeltaTable.forPath(spark, join(uri, "messages"))
 
 
+def append_messages(
+    spark: SparkSession, uri: str, rows: DataFrame, note: CommitNote, batch: tuple[str, int], compression: str
+) -> None:
+    """Append rows in one commit that carries ``note``, also where there are none.
+
+    Args:
+        batch: source id and number; Delta passes over a batch that it has.
+        compression: None or Zstd.
+    """
+    spark.conf.set("spark.sql.parquet.compression.codec", "uncompressed" if compression == "None" else "zstd")
+    source_id, number = batch
+    writer = rows.write.format("delta").mode("append").option("txnAppId", source_id).option("txnVersion", number)
+    with external_write("messages"):
+        writer.option("userMetadata", note.json_text()).save(join(uri, "messages"))
+
+
 @contextmanager
 def committing(spark: SparkSession, name: str, note: CommitNote) -> Iterator[None]:
     """Every commit on ``messages`` in the block is an external write ``name`` and carries ``note``."""

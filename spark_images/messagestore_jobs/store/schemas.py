@@ -142,8 +142,6 @@ TABLES: dict[str, pa.Schema] = {
 }
 
 MESSAGES_PROPERTIES = {
-    "delta.dataSkippingStatsColumns": (
-        "global_position,position,stream_name,time,inserted_at,expires_at,status"
-    ),
+    "delta.dataSkippingStatsColumns": ("global_position,position,stream_name,time,inserted_at,expires_at,status"),
     "delta.checkpointInterval": "50",
 }

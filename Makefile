@@ -1,0 +1,71 @@
+# Message Store Operator. `make help` lists what there is to make.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CACHE ?= $(or $(MESSAGESTORE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/message-store-operator)
+UV_VERSION := 0.13.8
+UV := $(CACHE)/uv-$(UV_VERSION)/bin/uv
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+PYTEST := $(PYTHON) -m pytest
+export MESSAGESTORE_CACHE := $(CACHE)
+
+.PHONY: help install demo test test-unit test-jobs test-operator bench lint format crds lock clean
+
+help: ## This list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(UV):
+	@echo "install: uv $(UV_VERSION) into $(CACHE)"
+	@python3 -m venv $(CACHE)/uv-$(UV_VERSION)
+	@$(CACHE)/uv-$(UV_VERSION)/bin/python -m pip install --quiet uv==$(UV_VERSION)
+
+$(VENV)/.installed: requirements.lock pyproject.toml | $(UV)
+	@echo "install: Python packages from requirements.lock into $(VENV)"
+	@test -x $(PYTHON) || $(UV) venv --quiet --python '>=3.11' $(VENV)
+	@$(UV) pip sync --quiet --python $(PYTHON) --require-hashes requirements.lock
+	@$(UV) pip install --quiet --python $(PYTHON) --no-deps --editable .
+	@touch $@
+
+install: $(VENV)/.installed ## Set up .venv with the CLI, and the jars
+	@spark_images/jars/build.sh $(PYTHON) $(VENV)/share/messagestore/jars
+
+demo: install ## Ingest, purge and replay real webhooks on this machine
+	@examples/demo.sh $(VENV)/bin/messagestore
+
+test: install ## All tests
+	@$(MAKE) --no-print-directory tools
+	$(PYTEST) tests/unit tests/jobs tests/operator
+
+test-unit: install ## Tests of pure parts, in milliseconds
+	$(PYTEST) tests/unit
+
+test-jobs: install ## Tests of the jobs on local Spark
+	$(PYTEST) tests/jobs
+
+test-operator: install ## Tests against a real kube-apiserver
+	@$(MAKE) --no-print-directory tools
+	$(PYTEST) tests/operator
+
+bench: install ## Benchmarks: tables of ratios
+	$(PYTHON) -m tests.perf
+
+lint: install ## Ruff and the strict type checker
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+format: install ## Format and mend what can be
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+crds: install ## Generate crds/ from the models
+	$(VENV)/bin/messagestore crds --output crds
+
+lock: | $(UV) ## Renew requirements.lock from pyproject.toml
+	$(UV) pip compile --quiet --upgrade --group dev pyproject.toml --universal --python-version 3.11 \
+		--no-annotate --no-header --generate-hashes --no-emit-index-url --output-file requirements.lock
+
+clean: ## Remove .venv; the cache stays
+	rm -rf $(VENV)

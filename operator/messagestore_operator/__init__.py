@@ -1,0 +1,1 @@
+"""The operator: the three kinds, and what follows from them."""

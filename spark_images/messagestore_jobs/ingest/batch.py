@@ -1,0 +1,194 @@
+"""One batch: two passes over its records, and the writes that make it part of the store, in their order.
+
+The first pass brings the driver what it decides on (a hash, an id, a stream, a verdict a record); the second writes
+the messages. In between lie claim checks and dead letters; the messages commit ends the batch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from messagestore_jobs.clock import microseconds
+from messagestore_jobs.contract.run_document import IngestTask
+from messagestore_jobs.ingest.assign import Arrived, Assignment, assign, count
+from messagestore_jobs.ingest.envelope import read_envelope
+from messagestore_jobs.ingest.erased import Erased
+from messagestore_jobs.ingest.fields import with_fields
+from messagestore_jobs.ingest.judge import judge
+from messagestore_jobs.ingest.keys import Flags, Hashes
+from messagestore_jobs.ingest.known import Added, Known
+from messagestore_jobs.ingest.plan import part_bytes, partitions
+from messagestore_jobs.ingest.records import read_records
+from messagestore_jobs.ingest.write import CLAIMS, claimed_payloads, to_rows, with_assignment, with_clock
+from messagestore_jobs.reasons import DeadLetterReason
+from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_before
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.files import Batch, Range
+from messagestore_jobs.store.history import CommitNote, committed_batch
+from messagestore_jobs.store.messages import append_messages
+from messagestore_jobs.store.objects import Objects, join
+from messagestore_jobs.store.schemas import DEAD_LETTERS, SOURCE, UTC
+
+
+@dataclass(frozen=True)
+class BatchContext:
+    """What the batches of one run have in common."""
+
+    spark: SparkSession
+    run: str
+    uri: str
+    task: IngestTask
+    known: Known
+    erased: Erased
+
+
+def ingest_batch(context: BatchContext, batch: Batch, read_before: set[str], note: CommitNote) -> CommitNote:
+    """Take one batch into the store; returns the note of its commit, with the totals so far.
+
+    Args:
+        context: the run's.
+        batch: as it was written down.
+        read_before: those of its URIs that may have dead letters already.
+        note: of the last commit.
+    """
+    spark, task = context.spark, context.task
+    at = with_clock(spark, batch.at)
+    parts = _parts(spark, task, batch.ranges)
+    records = read_records(spark, parts, task.source.format)
+    judged = judge(with_fields(read_envelope(records, task.envelope, task.source.format), task, at), task)
+    narrow = _narrow(judged).toArrow()
+    arrived = _arrived(narrow)
+    assigned = _assign(context, arrived, batch)
+    placed = with_assignment(spark, judged, _part_starts(narrow, len(parts)), arrived, assigned)
+    if task.claim_check_bytes is not None:
+        _write_claims(context, placed)
+    again = _set_aside(context, batch, _dead_letters(narrow, assigned, batch, task), read_before)
+    counts = count(arrived, assigned, task.on_arrival_expired, again)
+    done = CommitNote(run=context.run, totals=note.totals + counts)
+    rows = to_rows(placed, task, at, context.uri.rstrip("/"))
+    append_messages(spark, context.uri, rows, done, (task.source_id, batch.number), task.compression)
+    if committed_batch(context.uri, task.source_id) != batch.number:
+        raise RunFailedError("CommitLost", f"batch {batch.number} is not in the table after its commit; try again")
+    context.known.stored(_added(batch, arrived, assigned))
+    return done
+
+
+def _parts(spark: SparkSession, task: IngestTask, ranges: Sequence[Range]) -> list[list[Range]]:
+    target = part_bytes(sum(r.end - r.start for r in ranges), spark.sparkContext.defaultParallelism)
+    return partitions(ranges, target, splittable=task.source.format != "JSON")
+
+
+def _narrow(judged: DataFrame) -> DataFrame:
+    """What the driver decides on. A record's bytes come along only where it may be set aside."""
+    suspect = F.col("reason").isNotNull() | F.col("expired")
+    return judged.select(
+        "part",
+        F.xxhash64("message_id").alias("hash"),
+        "message_id",
+        "stream_name",
+        "reason",
+        "detail",
+        "unselected",
+        "expired",
+        F.when(suspect, F.col("value")).alias("raw"),
+        F.when(suspect, F.col("uri")).alias("uri"),
+        F.when(suspect, F.col("offset")).alias("offset"),
+    )
+
+
+def _arrived(narrow: pa.Table) -> Arrived:
+    return Arrived(
+        hashes=narrow["hash"].to_numpy(),
+        ids=narrow["message_id"].combine_chunks(),
+        streams=narrow["stream_name"].combine_chunks(),
+        dead=pc.is_valid(narrow["reason"]).to_numpy(),
+        unselected=narrow["unselected"].to_numpy(),
+        expired=narrow["expired"].to_numpy(),
+    )
+
+
+def _part_starts(narrow: pa.Table, parts: int) -> npt.NDArray[np.int64]:
+    """Where each part's records start; they come in order of parts."""
+    counts = np.bincount(narrow["part"].to_numpy(), minlength=parts)
+    return np.cumsum(counts) - counts
+
+
+def _assign(context: BatchContext, arrived: Arrived, batch: Batch) -> Assignment:
+    window = context.task.deduplication_window
+    not_before = None if window is None else microseconds(batch.at - window)
+
+    def contains(hashes: Hashes, ids: pa.Array) -> Flags:
+        return context.known.contains(hashes, ids, not_before) | context.erased.contains(ids)
+
+    return assign(
+        arrived, contains, context.known.next_positions, context.known.next_global, context.task.on_arrival_expired
+    )
+
+
+def _write_claims(context: BatchContext, placed: DataFrame) -> None:
+    objects = Objects(join(context.uri, CLAIMS))
+    for row in claimed_payloads(placed, context.task).toLocalIterator():
+        with external_write("claim-check"):
+            objects.write(row["name"], bytes(row["payload"]))
+
+
+def _dead_letters(narrow: pa.Table, assigned: Assignment, batch: Batch, task: IngestTask) -> pa.Table:
+    """The rows to set aside, in order of arrival."""
+    expired = assigned.expired if task.on_arrival_expired == "DeadLetter" else np.zeros_like(assigned.expired)
+    rows = narrow.filter(pa.array(pc.is_valid(narrow["reason"]).to_numpy() | expired))
+    words = f"it had expired before it arrived, at {batch.at.isoformat()}"
+    empty = pa.nulls(rows.num_rows)
+    return pa.table(
+        {
+            "raw": rows["raw"],
+            "source": _source(rows, task.source.kind),
+            "reason": pc.coalesce(rows["reason"], pa.scalar(str(DeadLetterReason.EXPIRED_ON_ARRIVAL))),
+            "detail": pc.coalesce(rows["detail"], pa.scalar(words)),
+            "failed_at": pa.repeat(pa.scalar(batch.at, UTC), rows.num_rows),
+            "redriven_at": empty.cast(UTC),
+            "redriven_by": empty.cast(pa.string()),
+            "batch": pa.repeat(pa.scalar(f"{task.source_id}/{batch.number}"), rows.num_rows),
+        }
+    ).cast(DEAD_LETTERS)
+
+
+def _source(rows: pa.Table, kind: str) -> pa.Array:
+    values = [
+        pa.repeat(kind, rows.num_rows),
+        rows["uri"].combine_chunks(),
+        pa.nulls(rows.num_rows, pa.int32()),
+        rows["offset"].combine_chunks(),
+    ]
+    return pa.StructArray.from_arrays(values, fields=list(SOURCE))
+
+
+def _set_aside(context: BatchContext, batch: Batch, rows: pa.Table, read_before: set[str]) -> int:
+    """Write the dead letters that are not there yet; how many were set aside by an earlier batch."""
+    if not rows.num_rows:
+        return 0
+    known = set_aside_before(context.uri, read_before)
+    own = f"{context.task.source_id}/{batch.number}"
+    by = [known.get(place) for place in places(rows)] if known else [None] * rows.num_rows
+    new = rows.filter(pa.array([batch_id is None for batch_id in by]))
+    if new.num_rows:
+        set_aside(context.uri, new)
+    return sum(batch_id is not None and batch_id != own for batch_id in by)
+
+
+def _added(batch: Batch, arrived: Arrived, assigned: Assignment) -> Added:
+    stored = np.flatnonzero(assigned.stored)
+    return Added(
+        hashes=arrived.hashes[stored],
+        ids=arrived.ids.take(pa.array(stored)),
+        inserted_at=microseconds(batch.at),
+        streams=assigned.streams,
+        next_positions=assigned.next_positions,
+        next_global=assigned.next_global,
+    )

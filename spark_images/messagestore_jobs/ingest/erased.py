@@ -1,0 +1,26 @@
+"""Which messages were erased: a late copy of one does not come back."""
+
+import numpy as np
+import pyarrow as pa
+
+from messagestore_jobs.ingest.keys import Flags
+from messagestore_jobs.store.tombstones import message_key, read_tombstone_keys, tombstone_key
+
+
+class Erased:
+    """The tombstones of a store."""
+
+    def __init__(self, key: bytes, tombstones: set[str]) -> None:
+        self._key = key
+        self._tombstones = tombstones
+
+    def contains(self, ids: pa.Array) -> Flags:
+        """Which of the ids were erased."""
+        if not self._tombstones:
+            return np.zeros(len(ids), dtype=np.bool_)
+        return np.array([message_key(self._key, i) in self._tombstones for i in ids.to_pylist()], dtype=np.bool_)
+
+
+def open_erased(uri: str) -> Erased:
+    """The tombstones of the store in a folder."""
+    return Erased(tombstone_key(uri) or b"", read_tombstone_keys(uri))

@@ -1,0 +1,88 @@
+"""What becomes of each record by itself: a reason to set it aside, or not selected, or fit to store."""
+
+from collections.abc import Callable
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from messagestore_jobs.contract.run_document import Envelope, Filter, IngestTask
+from messagestore_jobs.ingest.fields import problems
+from messagestore_jobs.predicate import FILTER_COLUMNS, compile_predicate
+from messagestore_jobs.reasons import DeadLetterReason as Reason
+
+_Violation = tuple[Column, Reason, Column]
+"""A condition, and the reason and detail of records that meet it."""
+
+
+def judge(records: DataFrame, task: IngestTask) -> DataFrame:
+    """``records`` with reason and detail string (why it is a dead letter, or null) and unselected boolean.
+
+    The first violation counts: what can't be read, what is missing, what is not of its form, the stream's name, the
+    payload's size, the filter.
+    """
+    selected, failed = selector(task.filter)
+    violations = [
+        *_unreadable(),
+        *_missing(task.envelope),
+        *((condition, Reason.INVALID_FIELD, F.lit(words)) for condition, words in problems()),
+        *_bad_stream_name(),
+        *_too_large(task.max_payload_bytes),
+        (failed, Reason.FILTER_ERROR, F.lit("filter.where can't be computed for this record")),
+    ]
+    if task.filter.unmatched == "DeadLetter":
+        violations.append((~selected, Reason.UNSELECTED, F.lit("the stream's filter does not select it")))
+    return records.select(
+        "*",
+        _first(violations, lambda v: F.lit(str(v[1]))).alias("reason"),
+        _first(violations, lambda v: v[2]).alias("detail"),
+        (~selected).alias("unselected"),
+    )
+
+
+def selector(chosen: Filter) -> tuple[Column, Column]:
+    """Whether the filter selects a record, and whether its predicate can't be computed."""
+    selected: Column = F.lit(True)
+    if chosen.types:
+        selected = F.coalesce(F.col("type").isin(*chosen.types), F.lit(False))
+    if chosen.where is None:
+        return selected, F.lit(False)
+    predicate = compile_predicate(chosen.where, FILTER_COLUMNS)
+    return selected & F.coalesce(F.expr(predicate.sql), F.lit(False)), selected & F.expr(predicate.failure_sql)
+
+
+def _first(violations: list[_Violation], then: Callable[[_Violation], Column]) -> Column:
+    empty = F.lit(None).cast("string")
+    return reduce(lambda rest, v: F.when(v[0], then(v)).otherwise(rest), reversed(violations), empty)
+
+
+def _unreadable() -> list[_Violation]:
+    return [
+        (F.col("fault").isNotNull(), Reason.UNPARSEABLE, F.col("fault")),
+        (F.col("e.reason") == str(Reason.UNPARSEABLE), Reason.UNPARSEABLE, F.col("e.detail")),
+        (F.col("e.reason").isNotNull(), Reason.INVALID_FIELD, F.col("e.detail")),
+    ]
+
+
+def _missing(envelope: Envelope) -> list[_Violation]:
+    required = {name: F.col(f"e.{name}") for name in ("messageId", *envelope.required)}
+    if envelope.format == "CloudEvents":
+        version = F.col("e.headers").getItem("specversion")
+        required |= {"specversion": version, "source": F.col("e.category"), "type": F.col("e.type")}
+    found = [(value, f"{name} is absent or null") for name, value in required.items()]
+    found.append((F.col("stream_name"), "streamName is absent or null, and so is category"))
+    return [(value.isNull(), Reason.MISSING_FIELD, F.lit(words)) for value, words in found]
+
+
+def _bad_stream_name() -> list[_Violation]:
+    composed = F.col("e.streamName").isNull()
+    dashed = composed & F.col("e.category").contains("-")
+    return [
+        (F.col("category") == "", Reason.INVALID_STREAM_NAME, F.lit("the category is empty")),
+        (dashed, Reason.INVALID_STREAM_NAME, F.lit("the category holds -, which ends a category")),
+    ]
+
+
+def _too_large(limit: int) -> list[_Violation]:
+    words = F.format_string(f"the payload has %d bytes, at most {limit} are allowed", F.col("payload_size"))
+    return [(F.col("payload_size") > limit, Reason.PAYLOAD_TOO_LARGE, words)]

@@ -1,0 +1,143 @@
+"""What an ingest must know of the store: which ids it holds, and the next position of each stream.
+
+Held by the driver where that fits its memory, otherwise looked up in the table for the keys of one batch.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from messagestore_jobs.ingest.keys import Flags, Hashes, KeyIndex
+from messagestore_jobs.store.heads import read_heads
+from messagestore_jobs.store.messages import read_messages
+
+Positions = npt.NDArray[np.int64]
+
+FIRST_GLOBAL_POSITION = 1
+"""As message-db counts; positions in a stream start at 0."""
+BYTES_A_KEY = 16
+"""Eight for the hash, as much again while runs are merged."""
+BYTES_A_STREAM = 200
+
+
+class Known(Protocol):
+    """What the store holds, as of the last batch."""
+
+    next_global: int
+
+    def contains(self, hashes: Hashes, ids: pa.Array, not_before: int | None) -> Flags:
+        """Which of the ids are in the store (with ``not_before``, µs: inserted since)."""
+
+    def next_positions(self, streams: pa.Array) -> Positions:
+        """The next position of each stream (distinct names)."""
+
+    def stored(self, added: "Added") -> None:
+        """A batch has been committed."""
+
+
+@dataclass(frozen=True)
+class Added:
+    """The keys of a committed batch: of its messages, and the heads of its (distinct) streams."""
+
+    hashes: Hashes
+    ids: pa.Array
+    inserted_at: int
+    streams: pa.Array
+    next_positions: Positions
+    next_global: int
+
+
+def open_known(spark: SparkSession, uri: str, messages: int, memory: int) -> Known:
+    """In memory where it fits ``memory`` bytes, in the table otherwise."""
+    if messages * BYTES_A_KEY > memory:
+        return KnownInTable(spark, uri)
+    heads = _heads_of_messages(read_messages(spark, uri), None)
+    if heads.num_rows * BYTES_A_STREAM + messages * BYTES_A_KEY > memory:
+        return KnownInTable(spark, uri)
+    return KnownInMemory(spark, uri, heads)
+
+
+class KnownInMemory:
+    """Everything, read once."""
+
+    def __init__(self, spark: SparkSession, uri: str, heads: pa.Table) -> None:
+        kept, kept_global = read_heads(uri)
+        self._next: dict[str, int] = dict(kept)
+        for stream, position in zip(heads["stream_name"].to_pylist(), heads["next_position"].to_pylist(), strict=True):
+            self._next[stream] = max(position, self._next.get(stream, 0))
+        self.next_global = max(kept_global, pc.max(heads["next_global_position"]).as_py() or FIRST_GLOBAL_POSITION)
+        self._keys = KeyIndex()
+        keys = read_messages(spark, uri).select(
+            F.xxhash64("message_id").alias("hash"), "message_id", F.unix_micros("inserted_at").alias("inserted_at")
+        )
+        found = keys.toArrow()
+        if found.num_rows:
+            self._keys.add(
+                found["hash"].to_numpy(), found["message_id"].combine_chunks(), found["inserted_at"].to_numpy()
+            )
+
+    def contains(self, hashes: Hashes, ids: pa.Array, not_before: int | None) -> Flags:
+        """As :class:`Known` has it."""
+        return self._keys.contains(hashes, ids, not_before)
+
+    def next_positions(self, streams: pa.Array) -> Positions:
+        """As :class:`Known` has it."""
+        return np.array([self._next.get(s, 0) for s in streams.to_pylist()], dtype=np.int64)
+
+    def stored(self, added: Added) -> None:
+        """As :class:`Known` has it."""
+        self._next.update(zip(added.streams.to_pylist(), added.next_positions.tolist(), strict=True))
+        self.next_global = added.next_global
+        self._keys.add(added.hashes, added.ids, np.full(len(added.hashes), added.inserted_at, dtype=np.int64))
+
+
+class KnownInTable:
+    """Nothing is held: each batch's keys are joined with the table."""
+
+    def __init__(self, spark: SparkSession, uri: str) -> None:
+        self._spark = spark
+        self._uri = uri
+        self._kept, kept_global = read_heads(uri)
+        newest = read_messages(spark, uri).agg(F.max("global_position")).collect()[0][0]
+        self.next_global = max(kept_global, FIRST_GLOBAL_POSITION if newest is None else newest + 1)
+
+    def contains(self, hashes: Hashes, ids: pa.Array, not_before: int | None) -> Flags:
+        """As :class:`Known` has it."""
+        asked = self._spark.createDataFrame(pa.table({"message_id": ids}))
+        held = read_messages(self._spark, self._uri)
+        if not_before is not None:
+            held = held.where(F.unix_micros("inserted_at") >= F.lit(not_before))
+        found = held.join(F.broadcast(asked.distinct()), "message_id", "left_semi").select("message_id").toArrow()
+        flags: Flags = pc.is_in(ids, value_set=found["message_id"].combine_chunks()).to_numpy(zero_copy_only=False)
+        return flags
+
+    def next_positions(self, streams: pa.Array) -> Positions:
+        """As :class:`Known` has it."""
+        asked = self._spark.createDataFrame(pa.table({"stream_name": streams}))
+        heads = _heads_of_messages(read_messages(self._spark, self._uri), asked)
+        held = dict(zip(heads["stream_name"].to_pylist(), heads["next_position"].to_pylist(), strict=True))
+        return np.array([max(held.get(s, 0), self._kept.get(s, 0)) for s in streams.to_pylist()], dtype=np.int64)
+
+    def stored(self, added: Added) -> None:
+        """As :class:`Known` has it; the table itself knows the rest."""
+        self.next_global = added.next_global
+
+
+def _heads_of_messages(messages: DataFrame, streams: DataFrame | None) -> pa.Table:
+    """Columns stream_name, next_position, next_global_position; of some streams or of all."""
+    if streams is not None:
+        messages = messages.join(F.broadcast(streams), "stream_name", "left_semi")
+    return (
+        messages.groupBy("stream_name")
+        .agg(
+            (F.max("position") + 1).alias("next_position"),
+            (F.max("global_position") + 1).alias("next_global_position"),
+        )
+        .toArrow()
+    )

@@ -1,0 +1,25 @@
+"""JSON paths as manifests write them: ``$``, ``.name``, ``['name']``, ``[n]``, and nothing else."""
+
+import re
+
+_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\['((?:[^'\\]|\\.)*)'\]|\[(\d+)\]")
+
+
+def steps(path: str) -> list[str | int]:
+    """The steps of a path: names, and places in arrays.
+
+    Raises:
+        ValueError: it is no such path.
+    """
+    if not path.startswith("$"):
+        raise ValueError(f"{path!r} is no path: it starts with $")
+    found: list[str | int] = []
+    at = 1
+    while at < len(path):
+        step = _STEP.match(path, at)
+        if step is None:
+            raise ValueError(f"{path!r} is no path from {path[at:]!r} on: steps are .name, ['name'] and [n]")
+        name, quoted, place = step.groups()
+        found.append(int(place) if place is not None else name or re.sub(r"\\(.)", r"\1", quoted))
+        at = step.end()
+    return found

@@ -1,0 +1,41 @@
+"""The ``dead_letters`` table: each record that was set aside, once."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import write_deltalake
+
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.schemas import DEAD_LETTERS
+
+Place = tuple[str, int | None, int, bytes | None]
+"""What makes two dead letters the same: uri, partition, offset and bytes."""
+
+
+def places(rows: pa.Table) -> list[Place]:
+    """The place of each row (schema DEAD_LETTERS)."""
+    source = rows["source"].combine_chunks()
+    return list(
+        zip(
+            source.field("uri").to_pylist(),
+            source.field("partition").to_pylist(),
+            source.field("offset").to_pylist(),
+            rows["raw"].to_pylist(),
+            strict=True,
+        )
+    )
+
+
+def set_aside_before(uri: str, uris: set[str]) -> dict[Place, str]:
+    """What has been set aside from these source URIs, and by which batch."""
+    if not uris:
+        return {}
+    wanted = pc.field("source", "uri").isin(pa.array(sorted(uris)))
+    found = open_table(uri, "dead_letters").to_pyarrow_dataset().to_table(filter=wanted)
+    return dict(zip(places(found), found["batch"].to_pylist(), strict=True))
+
+
+def set_aside(uri: str, rows: pa.Table) -> None:
+    """Append dead letters (schema DEAD_LETTERS), durably."""
+    with external_write("dead-letters"):
+        write_deltalake(open_table(uri, "dead_letters"), rows.cast(DEAD_LETTERS), mode="append")
