@@ -1,0 +1,155 @@
+"""The Native record: a message row as one JSON object, written by column expressions alone.
+
+Payload, metadata and result are put into the record as they stand, byte for byte, where they are JSON; a JSON library
+would rewrite numbers and escapes. What would not come back the same from its place in a record goes to
+``payloadBase64`` instead, so that a store that reads the record has the bytes that this one had.
+"""
+
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+LineBreaks = Literal["Keep", "Space", "Base64"]
+"""What becomes of line breaks between the tokens of a payload: kept, made spaces (the same JSON, on one line), or the
+payload goes to ``payloadBase64`` (the same bytes, on one line)."""
+
+_PLAIN = {
+    "messageId": "message_id",
+    "streamName": "stream_name",
+    "category": "category",
+    "position": "position",
+    "globalPosition": "global_position",
+    "type": "type",
+    "typeNamespace": "type_namespace",
+    "typeRevision": "type_revision",
+    "correlationId": "correlation_id",
+    "causationId": "causation_id",
+    "replyTo": "reply_to",
+    "sequenceId": "sequence_id",
+    "sequenceNumber": "sequence_number",
+    "sequenceSize": "sequence_size",
+    "sequenceEnd": "sequence_end",
+    "contentType": "content_type",
+    "payloadEncoding": "payload_encoding",
+    "payloadSize": "payload_size",
+    "payloadSha256": "payload_sha256",
+    "schemaVersion": "schema_version",
+    "status": "status",
+    "error": "error",
+    "retries": "retries",
+    "ttl": "ttl",
+}
+_TIMES = {
+    "nextRetryAt": "next_retry_at",
+    "expiresAt": "expires_at",
+    "time": "time",
+    "insertedAt": "inserted_at",
+    "updatedAt": "updated_at",
+    "scrubbedAt": "scrubbed_at",
+}
+_STRUCTURES = {"source": "source", "headers": "headers"}
+_JSON_TYPE = r"(?is)^[^;]*[/+]json[\x00-\x20]*(;.*)?$"
+_DEFAULT_TYPE = "application/json"
+_WHITE_SPACE = (b" ", b"\t", b"\r", b"\n")
+
+
+def to_native(rows: DataFrame, line_breaks: LineBreaks = "Keep") -> DataFrame:
+    """Message rows as Native records, one string column ``value``; ``payload`` must hold claim-checked ones too."""
+    return with_native(rows, line_breaks).select("value")
+
+
+def with_native(rows: DataFrame, line_breaks: LineBreaks = "Keep") -> DataFrame:
+    """The rows and their Native record in column ``value``."""
+    # Each step is a projection of its own: what a later one uses twice is then computed once.
+    judged = rows.select("*", _head().alias("_head"), _form(line_breaks).alias("_form"))
+    value = F.concat(
+        F.substring("_head", F.lit(1), F.octet_length("_head") - 1),
+        _json_member("metadata", F.col("metadata").cast("binary"), line_breaks),
+        _payload_member(line_breaks),
+        _json_member("result", F.col("result"), line_breaks),
+        F.lit(b"}"),
+    )
+    return judged.select("*", value.cast("string").alias("value")).drop("_head", "_form")
+
+
+def is_json_type(content_type: Column) -> Column:
+    """Whether a content type (none is application/json) names JSON: …/json or …+json."""
+    return content_type.isNull() | (content_type == _DEFAULT_TYPE) | content_type.rlike(_JSON_TYPE)
+
+
+def rfc3339(moment: Column) -> Column:
+    """A time in UTC with as many digits of a second as it needs; the session's time zone is UTC."""
+    return F.concat(F.replace(moment.cast("string"), F.lit(" "), F.lit("T")), F.lit("Z"))
+
+
+def json_string(text: Column) -> Column:
+    """A text as a JSON string, with its quotes, as bytes."""
+    wrapped = F.to_json(F.struct(text.alias("v"))).cast("binary")
+    return F.substring(wrapped, F.lit(6), F.octet_length(wrapped) - 6)
+
+
+def _head() -> Column:
+    """All members but those that are put in as they stand; nulls are left out."""
+    members = [F.col(column).alias(name) for name, column in _PLAIN.items()]
+    members += [rfc3339(F.col(column)).alias(name) for name, column in _TIMES.items()]
+    members += [F.col(column).alias(name) for name, column in _STRUCTURES.items()]
+    return F.to_json(F.struct(*members)).cast("binary")
+
+
+def _form(line_breaks: LineBreaks) -> Column:
+    """How the payload stands in the record: J as it is, S as a string, B in payloadBase64; null without one."""
+    payload = F.col("payload")
+    json_form = F.when(_comes_back_from_json(payload, line_breaks), "J").otherwise("B")
+    text_form = F.when(F.is_valid_utf8(payload.cast("string")), "S").otherwise("B")
+    return F.when(payload.isNotNull(), F.when(is_json_type(F.col("content_type")), json_form).otherwise(text_form))
+
+
+def _comes_back_from_json(payload: Column, line_breaks: LineBreaks) -> Column:
+    """Whether the bytes are one JSON value that a reader of the record finds again byte for byte.
+
+    White space around the value would be lost, and null would be no payload at all.
+    """
+    bare = ~F.substring(payload, 1, 1).isin(*_WHITE_SPACE) & ~F.substring(payload, -1, 1).isin(*_WHITE_SPACE)
+    exact = _is_json(payload) & bare & (payload != b"null")
+    if line_breaks == "Base64":
+        text = payload.cast("string")
+        exact = exact & ~F.contains(text, F.lit("\n")) & ~F.contains(text, F.lit("\r"))
+    return exact
+
+
+def _payload_member(line_breaks: LineBreaks) -> Column:
+    payload = F.col("payload")
+    return (
+        F.when(F.col("_form") == "J", F.concat(F.lit(b',"payload":'), _on_one_line(payload, line_breaks)))
+        .when(F.col("_form") == "S", F.concat(F.lit(b',"payload":'), json_string(payload.cast("string"))))
+        .when(
+            F.col("_form") == "B",
+            F.concat(F.lit(b',"payloadBase64":"'), F.base64(payload).cast("binary"), F.lit(b'"')),
+        )
+        .otherwise(F.lit(b""))
+    )
+
+
+def _json_member(name: str, text: Column, line_breaks: LineBreaks) -> Column:
+    """A member whose text is JSON; should it be something else, it is a string."""
+    key = F.lit(f',"{name}":'.encode())
+    return (
+        F.when(text.isNull(), F.lit(b""))
+        .when(_is_json(text), F.concat(key, _on_one_line(text, line_breaks)))
+        .when(F.is_valid_utf8(text.cast("string")), F.concat(key, json_string(text.cast("string"))))
+        .otherwise(F.concat(key, F.lit(b'"'), F.base64(text).cast("binary"), F.lit(b'"')))
+    )
+
+
+def _on_one_line(text: Column, line_breaks: LineBreaks) -> Column:
+    """JSON has line breaks between its tokens only."""
+    if line_breaks == "Keep":
+        return text
+    for line_break in ("\n", "\r"):
+        text = F.replace(text.cast("string"), F.lit(line_break), F.lit(" "))
+    return text.cast("binary")
+
+
+def _is_json(text: Column) -> Column:
+    return F.call_function("messagestore.is_json", text)
