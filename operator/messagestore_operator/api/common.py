@@ -1,0 +1,168 @@
+"""Parts that more than one kind has: references, storage, schedules, Kafka's security."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from messagestore_operator.api.model import Model
+from messagestore_operator.api.rules import Rule
+from messagestore_operator.api.scalars import Cron, Duration, TimeZone
+from messagestore_operator.api.text import (
+    Category,
+    Flag,
+    Headers,
+    Identifier,
+    MessageStatus,
+    MessageType,
+    Name,
+    SecretKey,
+    StreamName,
+    Where,
+)
+from messagestore_operator.api.uris import Endpoint
+
+
+class StreamRef(Model):
+    """A MessageStream of the same namespace."""
+
+    name: Name = Field(description="Name of the MessageStream.")
+
+
+class SecretRef(Model):
+    """A Secret of the same namespace whose keys have fixed names."""
+
+    name: Name = Field(description="Name of the Secret.")
+
+
+class CaSecretRef(Model):
+    """A certificate authority's certificate in a Secret of the same namespace."""
+
+    name: Name = Field(description="Name of the Secret.")
+    key: SecretKey = Field(default="ca.crt", description="Key in the Secret that holds the certificate in PEM.")
+
+
+class KeySecretRef(Model):
+    """A secret key in a Secret of the same namespace."""
+
+    name: Name = Field(description="Name of the Secret.")
+    key: SecretKey = Field(default="key", description="Key in the Secret that holds the bytes.")
+
+
+class Storage(Model):
+    """How an object store is reached; absent, it is the pod's own identity and the default endpoint."""
+
+    endpoint: Endpoint | None = Field(default=None, description="Address of the object store's server.")
+    region: Annotated[str, Field(strict=True, min_length=1, max_length=64, pattern="^[A-Za-z0-9-]+$")] = Field(
+        default="us-east-1", description="Region of the bucket; needed even where the server has none."
+    )
+    path_style_access: Flag = Field(
+        default=False, description="Whether the bucket's name is in the path, not in the host's name."
+    )
+    credentials_secret_ref: SecretRef | None = Field(
+        default=None, description="Secret with the keys accessKey, secretKey and, optionally, sessionToken."
+    )
+    ca_secret_ref: CaSecretRef | None = Field(
+        default=None, description="Certificate authority that the server's certificate is checked against."
+    )
+
+
+class Schedule(Model):
+    """Points in time by a cron expression."""
+
+    cron: Cron = Field(description="When to run: minute, hour, day of month, month and day of week.")
+    time_zone: TimeZone = Field(default=TimeZone("UTC"), description="Time zone of the cron expression.")
+    starting_deadline: Duration | None = Field(
+        default=None, description="How late a run may still start; one missed by more is skipped."
+    )
+
+
+class Manual(Model):
+    """Runs when annotation messagestore.dev/run-requested changes."""
+
+
+class KafkaSecurity(Model):
+    """How Kafka's brokers are spoken to."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            message="a SASL protocol needs mechanism and credentialsSecretRef; other protocols have neither",
+            cel=(
+                "self.protocol.startsWith('SASL_') ? has(self.mechanism) && has(self.credentialsSecretRef)"
+                " : !has(self.mechanism) && !has(self.credentialsSecretRef)"
+            ),
+            holds=lambda it: (
+                (it.mechanism is not None, it.credentials_secret_ref is not None)
+                == (it.protocol.startswith("SASL_"),) * 2
+            ),
+        ),
+    )
+
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        description="Kafka's security protocol."
+    )
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        default=None, description="How a SASL protocol proves who is there."
+    )
+    credentials_secret_ref: SecretRef | None = Field(
+        default=None, description="Secret with the keys username and password."
+    )
+    ca_secret_ref: CaSecretRef | None = Field(
+        default=None, description="Certificate authority that the brokers' certificates are checked against."
+    )
+
+
+def _selects_something(match: Match) -> bool:
+    lists = (
+        match.stream_names,
+        match.categories,
+        match.types,
+        match.statuses,
+        match.correlation_ids,
+        match.sequence_ids,
+        match.message_ids,
+        match.headers,
+        match.where,
+    )
+    return any(map(bool, lists))
+
+
+class Match(Model):
+    """Messages by what is in their envelopes: all conditions that are given must hold."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            message="give at least one condition: an empty match would be everything",
+            cel=(
+                "[self.streamNames, self.categories, self.types, self.statuses, self.correlationIds,"
+                " self.sequenceIds, self.messageIds].exists(list, list.size() > 0)"
+                " || self.headers.size() > 0 || self.where != ''"
+            ),
+            holds=_selects_something,
+        ),
+    )
+
+    stream_names: Annotated[tuple[StreamName, ...], Field(max_length=1000)] = Field(
+        default=(), description="Stream names, any of them."
+    )
+    categories: Annotated[tuple[Category, ...], Field(max_length=100)] = Field(
+        default=(), description="Categories, any of them."
+    )
+    types: Annotated[tuple[MessageType, ...], Field(max_length=100)] = Field(
+        default=(), description="Message types, any of them."
+    )
+    statuses: Annotated[tuple[MessageStatus, ...], Field(max_length=5)] = Field(
+        default=(), description="Statuses, any of them."
+    )
+    correlation_ids: Annotated[tuple[Identifier, ...], Field(max_length=1000)] = Field(
+        default=(), description="Correlation identifiers, any of them."
+    )
+    sequence_ids: Annotated[tuple[Identifier, ...], Field(max_length=1000)] = Field(
+        default=(), description="Identifiers of message sequences, any of them."
+    )
+    message_ids: Annotated[tuple[Identifier, ...], Field(max_length=1000)] = Field(
+        default=(), description="Message identifiers, any of them."
+    )
+    headers: Headers = Field(default={}, description="Headers with their values, all of them.")
+    where: Where = Field(default="", description="A predicate over the canonical columns; empty means none.")

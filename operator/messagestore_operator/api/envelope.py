@@ -1,0 +1,137 @@
+"""How the canonical fields of a message are found in a record."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, get_args
+
+from pydantic import Field
+
+from messagestore_operator.api.model import Model
+from messagestore_operator.api.rules import Rule, exactly_one
+from messagestore_operator.api.scalars import JsonPath
+from messagestore_operator.api.text import Value
+
+CanonicalField = Literal[
+    "messageId",
+    "streamName",
+    "category",
+    "streamId",
+    "type",
+    "typeNamespace",
+    "typeRevision",
+    "correlationId",
+    "causationId",
+    "replyTo",
+    "sequenceId",
+    "sequenceNumber",
+    "sequenceSize",
+    "sequenceEnd",
+    "headers",
+    "metadata",
+    "payload",
+    "contentType",
+    "payloadEncoding",
+    "schemaVersion",
+    "time",
+    "ttl",
+    "expiresAt",
+    "expectedVersion",
+    "status",
+    "result",
+    "error",
+]
+
+
+class FieldMapping(Model):
+    """Where one canonical field comes from: a place in the record, or a constant."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        exactly_one("path", "value"),
+        Rule(
+            message="default goes with path: beside value it would never be used",
+            cel="!has(self.default) || has(self.path)",
+            holds=lambda mapping: mapping.default is None or mapping.path is not None,
+        ),
+    )
+
+    path: JsonPath | None = Field(default=None, description="Place in the record.")
+    default: Value | None = Field(default=None, description="What to take where the place is absent or null.")
+    value: Value | None = Field(default=None, description="A constant, the same for every record.")
+
+
+def _mapping(description: str) -> FieldMapping | None:
+    field: FieldMapping | None = Field(default=None, description=description)
+    return field
+
+
+class EnvelopeFields(Model):
+    """The canonical fields of a Custom envelope."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            message="give streamName or category: without either a message belongs to no stream",
+            cel="has(self.streamName) || has(self.category)",
+            holds=lambda fields: fields.stream_name is not None or fields.category is not None,
+        ),
+    )
+
+    message_id: FieldMapping | None = _mapping(
+        "Unique identifier; required unless the source's format is Text, where it is made from the place of the line."
+    )
+    stream_name: FieldMapping | None = _mapping(
+        "Name of the stream; where it is absent or null, the category, followed by -streamId where there is one."
+    )
+    category: FieldMapping | None = _mapping("Category of the stream; it holds no hyphen.")
+    stream_id: FieldMapping | None = _mapping("Identifier of the stream within its category.")
+    type: FieldMapping | None = _mapping("Type of the message.")
+    type_namespace: FieldMapping | None = _mapping("Namespace of the type.")
+    type_revision: FieldMapping | None = _mapping("Revision of the type.")
+    correlation_id: FieldMapping | None = _mapping("Identifier that a request and its replies share.")
+    causation_id: FieldMapping | None = _mapping("Identifier of the message that caused this one.")
+    reply_to: FieldMapping | None = _mapping("Where replies go: the return address.")
+    sequence_id: FieldMapping | None = _mapping("Identifier of the message sequence that it is part of.")
+    sequence_number: FieldMapping | None = _mapping("Place in the sequence, counted from one.")
+    sequence_size: FieldMapping | None = _mapping("Number of messages in the sequence.")
+    sequence_end: FieldMapping | None = _mapping("Whether it is the last of the sequence.")
+    headers: FieldMapping | None = _mapping("Transport headers, an object.")
+    metadata: FieldMapping | None = _mapping("What the application says about the message, an object.")
+    payload: FieldMapping | None = _mapping("The payload, kept as its exact bytes.")
+    content_type: FieldMapping | None = _mapping("Media type of the payload.")
+    payload_encoding: FieldMapping | None = _mapping("Serialization of the payload as its producer names it.")
+    schema_version: FieldMapping | None = _mapping("Version of the envelope.")
+    time: FieldMapping | None = _mapping("When the message was made.")
+    ttl: FieldMapping | None = _mapping("How long the message is of use, an ISO 8601 duration.")
+    expires_at: FieldMapping | None = _mapping("Until when the message is of use.")
+    expected_version: FieldMapping | None = _mapping("Position that the stream's last message must have.")
+    status: FieldMapping | None = _mapping("Status of the message's processing.")
+    result: FieldMapping | None = _mapping("Result of the message's processing.")
+    error: FieldMapping | None = _mapping("Error of the message's processing.")
+
+    def given(self) -> dict[str, FieldMapping]:
+        """The mappings that are there, by the canonical names in manifests."""
+        fields = type(self).model_fields
+        found = {str(field.alias): getattr(self, name) for name, field in fields.items()}
+        return {name: mapping for name, mapping in found.items() if mapping is not None}
+
+
+class Envelope(Model):
+    """The form of a record, and which of its fields must be there."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            message="format Custom needs fields; formats Native and CloudEvents know their own and have none",
+            cel="(self.format == 'Custom') == has(self.fields)",
+            holds=lambda envelope: (envelope.format == "Custom") == (envelope.fields is not None),
+        ),
+    )
+
+    format: Literal["Native", "CloudEvents", "Custom"] = Field(
+        default="Native",
+        description="Native is the store's own form, CloudEvents version 1.0, Custom what fields says.",
+    )
+    fields: EnvelopeFields | None = Field(
+        default=None, description="Where each canonical field comes from; only with format Custom."
+    )
+    required: Annotated[tuple[CanonicalField, ...], Field(max_length=len(get_args(CanonicalField)))] = Field(
+        default=(), description="Fields that must be there, besides messageId and the stream's name."
+    )

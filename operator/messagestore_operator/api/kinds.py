@@ -1,0 +1,26 @@
+"""The three kinds together, and the way from a plain document to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from messagestore_operator.api.messagestream import MessageStream
+from messagestore_operator.api.model import AS_API_SERVER
+from messagestore_operator.api.replayjob import ReplayJob
+from messagestore_operator.api.resource import Resource
+from messagestore_operator.api.retentionpolicy import RetentionPolicy
+
+KINDS: Mapping[str, type[MessageStream | RetentionPolicy | ReplayJob]] = {
+    "MessageStream": MessageStream,
+    "RetentionPolicy": RetentionPolicy,
+    "ReplayJob": ReplayJob,
+}
+
+
+def parse_resource(document: Mapping[str, Any]) -> Resource:
+    """Make a resource of a document as the API server would take it, or raise pydantic's ValidationError.
+
+    Stricter than `model_validate`: where the API server would refuse a null, it is refused too.
+    """
+    return KINDS[document["kind"]].model_validate(dict(document), context=AS_API_SERVER)

@@ -1,0 +1,76 @@
+"""The status of a MessageStream."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from messagestore_operator.api.model import StatusModel
+from messagestore_operator.api.scalars import Time
+from messagestore_operator.api.status import BaseStatus, CurrentRun, FinishedRun
+from messagestore_operator.api.text import Count, Value
+
+StreamPhase = Literal["Pending", "Running", "Idle", "Suspended", "Failing", "Stalled", "Deleting"]
+
+
+class StreamTotals(StatusModel):
+    """What became of all that was received; received is the sum of the others."""
+
+    received: Count = Field(default=0, description="Records that the source held.")
+    stored: Count = Field(default=0, description="Records that became messages.")
+    duplicates: Count = Field(default=0, description="Records whose message was there already.")
+    dead_lettered: Count = Field(default=0, description="Records that were set aside.")
+    filtered: Count = Field(default=0, description="Records that the selector didn't take.")
+    discarded: Count = Field(default=0, description="Records that had expired on arrival and were dropped.")
+
+
+class TableStatus(StatusModel):
+    """What is in the store."""
+
+    version: Count | None = Field(default=None, description="Version of the messages table.")
+    messages: Count | None = Field(default=None, description="Messages in the store.")
+    dead_letters: Count | None = Field(default=None, description="Dead letters in the store.")
+    bytes: Count | None = Field(default=None, description="Size of the table's files.")
+    oldest_message_time: Time | None = Field(default=None, description="Time of the oldest message.")
+    newest_message_time: Time | None = Field(default=None, description="Time of the newest message.")
+    last_global_position: Count | None = Field(default=None, description="The last global position given.")
+
+
+class Lag(StatusModel):
+    """What has arrived and isn't in the store yet."""
+
+    as_of: Time | None = Field(default=None, description="When it was looked at.")
+    files: Count | None = Field(default=None, description="Files not read yet.")
+    records: Count | None = Field(default=None, description="Records not read yet.")
+    oldest_pending_time: Time | None = Field(default=None, description="Since when the oldest of them waits.")
+    summary: Value | None = Field(default=None, description="The same for people, such as 3 files.")
+
+
+class StreamRun(FinishedRun):
+    """A run of the stream that has ended, with what became of its records."""
+
+    received: Count = Field(default=0, description="Records that the source held.")
+    stored: Count = Field(default=0, description="Records that became messages.")
+    duplicates: Count = Field(default=0, description="Records whose message was there already.")
+    dead_lettered: Count = Field(default=0, description="Records that were set aside.")
+    filtered: Count = Field(default=0, description="Records that the selector didn't take.")
+    discarded: Count = Field(default=0, description="Records that had expired on arrival and were dropped.")
+    updates: Count = Field(default=0, description="Status updates that were applied.")
+    expired: Count = Field(default=0, description="Messages that became EXPIRED.")
+
+
+class MessageStreamStatus(BaseStatus):
+    """What came of a stream."""
+
+    phase: StreamPhase | None = Field(default=None, description="State of the stream, for people.")
+    totals: StreamTotals | None = Field(default=None, description="What became of all that was received.")
+    table: TableStatus | None = Field(default=None, description="What is in the store.")
+    lag: Lag | None = Field(default=None, description="What has arrived and isn't in the store yet.")
+    current_run: CurrentRun | None = Field(default=None, description="The run that is under way.")
+    last_run: StreamRun | None = Field(default=None, description="The run that ended last.")
+    last_batch_time: Time | None = Field(default=None, description="When the last batch was committed.")
+    next_run_time: Time | None = Field(default=None, description="When the next run is due.")
+    recent_runs: Annotated[tuple[StreamRun, ...], Field(max_length=100)] = Field(
+        default=(), description="Ended runs, the newest first."
+    )

@@ -1,0 +1,168 @@
+"""The base of every model of the API: how fields are named, what is refused, how rules are checked."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+from types import SimpleNamespace
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
+
+from messagestore_operator.api.rules import Rule, TransitionRule
+
+BROKEN = object()
+"""Stands for a field that is given but wrong, where rules about the others are still checked."""
+
+AS_API_SERVER = {"as_api_server": True}
+"""The validation context that refuses a null where the API server would; without it null means absent."""
+
+
+class Model(BaseModel):
+    """A part of a resource: snake_case in Python, camelCase in manifests, immutable, unknown fields refused."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+
+    validations: ClassVar[tuple[Rule, ...]] = ()
+    transitions: ClassVar[tuple[TransitionRule, ...]] = ()
+    nullable: ClassVar[frozenset[str]] = frozenset()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The model as it stands in a manifest: camelCase, JSON values, without what is absent."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    @classmethod
+    def keeps_null(cls, field: str) -> bool:
+        """Whether a null of the field (its name in manifests) is allowed; it means the same as its absence."""
+        return field in cls.nullable
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_rules(cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+        """Check the fields and then the rules, and report what either finds together."""
+        found: list[InitErrorDetails] = []
+        if isinstance(data, dict):
+            data, found = _settle_nulls(cls, data, refuse=bool(info.context))
+        try:
+            subject: Any = handler(data)
+        except ValidationError as error:
+            if not isinstance(data, dict):
+                raise
+            found = [*(_as_details(line) for line in error.errors(include_url=False)), *found]
+            subject = _partial(cls, data, {line["loc"][0] for line in found if line["loc"]})
+        found += _broken_rules(cls, subject, data)
+        if found:
+            raise ValidationError.from_exception_data(cls.__name__, found)
+        return subject  # type: ignore[no-any-return]
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Add to the schema what only Kubernetes knows: the rules, and which fields may be null."""
+        reference = handler(core)
+        schema = handler.resolve_ref_schema(reference)
+        for name, field in schema.get("properties", {}).items():
+            _collapse_optional(field, nullable=cls.keeps_null(name))
+        validations = [
+            *(rule.to_schema() for rule in cls.validations),
+            *(rule.to_schema() for rule in cls.transitions),
+        ]
+        if validations:
+            schema["x-kubernetes-validations"] = validations
+        return reference
+
+
+class StatusModel(Model):
+    """A part of a status. Unknown fields are passed over: a newer operator may have written them."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    @classmethod
+    def keeps_null(cls, field: str) -> bool:
+        """Every optional field of a status may be null: a status says "none" as well as nothing."""
+        return True
+
+
+def _collapse_optional(field: dict[str, Any], *, nullable: bool) -> None:
+    """Turn `anyOf: [schema, null]`, which a structural schema can't have, into the schema itself."""
+    alternatives = field.get("anyOf", [])
+    if {"type": "null"} not in alternatives:
+        return
+    (schema,) = [alternative for alternative in alternatives if alternative != {"type": "null"}]
+    del field["anyOf"]
+    if field.get("default", ...) is None:
+        del field["default"]
+    for key, value in schema.items():
+        field.setdefault(key, value)
+    if nullable:
+        field["nullable"] = True
+
+
+def _settle_nulls(
+    cls: type[Model], data: dict[str, Any], *, refuse: bool
+) -> tuple[dict[str, Any], list[InitErrorDetails]]:
+    """Drop nulls as the API server does: of a field with a default always, of others where null is allowed."""
+    kept = dict(data)
+    refused: list[InitErrorDetails] = []
+    for name, field in cls.model_fields.items():
+        for key in {name, field.alias or name} & kept.keys():
+            if kept[key] is not None or field.is_required():
+                continue
+            del kept[key]
+            if refuse and field.default is None and not cls.keeps_null(str(field.alias)):
+                refused.append(_detail("null", "must not be null: give a value or leave it out", (key,), None))
+    return kept, refused
+
+
+def _broken_rules(cls: type[Model], subject: Any, data: Any) -> list[InitErrorDetails]:
+    return [_detail("rule", rule.message, (), data) for rule in cls.validations if not _holds(rule, subject)]
+
+
+def _holds(rule: Rule, subject: Any) -> bool:
+    if isinstance(subject, Model):
+        return rule.holds(subject)
+    # Of a subject with broken fields a rule may ask what it can't answer: those fields are reported anyway.
+    with suppress(AttributeError, TypeError):
+        return rule.holds(subject)
+    return True
+
+
+def _partial(cls: type[Model], data: dict[str, Any], broken: set[int | str]) -> SimpleNamespace:
+    """What can be said of a model some fields of which are wrong: those are BROKEN, the others as usual."""
+    values: dict[str, Any] = {}
+    for name, field in cls.model_fields.items():
+        key = field.alias if field.alias in data else name
+        if name in broken or field.alias in broken:
+            values[name] = BROKEN if key in data or field.is_required() else field.default
+        else:
+            values[name] = _adapter(cls, name).validate_python(data[key]) if key in data else field.default
+    return SimpleNamespace(**values)
+
+
+@cache
+def _adapter(cls: type[Model], name: str) -> TypeAdapter[Any]:
+    field: FieldInfo = cls.model_fields[name]
+    annotation: Any = field.annotation
+    return TypeAdapter(Annotated[annotation, *field.metadata] if field.metadata else annotation)
+
+
+def _as_details(line: Any) -> InitErrorDetails:
+    return _detail(line["type"], line["msg"], line["loc"], line["input"], line.get("ctx"))
+
+
+def _detail(
+    kind: str, message: str, loc: tuple[int | str, ...], value: Any, context: dict[str, Any] | None = None
+) -> InitErrorDetails:
+    return InitErrorDetails(type=PydanticCustomError(kind, message, context), loc=loc, input=value)

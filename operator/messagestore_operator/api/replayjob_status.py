@@ -1,0 +1,50 @@
+"""The status of a ReplayJob."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from messagestore_operator.api.model import StatusModel
+from messagestore_operator.api.scalars import Time
+from messagestore_operator.api.status import BaseStatus, CurrentRun, RunError
+from messagestore_operator.api.text import Count, Value
+
+ReplayPhase = Literal["Pending", "Previewing", "Running", "Paused", "Succeeded", "Failed", "Cancelled"]
+
+
+class Selection(StatusModel):
+    """What is replayed, frozen at the start."""
+
+    table_version: Count | None = Field(default=None, description="Version of the table that is read.")
+    messages: Count = Field(default=0, description="Messages that were selected.")
+    bytes: Count = Field(default=0, description="Size of their payloads.")
+    first_global_position: Count | None = Field(default=None, description="Lowest global position among them.")
+    last_global_position: Count | None = Field(default=None, description="Highest global position among them.")
+
+
+class Progress(StatusModel):
+    """How far the replay has come."""
+
+    replayed: Count = Field(default=0, description="Messages that were sent.")
+    failed: Count = Field(default=0, description="Messages that couldn't be sent.")
+    percent: Annotated[int, Field(strict=True, ge=0, le=100)] = Field(default=0, description="Share of the selection.")
+    last_global_position: Count | None = Field(default=None, description="Global position of the last one sent.")
+    messages_per_second: Annotated[float, Field(strict=True, ge=0)] | None = Field(
+        default=None, description="Messages sent in a second."
+    )
+
+
+class ReplayJobStatus(BaseStatus):
+    """What came of a replay."""
+
+    phase: ReplayPhase | None = Field(default=None, description="State of the replay, for people.")
+    selection: Selection | None = Field(default=None, description="What is replayed, frozen at the start.")
+    progress: Progress | None = Field(default=None, description="How far it has come.")
+    destination: Value | None = Field(default=None, description="Where it goes, in short.")
+    current_run: CurrentRun | None = Field(default=None, description="The run that is under way.")
+    attempts: Count | None = Field(default=None, description="Tries that were made.")
+    error: RunError | None = Field(default=None, description="Why the last try failed.")
+    started_at: Time | None = Field(default=None, description="When it was started.")
+    finished_at: Time | None = Field(default=None, description="When it ended.")

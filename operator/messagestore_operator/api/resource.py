@@ -1,0 +1,56 @@
+"""What every resource has: its API version, its kind and its metadata."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from messagestore_operator.api.model import Model
+from messagestore_operator.api.rules import Rule
+from messagestore_operator.api.text import Integer, Name
+
+GROUP = "messagestore.dev"
+VERSION = "v1alpha1"
+API_VERSION: Literal["messagestore.dev/v1alpha1"] = "messagestore.dev/v1alpha1"
+MAX_RESOURCE_NAME = 63
+
+StringMap = Annotated[dict[str, str], Field(strict=True)]
+
+
+class Metadata(Model):
+    """Kubernetes' metadata, as far as this project reads it; the rest is passed over."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: Name = Field(description="Name of the resource.")
+    namespace: Name = Field(default="default", description="Namespace of the resource.")
+    labels: StringMap = Field(default={}, description="Labels, for selectors.")
+    annotations: StringMap = Field(default={}, description="Annotations, requests to the operator among them.")
+    uid: str | None = Field(default=None, description="Unique identifier, given by the API server.")
+    generation: Integer | None = Field(default=None, description="Number of the spec's version.")
+    resource_version: str | None = Field(default=None, description="Version of the whole resource.")
+    creation_timestamp: str | None = Field(default=None, description="When the resource was made.")
+    deletion_timestamp: str | None = Field(default=None, description="When its deletion was asked for.")
+    finalizers: tuple[str, ...] = Field(default=(), description="Who must let go before it is gone.")
+
+
+class Resource(Model):
+    """The base of the three kinds."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            message=f"metadata.name must have at most {MAX_RESOURCE_NAME} characters: it becomes a label of each run",
+            cel=f"self.metadata.name.size() <= {MAX_RESOURCE_NAME}",
+            holds=lambda resource: len(resource.metadata.name) <= MAX_RESOURCE_NAME,
+        ),
+    )
+
+    api_version: Literal["messagestore.dev/v1alpha1"] = Field(default=API_VERSION, description="API version.")
+    metadata: Metadata = Field(description="Name, namespace, labels and annotations.")
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """Kind, namespace and name."""
+        kind: Any = getattr(self, "kind")  # noqa: B009 - each kind narrows it to its own name
+        return (str(kind), self.metadata.namespace, self.metadata.name)

@@ -1,0 +1,203 @@
+"""RetentionPolicy: what leaves the store, when, and under which conditions."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from messagestore_operator.api.common import KeySecretRef, Manual, Match, Schedule, Storage, StreamRef
+from messagestore_operator.api.model import Model
+from messagestore_operator.api.resource import Resource
+from messagestore_operator.api.retentionpolicy_status import RetentionPolicyStatus
+from messagestore_operator.api.rules import Rule, exactly_one
+from messagestore_operator.api.scalars import Duration, JsonPath, Quantity
+from messagestore_operator.api.spark import Spark
+from messagestore_operator.api.text import Count, Flag, Integer, Label, MessageStatus, StreamName, UniqueNames, Value
+from messagestore_operator.api.uris import StoreUri
+
+
+class StreamSelector(Model):
+    """Streams of the same namespace by their labels."""
+
+    match_labels: Annotated[dict[str, Value], Field(min_length=1, max_length=32)] = Field(
+        description="Labels with their values that a stream must have, all of them."
+    )
+
+
+class PolicyTrigger(Model):
+    """When the policy is applied."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (exactly_one("schedule", "manual"),)
+
+    schedule: Schedule | None = Field(default=None, description="At points in time.")
+    manual: Manual | None = Field(default=None, description="When annotation messagestore.dev/run-requested changes.")
+
+
+class TruncateBefore(Model):
+    """The beginning of one stream."""
+
+    stream_name: StreamName = Field(description="Name of the stream.")
+    position: Count = Field(description="Messages at lower positions are selected.")
+
+
+def _has_condition(rule: PolicyRule) -> bool:
+    others = (rule.max_age, rule.max_messages_per_stream, rule.max_bytes, rule.truncate_before, rule.match)
+    return rule.expired or bool(rule.statuses) or any(other is not None for other in others)
+
+
+class PolicyRule(Model):
+    """Selects messages by all of its conditions together; a message that any rule selects goes."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            message=(
+                "give at least one of expired, statuses, maxAge, maxMessagesPerStream, maxBytes, truncateBefore, match"
+            ),
+            cel=(
+                "self.expired || self.statuses.size() > 0 || has(self.maxAge) || has(self.maxMessagesPerStream)"
+                " || has(self.maxBytes) || has(self.truncateBefore) || has(self.match)"
+            ),
+            holds=_has_condition,
+        ),
+    )
+
+    name: Label = Field(description="Name of the rule, unique in the policy.")
+    expired: Flag = Field(default=False, description="Whether only messages whose expiration has passed are selected.")
+    statuses: Annotated[tuple[MessageStatus, ...], Field(max_length=5)] = Field(
+        default=(), description="Statuses that a message must have one of; empty means any."
+    )
+    max_age: Duration | None = Field(default=None, description="Older messages are selected.")
+    max_messages_per_stream: Annotated[Integer, Field(ge=0, le=2**53)] | None = Field(
+        default=None, description="Messages beyond the newest so many of a stream are selected; held ones count."
+    )
+    max_bytes: Quantity | None = Field(
+        default=None, description="The oldest messages are selected until the payloads in the table fit."
+    )
+    truncate_before: TruncateBefore | None = Field(default=None, description="The beginning of one stream is selected.")
+    match: Match | None = Field(default=None, description="Messages with this in their envelopes are selected.")
+    erase: Flag = Field(
+        default=False,
+        description="Whether what is selected is erased: never archived, remembered as a tombstone, "
+        "its bytes gone in time.",
+    )
+
+
+class Scrub(Model):
+    """What is removed from messages that stay."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            message="give at least one of payloadPaths and headers: there would be nothing to scrub",
+            cel="self.payloadPaths.size() > 0 || self.headers.size() > 0",
+            holds=lambda scrub: len(scrub.payload_paths) > 0 or len(scrub.headers) > 0,
+        ),
+        Rule(
+            message="method Hash needs keySecretRef",
+            cel="self.method != 'Hash' || has(self.keySecretRef)",
+            holds=lambda scrub: scrub.method != "Hash" or scrub.key_secret_ref is not None,
+        ),
+    )
+
+    payload_paths: Annotated[tuple[JsonPath, ...], Field(max_length=64)] = Field(
+        default=(), description="Places in JSON payloads."
+    )
+    headers: Annotated[tuple[Annotated[Value, Field(min_length=1)], ...], Field(max_length=64)] = Field(
+        default=(), description="Names of headers."
+    )
+    method: Literal["Redact", "Hash", "Drop"] = Field(
+        default="Redact", description="What stands there afterwards: a fixed mark, a keyed hash, or nothing."
+    )
+    key_secret_ref: KeySecretRef | None = Field(default=None, description="The key of method Hash.")
+
+
+class Archive(Model):
+    """Where messages are written, counted and sealed before they are removed."""
+
+    uri: StoreUri = Field(description="The folder of the archive.")
+    format: Literal["Parquet", "JSONLines"] = Field(default="Parquet", description="Format of the archive's files.")
+    storage: Storage | None = Field(default=None, description="Where it differs from the table's.")
+
+
+class Erasure(Model):
+    """What is promised of rules that erase."""
+
+    within: Duration = Field(
+        default=Duration("P7D"), description="By when the bytes are gone from the table's storage."
+    )
+
+
+class DeadLetterRetention(Model):
+    """How long dead letters are kept."""
+
+    max_age: Duration = Field(description="Older dead letters are removed.")
+
+
+class RetentionPolicySpec(Model):
+    """What people ask of a policy."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            message="give exactly one of streamRefs and streamSelector",
+            cel="(self.streamRefs.size() > 0) != has(self.streamSelector)",
+            holds=lambda spec: (len(spec.stream_refs) > 0) != (spec.stream_selector is not None),
+        ),
+        Rule(
+            message="give at least one of rules and deadLetters: nothing would ever leave the store",
+            cel="self.rules.size() > 0 || has(self.deadLetters)",
+            holds=lambda spec: len(spec.rules) > 0 or spec.dead_letters is not None,
+        ),
+        Rule(
+            message="action Scrub needs scrub",
+            cel="self.action != 'Scrub' || has(self.scrub)",
+            holds=lambda spec: spec.action != "Scrub" or spec.scrub is not None,
+        ),
+        Rule(
+            message="action Scrub removes no message, so there is nothing to archive: leave archive out",
+            cel="self.action != 'Scrub' || !has(self.archive)",
+            holds=lambda spec: spec.action != "Scrub" or spec.archive is None,
+        ),
+        Rule(
+            message="action Scrub keeps the row that erase removes: move such rules to a policy with action Delete",
+            cel="self.action != 'Scrub' || !self.rules.exists(rule, rule.erase)",
+            holds=lambda spec: spec.action != "Scrub" or not any(rule.erase for rule in spec.rules),
+        ),
+    )
+
+    stream_refs: Annotated[tuple[StreamRef, ...], Field(max_length=100), UniqueNames()] = Field(
+        default=(), description="The streams, by name."
+    )
+    stream_selector: StreamSelector | None = Field(
+        default=None, description="The streams, by labels; at most 100 may have them."
+    )
+    trigger: PolicyTrigger = Field(description="When the policy is applied.")
+    mode: Literal["DryRun", "Enforce"] = Field(
+        default="DryRun", description="DryRun only shows what would be removed, Enforce removes it."
+    )
+    approval: Literal["NotRequired", "Required"] = Field(
+        default="NotRequired",
+        description="Required lets a purge wait until annotation messagestore.dev/approved-preview "
+        "holds the preview's id.",
+    )
+    rules: Annotated[tuple[PolicyRule, ...], Field(max_length=64), UniqueNames()] = Field(
+        default=(), description="What goes: a message that any rule selects and no hold keeps."
+    )
+    action: Literal["Delete", "Scrub"] = Field(
+        default="Delete", description="Delete removes the message, Scrub keeps it without what scrub names."
+    )
+    scrub: Scrub | None = Field(default=None, description="What action Scrub removes.")
+    archive: Archive | None = Field(default=None, description="Where messages are written before they are removed.")
+    erasure: Erasure = Field(default=Erasure(), description="What is promised of rules that erase.")
+    dead_letters: DeadLetterRetention | None = Field(
+        default=None, description="How long dead letters are kept; absent: for ever."
+    )
+    suspend: Flag = Field(default=False, description="Whether no new run is started.")
+    spark: Spark | None = Field(default=None, description="How the runs' Spark applications are sized.")
+
+
+class RetentionPolicy(Resource):
+    """What leaves a store, when, and with what proof."""
+
+    kind: Literal["RetentionPolicy"] = Field(default="RetentionPolicy", description="Kind of the resource.")
+    spec: RetentionPolicySpec = Field(description="What is asked of the policy.")
+    status: RetentionPolicyStatus | None = Field(default=None, description="What came of it.")

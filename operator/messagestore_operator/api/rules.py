@@ -1,0 +1,75 @@
+"""Rules that look at more than one field, each written once for both judges.
+
+A rule has a CEL expression for the Kubernetes API server and a Python function for the models; they stand side by
+side so that a change to one is seen next to the other, and a test on a real API server shows that they agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What must hold of a value, in CEL and in Python, and what to tell people when it doesn't."""
+
+    message: str
+    cel: str
+    holds: Callable[[Any], bool]
+
+    def to_schema(self) -> dict[str, str]:
+        """The rule as an item of x-kubernetes-validations."""
+        return {"rule": self.cel, "message": self.message}
+
+
+@dataclass(frozen=True)
+class TransitionRule:
+    """What must hold between the old and the new value of an update; only the API server sees both."""
+
+    message: str
+    cel: str
+
+    def to_schema(self) -> dict[str, str]:
+        """The rule as an item of x-kubernetes-validations."""
+        return {"rule": self.cel, "message": self.message}
+
+
+def exactly_one(*fields: str) -> Rule:
+    """One of the fields must be given, and only one. Their names are the same in Python and in manifests."""
+    return Rule(
+        message=f"give exactly one of {_listed(fields)}",
+        cel=f"[{_presence(fields)}].filter(given, given).size() == 1",
+        holds=lambda value: _count_given(value, fields) == 1,
+    )
+
+
+def at_most_one(**fields: str) -> Rule:
+    """No two of the fields may be given; Python's name = the manifest's name."""
+    return Rule(
+        message=f"give only one of {_listed(fields.values())}",
+        cel=f"[{_presence(fields.values())}].filter(given, given).size() <= 1",
+        holds=lambda value: _count_given(value, fields) <= 1,
+    )
+
+
+def immutable(field: str, *, optional: bool) -> TransitionRule:
+    """The field keeps the value it was created with."""
+    same = f"self.{field} == oldSelf.{field}"
+    if optional:
+        same = f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || {same})"
+    return TransitionRule(message=f"{field} can't be changed: make a new resource instead", cel=same)
+
+
+def _presence(fields: Any) -> str:
+    return ", ".join(f"has(self.{field})" for field in fields)
+
+
+def _count_given(value: Any, fields: Any) -> int:
+    return sum(getattr(value, field) is not None for field in fields)
+
+
+def _listed(fields: Any) -> str:
+    *others, last = fields
+    return f"{', '.join(others)} and {last}"

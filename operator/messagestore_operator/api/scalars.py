@@ -1,0 +1,233 @@
+"""Texts with a meaning: durations, quantities, times, paths into JSON, cron expressions, time zones.
+
+Each is a string that keeps the form it was written in, checked once, with its meaning as a property.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import zoneinfo
+from decimal import Decimal
+from functools import cache
+from typing import Any, ClassVar, Self
+
+import isodate
+from croniter import CroniterError, croniter
+from kubernetes.utils.quantity import parse_quantity
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from messagestore_operator.api.rules import Rule
+
+
+class CheckedText(str):
+    """A string of a given form. Subclasses say the form as a pattern, and what else the text must be."""
+
+    pattern: ClassVar[str]
+    max_length: ClassVar[int]
+    expected: ClassVar[str]
+    """What is expected, in words that go after "must be"."""
+    schema_format: ClassVar[str | None] = None
+    validations: ClassVar[tuple[Rule, ...]] = ()
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        """Check the text and give it its type."""
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, str):
+            raise PydanticCustomError("form", f"must be a string: {cls.expected}")
+        if len(value) > cls.max_length:
+            raise PydanticCustomError("form", f"must be at most {cls.max_length} characters long")
+        if not re.search(cls.pattern.removesuffix("$") + (r"\Z" if cls.pattern.endswith("$") else ""), value):
+            raise PydanticCustomError("form", f"must be {cls.expected}")
+        text = cls(value)
+        broken = [rule.message for rule in cls.validations if not rule.holds(text)]
+        if broken:
+            raise PydanticCustomError("form", "; ".join(broken))
+        text.check_meaning()
+        return text
+
+    def check_meaning(self) -> None:
+        """Refuse what has the right form and still no meaning, with a PydanticCustomError."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls.parse, serialization=core_schema.plain_serializer_function_ser_schema(str)
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema: dict[str, Any] = {"type": "string", "maxLength": cls.max_length, "pattern": cls.pattern}
+        if cls.schema_format:
+            schema["format"] = cls.schema_format
+        if cls.validations:
+            schema["x-kubernetes-validations"] = [rule.to_schema() for rule in cls.validations]
+        return schema
+
+
+_SECONDS = r"[0-9]{1,9}(\.[0-9]{1,6})?S"
+_MINUTES = rf"([0-9]{{1,9}}M({_SECONDS})?|{_SECONDS})"
+_CLOCK = rf"T([0-9]{{1,7}}H({_MINUTES})?|{_MINUTES})"
+
+
+class Duration(CheckedText):
+    """An ISO 8601 duration in days or smaller units, longer than zero."""
+
+    pattern = rf"^P([0-9]{{1,6}}D({_CLOCK})?|{_CLOCK})$"
+    max_length = 48
+    expected = "an ISO 8601 duration in days or smaller units, such as P30D or PT15M (no months, no years)"
+    validations = (
+        Rule(
+            message="must be longer than zero",
+            cel="self.matches('[1-9]')",
+            holds=lambda text: re.search("[1-9]", text) is not None,
+        ),
+    )
+
+    __slots__ = ()
+
+    @property
+    def timedelta(self) -> dt.timedelta:
+        """The length of the duration."""
+        parsed: dt.timedelta = isodate.parse_duration(self)
+        return parsed
+
+
+class Quantity(CheckedText):
+    """A size in bytes as a Kubernetes quantity; a plain number is a quantity too."""
+
+    pattern = (
+        r"^([1-9][0-9]{0,14}|[1-9][0-9]{0,8}(\.[0-9]{1,6})?(k|Ki|M|Mi|G|Gi)"
+        r"|[1-9][0-9]{0,5}(\.[0-9]{1,6})?(T|Ti)|[1-9][0-9]{0,2}(\.[0-9]{1,6})?(P|Pi))$"
+    )
+    max_length = 20
+    max_number = 10**15 - 1
+    expected = "a size as a Kubernetes quantity, such as 512Mi or 1Gi, from one byte to 999Pi"
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        """Check the quantity; a whole number of bytes may be written without quotes."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        return super().parse(value)
+
+    @property
+    def bytes(self) -> int:
+        """The size in whole bytes."""
+        number: Decimal = parse_quantity(str(self))  # type: ignore[no-untyped-call]
+        return int(number)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {
+            "x-kubernetes-int-or-string": True,
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "pattern": cls.pattern,
+            "maxLength": cls.max_length,
+            "minimum": 1,
+            "maximum": cls.max_number,
+        }
+
+
+class Time(CheckedText):
+    """An instant in RFC 3339, in UTC."""
+
+    pattern = (
+        r"^[1-9][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+        r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?Z$"
+    )
+    max_length = 32
+    schema_format = "date-time"
+    expected = "a time in UTC by RFC 3339, such as 2026-01-05T08:00:00Z"
+
+    __slots__ = ()
+
+    def check_meaning(self) -> None:
+        """Refuse days that the calendar doesn't have."""
+        try:
+            _ = self.datetime
+        except ValueError:
+            raise PydanticCustomError("form", "must be a day that exists") from None
+
+    @property
+    def datetime(self) -> dt.datetime:
+        """The instant, to the microsecond."""
+        return dt.datetime.fromisoformat(self)
+
+    @classmethod
+    def of(cls, moment: dt.datetime) -> Self:
+        """The text of an instant, in whole seconds where it is one."""
+        return cls.parse(moment.astimezone(dt.UTC).isoformat().removesuffix("+00:00") + "Z")
+
+
+_STEP = r"\.([A-Za-z_][A-Za-z0-9_]*)|\['((?:[^'\\]|\\['\\])*)'\]|\[([0-9]{1,6})\]"
+
+
+class JsonPath(CheckedText):
+    """A path into a JSON document: `$`, `.name`, `['name']` and `[n]`, nothing else."""
+
+    pattern = r"^\$(\.[A-Za-z_][A-Za-z0-9_]*|\['([^'\\]|\\['\\])*'\]|\[[0-9]{1,6}\])*$"
+    max_length = 512
+    expected = "a path of $, .name, ['name'] and [n], such as $.headers['X-Id']; no wildcards, filters or recursion"
+
+    __slots__ = ()
+
+    @property
+    def steps(self) -> tuple[str | int, ...]:
+        """The names and indexes to follow from the root."""
+        return tuple(
+            int(found[3]) if found[3] is not None else _unescaped(found[1], found[2])
+            for found in re.finditer(_STEP, self)
+        )
+
+
+def _unescaped(plain: str | None, quoted: str | None) -> str:
+    return plain if plain is not None else re.sub(r"\\(.)", r"\1", str(quoted))
+
+
+_CRON_FIELD = r"[0-9A-Za-z*/,-]+"
+
+
+class Cron(CheckedText):
+    """A cron expression of five fields: minute, hour, day of month, month, day of week."""
+
+    pattern = rf"^{_CRON_FIELD}( +{_CRON_FIELD}){{4}}$"
+    max_length = 128
+    expected = 'a cron expression of five fields, such as "0 3 * * *"'
+
+    __slots__ = ()
+
+    def check_meaning(self) -> None:
+        """Refuse values out of range, and dates that never come, such as the 30th of February."""
+        try:
+            croniter(self, dt.datetime(2000, 1, 1, tzinfo=dt.UTC)).get_next()
+        except (CroniterError, ValueError, KeyError) as error:
+            raise PydanticCustomError("form", f"must be {self.expected}; this one never fires") from error
+
+
+class TimeZone(CheckedText):
+    """The name of a time zone in the IANA database."""
+
+    pattern = r"^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$"
+    max_length = 64
+    expected = "the name of a time zone, such as UTC or Europe/Vienna"
+
+    __slots__ = ()
+
+    def check_meaning(self) -> None:
+        """Refuse names that the time zone database doesn't have."""
+        if self not in _time_zones():
+            raise PydanticCustomError("form", f"must be {self.expected}; there is none of this name")
+
+
+@cache
+def _time_zones() -> frozenset[str]:
+    return frozenset(zoneinfo.available_timezones())

@@ -1,0 +1,82 @@
+"""Where messages come from."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from messagestore_operator.api.common import KafkaSecurity, Storage
+from messagestore_operator.api.model import Model
+from messagestore_operator.api.rules import Rule, at_most_one, exactly_one
+from messagestore_operator.api.scalars import Quantity
+from messagestore_operator.api.text import Integer, Topic
+from messagestore_operator.api.uris import BootstrapServers, SourceUri
+
+DEFAULT_FILES_PER_BATCH = 1000
+BatchSize = Annotated[Integer, Field(ge=1, le=100_000_000)]
+
+
+class FilesSource(Model):
+    """Files in a folder, each read whole and once."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        at_most_one(max_files_per_batch="maxFilesPerBatch", max_bytes_per_batch="maxBytesPerBatch"),
+    )
+
+    uri: SourceUri = Field(description="The folder that files arrive in.")
+    format: Literal["JSONLines", "JSON", "Text"] = Field(
+        default="JSONLines",
+        description="JSONLines has an object a line, JSON one document a file (an object, or an array of them), "
+        "Text a payload a line.",
+    )
+    max_files_per_batch: BatchSize | None = Field(
+        default=None, description="Most files in a batch; 1000 where neither this nor maxBytesPerBatch is given."
+    )
+    max_bytes_per_batch: Quantity | None = Field(
+        default=None, description="Size of files after which a batch is full; a file is never split."
+    )
+    storage: Storage | None = Field(default=None, description="Where it differs from the table's.")
+
+    @property
+    def files_per_batch(self) -> int | None:
+        """Most files in a batch, the default applied; None where the batch is limited by bytes."""
+        if self.max_files_per_batch is None and self.max_bytes_per_batch is None:
+            return DEFAULT_FILES_PER_BATCH
+        return self.max_files_per_batch
+
+
+class KafkaSource(Model):
+    """Topics of a Kafka cluster."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            message="give exactly one of topics and topicPattern",
+            cel="(self.topics.size() > 0) != has(self.topicPattern)",
+            holds=lambda kafka: (len(kafka.topics) > 0) != (kafka.topic_pattern is not None),
+        ),
+    )
+
+    bootstrap_servers: BootstrapServers = Field(description="Brokers to ask first, host:port separated by commas.")
+    topics: Annotated[tuple[Topic, ...], Field(max_length=100)] = Field(default=(), description="Names of topics.")
+    topic_pattern: Annotated[str, Field(strict=True, min_length=1, max_length=249)] | None = Field(
+        default=None, description="Regular expression for the names of topics, in place of topics."
+    )
+    starting_offsets: Literal["Earliest", "Latest"] = Field(
+        default="Earliest", description="Where to begin in a partition that was never read."
+    )
+    max_records_per_batch: BatchSize | None = Field(
+        default=None, description="Most records in a batch; absent: no limit."
+    )
+    security: KafkaSecurity | None = Field(
+        default=None, description="Absent: plain text, and nobody proves who is there."
+    )
+
+
+class Source(Model):
+    """Where messages come from: files or Kafka."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (exactly_one("files", "kafka"),)
+
+    files: FilesSource | None = Field(default=None, description="Files in a folder.")
+    kafka: KafkaSource | None = Field(default=None, description="Topics of a Kafka cluster.")

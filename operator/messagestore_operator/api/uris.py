@@ -1,0 +1,62 @@
+"""Where data lies: the URIs of folders, of an S3 endpoint and of Kafka's brokers."""
+
+from __future__ import annotations
+
+from messagestore_operator.api.rules import Rule
+from messagestore_operator.api.scalars import CheckedText
+
+_HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?"
+_BUCKET = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?"
+# A user name or password would have to stand before an @: only abfss has one there, and it names the container.
+_ROOT = rf"(s3a?|gs)://{_BUCKET}|hdfs://{_HOST}(:[0-9]{{1,5}})?|abfss://[a-z0-9]([a-z0-9-]{{0,61}}[a-z0-9])?@{_HOST}|file://"
+# Hadoop reads these characters in a path as a pattern, an escape or the end of the path.
+_SEGMENT = r"[^\x00-\x20\x7f/?#*{}\[\]\\<>^|\x22]+"
+_KNOWN = "s3a, s3, gs, abfss, hdfs and file:///"
+
+_NO_DOTS = Rule(
+    message="must not hold . or .. as a part of its path",
+    cel="!('/' + self + '/').contains('/../') && !('/' + self + '/').contains('/./')",
+    holds=lambda uri: not {".", ".."} & set(uri.split("/")),
+)
+
+
+class StoreUri(CheckedText):
+    """A folder that is written to: a store's table, an archive, the destination of a replay."""
+
+    pattern = rf"^({_ROOT})(/{_SEGMENT})+/?$"
+    max_length = 1024
+    expected = f"the URI of a folder, such as s3a://bucket/folder ({_KNOWN}), with no credentials and no wildcard in it"
+    validations = (_NO_DOTS,)
+
+    __slots__ = ()
+
+
+class SourceUri(CheckedText):
+    """A folder that is read from; a whole bucket may be one."""
+
+    pattern = rf"^({_ROOT})(/{_SEGMENT})*/?$"
+    max_length = 1024
+    expected = StoreUri.expected
+    validations = (_NO_DOTS,)
+
+    __slots__ = ()
+
+
+class Endpoint(CheckedText):
+    """The address of a server that speaks the S3 protocol."""
+
+    pattern = rf"^https?://({_HOST}|\[[0-9A-Fa-f:]+\])(:[0-9]{{1,5}})?/?$"
+    max_length = 512
+    expected = "an http or https address without a path, such as http://s3.storage.svc:7070"
+
+    __slots__ = ()
+
+
+class BootstrapServers(CheckedText):
+    """Kafka brokers to ask first."""
+
+    pattern = rf"^{_HOST}:[0-9]{{1,5}}(,{_HOST}:[0-9]{{1,5}})*$"
+    max_length = 1024
+    expected = "one or more host:port, separated by commas without spaces"
+
+    __slots__ = ()
