@@ -3,7 +3,9 @@
 # compiled against the jars of the given Python's pyspark.
 # Usage: build.sh PYTHON FOLDER
 set -euo pipefail
-python=$1 folder=$2
+python=$1
+mkdir -p "$2"
+folder=$(cd "$2" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
 sources=$here/../extension
 

@@ -2,7 +2,7 @@
 
 import re
 
-_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\['((?:[^'\\]|\\.)*)'\]|\[(\d+)\]")
+_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\['((?:[^'\\]|\\.)*)'\]|\[([0-9]{1,9})\]")
 
 
 def steps(path: str) -> list[str | int]:

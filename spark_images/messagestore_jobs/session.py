@@ -8,6 +8,9 @@ from pyspark.sql import SparkSession
 
 JARS = "MESSAGESTORE_JARS"
 
+JAVA_OPTIONS = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
+"""Generated code over many columns is one large method; by default the JVM would only interpret it."""
+
 SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -51,7 +54,7 @@ def local_session(cores: int = 2, memory: str = "2g", settings: dict[str, str] |
         .appName("messagestore")
         .config("spark.driver.memory", memory)
         .config("spark.driver.extraClassPath", os.pathsep.join(jars))
-        .config("spark.driver.extraJavaOptions", "-XX:+UseParallelGC")
+        .config("spark.driver.extraJavaOptions", JAVA_OPTIONS)
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", str(cores))

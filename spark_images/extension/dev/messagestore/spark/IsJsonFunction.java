@@ -10,6 +10,9 @@ import org.apache.spark.sql.types.DataTypes;
 public final class IsJsonFunction implements ScalarFunction<Boolean> {
   /** Called by generated code. */
   public boolean invoke(byte[] value) {
+    if (value == null) {
+      return false;
+    }
     try (JsonParser parser = Json.parser(Json.STRICT, value, 0, value.length)) {
       if (parser.nextToken() == null) {
         return false;

@@ -16,7 +16,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * JSON text; null where nothing lies there or the value is no JSON.
  */
 public final class JsonTextFunction implements ScalarFunction<UTF8String> {
-  private static final Pattern STEP = Pattern.compile("\\.([A-Za-z_][A-Za-z0-9_-]*)|\\['((?:[^'\\\\]|\\\\.)*)'\\]|\\[(\\d+)\\]");
+  private static final Pattern STEP = Pattern.compile("\\.([A-Za-z_][A-Za-z0-9_-]*)|\\['((?:[^'\\\\]|\\\\.)*)'\\]|\\[(\\d{1,9})\\]");
 
   private transient volatile Known known;
 
@@ -24,6 +24,9 @@ public final class JsonTextFunction implements ScalarFunction<UTF8String> {
 
   /** Called by generated code. */
   public UTF8String invoke(byte[] value, UTF8String path) {
+    if (value == null) {
+      return null;
+    }
     Known k = known;
     if (k == null || !k.text().equals(path)) {
       JsonPaths paths = new JsonPaths();
