@@ -1,0 +1,134 @@
+"""The archive: what leaves is written first, counted by reading it back, and sealed by a manifest.
+
+Files lie in ``<archive uri>/<preview id>/``, the manifest among them. Without one, whatever is there is no archive yet
+and is begun anew. Once it is sealed, only its own files count, and nothing is read from the store again.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from messagestore_jobs.contract.base import ContractModel
+from messagestore_jobs.contract.run_document import Archive, Owner
+from messagestore_jobs.purge.bounds import within
+from messagestore_jobs.purge.context import Context
+from messagestore_jobs.purge.plan import Plan, frozen_rows
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.messages import read_messages
+from messagestore_jobs.store.objects import Objects, join
+
+MANIFEST = "_manifest.json"
+_SUFFIX = {"Parquet": ".parquet", "JSONLines": ".jsonl"}
+
+
+class ArchivedFile(ContractModel):
+    """One file, as it was read back."""
+
+    name: str
+    size: int
+    messages: int
+
+
+class Manifest(ContractModel):
+    """What an archive holds; it exists only once all of it does."""
+
+    preview: str
+    run: str
+    table: str
+    owner: Owner
+    table_version: int
+    format: str
+    rows: int
+    """Which writing of the frozen rows the archive holds."""
+    messages: int
+    bytes: int
+    files: tuple[ArchivedFile, ...]
+
+
+def archive(context: Context, plan: Plan) -> int:
+    """Make sure that what leaves is archived and sealed, but for what is erased; the number of messages in it."""
+    to = plan.task.archive
+    expected = plan.messages - plan.erased
+    if to is None or expected == 0:
+        return 0
+    objects = Objects(join(to.uri, plan.preview.id))
+    text = objects.read(MANIFEST)
+    sealed = None if text is None else Manifest.model_validate_json(text)
+    context.progress.step("archive", expected)
+    if sealed is None:
+        with external_write("archive-clear"):
+            objects.delete_folder("")
+        _write(to, objects.uri, _leaving(context, plan))
+        sealed = _seal(context, plan, to, objects, kept=())
+    elif sealed.rows != plan.rows:
+        _sweep(objects, sealed)
+        kept = tuple(file.name for file in sealed.files)
+        _write(to, objects.uri, _still_leaving(context, plan, to, objects.uri))
+        sealed = _seal(context, plan, to, objects, kept)
+    _sweep(objects, sealed)
+    context.progress.advance(sealed.messages)
+    return sealed.messages
+
+
+def _leaving(context: Context, plan: Plan) -> DataFrame:
+    rows = frozen_rows(context, plan).where("not erase")
+    messages = within(read_messages(context.spark, context.uri), rows)
+    return messages.join(rows.select("global_position"), "global_position", "left_semi").select(*messages.columns)
+
+
+def _still_leaving(context: Context, plan: Plan, to: Archive, uri: str) -> DataFrame:
+    """What a sealed archive holds of the rows that leave; the store may have lost them already."""
+    sealed = _read(context, to, uri)
+    return sealed.join(frozen_rows(context, plan).select("global_position"), "global_position", "left_semi")
+
+
+def _write(to: Archive, uri: str, rows: DataFrame) -> None:
+    with external_write("archive-files"):
+        rows.sortWithinPartitions("global_position").write.mode("append").parquet(uri)
+
+
+def _read(context: Context, to: Archive, uri: str) -> DataFrame:
+    return context.spark.read.parquet(uri)
+
+
+def _seal(context: Context, plan: Plan, to: Archive, objects: Objects, kept: tuple[str, ...]) -> Manifest:
+    files = [file for file in _files(context, to, objects.uri) if file.name not in kept]
+    messages = sum(file.messages for file in files)
+    if messages != plan.messages - plan.erased:
+        raise RunFailedError(
+            "ArchiveIncomplete",
+            f"{objects.uri} holds {messages} messages where {plan.messages - plan.erased} leave; nothing was removed",
+        )
+    manifest = Manifest(
+        preview=plan.preview.id,
+        run=plan.run,
+        table=context.uri,
+        owner=context.document.table.owner,
+        table_version=plan.preview.table_version,
+        format=to.format,
+        rows=plan.rows,
+        messages=messages,
+        bytes=sum(file.size for file in files),
+        files=tuple(files),
+    )
+    with external_write("archive-seal"):
+        objects.write(MANIFEST, manifest.model_dump_json(by_alias=True, indent=2).encode())
+    return manifest
+
+
+def _files(context: Context, to: Archive, uri: str) -> list[ArchivedFile]:
+    """Every file that is there, read back."""
+    by_file = _read(context, to, uri).groupBy(
+        F.col("_metadata.file_name").alias("name"), F.col("_metadata.file_size").alias("size")
+    )
+    found = by_file.count().orderBy("name").collect()
+    return [ArchivedFile(name=row["name"], size=row["size"], messages=row["count"]) for row in found]
+
+
+def _sweep(objects: Objects, sealed: Manifest) -> None:
+    """Remove what is no part of a sealed archive: files of an earlier or unfinished writing."""
+    wanted = {MANIFEST, *(file.name for file in sealed.files)}
+    for name in objects.names():
+        if name not in wanted and not name.endswith("/"):
+            with external_write("archive-sweep"):
+                objects.delete(name)

@@ -1,0 +1,148 @@
+"""One purge run, from the rules to the audit."""
+
+from dataclasses import dataclass
+from datetime import date
+
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import RunDocument
+from messagestore_jobs.contract.run_report import Preview, Purged, PurgeOutcome
+from messagestore_jobs.progress import Progress
+from messagestore_jobs.purge.carry_out import Carried, carry_out
+from messagestore_jobs.purge.context import Context, context
+from messagestore_jobs.purge.dead_letters import count_dead_letters
+from messagestore_jobs.purge.erase import erase_due, owed
+from messagestore_jobs.purge.plan import Plan, find_plans, forget, sweep, write_plan, write_rows
+from messagestore_jobs.purge.preview import Summary, holds_digest, spec_digest, summarize
+from messagestore_jobs.purge.recheck import Checked, recheck
+from messagestore_jobs.purge.select import Selection, select
+from messagestore_jobs.store.history import open_table, table_state
+
+
+def run_purge(document: RunDocument, spark: SparkSession, progress: Progress) -> PurgeOutcome:
+    """Preview what the rules select and, with mode Enforce, remove or scrub it.
+
+    The caller has opened the folder and, for Enforce, holds the right to write. A purge that was cut short is carried
+    on first, whoever began it; what this run reports as purged includes it.
+    """
+    here = context(document, spark, progress)
+    if here.task.mode == "DryRun":
+        return _outcome(here, _only_preview(here))
+    sweep(here)
+    version = open_table(here.uri, "messages").version()
+    unfinished = [plan for plan in find_plans(here.uri) if not plan.waiting]
+    carried = [carry_out(here, recheck(here, plan)) for plan in unfinished]
+    own = next((plan.preview for plan in unfinished if plan.run == here.run), None)
+    if own is not None:
+        decided = _Decided(own)
+    else:
+        decided = _decide(here)
+        if decided.checked is not None:
+            carried.append(carry_out(here, decided.checked))
+    erased = erase_due(here)
+    return _outcome(here, decided.preview, _purged(here, carried, decided, version, erased), decided.waiting)
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """What is previewed, and the plan to carry out now, if any."""
+
+    preview: Preview
+    checked: Checked | None = None
+    waiting: bool = False
+
+
+def _only_preview(here: Context) -> Preview:
+    selection, summary = _judge(here)
+    selection.release()
+    return summary.preview
+
+
+def _judge(here: Context) -> tuple[Selection, Summary]:
+    here.progress.step("select")
+    selection = select(here)
+    return selection, summarize(here, selection)
+
+
+def _decide(here: Context) -> _Decided:
+    """Approve or keep the preview that waits, or judge the store anew."""
+    for plan in _waiting(here):
+        if here.task.approval_required and plan.spec == spec_digest(here.task):
+            if here.task.approved_preview == plan.preview.id:
+                checked = recheck(here, plan.model_copy(update=_dead_letters(here)))
+                return _Decided(plan.preview, checked)
+            if plan.holds == holds_digest(here.task):
+                return _Decided(plan.preview, waiting=True)
+        forget(here, plan)
+    selection, summary = _judge(here)
+    try:
+        return _freeze(here, selection, summary)
+    finally:
+        selection.release()
+
+
+def _waiting(here: Context) -> list[Plan]:
+    """The previews of this resource that wait for approval."""
+    mine = here.document.resource
+    return [
+        plan
+        for plan in find_plans(here.uri)
+        if plan.waiting and plan.resource.model_copy(update={"generation": mine.generation}) == mine
+    ]
+
+
+def _freeze(here: Context, selection: Selection, summary: Summary) -> _Decided:
+    preview, task = summary.preview, here.task
+    plan = Plan(
+        preview=preview,
+        run=here.run,
+        resource=here.document.resource,
+        task=task,
+        spec=spec_digest(task),
+        holds=holds_digest(task),
+        waiting=task.approval_required and preview.messages > 0 and task.approved_preview != preview.id,
+        decided_at=here.as_of,
+        messages=preview.messages,
+        bytes=preview.bytes,
+        erased=summary.erased,
+        version_before=preview.table_version,
+    ).model_copy(update=_dead_letters(here))
+    if not plan.messages and not plan.dead_letters:
+        return _Decided(preview)
+    here.progress.step("freeze", plan.messages)
+    write_rows(here, plan, selection.going())
+    write_plan(here, plan)
+    return _Decided(preview, None if plan.waiting else Checked(plan, summary.by_day), plan.waiting)
+
+
+def _dead_letters(here: Context) -> dict[str, object]:
+    """The dead letters that go with a plan; no preview counts them, so they go when the plan is carried out."""
+    if here.task.dead_letters_max_age is None:
+        return {}
+    before = here.as_of - here.task.dead_letters_max_age
+    return {"dead_letters_before": before, "dead_letters": count_dead_letters(here.uri, before)}
+
+
+def _purged(here: Context, carried: list[Carried], decided: _Decided, version: int, erased: bool) -> Purged | None:
+    """What the run did, over all that it carried out; None for one that waits."""
+    if decided.waiting and not carried:
+        return None
+    due = [one.erase_due_by for one in carried if one.erase_due_by] or [one.due_by for one in owed(here.uri)]
+    return Purged(
+        run=here.run,
+        at=here.as_of,
+        table_version_before=version,
+        table_version_after=open_table(here.uri, "messages").version(),
+        purged=sum(one.purged for one in carried),
+        archived=sum(one.archived for one in carried),
+        scrubbed=sum(one.scrubbed for one in carried),
+        erased=sum(one.erased for one in carried),
+        held=decided.preview.held + sum(one.held for one in carried),
+        dead_letters=sum(one.dead_letters for one in carried),
+        erased_at=here.as_of if erased else None,
+        erase_due_by=min(due, default=None),
+    )
+
+
+def _outcome(here: Context, preview: Preview, purge: Purged | None = None, waiting: bool = False) -> PurgeOutcome:
+    return PurgeOutcome(preview=preview, purge=purge, awaiting_approval=waiting, table=table_state(here.uri))

@@ -1,0 +1,122 @@
+"""Taking the frozen rows out of ``messages``, and nothing else."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from messagestore_jobs.purge.bounds import bounds
+from messagestore_jobs.purge.context import Context
+from messagestore_jobs.purge.plan import Plan, frozen_rows
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.heads import raise_heads
+from messagestore_jobs.store.history import CommitNote, last_note, open_table, table_state
+from messagestore_jobs.store.messages import committing, messages_table
+from messagestore_jobs.store.objects import Objects
+
+MERGE = {
+    # The rows are plain files that nobody changes: no copy of them is needed for a second look.
+    "spark.databricks.delta.merge.materializeSource": "none",
+    # A file that loses some rows is written as it was, not dealt out anew over all of its day.
+    "spark.databricks.delta.merge.repartitionBeforeWrite.enabled": "false",
+}
+_BROADCAST_ROWS = 2_000_000
+
+
+def note(context: Context) -> CommitNote:
+    """What a commit of this run says: it is no batch, so totals and batches go on as they were."""
+    return last_note(context.uri).model_copy(update={"run": context.run})
+
+
+def keep_heads(context: Context, plan: Plan) -> None:
+    """Make the heads durable, so that no position that leaves is given again; also when a whole stream leaves."""
+    context.progress.step("heads")
+    streams = frozen_rows(context, plan).groupBy("stream_name").agg((F.max("position") + 1).alias("next_position"))
+    last = table_state(context.uri).last_global_position
+    raise_heads(context.uri, streams.toArrow(), 0 if last is None else last + 1)
+
+
+def delete(context: Context, plan: Plan, by_day: dict[date, int]) -> None:
+    """Delete the frozen rows; those that are gone already are passed over.
+
+    Args:
+        context: of the run.
+        plan: whose rows leave.
+        by_day: how many of the rows each day still has in the table.
+    """
+    context.progress.step("remove", plan.messages)
+    counts = _rows_by_day(context.uri)
+    whole = sorted(day for day, rows in by_day.items() if rows and counts.get(day) == rows)
+    partly = sorted(day for day, rows in by_day.items() if rows and counts.get(day) != rows)
+    if whole:
+        _delete_days(context, whole)
+    if partly:
+        _delete_rows(context, frozen_rows(context, plan).where(F.col("inserted_date").isin(*partly)), plan.messages)
+    context.progress.advance(plan.messages)
+
+
+def _rows_by_day(uri: str) -> dict[date, int | None]:
+    """How many rows each day has, by the log alone; None where a file does not tell."""
+    files = pa.table(open_table(uri, "messages").get_add_actions(flatten=True))
+    if files.num_rows == 0:
+        return {}
+    days = files.select(["partition.inserted_date", "num_records"])
+    counted = days.group_by("partition.inserted_date").aggregate(
+        [("num_records", "sum", pc.ScalarAggregateOptions(skip_nulls=False))]
+    )
+    names, sums = counted["partition.inserted_date"].to_pylist(), counted["num_records_sum"].to_pylist()
+    return dict(zip(names, sums, strict=True))
+
+
+def _delete_days(context: Context, days: list[date]) -> None:
+    """Drop whole partitions by a commit that touches no file."""
+    listed = ", ".join(f"'{day.isoformat()}'" for day in days)
+    properties = CommitProperties(custom_metadata={"userMetadata": note(context).json_text()})
+    with external_write("delete-days"):
+        open_table(context.uri, "messages").delete(f"inserted_date IN ({listed})", commit_properties=properties)
+
+
+def _delete_rows(context: Context, rows: DataFrame, count: int) -> None:
+    where = bounds(rows)
+    if where is None:
+        return
+    leaving = rows.select("global_position")
+    source = F.broadcast(leaving) if count <= _BROADCAST_ROWS else leaving
+    same = F.col("m.global_position") == F.col("leaving.global_position")
+    merge = (
+        messages_table(context.spark, context.uri)
+        .alias("m")
+        .merge(source.alias("leaving"), where.condition("m") & same)
+    )
+    with settings(context.spark, MERGE), committing(context.spark, "delete-rows", note(context)):
+        merge.whenMatchedDelete().execute()
+
+
+def delete_claim_checks(context: Context, plan: Plan) -> None:
+    """Delete the payloads that lie in objects of their own, once no row refers to them."""
+    uris = [row["payload_uri"] for row in frozen_rows(context, plan).where("payload_uri is not null").collect()]
+    for uri in uris:
+        folder, _, name = uri.rpartition("/")
+        with external_write("claim-check-delete"):
+            Objects(folder).delete(name)
+
+
+@contextmanager
+def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
+    """Session settings for one block."""
+    before = {name: spark.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value_before in before.items():
+            if value_before is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value_before)

@@ -1,0 +1,99 @@
+"""What the rules select at one table version."""
+
+from dataclasses import dataclass
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from messagestore_jobs.contract.run_document import Rule
+from messagestore_jobs.purge.context import Context
+from messagestore_jobs.purge.limits import bytes_edge, cap_floors
+from messagestore_jobs.purge.rules import any_of, held, own_conditions, says_nothing, untold
+from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.matching import all_of
+from messagestore_jobs.store.messages import read_messages
+
+NARROW = (
+    "global_position",
+    "stream_name",
+    "position",
+    "status",
+    "inserted_date",
+    "time",
+    "payload_size",
+    "payload_uri",
+)
+"""The columns that a selection keeps of a message: never its contents."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rows of NARROW with ``rules`` (names), ``erase``, ``held`` and ``untold``: a row a message that any rule selects.
+
+    Rows that are untold and selected by no rule are there to be counted only.
+    """
+
+    version: int
+    rows: DataFrame
+
+    def going(self) -> DataFrame:
+        """What would leave."""
+        return self.rows.where((F.size("rules") > 0) & ~F.col("held"))
+
+    def release(self) -> None:
+        """Give the memory back."""
+        self.rows.unpersist()
+
+
+def select(context: Context) -> Selection:
+    """Judge every message of the store's current version; lazily, and once."""
+    version = open_table(context.uri, "messages").version()
+    messages = read_messages(context.spark, context.uri, version)
+    keeps = held(context.task.holds, context.as_of)
+    rules = [rule for rule in context.task.rules if not says_nothing(rule)]
+    judged, conditions = messages, []
+    for number, rule in enumerate(rules):
+        judged, condition = _condition(judged, messages, rule, number, keeps, context)
+        conditions.append(condition)
+    fails = any_of([untold(rule, context.as_of) for rule in rules])
+    if context.task.action == "Scrub":
+        judged = judged.where(F.col("scrubbed_at").isNull())
+    selected = judged.where(any_of([*conditions, fails]))
+    flags = [F.coalesce(condition, F.lit(False)) for condition in conditions]
+    rows = selected.select(
+        *NARROW,
+        _names(rules, flags).alias("rules"),
+        any_of([flag for rule, flag in zip(rules, flags, strict=True) if rule.erase]).alias("erase"),
+        keeps.alias("held"),
+        fails.alias("untold"),
+    )
+    return Selection(version, rows.persist(StorageLevel.MEMORY_AND_DISK))
+
+
+def _names(rules: list[Rule], flags: list[Column]) -> Column:
+    named = [F.when(flag, F.lit(rule.name)) for rule, flag in zip(rules, flags, strict=True)]
+    return F.array_compact(F.array(*named)) if named else F.array().cast("array<string>")
+
+
+def _condition(
+    judged: DataFrame, messages: DataFrame, rule: Rule, number: int, keeps: Column, context: Context
+) -> tuple[DataFrame, Column]:
+    """All of a rule as one condition, and the rows with what it needs beside them.
+
+    The newest that a cap keeps are of the whole stream; bytes go by the oldest that meet everything else in the rule.
+    """
+    conditions = own_conditions(rule, context.as_of)
+    if rule.max_messages_per_stream is not None:
+        judged, past = _past_cap(judged, messages, rule.max_messages_per_stream, f"floor_{number}")
+        conditions.append(past)
+    if rule.max_bytes is not None:
+        candidates = judged if rule.max_messages_per_stream is not None else messages
+        edge = bytes_edge(candidates, all_of(conditions), keeps, rule.max_bytes)
+        conditions.append(F.lit(False) if edge is None else edge.reaches())
+    return judged, all_of(conditions)
+
+
+def _past_cap(judged: DataFrame, messages: DataFrame, newest: int, name: str) -> tuple[DataFrame, Column]:
+    floors = cap_floors(messages, newest).withColumnRenamed("floor", name)
+    return judged.join(floors, "stream_name", "left"), F.col("position") <= F.col(name)
