@@ -1,7 +1,7 @@
-"""From a record's bytes to its canonical fields, still as text: one struct column ``e``.
+"""From a record's bytes to its canonical fields, still as text.
 
-The struct has the wire names of TEXT_FIELDS as strings, metadata string, result binary, headers map, payload binary,
-and reason and detail where the record can't be read.
+One column a field, named by :func:`wire`: strings, but headers map, payload and result binary; and wire_reason and
+wire_detail where the record can't be read.
 """
 
 import json
@@ -37,8 +37,10 @@ TEXT_FIELDS = (
     "error",
     "time",
 )
+REPLAYED_FIELDS = ("position", "globalPosition")
+"""What a replayed record also carries: where it stood."""
 DOCUMENT_FIELDS = ("metadata", "result", "headers", "payload")
-FIELDS = (*TEXT_FIELDS, *DOCUMENT_FIELDS)
+FIELDS = (*TEXT_FIELDS, *REPLAYED_FIELDS, *DOCUMENT_FIELDS)
 
 CLOUDEVENTS_PATHS = {
     "messageId": "$.id",
@@ -63,12 +65,36 @@ def default_content_type(file_format: FileFormat) -> str:
     return "text/plain" if file_format == "Text" else "application/json"
 
 
+def wire(name: str) -> str:
+    """The column that holds a field as it came."""
+    return f"wire_{name}"
+
+
 def read_envelope(records: DataFrame, envelope: Envelope, file_format: FileFormat) -> DataFrame:
-    """``records`` with column ``e``."""
-    fields = envelope.fields if envelope.format == "Custom" else {}
-    read = _text_line(fields) if file_format == "Text" else _json_record(envelope)
-    raw = records.withColumn("e", read)
-    return raw.withColumn("e", _completed(envelope, fields)) if fields or envelope.format == "CloudEvents" else raw
+    """``records`` with a ``wire`` column a field, and wire_reason and wire_detail.
+
+    Fields that this envelope never has are literal nulls, so that nothing is computed of them.
+    """
+    if file_format == "Text":
+        read = _text_line(envelope.fields)
+        there = frozenset({*TEXT_FIELDS, "payload"})
+    else:
+        read = _json_record(envelope)
+        there = frozenset(_paths(envelope))
+    if envelope.format == "CloudEvents":
+        there |= {"headers"}
+    opened = records.withColumn("envelope", read)
+    columns = {name: F.col(f"envelope.{name}") if name in there else _absent(name) for name in FIELDS}
+    columns |= {name: _with_default(name, columns[name], m) for name, m in envelope.fields.items()}
+    if envelope.format == "CloudEvents":
+        columns["category"] = F.translate(columns["category"], "-", "_")
+    columns |= {name: F.col(f"envelope.{name}") for name in ("reason", "detail")}
+    return opened.select("*", *(column.alias(wire(name)) for name, column in columns.items()))
+
+
+def _absent(name: str) -> Column:
+    types = {"headers": "map<string,string>", "payload": "binary", "result": "binary"}
+    return F.lit(None).cast(types.get(name, "string"))
 
 
 def _json_record(envelope: Envelope) -> Column:
@@ -84,8 +110,7 @@ def _json_record(envelope: Envelope) -> Column:
 def _paths(envelope: Envelope) -> dict[str, str]:
     match envelope.format:
         case "Native":
-            names = (*FIELDS, "payloadBase64", "position", "globalPosition")
-            return {name: f"$.{name}" for name in names}
+            return {name: f"$.{name}" for name in (*FIELDS, "payloadBase64")}
         case "CloudEvents":
             return CLOUDEVENTS_PATHS
         case "Custom":
@@ -106,28 +131,17 @@ def _text_line(fields: dict[str, FieldMapping]) -> Column:
         F.when(~utf8, "Unparseable").alias("reason"),
         F.when(~utf8, "the bytes are not UTF-8").alias("detail"),
         *(text.alias(name) for text, name in zip(texts, TEXT_FIELDS, strict=True)),
-        F.lit(None).cast("string").alias("metadata"),
-        F.lit(None).cast("binary").alias("result"),
-        F.lit(None).cast("map<string,string>").alias("headers"),
         F.col("value").alias("payload"),
     )
 
 
-def _completed(envelope: Envelope, fields: dict[str, FieldMapping]) -> Column:
-    """Constants, defaults, and CloudEvents' rule for categories put in."""
-    column = F.col("e")
-    for name, mapping in fields.items():
-        if mapping.value is not None or mapping.default is not None:
-            column = column.withField(name, _with_default(name, mapping))
-    if envelope.format == "CloudEvents":
-        column = column.withField("category", F.translate(F.col("e.category"), "-", "_"))
-    return column
-
-
-def _with_default(name: str, mapping: FieldMapping) -> Column:
-    constant = F.lit(mapping.value if mapping.value is not None else mapping.default)
+def _with_default(name: str, found: Column, mapping: FieldMapping) -> Column:
+    text = mapping.value if mapping.value is not None else mapping.default
+    if text is None:
+        return found
+    constant = F.lit(text)
     if name in ("payload", "result"):
         constant = constant.cast("binary")
     elif name == "headers":
         constant = F.from_json(constant, "map<string,string>")
-    return constant if mapping.value is not None else F.coalesce(F.col(f"e.{name}"), constant)
+    return constant if mapping.value is not None else F.coalesce(found, constant)

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import IngestTask
-from messagestore_jobs.ingest.envelope import default_content_type
+from messagestore_jobs.ingest.envelope import default_content_type, wire
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 
@@ -40,7 +40,7 @@ _TEXTS = {
 
 
 def with_fields(records: DataFrame, task: IngestTask, at: Column) -> DataFrame:
-    """``records`` (with struct ``e``) and the canonical columns known on arrival.
+    """``records`` (of :func:`read_envelope`) and the canonical columns known on arrival.
 
     Also ``own_time``: the record's own time, null where it has none. ``at`` is the batch's clock.
     """
@@ -125,7 +125,7 @@ def true_or_false(text: Column) -> Column:
 
 
 def _text(name: str) -> Column:
-    return F.col(f"e.{name}")
+    return F.col(wire(name))
 
 
 def _whole(name: str) -> Column:

@@ -7,6 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Envelope, Filter, IngestTask
+from messagestore_jobs.ingest.envelope import wire
 from messagestore_jobs.ingest.fields import problems
 from messagestore_jobs.predicate import FILTER_COLUMNS, compile_predicate
 from messagestore_jobs.reasons import DeadLetterReason as Reason
@@ -59,24 +60,24 @@ def _first(violations: list[_Violation], then: Callable[[_Violation], Column]) -
 def _unreadable() -> list[_Violation]:
     return [
         (F.col("fault").isNotNull(), Reason.UNPARSEABLE, F.col("fault")),
-        (F.col("e.reason") == str(Reason.UNPARSEABLE), Reason.UNPARSEABLE, F.col("e.detail")),
-        (F.col("e.reason").isNotNull(), Reason.INVALID_FIELD, F.col("e.detail")),
+        (F.col(wire("reason")) == str(Reason.UNPARSEABLE), Reason.UNPARSEABLE, F.col(wire("detail"))),
+        (F.col(wire("reason")).isNotNull(), Reason.INVALID_FIELD, F.col(wire("detail"))),
     ]
 
 
 def _missing(envelope: Envelope) -> list[_Violation]:
-    required = {name: F.col(f"e.{name}") for name in ("messageId", *envelope.required)}
+    required = {name: F.col(wire(name)) for name in ("messageId", *envelope.required)}
     if envelope.format == "CloudEvents":
-        version = F.col("e.headers").getItem("specversion")
-        required |= {"specversion": version, "source": F.col("e.category"), "type": F.col("e.type")}
+        version = F.col(wire("headers")).getItem("specversion")
+        required |= {"specversion": version, "source": F.col(wire("category")), "type": F.col(wire("type"))}
     found = [(value, f"{name} is absent or null") for name, value in required.items()]
     found.append((F.col("stream_name"), "streamName is absent or null, and so is category"))
     return [(value.isNull(), Reason.MISSING_FIELD, F.lit(words)) for value, words in found]
 
 
 def _bad_stream_name() -> list[_Violation]:
-    composed = F.col("e.streamName").isNull()
-    dashed = composed & F.col("e.category").contains("-")
+    composed = F.col(wire("streamName")).isNull()
+    dashed = composed & F.col(wire("category")).contains("-")
     return [
         (F.col("category") == "", Reason.INVALID_STREAM_NAME, F.lit("the category is empty")),
         (dashed, Reason.INVALID_STREAM_NAME, F.lit("the category holds -, which ends a category")),
