@@ -10,11 +10,17 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * The functions that Spark has no exact equal of, as a catalog: {@code messagestore.envelope(value, spec)}, {@code
- * messagestore.json_text(value, path)} and {@code messagestore.is_json(value)}.
+ * messagestore.json_text(value, path)}, {@code messagestore.is_json(value)}, {@code messagestore.scrub_json(value, paths,
+ * method, secret)} and {@code messagestore.hmac_sha256(value, key)}.
  */
 public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sql.connector.catalog.FunctionCatalog {
   private static final Map<String, BoundFunction> FUNCTIONS =
-      Map.of("envelope", new EnvelopeFunction(), "json_text", new JsonTextFunction(), "is_json", new IsJsonFunction());
+      Map.of(
+          "envelope", new EnvelopeFunction(),
+          "json_text", new JsonTextFunction(),
+          "is_json", new IsJsonFunction(),
+          "scrub_json", new ScrubFunction(),
+          "hmac_sha256", new HmacFunction());
 
   private String name;
 

@@ -1,0 +1,48 @@
+package dev.messagestore.spark;
+
+import java.security.GeneralSecurityException;
+import java.util.HexFormat;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
+import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** {@code hmac_sha256(value binary, key string)}: the keyed hash, in hex. */
+public final class HmacFunction implements ScalarFunction<UTF8String> {
+  /** Called by generated code. */
+  public UTF8String invoke(byte[] value, UTF8String key) {
+    return value == null ? null : UTF8String.fromString(hex(value, key.getBytes()));
+  }
+
+  static String hex(byte[] value, byte[] key) {
+    try {
+      Mac mac = Mac.getInstance("HmacSHA256");
+      mac.init(new SecretKeySpec(key, "HmacSHA256"));
+      return HexFormat.of().formatHex(mac.doFinal(value));
+    } catch (GeneralSecurityException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  @Override
+  public DataType[] inputTypes() {
+    return new DataType[] {DataTypes.BinaryType, DataTypes.StringType};
+  }
+
+  @Override
+  public DataType resultType() {
+    return DataTypes.StringType;
+  }
+
+  @Override
+  public String name() {
+    return "hmac_sha256";
+  }
+
+  @Override
+  public String canonicalName() {
+    return "messagestore.hmac_sha256(binary, string)";
+  }
+}

@@ -1,0 +1,87 @@
+package dev.messagestore.spark;
+
+import com.fasterxml.jackson.core.JsonToken;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * {@code scrub_json(value binary, paths array<string>, method string, secret string)}: the JSON document without what lies at
+ * the paths, all its other bytes as they were. Method Redact puts {@code secret} as a string where a value was, Hash its keyed
+ * hash with {@code secret} as the key, Drop takes the member out. Null where nothing is left, or where the value is no JSON.
+ */
+public final class ScrubFunction implements ScalarFunction<byte[]> {
+  private transient volatile Known known;
+
+  private record Known(ArrayData texts, JsonScrub.Paths paths) {}
+
+  /** Called by generated code. */
+  public byte[] invoke(byte[] value, ArrayData paths, UTF8String method, UTF8String secret) {
+    if (value == null) {
+      return null;
+    }
+    Known k = known;
+    if (k == null || !k.texts().equals(paths)) {
+      k = new Known(paths.copy(), parse(paths));
+      known = k;
+    }
+    return JsonScrub.scrub(value, k.paths(), mask(method.toString(), secret));
+  }
+
+  private static JsonScrub.Paths parse(ArrayData texts) {
+    JsonScrub.Paths paths = new JsonScrub.Paths();
+    for (int i = 0; i < texts.numElements(); i++) {
+      paths.add(JsonTextFunction.steps(texts.getUTF8String(i).toString()));
+    }
+    return paths;
+  }
+
+  private static JsonScrub.Mask mask(String method, UTF8String secret) {
+    return switch (method) {
+      case "Redact" -> (bytes, token, start, end) -> quoted(secret.toString());
+      case "Hash" -> (bytes, token, start, end) -> quoted(HmacFunction.hex(text(bytes, token, start, end), secret.getBytes()));
+      case "Drop" -> null;
+      default -> throw new IllegalArgumentException("no method of scrubbing: " + method);
+    };
+  }
+
+  private static byte[] quoted(String plain) {
+    return ('"' + plain + '"').getBytes(StandardCharsets.UTF_8);
+  }
+
+  /** A string's characters, so that a value hashes alike however it was escaped; else the exact JSON text. */
+  private static byte[] text(byte[] bytes, JsonToken token, int start, int end) throws IOException {
+    try {
+      return new Slices(bytes, 0, null).text(token, start, end).getBytes();
+    } catch (Slices.LoneSurrogateException e) {
+      return Arrays.copyOfRange(bytes, start, end);
+    }
+  }
+
+  @Override
+  public DataType[] inputTypes() {
+    return new DataType[] {
+      DataTypes.BinaryType, DataTypes.createArrayType(DataTypes.StringType), DataTypes.StringType, DataTypes.StringType
+    };
+  }
+
+  @Override
+  public DataType resultType() {
+    return DataTypes.BinaryType;
+  }
+
+  @Override
+  public String name() {
+    return "scrub_json";
+  }
+
+  @Override
+  public String canonicalName() {
+    return "messagestore.scrub_json(binary, array, string, string)";
+  }
+}
