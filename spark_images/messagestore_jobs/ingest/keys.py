@@ -52,14 +52,16 @@ class KeyIndex:
     def contains(self, hashes: Hashes, ids: pa.Array, not_before: int | None) -> Flags:
         """Which of the ids are in the store; with ``not_before`` (microseconds): among rows inserted since."""
         found = np.zeros(len(hashes), dtype=np.bool_)
+        order = np.argsort(hashes)  # Neighbours are then looked for among neighbours, which caches reward.
         for run in self._runs:
-            self._search(run, hashes, ids, not_before, found)
+            self._search(run, order, hashes, ids, not_before, found)
         return found
 
     @staticmethod
-    def _search(run: _Run, hashes: Hashes, ids: pa.Array, not_before: int | None, found: Flags) -> None:
-        at = np.searchsorted(run.hashes, hashes)
-        asked = np.arange(len(hashes))
+    def _search(
+        run: _Run, asked: npt.NDArray[np.intp], hashes: Hashes, ids: pa.Array, not_before: int | None, found: Flags
+    ) -> None:
+        at = np.searchsorted(run.hashes, hashes[asked])
         while True:
             # Other ids with the same hash, and the same id inserted at other times, lie side by side: look on.
             inside = at < len(run.hashes)
