@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import cache
 from types import SimpleNamespace
 from typing import Annotated, Any, ClassVar, Self
@@ -61,7 +62,7 @@ class Model(BaseModel):
         except ValidationError as error:
             if not isinstance(data, dict):
                 raise
-            found = [*(_as_details(line) for line in error.errors(include_url=False)), *found]
+            found = [*(_as_details(cls, line) for line in error.errors(include_url=False)), *found]
             subject = _partial(cls, data, {line["loc"][0] for line in found if line["loc"]})
         found += _broken_rules(cls, subject, data)
         if found:
@@ -158,8 +159,19 @@ def _adapter(cls: type[Model], name: str) -> TypeAdapter[Any]:
     return TypeAdapter(Annotated[annotation, *field.metadata] if field.metadata else annotation)
 
 
-def _as_details(line: Any) -> InitErrorDetails:
-    return _detail(line["type"], line["msg"], line["loc"], line["input"], line.get("ctx"))
+def _as_details(cls: type[Model], line: Any) -> InitErrorDetails:
+    message = line["msg"]
+    if line["type"] == "extra_forbidden" and len(line["loc"]) == 1:
+        message = f"unknown field{_did_you_mean(cls, str(line['loc'][0]))}"
+    # A type of our own keeps a message that this class or one below has made better.
+    kind = "unknown_field" if line["type"] == "extra_forbidden" else line["type"]
+    return _detail(kind, message, line["loc"], line["input"], line.get("ctx"))
+
+
+def _did_you_mean(cls: type[Model], name: str) -> str:
+    known = {str(field.alias).lower(): str(field.alias) for field in cls.model_fields.values()}
+    near = get_close_matches(name.replace("_", "").lower(), known, n=1)
+    return f"; did you mean {known[near[0]]}?" if near else ""
 
 
 def _detail(

@@ -168,29 +168,14 @@ class Time(CheckedText):
         return cls.parse(moment.astimezone(dt.UTC).isoformat().removesuffix("+00:00") + "Z")
 
 
-_STEP = r"\.([A-Za-z_][A-Za-z0-9_]*)|\['((?:[^'\\]|\\['\\])*)'\]|\[([0-9]{1,6})\]"
-
-
 class JsonPath(CheckedText):
     """A path into a JSON document: `$`, `.name`, `['name']` and `[n]`, nothing else."""
 
-    pattern = r"^\$(\.[A-Za-z_][A-Za-z0-9_]*|\['([^'\\]|\\['\\])*'\]|\[[0-9]{1,6}\])*$"
+    pattern = r"^\$(\.[A-Za-z_][A-Za-z0-9_-]*|\['([^'\\]|\\['\\])*'\]|\[[0-9]{1,9}\])*$"
     max_length = 512
     expected = "a path of $, .name, ['name'] and [n], such as $.headers['X-Id']; no wildcards, filters or recursion"
 
     __slots__ = ()
-
-    @property
-    def steps(self) -> tuple[str | int, ...]:
-        """The names and indexes to follow from the root."""
-        return tuple(
-            int(found[3]) if found[3] is not None else _unescaped(found[1], found[2])
-            for found in re.finditer(_STEP, self)
-        )
-
-
-def _unescaped(plain: str | None, quoted: str | None) -> str:
-    return plain if plain is not None else re.sub(r"\\(.)", r"\1", str(quoted))
 
 
 _CRON_FIELD = r"[0-9A-Za-z*/,-]+"

@@ -1,0 +1,130 @@
+"""The columns of `kubectl get`, for the API server to print and for the command line to print the same.
+
+Columns are data; how a cell is printed follows kubectl, down to the way it writes an age.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+ColumnType = Literal["string", "integer", "number", "date"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: what is at a JSONPath of the resource."""
+
+    name: str
+    type: ColumnType
+    json_path: str
+    wide: bool = False
+
+    def to_schema(self) -> dict[str, Any]:
+        """The column as an item of additionalPrinterColumns."""
+        shown = {"name": self.name, "type": self.type, "jsonPath": self.json_path}
+        return {**shown, "priority": 1} if self.wide else shown
+
+
+_READY = '.status.conditions[?(@.type=="Ready")]'
+_AGE = Column("AGE", "date", ".metadata.creationTimestamp")
+
+COLUMNS: Mapping[str, tuple[Column, ...]] = {
+    "MessageStream": (
+        Column("READY", "string", f"{_READY}.status"),
+        Column("PHASE", "string", ".status.phase"),
+        Column("MESSAGES", "integer", ".status.table.messages"),
+        Column("LAG", "string", ".status.lag.summary"),
+        Column("DEAD", "integer", ".status.table.deadLetters"),
+        Column("LAST-BATCH", "date", ".status.lastBatchTime"),
+        Column("OLDEST", "date", ".status.table.oldestMessageTime"),
+        _AGE,
+        Column("BYTES", "integer", ".status.table.bytes", wide=True),
+        Column("POSITION", "integer", ".status.table.lastGlobalPosition", wide=True),
+        Column("REASON", "string", f"{_READY}.reason", wide=True),
+    ),
+    "RetentionPolicy": (
+        Column("STREAM", "string", ".status.streamSummary"),
+        Column("MODE", "string", ".spec.mode"),
+        Column("HOLD", "integer", ".status.held"),
+        Column("LAST-PURGE", "date", ".status.lastPurgeTime"),
+        Column("PURGED", "integer", ".status.purged"),
+        # A time to come is no age: kubectl would print it as <invalid>.
+        Column("NEXT", "string", ".status.nextRunTime"),
+        _AGE,
+    ),
+    "ReplayJob": (
+        Column("STREAM", "string", ".spec.streamRef.name"),
+        Column("PHASE", "string", ".status.phase"),
+        Column("REPLAYED", "integer", ".status.progress.replayed"),
+        Column("TOTAL", "integer", ".status.selection.messages"),
+        Column("RATE", "number", ".status.progress.messagesPerSecond"),
+        Column("DESTINATION", "string", ".status.destination"),
+        _AGE,
+    ),
+}
+
+
+def header(kind: str, *, wide: bool = False) -> list[str]:
+    """The first line of `kubectl get`."""
+    return ["NAME", *(column.name for column in _shown(kind, wide))]
+
+
+def cells(resource: Mapping[str, Any], now: dt.datetime, *, wide: bool = False) -> list[str]:
+    """The resource's line of `kubectl get`, as it would be printed at a time."""
+    shown = _shown(str(resource["kind"]), wide)
+    return [str(resource["metadata"]["name"]), *(_cell(column, resource, now) for column in shown)]
+
+
+def _shown(kind: str, wide: bool) -> list[Column]:
+    return [column for column in COLUMNS[kind] if wide or not column.wide]
+
+
+def _cell(column: Column, resource: Mapping[str, Any], now: dt.datetime) -> str:
+    value = _find(resource, column.json_path)
+    if value is None:
+        return ""
+    if column.type == "date":
+        return age(str(value), now)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _find(value: Any, path: str) -> Any:
+    for name, key, wanted in re.findall(r'\.(\w+)|\[\?\(@\.(\w+)=="(\w+)"\)\]', path):
+        if name:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        else:
+            value = next((item for item in value or () if item.get(key) == wanted), None)
+    return value
+
+
+def age(time: str, now: dt.datetime) -> str:
+    """How long ago a time was, as kubectl writes it."""
+    try:
+        seconds = int((now - dt.datetime.fromisoformat(time)).total_seconds())
+    except ValueError:
+        return "<invalid>"
+    return "<invalid>" if seconds < -1 else _duration(max(seconds, 0))
+
+
+def _duration(seconds: int) -> str:
+    """The coarser the longer: 119s, 9m59s, 179m, 7h59m, 47h, 7d23h, 729d, 7y364d, 8y."""
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    steps = (
+        (minutes < 2, f"{seconds}s"),
+        (minutes < 10, _two(minutes, "m", seconds % 60, "s")),
+        (minutes < 180, f"{minutes}m"),
+        (hours < 8, _two(hours, "h", minutes % 60, "m")),
+        (hours < 48, f"{hours}h"),
+        (days < 8, _two(days, "d", hours % 24, "h")),
+        (days < 730, f"{days}d"),
+        (days < 8 * 365, _two(days // 365, "y", days % 365, "d")),
+    )
+    return next((text for fits, text in steps if fits), f"{days // 365}y")
+
+
+def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"

@@ -1,0 +1,106 @@
+"""CustomResourceDefinitions, generated from the models.
+
+`python -m messagestore_operator.api.crd FOLDER` writes them; a test fails when the files differ from the models.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from messagestore_operator.api.columns import COLUMNS
+from messagestore_operator.api.kinds import KINDS
+from messagestore_operator.api.resource import GROUP, VERSION
+from messagestore_operator.api.structural_schema import structural_schema
+
+CATEGORY = "messagestore"
+_COMMENT = "# Generated from the models: change operator/messagestore_operator/api and run `make crds`.\n"
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a kind is called in URLs and on kubectl's command line."""
+
+    plural: str
+    short: str
+
+
+NAMES: Mapping[str, Names] = {
+    "MessageStream": Names("messagestreams", "mst"),
+    "RetentionPolicy": Names("retentionpolicies", "mrp"),
+    "ReplayJob": Names("replayjobs", "mrj"),
+}
+
+
+def custom_resource_definition(kind: str) -> dict[str, Any]:
+    """The definition of one kind."""
+    names = NAMES[kind]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{names.plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": names.plural,
+                "singular": kind.lower(),
+                "shortNames": [names.short],
+                "categories": [CATEGORY],
+            },
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [column.to_schema() for column in COLUMNS[kind]],
+                    "schema": {"openAPIV3Schema": _resource_schema(kind)},
+                }
+            ],
+        },
+    }
+
+
+def _resource_schema(kind: str) -> dict[str, Any]:
+    """The schema of a resource; the API server itself knows what metadata, apiVersion and kind are."""
+    schema = structural_schema(KINDS[kind])
+    schema["properties"].update(apiVersion={"type": "string"}, kind={"type": "string"}, metadata={"type": "object"})
+    schema["required"] = ["spec"]
+    return schema
+
+
+def to_yaml(definition: dict[str, Any]) -> str:
+    """A definition as a YAML document, the same text every time."""
+    yaml = YAML()
+    yaml.width = 4096
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    # Without anchors: equal parts of a schema are no more than equal.
+    yaml.representer.ignore_aliases = lambda data: True
+    stream = io.StringIO()
+    yaml.dump(definition, stream)
+    return _COMMENT + stream.getvalue()
+
+
+def files() -> dict[str, str]:
+    """The name and the text of each generated file."""
+    return {f"{NAMES[kind].plural}.yaml": to_yaml(custom_resource_definition(kind)) for kind in KINDS}
+
+
+def write(folder: Path) -> None:
+    """Write the generated files into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
