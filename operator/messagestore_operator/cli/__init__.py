@@ -1,0 +1,1 @@
+"""The command line: check manifests, run them on this machine, print the CustomResourceDefinitions."""

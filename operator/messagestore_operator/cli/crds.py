@@ -1,0 +1,25 @@
+"""`messagestore crds`: the CustomResourceDefinitions of the three kinds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from messagestore_operator.api import crd
+
+
+def crds(
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", metavar="FOLDER", help="Write one file a kind into this folder, in place of printing."
+        ),
+    ] = None,
+) -> None:
+    """Print the CustomResourceDefinitions as YAML, for kubectl apply -f -."""
+    if output is not None:
+        crd.write(output)
+        return
+    typer.echo("---\n".join(crd.files().values()), nl=False)

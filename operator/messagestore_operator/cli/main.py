@@ -1,0 +1,44 @@
+"""The command line's entry: wires the commands together, and nothing else."""
+
+from __future__ import annotations
+
+from importlib.metadata import version as installed_version
+from typing import Annotated
+
+import typer
+
+from messagestore_operator.cli.crds import crds
+from messagestore_operator.cli.validate import validate
+
+app = typer.Typer(
+    name="messagestore",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Message stores over Delta Lake tables: every message kept once, in order, and queryable; what leaves the "
+    "store proven; any part of the past sent again.",
+    epilog="Start with a manifest: messagestore validate -f examples/",
+)
+app.command()(validate)
+app.command()(crds)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"messagestore {installed_version('message-store-operator')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options that stand before the command."""
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,8 @@
+"""Manifests as people write them: read, checked, and every problem named with its file, line and field."""
+
+from messagestore_operator.manifests.load import LoadResult, load
+from messagestore_operator.manifests.problem import Problem
+from messagestore_operator.manifests.references import Loaded
+from messagestore_operator.manifests.secrets import Secret
+
+__all__ = ["LoadResult", "Loaded", "Problem", "Secret", "load"]

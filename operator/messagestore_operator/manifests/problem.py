@@ -1,0 +1,30 @@
+"""What is wrong with a manifest, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Path = tuple[str | int, ...]
+
+
+def path_text(path: Path) -> str:
+    """A field's path as people write it, such as spec.rules[0].name."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return text.removeprefix(".")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: the file, the line and column (counted from one), the field's path, and what."""
+
+    file: str
+    line: int
+    column: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}"
+        return f"{place}: {self.path}: {self.message}" if self.path else f"{place}: {self.message}"

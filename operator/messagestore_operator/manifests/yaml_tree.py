@@ -1,0 +1,165 @@
+"""YAML documents as plain data that still knows on which line each field stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from messagestore_operator.manifests.problem import Path, Problem, path_text
+
+MAX_VALUES = 200_000
+"""Values in one document, aliases counted as often as they are used: a few lines of YAML can stand for billions."""
+MAX_DEPTH = 100
+
+_TAG = "tag:yaml.org,2002:"
+
+
+@dataclass(frozen=True)
+class Document:
+    """One YAML document: its data, the file, and its tree of nodes for the places of fields."""
+
+    file: str
+    data: Any
+    root: Node
+
+    def problem(self, path: Path, message: str) -> Problem:
+        """Say what is wrong with a field, at its place or at that of the nearest part that exists."""
+        line, column = self._place(path)
+        return Problem(self.file, line, column, path_text(path), message)
+
+    @property
+    def line(self) -> int:
+        """The line that the document begins on."""
+        return int(self.root.start_mark.line) + 1
+
+    def _place(self, path: Path) -> tuple[int, int]:
+        node, mark = self.root, self.root.start_mark
+        for step in path:
+            found = _child(node, step)
+            if found is None:
+                break
+            mark, node = found
+        return int(mark.line) + 1, int(mark.column) + 1
+
+
+def _child(node: Node, step: str | int) -> tuple[Any, Node] | None:
+    if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step].start_mark, node.value[step]
+    if isinstance(node, MappingNode):
+        for key, value in node.value:
+            if key.value == str(step):
+                return key.start_mark, value
+    return None
+
+
+def read_documents(file: str, text: str) -> tuple[list[Document], list[Problem]]:
+    """Read the documents of one file as far as its syntax is right, and say where it isn't."""
+    documents: list[Document] = []
+    problems: list[Problem] = []
+    try:
+        for root in YAML(typ="safe", pure=True).compose_all(text):
+            if root is None:
+                continue
+            reader = _Reader(file)
+            data = reader.convert(root, ())
+            problems += reader.problems
+            documents.append(Document(file, data, root))
+    except RecursionError:
+        problems.append(Problem(file, 1, 1, "", "is nested too deeply"))
+    except YAMLError as error:
+        problems.append(_syntax_problem(file, error))
+    return documents, problems
+
+
+def _syntax_problem(file: str, error: YAMLError) -> Problem:
+    mark = error.problem_mark or error.context_mark if isinstance(error, MarkedYAMLError) else None
+    said = error.problem if isinstance(error, MarkedYAMLError) and error.problem else str(error).partition("\n")[0]
+    message = f"is not valid YAML: {said}"
+    return Problem(file, mark.line + 1 if mark else 1, mark.column + 1 if mark else 1, "", message)
+
+
+@dataclass
+class _Reader:
+    """Turns nodes into plain data; what it can't turn becomes a problem and a null."""
+
+    file: str
+    problems: list[Problem] = field(default_factory=list)
+    count: int = 0
+
+    def convert(self, node: Node, path: Path) -> Any:
+        self.count += 1
+        if self.count > MAX_VALUES or len(path) > MAX_DEPTH:
+            if self.count <= MAX_VALUES + 1:
+                self._refuse(node, path, "the document is too large, or nested too deeply")
+            # Nothing of the rest is read: the count stays over its limit.
+            self.count = MAX_VALUES + 2
+            return None
+        if isinstance(node, MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, SequenceNode):
+            return [self.convert(item, (*path, index)) for index, item in enumerate(node.value)]
+        return self._scalar(node, path)
+
+    def _mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
+        own: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        for key, value in node.value:
+            if key.tag == f"{_TAG}merge":
+                for part in self._merge_parts(value):
+                    merged = {**self._mapping(part, path), **merged}
+                continue
+            name = self._key(key, path)
+            if name in own:
+                self._refuse(key, (*path, name), "is given twice")
+            own[name] = self.convert(value, (*path, name))
+        return {**merged, **own}
+
+    def _merge_parts(self, node: Node) -> Iterator[MappingNode]:
+        parts = node.value if isinstance(node, SequenceNode) else [node]
+        yield from (part for part in parts if isinstance(part, MappingNode))
+
+    def _key(self, node: Node, path: Path) -> str:
+        if not isinstance(node, ScalarNode):
+            self._refuse(node, path, "a key must be a plain text")
+            return ""
+        # JSON has only strings as keys; `1: a` and `true: a` are what their text says.
+        return str(node.value)
+
+    def _scalar(self, node: Node, path: Path) -> Any:
+        convert = _SCALARS.get(str(node.tag), str)
+        try:
+            return convert(node.value)
+        except ValueError:
+            self._refuse(node, path, f"{node.value!r} can't be read as {str(node.tag).removeprefix(_TAG)}")
+            return None
+
+    def _refuse(self, node: Node, path: Path, message: str) -> None:
+        mark = node.start_mark
+        self.problems.append(Problem(self.file, mark.line + 1, mark.column + 1, path_text(path), message))
+
+
+def _integer(text: str) -> int:
+    plain = text.replace("_", "")
+    return int(plain, 0) if re.match(r"[-+]?0[xob]", plain) else int(plain)
+
+
+def _number(text: str) -> float:
+    plain = text.replace("_", "")
+    if re.fullmatch(r"[-+]?\.(inf|nan)", plain, re.IGNORECASE):
+        raise ValueError(text)
+    return float(plain)
+
+
+# No timestamps: what looks like one is a text, as it is for Kubernetes.
+_SCALARS: dict[str, Callable[[str], Any]] = {
+    f"{_TAG}null": lambda text: None,
+    f"{_TAG}bool": lambda text: text.lower() == "true",
+    f"{_TAG}int": _integer,
+    f"{_TAG}float": _number,
+}
