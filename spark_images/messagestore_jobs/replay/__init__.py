@@ -1,0 +1,1 @@
+"""Replay: send a chosen part of the past somewhere again, each message once, over any crash."""

@@ -1,0 +1,96 @@
+"""A replay to files: objects whose names sort in replay order, and a manifest when all are there."""
+
+import json
+from typing import Any
+
+from messagestore_jobs.contract.run_document import FilesDestination, RunDocument
+from messagestore_jobs.contract.run_report import ReplayOutcome
+from messagestore_jobs.native import LineBreaks
+from messagestore_jobs.replay.places import Places
+from messagestore_jobs.replay.staging import Format
+from messagestore_jobs.replay.state import Chunk, Frozen, State
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.objects import join
+
+MANIFEST = "manifest.json"
+_FORMAT_VERSION = 1
+_SUFFIXES: dict[Format, str] = {"JSONLines": "jsonl", "JSON": "json"}
+
+
+class FilesDelivery:
+    """What a replay keeps of itself lies beside its objects, in a folder that readers of the objects pass over."""
+
+    def __init__(self, document: RunDocument, job_id: str, destination: FilesDestination) -> None:
+        self._document, self._job_id = document, job_id
+        self._own = f"_replay-{job_id}"
+        self.places = Places(destination.uri)
+        self.state = State(join(destination.uri, self._own))
+        self.staging = f"{self._own}/staging"
+        self.form: Format = destination.format
+        self.line_breaks: LineBreaks = "Space" if destination.format == "JSONLines" else "Keep"
+
+    def ended(self) -> ReplayOutcome | None:
+        """As this replay's manifest tells it, if there is one."""
+        content = self.places.read(MANIFEST)
+        manifest = _json_object(content) if content is not None else {}
+        if manifest.get("job") != self._job_id or "outcome" not in manifest:
+            return None
+        self.state.remove()
+        return ReplayOutcome.model_validate(manifest["outcome"])
+
+    def check(self) -> None:
+        """Refuse a folder that holds anything but what this replay has written.
+
+        Raises:
+            RunFailedError: it does; nothing in it was touched.
+        """
+        found = [name for name in self.places.names() if name != f"{self._own}/"]
+        if found:
+            raise RunFailedError(
+                "DestinationNotEmpty",
+                f"{self.places.uri} is not empty (it holds {found[0]}) and replay {self._job_id} has written nothing "
+                "there; name an empty folder in spec.destination.files.uri",
+            )
+
+    def part_name(self, number: int) -> str:
+        """In replay order by name, however many there are."""
+        return f"part-{number:08d}.{_SUFFIXES[self.form]}"
+
+    def deliver(self, chunk: Chunk) -> None:
+        """Take the chunk's objects out of the staging."""
+        for part in chunk.parts:
+            with external_write("replay-object"):
+                self.places.move(part.staged, part.name)
+
+    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> None:
+        """Write the manifest, then forget the replay's state."""
+        task = self._document.task
+        content = {
+            "formatVersion": _FORMAT_VERSION,
+            "job": self._job_id,
+            "resource": self._document.resource.model_dump(mode="json", by_alias=True),
+            "table": self._document.table.uri,
+            "frozenAt": frozen.at.isoformat().replace("+00:00", "Z"),
+            "task": task.model_dump(
+                mode="json", by_alias=True, include={"origin", "select", "order", "mark_headers"}, exclude_defaults=True
+            ),
+            "format": self.form,
+            "objects": [
+                {"name": part.name, "messages": part.messages, "bytes": part.bytes}
+                for chunk in chunks
+                for part in chunk.parts
+            ],
+            "outcome": outcome.model_dump(mode="json", by_alias=True),
+        }
+        with external_write("replay-manifest"):
+            self.places.write(MANIFEST, json.dumps(content, indent=2).encode() + b"\n")
+        self.state.remove()
+
+
+def _json_object(content: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(content)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,134 @@
+"""The start of a replay: which messages it sends, counted and cut into grains."""
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from messagestore_jobs.contract.run_report import FrozenSelection
+from messagestore_jobs.replay.order import Key
+from messagestore_jobs.replay.source import Source, by_position
+from messagestore_jobs.replay.state import Frozen, Grain
+
+GRAINS = 1 << 16
+_ROW_IN_PARTITION = (1 << 33) - 1
+
+
+def freeze(source: Source, run: str, task_digest: str) -> Frozen:
+    """Count the selection and find where it may be cut; reads key, size and selectors only."""
+    grains, end = _limited(source, _grains(source))
+    return Frozen(
+        task=task_digest,
+        run=run,
+        at=source.now,
+        selection=_summary(source, grains),
+        listed=source.listed,
+        end=end,
+        grains=tuple(grains),
+    )
+
+
+def nothing_selected(version: int = 0) -> FrozenSelection:
+    """Of a store that holds nothing."""
+    return FrozenSelection(table_version=version, messages=0, bytes=0)
+
+
+def _grains(source: Source) -> list[Grain]:
+    measured = _measured(source, source.rows())
+    return _position_grains(source, measured) if by_position(source) else _ranked_grains(source, measured)
+
+
+def _measured(source: Source, rows: DataFrame) -> DataFrame:
+    """The key and what is summed up by grain."""
+    if source.task.origin == "DeadLetters":
+        size, claim, position = F.octet_length("raw"), F.lit(0), F.lit(None)
+    else:
+        size, claim = F.col("payload_size"), F.col("payload_uri").isNotNull().cast("int")
+        position = F.col("global_position")
+    return rows.select(
+        *source.order.columns,
+        F.coalesce(size.cast("bigint"), F.lit(0)).alias("size"),
+        claim.cast("bigint").alias("claim"),
+        position.cast("bigint").alias("place"),
+    )
+
+
+def _sums() -> list[Column]:
+    return [
+        F.count(F.lit(1)).alias("messages"),
+        F.sum("size").alias("bytes"),
+        F.sum("claim").alias("claims"),
+        F.max("place").alias("last"),
+        F.min("place").alias("first"),
+    ]
+
+
+def _position_grains(source: Source, measured: DataFrame) -> list[Grain]:
+    """Stretches of positions of one width, counted in one pass without a sort."""
+    bounds = source.rows().agg(F.min("global_position"), F.max("global_position")).first()
+    if bounds is None or bounds[0] is None:
+        return []
+    low, high = bounds
+    width = (high - low) // GRAINS + 1
+    cell = F.floor((F.col("place") - low) / width)
+    rows = measured.groupBy(cell.alias("cell")).agg(*_sums()).orderBy("cell").collect()
+    return [_grain((row["first"],), row) for row in rows]
+
+
+def _ranked_grains(source: Source, measured: DataFrame) -> list[Grain]:
+    """Stretches of so many rows each, counted along the sorted keys."""
+    width = measured.count() // GRAINS + 1
+    keys = source.order.columns
+    placed = measured.orderBy(*keys).select("*", F.monotonically_increasing_id().alias("id"))
+    part, row = F.shiftright("id", 33), F.floor(F.col("id").bitwiseAND(_ROW_IN_PARTITION) / width)
+    cells = placed.groupBy(part.alias("part"), row.alias("row")).agg(*_sums(), F.min(F.struct(*keys)).alias("start"))
+    return [_grain(tuple(cell["start"]), cell) for cell in cells.orderBy("part", "row").collect()]
+
+
+def _grain(start: Key, row: Row) -> Grain:
+    return Grain(start, row["messages"], row["bytes"], row["claims"], row["first"], row["last"])
+
+
+def _limited(source: Source, grains: list[Grain]) -> tuple[list[Grain], Key | None]:
+    """The first messages of the order, up to the limit, and the place where they end."""
+    limit = source.task.select.limit
+    if limit is None or sum(grain.messages for grain in grains) <= limit:
+        return grains, None
+    kept: list[Grain] = []
+    left = limit
+    for i, grain in enumerate(grains):
+        if left == 0:
+            return kept, grain.start
+        if grain.messages > left:
+            following = grains[i + 1].start if i + 1 < len(grains) else None
+            part, end = _part_of(source, grain, following, left)
+            return [*kept, part], end
+        kept.append(grain)
+        left -= grain.messages
+    return kept, None
+
+
+def _part_of(source: Source, grain: Grain, following: Key | None, messages: int) -> tuple[Grain, Key]:
+    keys = source.order.columns
+    rows = _measured(source, source.between(grain.start, following)).orderBy(*keys).limit(messages + 1).collect()
+    taken, end = rows[:messages], tuple(rows[messages][name] for name in keys)
+    places = [row["place"] for row in taken if row["place"] is not None]
+    part = Grain(
+        grain.start,
+        messages,
+        sum(row["size"] for row in taken),
+        sum(row["claim"] for row in taken),
+        min(places, default=None),
+        max(places, default=None),
+    )
+    return part, end
+
+
+def _summary(source: Source, grains: list[Grain]) -> FrozenSelection:
+    firsts = [grain.first_global_position for grain in grains if grain.first_global_position is not None]
+    lasts = [grain.last_global_position for grain in grains if grain.last_global_position is not None]
+    return FrozenSelection(
+        table_version=source.version,
+        messages=sum(grain.messages for grain in grains),
+        bytes=sum(grain.bytes for grain in grains),
+        first_global_position=min(firsts, default=None),
+        last_global_position=max(lasts, default=None),
+    )

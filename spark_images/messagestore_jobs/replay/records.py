@@ -1,0 +1,57 @@
+"""From selected rows to what is sent of them."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from messagestore_jobs.native import LineBreaks, json_string, rfc3339, with_native
+from messagestore_jobs.replay.cut import Stretch
+from messagestore_jobs.replay.marks import marked_headers
+from messagestore_jobs.replay.payloads import is_sound, with_payloads
+from messagestore_jobs.replay.source import Source
+from messagestore_jobs.replay.state import Frozen
+
+
+def native_records(source: Source, frozen: Frozen, stretch: Stretch, line_breaks: LineBreaks) -> DataFrame:
+    """The key and the Native record (string ``value``) of each message; null where it can't be sent."""
+    rows = source.between(stretch.cuts[0], stretch.end)
+    if stretch.claims:
+        rows = with_payloads(rows, source)
+    if source.task.mark_headers:
+        rows = rows.withColumn("headers", marked_headers(source.task.mark_headers, _values(source, frozen)))
+    sound = with_native(rows.select("*", is_sound().alias("_sound")), line_breaks)
+    return sound.select(*source.order.columns, F.when(F.col("_sound"), F.col("value")).alias("value"))
+
+
+def raw_records(source: Source, stretch: Stretch) -> DataFrame:
+    """The key, the bytes as they came (binary ``value``) and the place they came from, of each dead letter."""
+    rows = source.between(stretch.cuts[0], stretch.end)
+    return rows.select(*source.order.columns, F.col("raw").alias("value"), *_place())
+
+
+def dead_letter_records(source: Source, stretch: Stretch) -> DataFrame:
+    """The key and a JSON object (string ``value``) of each dead letter, for people to look at."""
+    rows = source.between(stretch.cuts[0], stretch.end)
+    about = F.struct(F.col("reason"), F.col("detail"), rfc3339(F.col("failed_at")).alias("failedAt"), F.col("source"))
+    head = F.to_json(about).cast("binary")
+    value = F.concat(F.substring(head, F.lit(1), F.octet_length(head) - 1), _raw_member(), F.lit(b"}"))
+    return rows.select(*source.order.columns, value.cast("string").alias("value"))
+
+
+def _values(source: Source, frozen: Frozen) -> dict[str, str]:
+    """Of the run that began the replay, so that a mark is the same whichever run writes it."""
+    began = frozen.at.isoformat().replace("+00:00", "Z")
+    return {"job": source.task.job_id, "run": frozen.run, "time": began}
+
+
+def _place() -> list[Column]:
+    return [F.col(f"source.{name}").alias(name) for name in ("uri", "offset", "partition", "kind")]
+
+
+def _raw_member() -> Column:
+    text = F.col("raw").cast("string")
+    base64 = F.concat(F.lit(b',"rawBase64":"'), F.base64("raw").cast("binary"), F.lit(b'"'))
+    return (
+        F.when(F.col("raw").isNull(), F.lit(b""))
+        .when(F.is_valid_utf8(text), F.concat(F.lit(b',"raw":'), json_string(text)))
+        .otherwise(base64)
+    )

@@ -1,0 +1,137 @@
+"""What a selection means, as conditions over the columns of ``messages`` or ``dead_letters``."""
+
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from messagestore_jobs.contract.run_document import Interval, Match, Selection, TimeWindow
+from messagestore_jobs.predicate import DEAD_LETTER_COLUMNS, MESSAGE_COLUMNS, PredicateError, compile_predicate
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.matching import all_of, matches
+
+# What a message is given once; all else about it may change while a replay runs.
+_LASTING = frozenset(
+    {
+        "message_id",
+        "stream_name",
+        "category",
+        "position",
+        "global_position",
+        "type",
+        "type_namespace",
+        "type_revision",
+        "correlation_id",
+        "causation_id",
+        "reply_to",
+        "sequence_id",
+        "sequence_number",
+        "sequence_size",
+        "sequence_end",
+        "content_type",
+        "payload_encoding",
+        "schema_version",
+        "ttl",
+        "expires_at",
+        "time",
+        "inserted_at",
+        "source",
+    }
+)
+
+
+def check(selection: Selection, origin: str) -> None:
+    """Refuse a predicate that may not run.
+
+    Raises:
+        RunFailedError: it is refused; the words say which part and why.
+    """
+    if selection.where is not None:
+        try:
+            compile_predicate(selection.where, DEAD_LETTER_COLUMNS if origin == "DeadLetters" else MESSAGE_COLUMNS)
+        except PredicateError as error:
+            raise RunFailedError("PredicateRefused", f"select.where: {error}") from error
+
+
+def lasts(selection: Selection) -> bool:
+    """Whether the selection means the same messages for ever, whatever the store does to those that stay."""
+    if selection.statuses or selection.headers or selection.due_for_retry:
+        return False
+    if selection.sequences is not None and selection.sequences.complete_only:
+        return False
+    return selection.where is None or compile_predicate(selection.where, MESSAGE_COLUMNS).columns <= _LASTING
+
+
+def selected_messages(messages: DataFrame, selection: Selection, now: datetime) -> DataFrame:
+    """The messages that every selector takes; the limit is left to the order."""
+    rows = messages.where(all_of([matches(_match(selection)), *_places(selection)]))
+    if selection.due_for_retry:
+        rows = rows.where((F.col("status") == "FAILED") & (F.col("next_retry_at") <= F.lit(now)))
+    if selection.sequences is not None and selection.sequences.complete_only:
+        rows = rows.join(complete_sequences(messages, selection.sequences.ids), "sequence_id", "left_semi")
+    return rows.select(*messages.columns)
+
+
+def selected_dead_letters(dead_letters: DataFrame, selection: Selection) -> DataFrame:
+    """The records set aside that every selector takes, less those that were redriven before."""
+    conditions = [F.col("redriven_at").isNull(), *_window("failed_at", selection.time_window)]
+    if selection.reasons:
+        conditions.append(F.col("reason").isin(*selection.reasons))
+    if selection.where is not None:
+        conditions.append(F.expr(compile_predicate(selection.where, DEAD_LETTER_COLUMNS).sql))
+    return dead_letters.where(all_of(conditions))
+
+
+def complete_sequences(messages: DataFrame, ids: tuple[str, ...]) -> DataFrame:
+    """The ids of sequences whose members 1 … size are all in the store; the size stands on any member, or the end."""
+    members = messages.where(F.col("sequence_id").isin(*ids) if ids else F.col("sequence_id").isNotNull())
+    size = F.coalesce(F.max("sequence_size"), F.max(F.when(F.col("sequence_end"), F.col("sequence_number"))))
+    numbers = members.groupBy("sequence_id", "sequence_number").agg(
+        F.max("sequence_size").alias("sequence_size"), F.max("sequence_end").alias("sequence_end")
+    )
+    counted = numbers.groupBy("sequence_id").agg(
+        size.alias("size"),
+        F.count_if(F.col("sequence_number") >= 1).alias("members"),
+        F.max("sequence_number").alias("last"),
+    )
+    return counted.where("members = size AND last = size").select("sequence_id")
+
+
+def _match(selection: Selection) -> Match:
+    return Match(
+        stream_names=selection.stream_names,
+        categories=selection.categories,
+        types=selection.types,
+        statuses=selection.statuses,
+        correlation_ids=selection.correlation_ids,
+        sequence_ids=selection.sequences.ids if selection.sequences else (),
+        message_ids=selection.message_ids,
+        headers=selection.headers,
+        where=selection.where,
+    )
+
+
+def _places(selection: Selection) -> list[Column]:
+    return [
+        *_window("time", selection.time_window),
+        *_interval("global_position", selection.global_positions),
+        *_interval("position", selection.positions),
+    ]
+
+
+def _window(column: str, window: TimeWindow | None) -> list[Column]:
+    conditions = []
+    if window is not None and window.from_ is not None:
+        conditions.append(F.col(column) >= F.lit(window.from_))
+    if window is not None and window.to is not None:
+        conditions.append(F.col(column) < F.lit(window.to))
+    return conditions
+
+
+def _interval(column: str, interval: Interval | None) -> list[Column]:
+    conditions = []
+    if interval is not None and interval.from_ is not None:
+        conditions.append(F.col(column) >= interval.from_)
+    if interval is not None and interval.to is not None:
+        conditions.append(F.col(column) <= interval.to)
+    return conditions

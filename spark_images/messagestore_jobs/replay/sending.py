@@ -1,0 +1,130 @@
+"""A replay under way: chunk after chunk is staged, sealed and delivered.
+
+The seal is what a crash can't undo: before it a chunk is staged anew, after it the chunk is delivered as it is.
+"""
+
+import time
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+
+from messagestore_jobs.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_jobs.progress import Progress
+from messagestore_jobs.replay.control import Control, Pace
+from messagestore_jobs.replay.cut import Stretch, chunk_size, next_stretch
+from messagestore_jobs.replay.delivery import Delivery
+from messagestore_jobs.replay.records import dead_letter_records, native_records, raw_records
+from messagestore_jobs.replay.source import Source, is_gone
+from messagestore_jobs.replay.staging import Staged, stage
+from messagestore_jobs.replay.state import Chunk, Frozen, Part
+
+
+@dataclass
+class Sending:
+    """A replay under way."""
+
+    source: Source
+    frozen: Frozen
+    delivery: Delivery
+    progress: Progress
+    control: Control
+    chunks: list[Chunk] = field(default_factory=list)
+    sent_now: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def go_on(self) -> ReplayOutcome:
+        """Send chunk after chunk until the end, or until the replay is suspended."""
+        self._take_up()
+        pace = Pace(self.control)
+        while self._next_grain() < len(self.frozen.grains):
+            if self.control.suspended() or not self._send_next(pace):
+                return self._reached(complete=False)
+            self.control.reached(self._reached(complete=False))
+        outcome = self._reached(complete=True)
+        self.delivery.end(self.frozen, self.chunks, outcome)
+        return outcome
+
+    def _take_up(self) -> None:
+        """Go on where an earlier run was; of its chunks only the last may not have been sent to the end."""
+        self.chunks = self.delivery.state.chunks()
+        self.progress.step("replay", self.frozen.selection.messages)
+        if self.chunks:
+            self.delivery.deliver(self.chunks[-1])
+            self.progress.advance(sum(chunk.sent + chunk.failed for chunk in self.chunks))
+
+    def _send_next(self, pace: Pace) -> bool:
+        """Stage a chunk, wait until it may go, seal and send it; false when the replay was suspended first."""
+        stretch = self._stretch()
+        chunk = self._staged_chunk(stretch)
+        if not pace.wait(chunk.sent):
+            return False
+        self.delivery.state.seal(chunk)
+        self.chunks.append(chunk)
+        self.delivery.deliver(chunk)
+        self.sent_now += chunk.sent
+        self.progress.advance(chunk.sent + chunk.failed)
+        return True
+
+    def _stretch(self) -> Stretch:
+        cores = self.source.spark.sparkContext.defaultParallelism
+        size = chunk_size(self.control.messages_per_second(), cores)
+        return next_stretch(self.frozen, self._next_grain(), size, cores)
+
+    def _next_grain(self) -> int:
+        return self.chunks[-1].next_grain if self.chunks else 0
+
+    def _staged_chunk(self, stretch: Stretch) -> Chunk:
+        try:
+            staged = self._stage(stretch)
+        except Exception as error:
+            if not is_gone(error):
+                raise
+            self.progress.say("messages were erased from the store meanwhile; what is left of the selection is sent")
+            self.source.use_what_is_left(self.frozen)
+            staged = self._stage(stretch)
+        return self._chunk(stretch, staged)
+
+    def _stage(self, stretch: Stretch) -> Staged:
+        folder = self.delivery.state.staging_uri
+        sort = self.source.task.order != "None"
+        return stage(self._records(stretch), self.source.order, stretch, self.delivery.form, folder, sort=sort)
+
+    def _records(self, stretch: Stretch) -> DataFrame:
+        if self.source.task.origin == "Messages":
+            return native_records(self.source, self.frozen, stretch, self.delivery.line_breaks)
+        if self.delivery.form == "Parquet":
+            return raw_records(self.source, stretch)
+        return dead_letter_records(self.source, stretch)
+
+    def _chunk(self, stretch: Stretch, staged: Staged) -> Chunk:
+        """What was staged, and what its objects will be called: numbers go on over all chunks."""
+        number = sum(len(chunk.parts) for chunk in self.chunks)
+        written = self.delivery.places.staged(self.delivery.staging)
+        sent = [(staged.messages[task], *written[task]) for task in sorted(written) if staged.messages[task]]
+        parts = tuple(
+            Part(staged=name, name=self.delivery.part_name(number + i), messages=messages, bytes=size)
+            for i, (messages, name, size) in enumerate(sent)
+        )
+        return Chunk(
+            number=len(self.chunks),
+            next_grain=stretch.next_grain,
+            sent=sum(part.messages for part in parts),
+            failed=staged.failed,
+            bytes=sum(part.bytes for part in parts),
+            last_global_position=stretch.last_global_position,
+            parts=parts,
+        )
+
+    def _reached(self, *, complete: bool) -> ReplayOutcome:
+        sent, failed = sum(chunk.sent for chunk in self.chunks), sum(chunk.failed for chunk in self.chunks)
+        places = [chunk.last_global_position for chunk in self.chunks if chunk.last_global_position is not None]
+        seconds = time.monotonic() - self.began
+        total = self.frozen.selection.messages
+        reached = ReplayProgress(
+            replayed=sent,
+            failed=failed,
+            percent=100 if complete else min(99, 100 * (sent + failed) // max(total, 1)),
+            last_global_position=max(places, default=None),
+            messages_per_second=round(self.sent_now / seconds, 1) if self.sent_now and seconds > 0 else None,
+        )
+        return ReplayOutcome(selection=self.frozen.selection, progress=reached, complete=complete)

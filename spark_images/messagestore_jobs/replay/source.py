@@ -1,0 +1,88 @@
+"""The store as a replay reads it: at the version that was frozen, or what is left of it."""
+
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from messagestore_jobs.contract.run_document import ReplayTask
+from messagestore_jobs.replay.order import BY_POSITION, Key, Order, order_of
+from messagestore_jobs.replay.selection import lasts, selected_dead_letters, selected_messages
+from messagestore_jobs.replay.state import Frozen
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.objects import join
+
+# What Spark, Delta and Hadoop say when a file or a version of a table is no longer there.
+_GONE = ("FILE_NOT_EXIST", "FileNotFoundException", "VersionNotFoundException", "DELTA_VERSION_NOT_FOUND")
+
+
+class Source:
+    """The selected rows of one table, at one version."""
+
+    def __init__(self, spark: SparkSession, uri: str, task: ReplayTask, version: int, now: datetime) -> None:
+        self.spark, self.uri, self.task, self.version, self.now = spark, uri, task, version, now
+        self.order: Order = order_of(task)
+        self.listed = task.origin == "Messages" and not lasts(task.select)
+        self._selected_uri: str | None = None
+        self._left: Column | None = None
+
+    @property
+    def table(self) -> str:
+        """The table that the origin names."""
+        return "dead_letters" if self.task.origin == "DeadLetters" else "messages"
+
+    def rows(self) -> DataFrame:
+        """All selected rows, with their key."""
+        return self.order.keyed(self._chosen())
+
+    def between(self, start: Key, end: Key | None) -> DataFrame:
+        """The selected rows of one stretch of the order, with their key."""
+        return self.rows().where(self.order.between(start, end))
+
+    def list_selected(self, uri: str) -> None:
+        """Write down which positions are selected, so that they stay so whatever becomes of the messages."""
+        positions = selected_messages(self._table(), self.task.select, self.now).select("global_position")
+        with external_write("replay-selected"):
+            positions.write.mode("overwrite").parquet(uri)
+        self._selected_uri = uri
+
+    def use_list(self, uri: str) -> None:
+        """Take the positions that were written down for the selection."""
+        self._selected_uri = uri
+
+    def use_what_is_left(self, frozen: Frozen) -> None:
+        """Read the newest version from here on; what came after the frozen one is left out."""
+        self.version = open_table(self.uri, self.table).version()
+        if self.task.origin == "DeadLetters":
+            self._left = F.col("failed_at") <= F.lit(frozen.at)
+        else:
+            self._left = F.col("global_position") <= F.lit(frozen.selection.last_global_position)
+
+    def current(self) -> DataFrame:
+        """The table as it is at this moment, selected or not."""
+        return self.spark.read.format("delta").load(join(self.uri, self.table))
+
+    def _chosen(self) -> DataFrame:
+        rows = self._table() if self._left is None else self._table().where(self._left)
+        if self.task.origin == "DeadLetters":
+            return selected_dead_letters(rows, self.task.select)
+        if self._selected_uri is None:
+            return selected_messages(rows, self.task.select, self.now)
+        listed = self.spark.read.schema("global_position bigint").parquet(self._selected_uri)
+        return rows.join(listed, "global_position", "left_semi").select(*rows.columns)
+
+    def _table(self) -> DataFrame:
+        reader = self.spark.read.format("delta").option("versionAsOf", self.version)
+        return reader.load(join(self.uri, self.table))
+
+
+def by_position(source: Source) -> bool:
+    """Whether the order is the one that the table's files are in."""
+    return source.order is BY_POSITION
+
+
+def is_gone(error: Exception) -> bool:
+    """Whether a read failed because what it reads was removed from the store for good."""
+    text = str(error)
+    return any(sign in text for sign in _GONE)

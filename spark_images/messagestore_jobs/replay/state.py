@@ -1,0 +1,133 @@
+"""What a replay keeps of itself, so that a later run goes on where it was."""
+
+import hashlib
+import json
+from datetime import datetime
+from typing import NamedTuple
+
+from messagestore_jobs.contract.base import ContractModel
+from messagestore_jobs.contract.run_document import FilesDestination, ReplayTask
+from messagestore_jobs.contract.run_report import FrozenSelection
+from messagestore_jobs.replay.order import Key
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.objects import Objects, join
+
+_FROZEN = "frozen.json"
+_SELECTED = "selected"
+_CHUNKS = "chunks"
+_STAGING = "staging"
+
+
+class Grain(NamedTuple):
+    """The smallest stretch of the selection that a chunk may begin or end at."""
+
+    start: Key
+    messages: int
+    bytes: int
+    claims: int
+    first_global_position: int | None
+    last_global_position: int | None
+
+
+class Frozen(ContractModel):
+    """The selection as it was when the replay began; it never changes."""
+
+    task: str
+    """A digest of what was asked; a replay goes on only with the same."""
+    run: str
+    at: datetime
+    selection: FrozenSelection
+    listed: bool
+    """Whether the selected positions were written down, because the selectors may mean others later."""
+    end: Key | None
+    """Where the limit ends the selection."""
+    grains: tuple[Grain, ...]
+
+
+class Part(ContractModel):
+    """One object of a chunk: where it was staged, what it is called in the end."""
+
+    staged: str
+    name: str
+    messages: int
+    bytes: int
+
+
+class Chunk(ContractModel):
+    """What was staged of the selection and can't change any more; ``next_grain`` is where the next chunk begins."""
+
+    number: int
+    next_grain: int
+    sent: int
+    failed: int
+    bytes: int
+    last_global_position: int | None
+    parts: tuple[Part, ...]
+
+
+class State:
+    """One folder; nothing of it is left once the replay has ended."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self._objects = Objects(uri)
+
+    @property
+    def selected_uri(self) -> str:
+        """Where the selected positions are, if they are listed."""
+        return join(self.uri, _SELECTED)
+
+    @property
+    def staging_uri(self) -> str:
+        """Where the chunk under way is written."""
+        return join(self.uri, _STAGING)
+
+    def frozen(self, task: ReplayTask, table: str) -> Frozen | None:
+        """The frozen selection, or None before there is one.
+
+        Raises:
+            RunFailedError: it is that of another task.
+        """
+        content = self._objects.read(_FROZEN)
+        if content is None:
+            return None
+        frozen = Frozen.model_validate_json(content)
+        if frozen.task != digest(task, table):
+            raise RunFailedError(
+                "ReplayChanged",
+                f"replay {task.job_id} began with another selection, order, mark or table; what it sends can't change, "
+                "make a new replay",
+            )
+        return frozen
+
+    def freeze(self, frozen: Frozen) -> None:
+        """Write the selection down, once."""
+        with external_write("replay-frozen"):
+            self._objects.write(_FROZEN, frozen.model_dump_json(by_alias=True).encode())
+
+    def chunks(self) -> list[Chunk]:
+        """All chunks that were sealed, in order."""
+        names = [name for name in self._objects.names(_CHUNKS) if name.endswith(".json")]
+        return [Chunk.model_validate_json(self._objects.read(name) or b"") for name in names]
+
+    def seal(self, chunk: Chunk) -> None:
+        """From here on the chunk is what was staged; it is sent on, never staged again."""
+        with external_write("replay-seal"):
+            self._objects.write(f"{_CHUNKS}/{chunk.number:08d}.json", chunk.model_dump_json(by_alias=True).encode())
+
+    def remove(self) -> None:
+        """Forget everything; the frozen selection goes last, so that a later run knows what to remove."""
+        if not self._objects.names():
+            return
+        for name in (_SELECTED, _STAGING, _CHUNKS, ""):
+            with external_write(f"replay-remove-{name or 'state'}"):
+                self._objects.delete_folder(name)
+
+
+def digest(task: ReplayTask, table: str) -> str:
+    """Of all that says what is sent where; the rate limit and the mode may change."""
+    asked = task.model_dump(mode="json", exclude={"messages_per_second", "mode", "destination"})
+    shape = task.destination.format if isinstance(task.destination, FilesDestination) else "stream"
+    text = json.dumps([asked, shape, table], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()

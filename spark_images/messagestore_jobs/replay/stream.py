@@ -1,0 +1,142 @@
+"""A replay into a stream: records staged in the target's folder, taken in by its own ingest."""
+
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import (
+    Envelope,
+    FilesSource,
+    IngestTask,
+    ReplayTask,
+    RunDocument,
+    StreamDestination,
+)
+from messagestore_jobs.contract.run_report import ReplayOutcome
+from messagestore_jobs.ingest.job import run_ingest
+from messagestore_jobs.native import LineBreaks
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.replay.places import Places
+from messagestore_jobs.replay.staging import Format
+from messagestore_jobs.replay.state import Chunk, Frozen, State
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.folder import open_folder
+from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.objects import join
+from messagestore_jobs.store.schemas import UTC as TIMESTAMP
+
+_ENDED = "ended.json"
+_RECORDS = "records"
+_REPLAYS = "_replays"
+_SUFFIXES: dict[Format, str] = {"JSONLines": "jsonl", "Parquet": "parquet"}
+
+
+class StreamDelivery:
+    """The caller holds the right to write the target's table."""
+
+    def __init__(self, document: RunDocument, spark: SparkSession, task: ReplayTask, target: StreamDestination) -> None:
+        self._document, self._spark, self._task, self._target = document, spark, task, target
+        own = join(target.table.uri, _REPLAYS, task.job_id)
+        self.places = Places(own)
+        self.state = State(join(own, "state"))
+        self.staging = "state/staging"
+        self.form: Format = "Parquet" if task.origin == "DeadLetters" else "JSONLines"
+        # The target is to have the bytes that this store has.
+        self.line_breaks: LineBreaks = "Base64"
+
+    def ended(self) -> ReplayOutcome | None:
+        """As it was written down when all had been sent."""
+        content = self.places.read(_ENDED)
+        if content is None:
+            return None
+        self._forget()
+        return ReplayOutcome.model_validate_json(content)
+
+    def check(self) -> None:
+        """Make sure that the folder is the target's, before anything is written to it."""
+        open_folder(self._target.table)
+
+    def part_name(self, number: int) -> str:
+        """Records arrive by modification time, then by name."""
+        return f"{_RECORDS}/part-{number:08d}.{_SUFFIXES[self.form]}"
+
+    def deliver(self, chunk: Chunk) -> None:
+        """Take the chunk's records in; what was taken in before a crash is not taken in again."""
+        for part in chunk.parts:
+            with external_write("replay-records"):
+                self.places.move(part.staged, part.name)
+        ingest_staged(self._document, self._spark, self._target, self._task, join(self.places.uri, _RECORDS))
+        for part in chunk.parts:
+            if self._task.origin == "DeadLetters":
+                self._mark_redriven(part.name)
+            with external_write("replay-records-removed"):
+                self.places.delete(part.name)
+
+    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> None:
+        """Keep how it ended, so that the replay is not done again; forget the rest."""
+        with external_write("replay-ended"):
+            self.places.write(_ENDED, outcome.model_dump_json(by_alias=True).encode())
+        self._forget()
+
+    def _forget(self) -> None:
+        self.state.remove()
+        with external_write("replay-records-removed"):
+            self.places.delete_folder(_RECORDS)
+
+    def _mark_redriven(self, part: str) -> None:
+        """Note on exactly the dead letters of an object that they were sent."""
+        content = self.places.read(part)
+        if content is None:
+            return
+        sent = pq.read_table(pa.BufferReader(content))
+        resource = self._document.resource
+        with external_write("replay-redriven"):
+            mark_redriven(self._document.table.uri, sent, self._frozen_at(), f"{resource.namespace}/{resource.name}")
+
+    def _frozen_at(self) -> datetime:
+        frozen = self.state.frozen(self._task, self._document.table.uri)
+        assert frozen is not None
+        return frozen.at
+
+
+def mark_redriven(uri: str, sent: pa.Table, at: datetime, by: str) -> None:
+    """Set redriven_at and redriven_by of the dead letters whose bytes and place are in ``sent``, if they are not set.
+
+    Args:
+        uri: the folder that holds them.
+        sent: columns value, uri, offset, partition and kind.
+        at: when.
+        by: the replay.
+    """
+    marks = sent.select(["value", "uri", "offset", "partition", "kind"])
+    marks = marks.append_column("at", pa.array([at] * len(marks), TIMESTAMP))
+    marks = marks.append_column("by", pa.array([by] * len(marks), pa.string()))
+    places = " AND ".join(
+        f"d.source['{name}'] IS NOT DISTINCT FROM s.\"{name}\"" for name in ("uri", "offset", "partition", "kind")
+    )
+    table: DeltaTable = open_table(uri, "dead_letters")
+    table.merge(
+        marks,
+        predicate=f"d.raw IS NOT DISTINCT FROM s.value AND {places} AND d.redriven_at IS NULL",
+        source_alias="s",
+        target_alias="d",
+    ).when_matched_update(updates={"redriven_at": 's."at"', "redriven_by": 's."by"'}).execute()
+
+
+def ingest_staged(
+    document: RunDocument, spark: SparkSession, target: StreamDestination, task: ReplayTask, records: str
+) -> None:
+    """Take what lies under ``records`` into the target, each record once however often this is done."""
+    ingest = _staged_task(target.ingest, task, records)
+    run_ingest(document.model_copy(update={"table": target.table, "task": ingest}), spark, Silent())
+
+
+def _staged_task(ingest: IngestTask, task: ReplayTask, records: str) -> IngestTask:
+    """The target's own way to take records in, over the staged ones; messages come as Native records."""
+    staged = {"source_id": f"replay:{task.job_id}", "source": FilesSource(uri=records, format="JSONLines")}
+    if task.origin == "Messages":
+        staged["envelope"] = Envelope(format="Native", required=ingest.envelope.required)
+    return ingest.model_copy(update=staged)
