@@ -6,12 +6,13 @@ from typing import Any
 
 from messagestore_jobs.purge.archive import archive
 from messagestore_jobs.purge.bounds import within
+from messagestore_jobs.purge.claims import delete_claim_checks
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.dead_letters import delete_dead_letters
 from messagestore_jobs.purge.erase import DUE_BY
 from messagestore_jobs.purge.plan import Plan, forget, frozen_rows
 from messagestore_jobs.purge.recheck import Checked
-from messagestore_jobs.purge.remove import delete, delete_claim_checks, keep_heads
+from messagestore_jobs.purge.remove import delete, keep_heads
 from messagestore_jobs.purge.scrub import scrub
 from messagestore_jobs.store.audit import Done, add_audit
 from messagestore_jobs.store.history import open_table

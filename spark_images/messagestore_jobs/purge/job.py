@@ -1,7 +1,6 @@
 """One purge run, from the rules to the audit."""
 
 from dataclasses import dataclass
-from datetime import date
 
 from pyspark.sql import SparkSession
 

@@ -1,7 +1,7 @@
 """The two limits that look at more than one message, each brought down to where it cuts.
 
-Where a limit cuts is a position in a stream, or a place in the order of age: with it, whether a message is past the limit
-is a comparison, and only the narrow columns are read to find it.
+Where a limit cuts is a position in a stream, or a place in the order of age: with it, whether a message is past the
+limit is a comparison, and only the narrow columns are read to find it.
 """
 
 from datetime import UTC, datetime, timedelta

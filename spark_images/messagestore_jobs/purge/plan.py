@@ -1,7 +1,8 @@
 """A purge that is under way, as it is kept in the folder until it is done.
 
 ``_purges/<preview id>/`` holds the frozen rows and, written last, the plan. A folder without a plan is what a run left
-that was cut short before anything was decided; a folder with one is a purge to carry on, or one that waits for approval.
+that was cut short before anything was decided; a folder with one is a purge to carry on, or one that waits for
+approval.
 """
 
 from datetime import datetime

@@ -62,7 +62,7 @@ def _settle(context: Context, plan: Plan, judged: DataFrame, version: int) -> Ch
         F.count_if("erase and not stays").alias("erased"),
         F.count_if("stays and held").alias("held"),
     )
-    total = {name: 0 for name in ("messages", "bytes", "erased", "held")}
+    total = dict.fromkeys(("messages", "bytes", "erased", "held"), 0)
     by_day = {}
     for day in days.collect():
         by_day[day["inserted_date"]] = day["there"]

@@ -17,7 +17,6 @@ from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.heads import raise_heads
 from messagestore_jobs.store.history import CommitNote, last_note, open_table, table_state
 from messagestore_jobs.store.messages import committing, messages_table
-from messagestore_jobs.store.objects import Objects
 
 MERGE = {
     # The rows are plain files that nobody changes: no copy of them is needed for a second look.
@@ -95,15 +94,6 @@ def _delete_rows(context: Context, rows: DataFrame, count: int) -> None:
     )
     with settings(context.spark, MERGE), committing(context.spark, "delete-rows", note(context)):
         merge.whenMatchedDelete().execute()
-
-
-def delete_claim_checks(context: Context, plan: Plan) -> None:
-    """Delete the payloads that lie in objects of their own, once no row refers to them."""
-    uris = [row["payload_uri"] for row in frozen_rows(context, plan).where("payload_uri is not null").collect()]
-    for uri in uris:
-        folder, _, name = uri.rpartition("/")
-        with external_write("claim-check-delete"):
-            Objects(folder).delete(name)
 
 
 @contextmanager

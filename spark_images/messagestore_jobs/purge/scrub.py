@@ -6,12 +6,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Scrub
-from messagestore_jobs.purge.bounds import bounds
+from messagestore_jobs.purge.bounds import bounds, within
+from messagestore_jobs.purge.claims import delete_claim_checks, rewrite_claim_checks
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.plan import Plan, frozen_rows
 from messagestore_jobs.purge.remove import MERGE, note, settings
 from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.messages import committing, messages_table
+from messagestore_jobs.store.messages import committing, messages_table, read_messages
 
 REDACTED = "[redacted]"
 """What stands where a value was, by method Redact."""
@@ -21,22 +22,91 @@ def scrub(context: Context, plan: Plan) -> None:
     """Scrub the frozen rows in one commit; those that are scrubbed already are passed over.
 
     A payload that is no JSON can't be searched for paths: where paths are named, all of it leaves.
+
+    Raises:
+        RunFailedError: the task does not say what to remove, or the key to hash with is not there.
     """
     what = plan.task.scrub
     if what is None:
         raise RunFailedError("InvalidSpec", "action Scrub needs spec.scrub, which says what is removed")
+    secret = _secret(what)
     context.progress.step("scrub", plan.messages)
-    rows = frozen_rows(context, plan).select("global_position", "inserted_date")
+    rows = frozen_rows(context, plan)
     where = bounds(rows)
     if where is None:
         return
-    table = messages_table(context.spark, context.uri).alias("m")
+    source = rows.select("global_position").join(_rewritten(context, plan, what, secret), "global_position", "left")
     same = (F.col("m.global_position") == F.col("leaving.global_position")) & F.col("m.scrubbed_at").isNull()
-    merge = table.merge(rows.select("global_position").alias("leaving"), where.condition("m") & same)
+    table = messages_table(context.spark, context.uri).alias("m")
+    merge = table.merge(source.alias("leaving"), where.condition("m") & same)
     with settings(context.spark, MERGE), committing(context.spark, "scrub-rows", note(context)):
-        merge.whenMatchedUpdate(set=_changes(context, plan, what)).execute()
+        merge.whenMatchedUpdate(set=_changes(plan, what, secret)).execute()
+    if what.payload_paths:
+        delete_claim_checks(context, plan)
+        _say_what_left_whole(context, what, rows)
     context.progress.advance(plan.messages)
 
 
-def _changes(context: Context, plan: Plan, what: Scrub) -> dict[str, Column]:
-    raise NotImplementedError
+def _secret(what: Scrub) -> str:
+    """What a method needs beside the value: the text that stands for it, or the key."""
+    if what.method != "Hash":
+        return REDACTED
+    key = os.environ.get(what.key_environment or "")
+    if not key:
+        raise RunFailedError("MissingKey", f"method Hash needs a key, and variable {what.key_environment} holds none")
+    return key
+
+
+def _rewritten(context: Context, plan: Plan, what: Scrub, secret: str) -> DataFrame:
+    rows = frozen_rows(context, plan) if what.payload_paths else frozen_rows(context, plan).limit(0)
+    return rewrite_claim_checks(context, rows, plan.preview.id, lambda value: scrubbed(value, what, secret))
+
+
+def scrubbed(payload: Column, what: Scrub, secret: str) -> Column:
+    """A payload without what is named, its other bytes as they were; null where nothing of it can stay."""
+    paths = F.array(*(F.lit(path) for path in what.payload_paths))
+    return F.call_function("messagestore.scrub_json", payload, paths, F.lit(what.method), F.lit(secret))
+
+
+def scrubbed_headers(headers: Column, what: Scrub, secret: str) -> Column:
+    """Headers without what is named. Names are compared whatever their case: a sender's spelling must not save one."""
+    names = [name.lower() for name in what.headers]
+
+    def named(name: Column) -> Column:
+        return F.lower(name).isin(*names)
+
+    if what.method == "Drop":
+        return F.map_filter(headers, lambda name, _: ~named(name))
+
+    def masked(value: Column) -> Column:
+        if what.method == "Hash":
+            return F.call_function("messagestore.hmac_sha256", value.cast("binary"), F.lit(secret))
+        return F.lit(secret)
+
+    return F.transform_values(
+        headers, lambda name, value: F.when(named(name) & value.isNotNull(), masked(value)).otherwise(value)
+    )
+
+
+def _changes(plan: Plan, what: Scrub, secret: str) -> dict[str, str | Column]:
+    changes: dict[str, str | Column] = {"scrubbed_at": F.lit(plan.decided_at)}
+    if what.headers:
+        changes["headers"] = scrubbed_headers(F.col("m.headers"), what, secret)
+    if what.payload_paths:
+        payload = scrubbed(F.col("m.payload"), what, secret)
+        claimed = F.col("m.payload_uri").isNotNull()
+        changes["payload"] = payload
+        changes["payload_size"] = F.when(claimed, F.col("leaving.new_size")).otherwise(F.length(payload))
+        changes["payload_sha256"] = F.when(claimed, F.col("leaving.new_sha256")).otherwise(F.sha2(payload, 256))
+        changes["payload_uri"] = F.col("leaving.new_uri")
+    return changes
+
+
+def _say_what_left_whole(context: Context, what: Scrub, rows: DataFrame) -> None:
+    if "$" in what.payload_paths:
+        return
+    had = rows.where("payload_size is not null").select("global_position")
+    messages = within(read_messages(context.spark, context.uri), rows).where("payload_size is null")
+    left = messages.select("global_position").join(had, "global_position", "left_semi").count()
+    if left:
+        context.progress.say(f"{left} payloads were no JSON, so that no path could be found in them; they left whole")

@@ -1,0 +1,191 @@
+"""Purge runs for tests, and the rules in plain Python to compare them with."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from messagestore_jobs.contract.run_document import Hold, Match, PurgeTask, Resource, Rule, RunDocument, Table
+from messagestore_jobs.contract.run_report import PurgeOutcome
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.purge.job import run_purge
+from messagestore_jobs.store import external
+from messagestore_jobs.store.objects import Objects, local_path
+from pyspark.sql import SparkSession
+
+from support.stores import Row
+
+POLICY = Resource(kind="RetentionPolicy", namespace="default", name="policy", generation=3)
+
+
+class Said(Silent):
+    """Keeps what a run says."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.steps: list[str] = []
+
+    def step(self, name: str, total: int | None = None) -> None:
+        self.steps.append(name)
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def purge(
+    spark: SparkSession, table: Table, at: datetime, *, run: str = "purge-1", said: Said | None = None, **task: Any
+) -> PurgeOutcome:
+    """One purge run; Enforce unless said otherwise."""
+    given = PurgeTask(**{"mode": "Enforce", **task})
+    document = RunDocument(run=run, resource=POLICY, table=table, at=at, task=given)
+    return run_purge(document, spark, said or Said())
+
+
+class CrashError(Exception):
+    """Stands for a kill."""
+
+
+@contextmanager
+def observed(observer: Callable[[str, str], None]) -> Iterator[None]:
+    """Call the observer around each external write of the block."""
+    external.observe(observer)
+    try:
+        yield
+    finally:
+        external._observers.remove(observer)
+
+
+def crash_at(number: int) -> Callable[[str, str], None]:
+    """An observer that raises before the external write with this number, from 0 on."""
+    seen = iter(range(1_000_000))
+
+    def observer(name: str, moment: str) -> None:
+        if moment == "before" and next(seen) == number:
+            raise CrashError(name)
+
+    return observer
+
+
+def archived(uri: str) -> pa.Table | None:
+    """All that sealed Parquet archives under a URI hold."""
+    objects = Objects(uri)
+    folders = [name for name in objects.names() if objects.exists(f"{name}_manifest.json")]
+    tables = [
+        pq.read_table(f"{local_path(uri)}/{name}", partitioning=None)
+        for folder in folders
+        for name in objects.names(folder)
+        if name.endswith(".parquet")
+    ]
+    return pa.concat_tables(tables) if tables else None
+
+
+def archived_positions(uri: str) -> list[int]:
+    """The global positions in the sealed archives under a URI."""
+    table = archived(uri)
+    return [] if table is None else sorted(table["global_position"].to_pylist())
+
+
+def files_below(folder: str) -> dict[str, bytes]:
+    """Every file below a folder, with its content."""
+    objects = Objects(folder)
+    return {name: objects.read(name) or b"" for name in objects.names(recursive=True) if not name.endswith("/")}
+
+
+Told = bool | None
+"""What a predicate says of a row; None: it can't be told, and failed."""
+
+PREDICATES: dict[str, Callable[[Row], Told]] = {
+    "payload_size > 9": lambda row: (row["payload_size"] or 0) > 9,
+    "CAST(correlation_id AS BIGINT) >= 2": lambda row: _number(row["correlation_id"]),
+}
+
+
+def _number(text: str | None) -> Told:
+    if text is None:
+        return False
+    return int(text) >= 2 if text.isdigit() else None
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The rules that select each message, by global position, and which of those messages are held."""
+
+    rules: dict[int, set[str]]
+    held: set[int]
+
+    @property
+    def going(self) -> list[int]:
+        return sorted(set(self.rules) - self.held)
+
+
+def selected(rows: list[Row], rules: Iterable[Rule], holds: Iterable[Hold], as_of: datetime) -> Selected:
+    """What the rules select, looked at one message at a time."""
+    active = [hold for hold in holds if hold.until is None or hold.until > as_of]
+    held = {
+        row["global_position"] for row in rows if any(_matches(hold.match, row) is not False for hold in active)
+    }
+    found: dict[int, set[str]] = {}
+    for rule in rules:
+        for position in _by_rule(rows, rule, held, as_of):
+            found.setdefault(position, set()).add(rule.name)
+    return Selected(found, held & set(found))
+
+
+def _by_rule(rows: list[Row], rule: Rule, held: set[int], as_of: datetime) -> list[int]:
+    if rule.model_copy(update={"name": "", "erase": False}) == Rule(name=""):
+        return []
+    chosen = [row for row in rows if _own(rule, row, as_of)]
+    if rule.max_messages_per_stream is not None:
+        chosen = [row for row in chosen if _newer(rows, row) >= rule.max_messages_per_stream]
+    if rule.max_bytes is not None:
+        excess = sum(row["payload_size"] or 0 for row in rows) - rule.max_bytes
+        past = []
+        for row in sorted(chosen, key=lambda row: (_age(row), row["global_position"])):
+            if excess <= 0:
+                break
+            past.append(row)
+            excess -= 0 if row["global_position"] in held else row["payload_size"] or 0
+        chosen = past
+    return [row["global_position"] for row in chosen]
+
+
+def _newer(rows: list[Row], row: Row) -> int:
+    return sum(one["stream_name"] == row["stream_name"] and one["position"] > row["position"] for one in rows)
+
+
+def _age(row: Row) -> datetime:
+    return min(row["time"], row["inserted_at"])
+
+
+def _own(rule: Rule, row: Row, as_of: datetime) -> bool:
+    truncate = rule.truncate_before
+    return (
+        (not rule.expired or (row.get("expires_at") is not None and row["expires_at"] <= as_of))
+        and (not rule.statuses or row["status"] in rule.statuses)
+        and (rule.max_age is None or _age(row) < as_of - rule.max_age)
+        and (
+            truncate is None or (row["stream_name"] == truncate.stream_name and row["position"] < truncate.position)
+        )
+        and (rule.match is None or _matches(rule.match, row) is True)
+    )
+
+
+def _matches(match: Match, row: Row) -> Told:
+    lists = {
+        "stream_name": match.stream_names,
+        "category": match.categories,
+        "type": match.types,
+        "status": match.statuses,
+        "correlation_id": match.correlation_ids,
+        "sequence_id": match.sequence_ids,
+        "message_id": match.message_ids,
+    }
+    if any(values and row.get(column) not in values for column, values in lists.items()):
+        return False
+    headers = dict(row["headers"])
+    if any(headers.get(name) != value for name, value in match.headers.items()):
+        return False
+    return True if match.where is None else PREDICATES[match.where](row)
