@@ -14,6 +14,7 @@ from messagestore_operator.api.rules import Rule, TransitionRule, exactly_one, i
 from messagestore_operator.api.scalars import Duration, Time
 from messagestore_operator.api.spark import Spark
 from messagestore_operator.api.text import (
+    MAX_COUNT,
     Category,
     Count,
     Flag,
@@ -128,7 +129,7 @@ class Select(Model):
     sequences: SequenceSelection | None = Field(default=None, description="By message sequence.")
     due_for_retry: Flag = Field(default=False, description="Whether only failed messages whose retry is due are taken.")
     where: Where = Field(default="", description="A predicate over the canonical columns; empty means none.")
-    limit: Annotated[Integer, Field(ge=1, le=2**53)] | None = Field(
+    limit: Annotated[Integer, Field(ge=1, le=MAX_COUNT)] | None = Field(
         default=None, description="At most so many, the first in order; null or absent: all."
     )
 

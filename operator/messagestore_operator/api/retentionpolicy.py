@@ -13,7 +13,17 @@ from messagestore_operator.api.retentionpolicy_status import RetentionPolicyStat
 from messagestore_operator.api.rules import Rule, exactly_one
 from messagestore_operator.api.scalars import Duration, JsonPath, Quantity
 from messagestore_operator.api.spark import Spark
-from messagestore_operator.api.text import Count, Flag, Integer, Label, MessageStatus, StreamName, UniqueNames, Value
+from messagestore_operator.api.text import (
+    MAX_COUNT,
+    Count,
+    Flag,
+    Integer,
+    Label,
+    MessageStatus,
+    StreamName,
+    UniqueNames,
+    Value,
+)
 from messagestore_operator.api.uris import StoreUri
 
 
@@ -68,7 +78,7 @@ class PolicyRule(Model):
         default=(), description="Statuses that a message must have one of; empty means any."
     )
     max_age: Duration | None = Field(default=None, description="Older messages are selected.")
-    max_messages_per_stream: Annotated[Integer, Field(ge=0, le=2**53)] | None = Field(
+    max_messages_per_stream: Annotated[Integer, Field(ge=0, le=MAX_COUNT)] | None = Field(
         default=None, description="Messages beyond the newest so many of a stream are selected; held ones count."
     )
     max_bytes: Quantity | None = Field(

@@ -16,10 +16,8 @@ class _Generator(GenerateJsonSchema):
     """Writes defaults as they stand in a manifest."""
 
     def encode_default(self, dft: Any) -> Any:
-        """Leave out of a default object what its own schema fills in."""
-        if isinstance(dft, Model):
-            return {} if dft == type(dft)() else dft.to_dict()
-        return super().encode_default(dft)
+        """Write a default object in full: the API server checks its rules before it fills in anything."""
+        return dft.to_dict() if isinstance(dft, Model) else super().encode_default(dft)
 
 
 def structural_schema(model: type[Model]) -> dict[str, Any]:

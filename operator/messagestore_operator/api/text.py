@@ -17,7 +17,10 @@ TOPIC_PATTERN = r"^[A-Za-z0-9._-]+$"
 
 Flag = Annotated[bool, Field(strict=True)]
 Integer = Annotated[int, Field(strict=True)]
-Count = Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
+MAX_COUNT = 2**53
+"""The largest whole number that every JSON reader keeps exact."""
+
+Count = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
 Name = Annotated[str, Field(strict=True, max_length=MAX_NAME, pattern=NAME_PATTERN)]
 Label = Annotated[str, Field(strict=True, max_length=63, pattern=LABEL_PATTERN)]
 SecretKey = Annotated[str, Field(strict=True, max_length=MAX_NAME, pattern=r"^[-._a-zA-Z0-9]+$")]
