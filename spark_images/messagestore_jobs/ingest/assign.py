@@ -76,11 +76,12 @@ def assign(
     duplicates = np.zeros(len(open_), dtype=np.bool_)
     asked = np.flatnonzero(open_)
     duplicates[asked] = contains(arrived.hashes[asked], arrived.ids.take(pa.array(asked)))
-    expired = open_ & ~duplicates & arrived.expired & (on_expired != "Store")
-    candidates = np.flatnonzero(open_ & ~duplicates & ~expired)
-    again = _repeated(arrived.hashes[candidates], arrived.ids.take(pa.array(candidates)))
+    passing = arrived.expired & (on_expired != "Store")
+    candidates = np.flatnonzero(open_ & ~duplicates)
+    again = _repeated(arrived.hashes[candidates], arrived.ids.take(pa.array(candidates)), ~passing[candidates])
     duplicates[candidates[again]] = True
-    kept = candidates[~again]
+    expired = open_ & ~duplicates & passing
+    kept = np.flatnonzero(open_ & ~duplicates & ~expired)
     stored = np.zeros(len(open_), dtype=np.bool_)
     stored[kept] = True
     position = np.full(len(open_), -1, dtype=np.int64)
@@ -111,8 +112,8 @@ def count(arrived: Arrived, assignment: Assignment, on_expired: str, set_aside_b
     )
 
 
-def _repeated(hashes: Hashes, ids: pa.Array) -> Flags:
-    """Which ids came earlier in the array."""
+def _repeated(hashes: Hashes, ids: pa.Array, stored: Flags) -> Flags:
+    """Which ids came earlier in the array, among those that are stored."""
     again = np.zeros(len(hashes), dtype=np.bool_)
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
@@ -124,7 +125,8 @@ def _repeated(hashes: Hashes, ids: pa.Array) -> Flags:
     seen: set[str] = set()
     for place, message_id in zip(suspects.tolist(), ids.take(pa.array(suspects)).to_pylist(), strict=True):
         again[place] = message_id in seen
-        seen.add(message_id)
+        if stored[place]:
+            seen.add(message_id)
     return again
 
 

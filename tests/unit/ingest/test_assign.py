@@ -1,0 +1,167 @@
+"""Duplicates, positions and counts of a batch, against the same rules written plainly."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messagestore_jobs.contract.run_report import IngestCounts
+from messagestore_jobs.ingest.assign import Arrived, Assignment, assign, count
+
+OnExpired = Literal["DeadLetter", "Store", "Discard"]
+
+
+@dataclass
+class Record:
+    message_id: str
+    stream: str
+    fate: Literal["open", "dead", "unselected", "expired"] = "open"
+
+
+@dataclass
+class Store:
+    """A store as plain Python keeps it."""
+
+    ids: set[str] = field(default_factory=set)
+    heads: dict[str, int] = field(default_factory=dict)
+    next_global: int = 1
+
+    def take(self, record: Record, on_expired: OnExpired) -> tuple[str, int, int]:
+        if record.fate in ("dead", "unselected"):
+            return record.fate, -1, -1
+        if record.message_id in self.ids:
+            return "duplicate", -1, -1
+        if record.fate == "expired" and on_expired != "Store":
+            return "expired", -1, -1
+        self.ids.add(record.message_id)
+        position = self.heads.get(record.stream, 0)
+        self.heads[record.stream] = position + 1
+        self.next_global += 1
+        return "stored", position, self.next_global - 1
+
+
+def hash_of(message_id: str) -> int:
+    """Four hashes for all ids, so that most of them collide."""
+    return sum(message_id.encode()) % 4 - 2
+
+
+def arrived(records: list[Record]) -> Arrived:
+    dead = np.array([r.fate == "dead" for r in records], dtype=np.bool_)
+    return Arrived(
+        hashes=np.array([hash_of(r.message_id) for r in records], dtype=np.int64),
+        # What is set aside may lack an id and a stream.
+        ids=pa.array([None if r.fate == "dead" else r.message_id for r in records], pa.string()),
+        streams=pa.array([None if r.fate == "dead" else r.stream for r in records], pa.string()),
+        dead=dead,
+        unselected=np.array([r.fate == "unselected" for r in records], dtype=np.bool_),
+        expired=np.array([r.fate == "expired" for r in records], dtype=np.bool_),
+    )
+
+
+def assigned(records: list[Record], store: Store, on_expired: OnExpired = "DeadLetter") -> Assignment:
+    return assign(
+        arrived(records),
+        lambda _, ids: np.array([i in store.ids for i in ids.to_pylist()], dtype=np.bool_),
+        lambda streams: np.array([store.heads.get(s, 0) for s in streams.to_pylist()], dtype=np.int64),
+        store.next_global,
+        on_expired,
+    )
+
+
+def outcome(assignment: Assignment, arrived: Arrived, place: int) -> tuple[str, int, int]:
+    if assignment.stored[place]:
+        return "stored", int(assignment.position[place]), int(assignment.global_position[place])
+    named = {
+        "dead": arrived.dead,
+        "unselected": arrived.unselected,
+        "duplicate": assignment.duplicates,
+        "expired": assignment.expired,
+    }
+    found = [name for name, flags in named.items() if flags[place]]
+    assert len(found) == 1, f"one place for each record, not {found}"
+    return found[0], int(assignment.position[place]), -1
+
+
+records = st.lists(
+    st.builds(
+        Record,
+        st.sampled_from([f"m{n}" for n in range(12)] + ["", "é", "m" * 50]),
+        st.sampled_from(["a", "a-1", "b-1", "b-1+2"]),
+        st.sampled_from(["open", "open", "open", "dead", "unselected", "expired"]),
+    ),
+    max_size=40,
+)
+
+
+@given(st.lists(records, max_size=4), st.sampled_from(["DeadLetter", "Store", "Discard"]))
+def test_batches_one_after_the_other_give_what_records_one_by_one_give(
+    batches: list[list[Record]], on_expired: OnExpired
+) -> None:
+    plain, kept = Store(), Store()
+    for batch in batches:
+        given_out = assigned(batch, kept, on_expired)
+        rows = arrived(batch)
+        expected = [plain.take(record, on_expired) for record in batch]
+        assert [outcome(given_out, rows, place) for place in range(len(batch))] == expected
+        kept.ids |= {r.message_id for r, stored in zip(batch, given_out.stored, strict=True) if stored}
+        kept.heads |= zip(given_out.streams.to_pylist(), given_out.next_positions.tolist(), strict=True)
+        kept.next_global = given_out.next_global
+    assert (kept.heads, kept.next_global) == (plain.heads, plain.next_global)
+
+
+@given(records, st.sampled_from(["DeadLetter", "Store", "Discard"]))
+def test_every_record_is_counted_once(batch: list[Record], on_expired: OnExpired) -> None:
+    plain = Store()
+    fates = [plain.take(record, on_expired)[0] for record in batch]
+    expired = fates.count("expired")
+    counts = count(arrived(batch), assigned(batch, Store(), on_expired), on_expired, set_aside_before=0)
+    assert counts == IngestCounts(
+        received=len(batch),
+        stored=fates.count("stored"),
+        duplicates=fates.count("duplicate"),
+        dead_lettered=fates.count("dead") + (expired if on_expired == "DeadLetter" else 0),
+        filtered=fates.count("unselected"),
+        discarded=expired if on_expired == "Discard" else 0,
+    )
+
+
+def test_a_record_that_was_set_aside_before_counts_as_a_duplicate() -> None:
+    batch = [Record("m1", "a", "dead"), Record("m2", "a", "dead"), Record("m3", "a")]
+    counts = count(arrived(batch), assigned(batch, Store()), "DeadLetter", set_aside_before=1)
+    assert counts == IngestCounts(received=3, stored=1, duplicates=1, dead_lettered=1)
+
+
+def test_equal_hashes_of_different_ids_are_no_duplicates() -> None:
+    batch = [Record("ab", "a"), Record("ba", "a"), Record("ab", "a")]
+    assert hash_of("ab") == hash_of("ba")
+    assert assigned(batch, Store()).duplicates.tolist() == [False, False, True]
+
+
+def test_what_is_in_the_store_is_a_duplicate_even_when_it_has_expired_since() -> None:
+    given_out = assigned([Record("m1", "a", "expired")], Store(ids={"m1"}))
+    assert given_out.duplicates.tolist() == [True]
+    assert given_out.expired.tolist() == [False]
+
+
+def test_an_expired_record_does_not_make_a_later_one_with_its_id_a_duplicate() -> None:
+    given_out = assigned([Record("m1", "a", "expired"), Record("m1", "a")], Store())
+    assert given_out.stored.tolist() == [False, True]
+    assert given_out.position.tolist() == [-1, 0]
+
+
+def test_positions_go_on_where_each_stream_is() -> None:
+    store = Store(heads={"a": 7}, next_global=100)
+    given_out = assigned([Record("m1", "b"), Record("m2", "a"), Record("m3", "b"), Record("m4", "a")], store)
+    assert given_out.position.tolist() == [0, 7, 1, 8]
+    assert given_out.global_position.tolist() == [100, 101, 102, 103]
+    assert dict(zip(given_out.streams.to_pylist(), given_out.next_positions.tolist(), strict=True)) == {"a": 9, "b": 2}
+    assert given_out.next_global == 104
+
+
+def test_a_batch_without_records_changes_nothing() -> None:
+    given_out = assigned([], Store(next_global=5))
+    assert given_out.next_global == 5
+    assert len(given_out.streams) == len(given_out.position) == 0

@@ -1,0 +1,136 @@
+"""Which files a batch reads: every byte once, in order of arrival, within bounds."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messagestore_jobs.contract.run_document import FilesSource
+from messagestore_jobs.ingest.plan import BatchLimits, limits, next_batch, part_bytes, partitions, pending
+from messagestore_jobs.store.files import Range, SourceFile
+
+START = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+def source_file(name: str, size: int, day: int = 0) -> SourceFile:
+    return SourceFile(f"file:///landing/{name}", size, START + timedelta(days=day))
+
+
+def whole(*files: SourceFile) -> list[Range]:
+    return [Range(f, 0, f.size) for f in files]
+
+
+@st.composite
+def listings(draw: st.DrawFn) -> list[SourceFile]:
+    names = draw(st.lists(st.sampled_from([f"{n}{e}" for n in "abcdefgh" for e in ("", ".gz")]), unique=True))
+    return [source_file(name, draw(st.integers(0, 60)), draw(st.integers(0, 3))) for name in names]
+
+
+bounds = st.builds(BatchLimits, files=st.integers(1, 4), bytes=st.integers(1, 80))
+
+
+def batches_of(listed: list[SourceFile], limit: BatchLimits, splittable: bool) -> list[tuple[Range, ...]]:
+    """All batches of a run, with what was read written down as the run does."""
+    read: dict[SourceFile, int] = {}
+    batches = []
+    while batch := next_batch(pending(listed, read), limit, splittable=splittable):
+        read |= {r.file: r.end for r in batch}
+        batches.append(batch)
+    return batches
+
+
+def size(ranges: tuple[Range, ...] | list[Range]) -> int:
+    return sum(r.end - r.start for r in ranges)
+
+
+def joined(ranges: list[Range]) -> list[Range]:
+    """Neighbours made one."""
+    result: list[Range] = []
+    for r in ranges:
+        if result and result[-1].file == r.file and result[-1].end == r.start:
+            result[-1] = Range(r.file, result[-1].start, r.end)
+        else:
+            result.append(r)
+    return result
+
+
+@given(listings(), bounds, st.booleans())
+def test_every_byte_of_every_file_is_in_one_batch_in_order_of_arrival(
+    listed: list[SourceFile], limit: BatchLimits, splittable: bool
+) -> None:
+    batches = batches_of(listed, limit, splittable)
+    expected = sorted(listed, key=lambda f: (f.modified_at, f.uri))
+    assert joined([r for batch in batches for r in batch]) == whole(*expected)
+
+
+@given(listings(), bounds, st.booleans())
+def test_batches_keep_their_bounds_unless_one_file_can_not(
+    listed: list[SourceFile], limit: BatchLimits, splittable: bool
+) -> None:
+    for batch in batches_of(listed, limit, splittable):
+        assert len(batch) <= limit.files
+        uncut = not splittable or batch[0].file.uri.endswith(".gz")
+        assert size(batch) <= limit.bytes or (len(batch) == 1 and uncut)
+
+
+@given(listings(), st.integers(1, 80), st.booleans())
+def test_partitions_hold_every_byte_once_in_order_of_arrival(
+    listed: list[SourceFile], target: int, splittable: bool
+) -> None:
+    ranges = pending(listed, {})
+    parts = partitions(ranges, target, splittable=splittable)
+    assert joined([r for part in parts for r in part]) == ranges
+    if splittable and not any(f.uri.endswith(".gz") for f in listed):
+        assert all(size(part) < 2 * target for part in parts)
+
+
+def test_what_has_been_read_does_not_wait() -> None:
+    old, new = source_file("old", 5), source_file("new", 5, day=8)
+    assert pending([new, old], {new: 5}) == whole(old)
+    assert pending([new, old], {new: 5, old: 2}) == [Range(old, 2, 5)]
+    assert pending([new, old], {new: 5, old: 5}) == []
+
+
+def test_an_empty_file_waits_until_it_has_been_read_once() -> None:
+    empty = source_file("empty", 0)
+    assert pending([empty], {}) == whole(empty)
+    assert pending([empty], {empty: 0}) == []
+
+
+def test_the_same_path_with_other_bytes_or_another_time_is_another_file() -> None:
+    before = source_file("a", 5)
+    touched, replaced = source_file("a", 5, day=1), source_file("a", 6)
+    assert pending([touched], {before: 5}) == whole(touched)
+    assert pending([replaced], {before: 5}) == whole(replaced)
+
+
+def test_files_of_one_moment_come_by_name() -> None:
+    files = [source_file(name, 1) for name in ("b", "a", "c")]
+    assert [r.file.uri[-1] for r in pending(files, {})] == ["a", "b", "c"]
+
+
+def test_a_large_file_is_cut_and_a_compressed_one_is_not() -> None:
+    large, packed = source_file("a", 25), source_file("a.gz", 25)
+    limit = BatchLimits(files=10, bytes=10)
+    assert [size(b) for b in batches_of([large], limit, True)] == [10, 10, 5]
+    assert [size(b) for b in batches_of([large], limit, False)] == [25]
+    assert [size(b) for b in batches_of([packed], limit, True)] == [25]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (FilesSource(uri="file:///a"), BatchLimits(1000, 99)),
+        (FilesSource(uri="file:///a", max_files_per_batch=7), BatchLimits(7, 99)),
+        (FilesSource(uri="file:///a", max_bytes_per_batch=50), BatchLimits(100_000, 50)),
+        (FilesSource(uri="file:///a", max_bytes_per_batch=500), BatchLimits(100_000, 99)),
+    ],
+)
+def test_the_tighter_of_the_streams_bound_and_the_drivers_counts(source: FilesSource, expected: BatchLimits) -> None:
+    assert limits(source, batch_bytes=99) == expected
+
+
+@given(st.integers(0, 1 << 40), st.integers(0, 64))
+def test_a_part_is_between_one_and_sixty_four_mebibytes(total: int, cores: int) -> None:
+    assert 1 << 20 <= part_bytes(total, cores) <= 64 << 20
