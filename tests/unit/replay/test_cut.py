@@ -1,0 +1,50 @@
+"""Cutting a selection: nothing is left out, nothing comes twice, and sizes hold."""
+
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messagestore_jobs.contract.run_report import FrozenSelection
+from messagestore_jobs.replay.cut import Size, chunk_size, next_stretch
+from messagestore_jobs.replay.state import Frozen, Grain
+
+GRAINS = st.lists(st.tuples(st.integers(1, 400_000), st.integers(0, 1 << 28)), max_size=40).map(
+    lambda sizes: tuple(Grain((i,), messages, size, 0, i, i) for i, (messages, size) in enumerate(sizes))
+)
+
+
+def frozen(grains: tuple[Grain, ...]) -> Frozen:
+    selection = FrozenSelection(table_version=1, messages=sum(g.messages for g in grains), bytes=0)
+    return Frozen(
+        task="", run="r", at=datetime(2026, 1, 1, tzinfo=UTC), selection=selection, listed=False, end=None, grains=grains
+    )
+
+
+@given(GRAINS, st.integers(1, 1_000_000), st.integers(1, 1 << 30), st.integers(1, 8))
+def test_chunks_take_every_grain_once_in_order_and_keep_to_their_size(
+    grains: tuple[Grain, ...], messages: int, size: int, cores: int
+) -> None:
+    selection, at, seen = frozen(grains), 0, []
+    while at < len(grains):
+        stretch = next_stretch(selection, at, Size(messages, size), cores)
+        taken = grains[at : stretch.next_grain]
+        assert len(taken) == 1 or (sum(g.messages for g in taken) <= messages and sum(g.bytes for g in taken) <= size)
+        assert stretch.messages == sum(g.messages for g in taken)
+        assert stretch.cuts[0] == taken[0].start
+        assert list(stretch.cuts) == sorted(set(stretch.cuts))
+        assert stretch.end == (grains[stretch.next_grain].start if stretch.next_grain < len(grains) else None)
+        seen += taken
+        at = stretch.next_grain
+    assert tuple(seen) == grains
+
+
+def test_a_frozen_selection_is_read_back_as_it_was_written() -> None:
+    selection = frozen((Grain((True, "a", 1, 2), 1, 2, 0, None, None), Grain((5,), 1, 2, 0, 3, 4)))
+    assert Frozen.model_validate_json(selection.model_dump_json(by_alias=True)) == selection
+
+
+def test_a_rate_limit_makes_chunks_of_a_few_seconds() -> None:
+    assert chunk_size(500, 2).messages == 1000
+    assert chunk_size(0.01, 2).messages == 1
+    assert chunk_size(None, 4).messages > chunk_size(None, 2).messages
