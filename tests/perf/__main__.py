@@ -1,0 +1,55 @@
+"""Runs the benchmarks: ``python -m tests.perf [NAME …]``; prints a table of ratios measured side by side in one run."""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from tests.perf.benchmarks import BENCHMARKS, Benchmark, Figures
+
+console = Console(width=140)
+
+
+def main(
+    names: Annotated[list[str] | None, typer.Argument(help=f"Which: {', '.join(BENCHMARKS)}. Default: all.")] = None,
+    repeats: Annotated[int, typer.Option(help="Fresh processes a side.", min=1, max=20)] = 5,
+) -> None:
+    """Measure, check that the sides did the same work, print medians and ratios."""
+    console.print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    table = Table("benchmark", "side", "seconds (median)", "min to max", "ratio", "asked for")
+    for name in names or list(BENCHMARKS):
+        _measure(name, BENCHMARKS[name], repeats, table)
+    console.print(table)
+
+
+def _measure(name: str, benchmark: Benchmark, repeats: int, table: Table) -> None:
+    runs: dict[str, list[Figures]] = {side: [] for side in benchmark.sides}
+    for turn in range(repeats):
+        for side, (how, arguments) in benchmark.sides.items():
+            runs[side].append(_fresh_process(name, how, arguments))
+            console.print(f"{name} {turn + 1}/{repeats} {side}: {runs[side][-1]}", style="dim", soft_wrap=True)
+        console.print(benchmark.check({side: figures[-1] for side, figures in runs.items()}), style="dim")
+    medians = {side: statistics.median(f["seconds"] for f in figures) for side, figures in runs.items()}
+    for side, figures in runs.items():
+        seconds = [f["seconds"] for f in figures]
+        table.add_row(name, side, f"{medians[side]:.2f}", f"{min(seconds):.2f} to {max(seconds):.2f}")
+    for ratio in benchmark.ratios:
+        value = medians[ratio.numerator] / medians[ratio.denominator]
+        table.add_row(name, ratio.name, "", "", f"{value:.3f}", ratio.asked)
+
+
+def _fresh_process(name: str, side: str, arguments: Figures) -> Figures:
+    command = [sys.executable, "-m", "tests.perf.side", name, side, json.dumps(arguments)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    figures: Figures = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,121 @@
+"""What is measured: for each benchmark its sides, how one side runs in a fresh process, and the ratios wanted."""
+
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from tests.perf import compare, data, ingest_sides, reading_sides
+
+from messagestore_jobs.contract.run_document import Memory
+from messagestore_jobs.session import local_session
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """``numerator`` seconds over ``denominator`` seconds, and what is asked of it, in words."""
+
+    name: str
+    numerator: str
+    denominator: str
+    asked: str
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Sides that are run in turn, each in a process of its own, and the ratios of their medians."""
+
+    run: Callable[[str, Figures], Figures]
+    sides: dict[str, tuple[str, Figures]]
+    ratios: tuple[Ratio, ...]
+    repeats: int = 5
+    check: Callable[[dict[str, Figures]], str] = field(default=lambda _: "")
+
+
+def _session(**settings: str) -> SparkSession:
+    return local_session(cores=2, memory="6g", settings=settings)
+
+
+def _ingest(side: str, arguments: Figures) -> Figures:
+    """Warm the process up on a small store, then take the measured batches in."""
+    spark = _session() if side != "script" else None
+    held, size, batches = arguments["base"], arguments["batch"], arguments["batches"]
+    work = Path(tempfile.mkdtemp(prefix="messagestore-perf-", dir=data.folder()))
+    maker = spark or _session()
+    small = data.copy(data.base(maker, 100_000), work / "warm")
+    store = data.copy(data.base(maker, held), work / "store")
+    run = ingest_sides.SIDES[side]
+    run(spark, small, [data.records(100_000, 50_000_000 + i * 100_000, 90 + i) for i in range(3)])
+    files = [data.records(size, 100_000_000 + i * size, i) for i in range(batches)]
+    start = time.perf_counter()
+    options = {"memory": Memory(index_bytes=arguments["indexBytes"])} if "indexBytes" in arguments else {}
+    seconds = run(spark, store, files, **options)
+    whole = time.perf_counter() - start
+    digest = compare.digest(store) if side != "append" else None
+    shutil.rmtree(work)
+    return {"seconds": statistics.median(seconds), "whole": whole, "digest": digest}
+
+
+def _same_store(figures: dict[str, Figures]) -> str:
+    digests = {name: f["digest"] for name, f in figures.items() if f.get("digest")}
+    if len(set(map(str, digests.values()))) != 1:
+        raise AssertionError(f"the sides did not store the same: {digests}")
+    return f"same rows, positions and dead letters on {' and '.join(digests)}"
+
+
+def _ingest_benchmark(base: int, batch: int, batches: int, least: tuple[float, float]) -> Benchmark:
+    arguments = {"base": base, "batch": batch, "batches": batches}
+    return Benchmark(
+        run=_ingest,
+        sides={side: (side, arguments) for side in ("store", "append", "script")},
+        ratios=(
+            Ratio("speed against Spark's plain append", "append", "store", f"at least {least[0]}"),
+            Ratio("speed against DuckDB + delta-rs", "script", "store", f"at least {least[1]}"),
+        ),
+        check=_same_store,
+    )
+
+
+def _flat() -> Benchmark:
+    return Benchmark(
+        run=_ingest,
+        sides={
+            "into 10 M": ("store", {"base": 10_000_000, "batch": 100_000, "batches": 5}),
+            "into 100 k": ("store", {"base": 100_000, "batch": 100_000, "batches": 5}),
+            "into 10 M, keys in the table": (
+                "store",
+                {"base": 10_000_000, "batch": 100_000, "batches": 5, "indexBytes": 0},
+            ),
+        },
+        ratios=(Ratio("cost of a batch, 10 M over 100 k", "into 10 M", "into 100 k", "at most 1.2"),),
+    )
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "ingest-2m-into-10m": _ingest_benchmark(10_000_000, 2_000_000, 1, (0.75, 1.0)),
+    "ingest-100k-into-10m": _ingest_benchmark(10_000_000, 100_000, 5, (0.5, 0.65)),
+    "ingest-flat": _flat(),
+    "read-stream": Benchmark(
+        run=reading_sides.read,
+        sides={"one stream": ("stream", {}), "full scan": ("scan", {})},
+        ratios=(Ratio("one stream over a full scan", "one stream", "full scan", "at most 0.05"),),
+    ),
+    "purge-day": Benchmark(
+        run=reading_sides.purge,
+        sides={"purge of a day": ("purge", {}), "rewrite": ("rewrite", {})},
+        ratios=(Ratio("purge of a day over a rewrite", "purge of a day", "rewrite", "at most 0.05"),),
+    ),
+    "replay-files": Benchmark(
+        run=reading_sides.replay,
+        sides={"replay": ("replay", {}), "plain": ("plain", {})},
+        ratios=(Ratio("speed against Spark's sorted write", "plain", "replay", "at least 0.8"),),
+        check=reading_sides.same_lines,
+    ),
+}

@@ -1,0 +1,109 @@
+"""Inputs of the benchmarks: records, and stores of any size that hold the messages before them. Made once, kept.
+
+Message n has an id, stream and payload that follow from n alone, so that two sides can be compared row by row.
+"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import duckdb
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import Owner, Table
+from messagestore_jobs.store.folder import open_folder
+
+STREAMS = 100_000
+SPECIAL = "account-special"
+"""One stream of a thousand messages in ten million."""
+DAYS = 20
+OWNER = Owner(namespace="perf", name="perf")
+
+
+def folder() -> Path:
+    """Where the inputs are kept between runs: outside the work tree."""
+    cache = os.environ.get("MESSAGESTORE_CACHE") or Path.home() / ".cache" / "message-store-operator"
+    path = Path(cache) / "perf"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+_ID = "concat_ws('-', substr(h,1,8), substr(h,9,4), substr(h,13,4), substr(h,17,4), substr(h,21,12))"
+_STREAM = f"case when n % 10000 = 7 then '{SPECIAL}' else 'account-' || (n * 7919 % {STREAMS}) end"
+# No number here ends in 0: DuckDB rewrites those, and the sides are compared byte by byte.
+_PAYLOAD = """'{"seq":' || n || ',"amount":' || (n * 37 % 100000) || '.25,"currency":"EUR","customer":{"name":"Customer '
+ || (n % 5000) || '","segment":"retail","tags":["a","b","c"]},"note":"' || md5('x' || n) || md5('y' || n)
+ || '","lines":[{"sku":"' || substr(md5('s' || n), 1, 10) || '","qty":' || (n % 9) || '}]}'"""
+
+
+def records(count: int, first: int, seed: int) -> Path:
+    """``count`` lines from message ``first`` on; 1 % repeat another message, 0.1 % are cut in half.
+
+    Half of the repeated ones are of this file, half lie anywhere in the hundred thousand messages that every base has.
+    """
+    path = folder() / "records" / f"{count}-{first}-{seed}" / "records.jsonl"
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    connection = duckdb.connect()
+    number = f"""case when u < 50 and i > 10 then {first} + i - 1 - v % 10
+      when u < 100 then (v % 100000)::bigint else {first} + i end"""
+    record = f"""'{{"id":"' || {_ID} || '","entity":"' || {_STREAM} || '","event":"Category' || (n % 20)
+      || 'Changed","received_at":"2026-11-' || lpad((1 + n % 20)::varchar, 2, '0') || 'T10:'
+      || lpad((n % 60)::varchar, 2, '0') || ':00.123Z","headers":{{"correlation_id":"' || substr(md5('c' || n), 1, 16)
+      || '","trace":"' || substr(md5('t' || n), 1, 16) || '"}},"body":' || {_PAYLOAD} || '}}'"""
+    connection.execute(
+        f"""copy (select case when u between 100 and 109 then left(line, 150 + (v % 200)::int) else line end from (
+              select i, u, v, {record} line from (select *, md5('m' || n) h from (
+                select *, {number} n from (
+                  select i, hash(i * 31 + {seed}) % 10000 u, hash(i * 17 + {seed}) v from range({count}) t(i)))))
+            order by i) to '{path}' (format csv, header false, quote '', escape '', delimiter E'\\x01')"""
+    )
+    return path
+
+
+def base(spark: SparkSession, count: int) -> Path:
+    """A store that holds messages 0 to ``count`` - 1, taken in over DAYS days; copy it before writing."""
+    path = folder() / f"base-{count}"
+    if (path / "complete").exists():
+        return path / "store"
+    shutil.rmtree(path, ignore_errors=True)
+    uri = f"file://{path}/store"
+    open_folder(Table(uri=uri, owner=OWNER))
+    numbered = spark.range(0, count, 1, max(4, count // 250_000)).selectExpr("id n", "md5('m' || id) h")
+    day = f"timestamp'2026-10-01' + make_dt_interval(0, 0, 0, n * {DAYS * 86400} div {count})"
+    rows = numbered.selectExpr(
+        f"{_ID} message_id",
+        f"{_STREAM} stream_name",
+        "'account' category",
+        f"if(n % 10000 = 7, n div 10000, n div {STREAMS}) position",
+        "n + 1 global_position",
+        "'Category' || (n % 20) || 'Changed' type",
+        "substr(md5('c' || n), 1, 16) correlation_id",
+        "map('correlation_id', substr(md5('c' || n), 1, 16), 'trace', substr(md5('t' || n), 1, 16)) headers",
+        f"cast({_PAYLOAD} as binary) payload",
+        f"{day} inserted_at",
+    ).selectExpr(
+        "*",
+        "'application/json' content_type",
+        "cast(octet_length(payload) as bigint) payload_size",
+        "sha2(payload, 256) payload_sha256",
+        "'RECEIVED' status",
+        "0 retries",
+        "inserted_at time",
+        "to_date(inserted_at) inserted_date",
+    )
+    rows.write.format("delta").mode("append").save(f"{uri}/messages")
+    (path / "complete").write_text(json.dumps({"messages": count}))
+    return path / "store"
+
+
+def copy(store: Path, to: Path) -> str:
+    """A copy that may be written to: data files are never changed in place, so links do for them."""
+    shutil.rmtree(to, ignore_errors=True)
+    shutil.copytree(store, to, copy_function=os.link)
+    for log in to.glob("*/_delta_log"):
+        shutil.rmtree(log)
+        shutil.copytree(store / log.relative_to(to), log)
+    return f"file://{to}"

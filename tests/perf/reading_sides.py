@@ -1,0 +1,136 @@
+"""The sides of the benchmarks that read: one stream, a purge, a replay."""
+
+import hashlib
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from tests.perf import data
+
+from messagestore_jobs.contract.run_document import (
+    FilesDestination,
+    Interval,
+    PurgeTask,
+    ReplayTask,
+    Resource,
+    Rule,
+    RunDocument,
+    Selection,
+    Table,
+)
+from messagestore_jobs.native import to_native
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.purge.job import run_purge
+from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.session import local_session
+from messagestore_jobs.store.messages import read_messages
+
+Figures = dict[str, Any]
+HELD = 10_000_000
+REPLAYED = 2_000_000
+
+
+def _session() -> SparkSession:
+    return local_session(cores=2, memory="6g")
+
+
+def _timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _to_nothing(rows: DataFrame) -> None:
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def read(side: str, arguments: Figures) -> Figures:
+    """All columns of the messages of one stream, or of all."""
+    spark = _session()
+    small, large = (f"file://{data.base(spark, n)}" for n in (100_000, HELD))
+
+    def rows(uri: str) -> DataFrame:
+        messages = read_messages(spark, uri)
+        return messages.where(F.col("stream_name") == data.SPECIAL) if side == "stream" else messages
+
+    for _ in range(3):
+        _to_nothing(rows(small))
+    read_messages(spark, large).limit(1).collect()
+    return {"seconds": _timed(lambda: _to_nothing(rows(large)))}
+
+
+def _document(uri: str, task: PurgeTask | ReplayTask, at: datetime) -> RunDocument:
+    kind = "RetentionPolicy" if isinstance(task, PurgeTask) else "ReplayJob"
+    resource = Resource(kind=kind, namespace="perf", name="perf")
+    return RunDocument(run="perf", resource=resource, table=Table(uri=uri, owner=data.OWNER), at=at, task=task)
+
+
+def purge(side: str, arguments: Figures) -> Figures:
+    """The oldest day by age, or every row written anew."""
+    spark = _session()
+    work = Path(tempfile.mkdtemp(prefix="messagestore-perf-", dir=data.folder()))
+    small = data.copy(data.base(spark, 100_000), work / "warm")
+    large = data.copy(data.base(spark, HELD), work / "store")
+
+    def run(uri: str) -> None:
+        if side == "rewrite":
+            read_messages(spark, uri).write.format("delta").mode("overwrite").save(f"{uri}/messages")
+        else:
+            at = datetime(2026, 10, 2, tzinfo=UTC) + timedelta(days=30)
+            rule = Rule(name="old", max_age=timedelta(days=30))
+            run_purge(_document(uri, PurgeTask(mode="Enforce", rules=(rule,)), at), spark, Silent())
+
+    run(small)
+    seconds = _timed(lambda: run(large))
+    left = read_messages(spark, large).count()
+    shutil.rmtree(work)
+    expected = HELD if side == "rewrite" else HELD - HELD // data.DAYS
+    assert left == expected, f"{left} messages are left of {HELD}"
+    return {"seconds": seconds, "left": left}
+
+
+def replay(side: str, arguments: Figures) -> Figures:
+    """A part of the past to files, in order; or the same rows sorted and written by Spark."""
+    spark = _session()
+    work = Path(tempfile.mkdtemp(prefix="messagestore-perf-", dir=data.folder()))
+    small, large = (f"file://{data.base(spark, n)}" for n in (100_000, HELD))
+
+    def run(uri: str, to: Path, messages: int) -> None:
+        if side == "plain":
+            rows = read_messages(spark, uri).where(F.col("global_position") <= messages)
+            to_native(rows.orderBy("global_position")).write.text(str(to))
+            return
+        task = ReplayTask(
+            job_id=to.name,
+            select=Selection(global_positions=Interval(to=messages)),
+            order="Global",
+            destination=FilesDestination(uri=f"file://{to}"),
+        )
+        run_replay(_document(uri, task, datetime.now(UTC)), spark, Silent(), None)
+
+    run(small, work / "warm", 100_000)
+    seconds = _timed(lambda: run(large, work / "measured", REPLAYED))
+    figures = {"seconds": seconds, "lines": _lines(work / "measured")}
+    shutil.rmtree(work)
+    return figures
+
+
+def _lines(folder: Path) -> str:
+    """A digest of all lines in the order of the objects' names."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("part-*")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def same_lines(figures: dict[str, Figures]) -> str:
+    """The two sides' lines are the same, in the same order."""
+    if len({f["lines"] for f in figures.values()}) != 1:
+        raise AssertionError(f"the sides did not write the same lines: {figures}")
+    return "same lines in the same order"
