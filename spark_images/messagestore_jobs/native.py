@@ -89,6 +89,12 @@ def json_string(text: Column) -> Column:
     return F.substring(wrapped, F.lit(6), F.octet_length(wrapped) - 6)
 
 
+def base64_string(content: Column) -> Column:
+    """Bytes as a JSON string of base64, as bytes; on one line, which Spark's own is not."""
+    text = F.replace(F.base64(content), F.lit("\r\n"), F.lit(""))
+    return F.concat(F.lit(b'"'), text.cast("binary"), F.lit(b'"'))
+
+
 def _head() -> Column:
     """All members but those that are put in as they stand; nulls are left out."""
     members = [F.col(column).alias(name) for name, column in _PLAIN.items()]
@@ -125,7 +131,7 @@ def _payload_member(line_breaks: LineBreaks) -> Column:
         .when(F.col("_form") == "S", F.concat(F.lit(b',"payload":'), json_string(payload.cast("string"))))
         .when(
             F.col("_form") == "B",
-            F.concat(F.lit(b',"payloadBase64":"'), F.base64(payload).cast("binary"), F.lit(b'"')),
+            F.concat(F.lit(b',"payloadBase64":'), base64_string(payload)),
         )
         .otherwise(F.lit(b""))
     )
@@ -138,7 +144,7 @@ def _json_member(name: str, text: Column, line_breaks: LineBreaks) -> Column:
         F.when(text.isNull(), F.lit(b""))
         .when(_is_json(text), F.concat(key, _on_one_line(text, line_breaks)))
         .when(F.is_valid_utf8(text.cast("string")), F.concat(key, json_string(text.cast("string"))))
-        .otherwise(F.concat(key, F.lit(b'"'), F.base64(text).cast("binary"), F.lit(b'"')))
+        .otherwise(F.concat(key, base64_string(text)))
     )
 
 

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_jobs.native import LineBreaks, json_string, rfc3339, with_native
+from messagestore_jobs.native import LineBreaks, base64_string, json_string, rfc3339, with_native
 from messagestore_jobs.replay.cut import Stretch
 from messagestore_jobs.replay.marks import marked_headers
 from messagestore_jobs.replay.payloads import is_sound, with_payloads
@@ -49,7 +49,7 @@ def _place() -> list[Column]:
 
 def _raw_member() -> Column:
     text = F.col("raw").cast("string")
-    base64 = F.concat(F.lit(b',"rawBase64":"'), F.base64("raw").cast("binary"), F.lit(b'"'))
+    base64 = F.concat(F.lit(b',"rawBase64":'), base64_string(F.col("raw")))
     return (
         F.when(F.col("raw").isNull(), F.lit(b""))
         .when(F.is_valid_utf8(text), F.concat(F.lit(b',"raw":'), json_string(text)))

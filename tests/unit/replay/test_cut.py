@@ -16,9 +16,8 @@ GRAINS = st.lists(st.tuples(st.integers(1, 400_000), st.integers(0, 1 << 28)), m
 
 def frozen(grains: tuple[Grain, ...]) -> Frozen:
     selection = FrozenSelection(table_version=1, messages=sum(g.messages for g in grains), bytes=0)
-    return Frozen(
-        task="", run="r", at=datetime(2026, 1, 1, tzinfo=UTC), selection=selection, listed=False, end=None, grains=grains
-    )
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return Frozen(task="", run="r", at=at, selection=selection, listed=False, end=None, grains=grains)
 
 
 @given(GRAINS, st.integers(1, 1_000_000), st.integers(1, 1 << 30), st.integers(1, 8))
