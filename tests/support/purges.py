@@ -48,6 +48,17 @@ class CrashError(Exception):
     """Stands for a kill."""
 
 
+def crash_before_any_but(crashed: list[str]) -> Callable[[str, str], None]:
+    """An observer that raises before an external write on which no run has been killed yet, and notes it."""
+
+    def observer(name: str, moment: str) -> None:
+        if moment == "before" and name not in crashed:
+            crashed.append(name)
+            raise CrashError(name)
+
+    return observer
+
+
 @contextmanager
 def observed(observer: Callable[[str, str], None]) -> Iterator[None]:
     """Call the observer around each external write of the block."""
@@ -124,9 +135,7 @@ class Selected:
 def selected(rows: list[Row], rules: Iterable[Rule], holds: Iterable[Hold], as_of: datetime) -> Selected:
     """What the rules select, looked at one message at a time."""
     active = [hold for hold in holds if hold.until is None or hold.until > as_of]
-    held = {
-        row["global_position"] for row in rows if any(_matches(hold.match, row) is not False for hold in active)
-    }
+    held = {row["global_position"] for row in rows if any(_matches(hold.match, row) is not False for hold in active)}
     found: dict[int, set[str]] = {}
     for rule in rules:
         for position in _by_rule(rows, rule, held, as_of):
@@ -135,7 +144,8 @@ def selected(rows: list[Row], rules: Iterable[Rule], holds: Iterable[Hold], as_o
 
 
 def _by_rule(rows: list[Row], rule: Rule, held: set[int], as_of: datetime) -> list[int]:
-    if rule.model_copy(update={"name": "", "erase": False}) == Rule(name=""):
+    match = None if rule.match == Match() else rule.match
+    if rule.model_copy(update={"name": "", "erase": False, "match": match}) == Rule(name=""):
         return []
     chosen = [row for row in rows if _own(rule, row, as_of)]
     if rule.max_messages_per_stream is not None:
@@ -166,9 +176,7 @@ def _own(rule: Rule, row: Row, as_of: datetime) -> bool:
         (not rule.expired or (row.get("expires_at") is not None and row["expires_at"] <= as_of))
         and (not rule.statuses or row["status"] in rule.statuses)
         and (rule.max_age is None or _age(row) < as_of - rule.max_age)
-        and (
-            truncate is None or (row["stream_name"] == truncate.stream_name and row["position"] < truncate.position)
-        )
+        and (truncate is None or (row["stream_name"] == truncate.stream_name and row["position"] < truncate.position))
         and (rule.match is None or _matches(rule.match, row) is True)
     )
 

@@ -1,7 +1,8 @@
 """The archive: what leaves is written first, counted by reading it back, and sealed by a manifest.
 
 Files lie in ``<archive uri>/<preview id>/``, the manifest among them. Without one, whatever is there is no archive yet
-and is begun anew. Once it is sealed, only its own files count, and nothing is read from the store again.
+and is begun anew. Once it is sealed, only its own files count, and nothing is read from the store again. A payload that
+lies in an object of its own is archived with its row, as the object leaves too.
 """
 
 from pyspark.sql import DataFrame
@@ -9,16 +10,19 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.base import ContractModel
 from messagestore_jobs.contract.run_document import Archive, Owner
+from messagestore_jobs.native import to_native
 from messagestore_jobs.purge.bounds import within
+from messagestore_jobs.purge.claims import with_claimed_payloads
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.plan import Plan, frozen_rows
+from messagestore_jobs.purge.remove import settings
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.messages import read_messages
 from messagestore_jobs.store.objects import Objects, join
 
 MANIFEST = "_manifest.json"
-_SUFFIX = {"Parquet": ".parquet", "JSONLines": ".jsonl"}
+_PLAIN_TIMES = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 
 class ArchivedFile(ContractModel):
@@ -58,36 +62,49 @@ def archive(context: Context, plan: Plan) -> int:
     if sealed is None:
         with external_write("archive-clear"):
             objects.delete_folder("")
-        _write(to, objects.uri, _leaving(context, plan))
+        _write(context, to, objects.uri, _leaving(context, plan, to))
         sealed = _seal(context, plan, to, objects, kept=())
     elif sealed.rows != plan.rows:
         _sweep(objects, sealed)
         kept = tuple(file.name for file in sealed.files)
-        _write(to, objects.uri, _still_leaving(context, plan, to, objects.uri))
+        _write(context, to, objects.uri, _still_leaving(context, plan, to, objects.uri))
         sealed = _seal(context, plan, to, objects, kept)
     _sweep(objects, sealed)
     context.progress.advance(sealed.messages)
     return sealed.messages
 
 
-def _leaving(context: Context, plan: Plan) -> DataFrame:
+def _leaving(context: Context, plan: Plan, to: Archive) -> DataFrame:
     rows = frozen_rows(context, plan).where("not erase")
     messages = within(read_messages(context.spark, context.uri), rows)
-    return messages.join(rows.select("global_position"), "global_position", "left_semi").select(*messages.columns)
+    leaving = messages.join(rows.select("global_position"), "global_position", "left_semi").select(*messages.columns)
+    whole = with_claimed_payloads(context, leaving, rows).sortWithinPartitions("global_position")
+    return to_native(whole, "Base64") if to.format == "JSONLines" else whole
 
 
 def _still_leaving(context: Context, plan: Plan, to: Archive, uri: str) -> DataFrame:
     """What a sealed archive holds of the rows that leave; the store may have lost them already."""
     sealed = _read(context, to, uri)
-    return sealed.join(frozen_rows(context, plan).select("global_position"), "global_position", "left_semi")
+    if to.format == "JSONLines":
+        record = F.col("value").cast("binary")
+        position = F.call_function("messagestore.json_text", record, F.lit("$.globalPosition")).cast("bigint")
+        sealed = sealed.withColumn("global_position", position)
+    kept = frozen_rows(context, plan).select("global_position")
+    rows = sealed.join(kept, "global_position", "left_semi")
+    return rows.select("value") if to.format == "JSONLines" else rows.select(*sealed.columns)
 
 
-def _write(to: Archive, uri: str, rows: DataFrame) -> None:
-    with external_write("archive-files"):
-        rows.sortWithinPartitions("global_position").write.mode("append").parquet(uri)
+def _write(context: Context, to: Archive, uri: str, rows: DataFrame) -> None:
+    with settings(context.spark, _PLAIN_TIMES), external_write("archive-files"):
+        if to.format == "JSONLines":
+            rows.write.mode("append").text(uri)
+        else:
+            rows.write.mode("append").parquet(uri)
 
 
 def _read(context: Context, to: Archive, uri: str) -> DataFrame:
+    if to.format == "JSONLines":
+        return context.spark.read.option("lineSep", "\n").text(uri)
     return context.spark.read.parquet(uri)
 
 
@@ -127,8 +144,10 @@ def _files(context: Context, to: Archive, uri: str) -> list[ArchivedFile]:
 
 def _sweep(objects: Objects, sealed: Manifest) -> None:
     """Remove what is no part of a sealed archive: files of an earlier or unfinished writing."""
-    wanted = {MANIFEST, *(file.name for file in sealed.files)}
-    for name in objects.names():
-        if name not in wanted and not name.endswith("/"):
+    wanted = {file.name for file in sealed.files}
+    # Readers pass over names that start so, as this does: markers and checksums.
+    found = [name for name in objects.names() if not name.startswith(("_", ".")) and not name.endswith("/")]
+    for name in found:
+        if name not in wanted:
             with external_write("archive-sweep"):
                 objects.delete(name)

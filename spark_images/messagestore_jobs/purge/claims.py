@@ -1,6 +1,7 @@
 """Claim checks: payloads that lie in objects of their own."""
 
 import hashlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.plan import Plan, frozen_rows
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.objects import Objects
+
+_GLOB = re.compile(r"([\\*?\[\]{}])")
 
 REWRITTEN = "global_position bigint, new_uri string, new_size bigint, new_sha256 string"
 """A scrubbed payload's new object; all of it null where nothing of the payload stayed."""
@@ -44,6 +47,27 @@ def rewrite_claim_checks(
             uri = f"{row['payload_uri']}-{suffix}"
             found.append((row["global_position"], uri, len(new), hashlib.sha256(new).hexdigest()))
     return context.spark.createDataFrame(found, REWRITTEN)
+
+
+def with_claimed_payloads(context: Context, messages: DataFrame, rows: DataFrame) -> DataFrame:
+    """The messages with their claim-checked payloads in them. ``rows`` are the frozen rows that they are of."""
+    uris = [row["payload_uri"] for row in _claimed(rows)]
+    if not uris:
+        return messages
+    reader = context.spark.read.format("binaryFile").option("ignoreMissingFiles", "true")
+    files = reader.load([_GLOB.sub(r"\\\1", uri) for uri in uris])
+    objects = files.select(_spelled("path").alias("_at"), F.col("content").alias("_content"))
+    found = messages.join(objects, _spelled("payload_uri") == F.col("_at"), "left")
+    inside = {
+        "payload": F.coalesce("payload", "_content"),
+        "payload_uri": F.when(F.col("_content").isNull(), F.col("payload_uri")),
+    }
+    return found.select(*(inside.get(name, F.col(name)).alias(name) for name in messages.columns))
+
+
+def _spelled(column: str) -> Column:
+    """A local file has more than one spelling: file:/a, file:///a and /a."""
+    return F.regexp_replace(column, "^file:/+", "/")
 
 
 def _claimed(rows: DataFrame) -> Any:

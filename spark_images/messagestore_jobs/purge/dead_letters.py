@@ -19,4 +19,4 @@ def delete_dead_letters(uri: str, before: datetime) -> None:
     if count_dead_letters(uri, before) == 0:
         return
     with external_write("delete-dead-letters"):
-        open_table(uri, "dead_letters").delete(f"failed_at < TIMESTAMP '{before.isoformat()}'")
+        open_table(uri, "dead_letters").delete(f"failed_at < '{before.isoformat()}'")

@@ -55,12 +55,13 @@ def _found(context: Context, plan: Plan, rows: DataFrame, version: int) -> DataF
 
 
 def _settle(context: Context, plan: Plan, judged: DataFrame, version: int) -> Checked:
+    leaves = ~F.col("stays")
     days = judged.groupBy("inserted_date").agg(
-        F.count_if("not stays").alias("messages"),
-        F.count_if("there and not stays").alias("there"),
-        F.sum(F.when(~F.col("stays"), F.col("payload_size"))).alias("bytes"),
-        F.count_if("erase and not stays").alias("erased"),
-        F.count_if("stays and held").alias("held"),
+        F.count_if(leaves).alias("messages"),
+        F.count_if(leaves & F.col("there")).alias("there"),
+        F.sum(F.when(leaves, F.col("payload_size"))).alias("bytes"),
+        F.count_if(leaves & F.col("erase")).alias("erased"),
+        F.count_if(F.col("stays") & F.col("held")).alias("held"),
     )
     total = dict.fromkeys(("messages", "bytes", "erased", "held"), 0)
     by_day = {}
@@ -71,7 +72,7 @@ def _settle(context: Context, plan: Plan, judged: DataFrame, version: int) -> Ch
     settled = plan
     if total["messages"] != plan.messages:
         settled = plan.model_copy(update={**total, "rows": plan.rows + 1})
-        write_rows(context, settled, judged.where("not stays"))
+        write_rows(context, settled, judged.where(leaves))
     if plan.waiting:
         settled = _decided(context, settled, version)
     if settled is not plan:

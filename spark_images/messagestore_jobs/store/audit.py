@@ -62,5 +62,6 @@ def add_audit(uri: str, done: Done) -> None:
 
 def read_audit(uri: str) -> list[dict[str, Any]]:
     """All rows, oldest first."""
-    rows = open_table(uri, "audit").to_pyarrow_table().sort_by([("at", "ascending")])
+    order = [(name, "ascending") for name in ("at", "table_version_after", "table_version_before")]
+    rows = open_table(uri, "audit").to_pyarrow_table().sort_by(order)
     return [{**row, "counts": dict(row["counts"] or [])} for row in rows.to_pylist()]

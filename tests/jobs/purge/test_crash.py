@@ -1,0 +1,151 @@
+"""A purge that is killed at any external write, and carried on."""
+
+import shutil
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from messagestore_jobs.contract.run_document import Archive, Hold, Match, Rule, Scrub, StreamPosition, Table
+from messagestore_jobs.store.audit import read_audit
+from messagestore_jobs.store.heads import read_heads
+from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.tombstones import read_tombstone_keys
+from pyspark.sql import SparkSession
+from support.purges import CrashError, archived_positions, crash_at, crash_before_any_but, files_below, observed, purge
+from support.stores import START, add_dead_letters, make_store, message, stored
+
+DAY = timedelta(days=1)
+NOW = START + 3 * DAY
+
+DELETE: dict[str, Any] = {
+    "rules": (
+        Rule(name="old", max_age=2 * DAY + DAY / 2),
+        Rule(name="truncated", truncate_before=StreamPosition(stream_name="order-1", position=7)),
+        Rule(name="erased", match=Match(message_ids=("m1", "m8")), erase=True),
+    ),
+    "dead_letters_max_age": DAY,
+    "erase_within": timedelta(0),
+}
+SCRUB: dict[str, Any] = {
+    "rules": (Rule(name="all", max_messages_per_stream=0),),
+    "action": "Scrub",
+    "scrub": Scrub(payload_paths=("$.n",)),
+}
+WRITES = {
+    "delete": [
+        "freeze-rows",
+        "freeze-plan",
+        "archive-clear",
+        "archive-files",
+        "archive-seal",
+        "tombstone-key",
+        "tombstones",
+        "heads",
+        "delete-days",
+        "delete-rows",
+        "claim-check-delete",
+        "delete-dead-letters",
+        "audit-purge",
+        "forget-plan",
+        "forget-rows",
+        "vacuum-messages",
+        "vacuum-dead_letters",
+        "audit-erase",
+    ],
+    "scrub": [
+        "freeze-rows",
+        "freeze-plan",
+        "archive-clear",
+        "archive-files",
+        "archive-seal",
+        "claim-check-rewrite",
+        "scrub-rows",
+        "claim-check-delete",
+        "audit-scrub",
+        "forget-plan",
+        "forget-rows",
+    ],
+}
+
+
+def build(folder: Path) -> Table:
+    shutil.rmtree(folder, ignore_errors=True)
+    store = folder / "store"
+    rows = [message(n, inserted_at=START + (n // 4) * DAY) for n in range(12)]
+    rows[6] |= {"payload": None, "payload_uri": f"file://{store}/payloads/{6:020}"}
+    table = make_store(store, rows)
+    (store / "payloads").mkdir()
+    (store / "payloads" / f"{6:020}").write_bytes(b'{"n":6}')
+    add_dead_letters(table.uri, [{"raw": b"old", "failed_at": START}, {"raw": b"new", "failed_at": NOW}])
+    return table
+
+
+def state(folder: Path, table: Table) -> dict[str, Any]:
+    """All that must come out the same; times and versions aside."""
+    rows = [{**row, "payload_uri": (row["payload_uri"] or "").rpartition("/")[2]} for row in stored(table.uri)]
+    audit = [
+        (row["action"], row["run"], row["refers_to"], row["counts"], row["bytes"]) for row in read_audit(table.uri)
+    ]
+    return {
+        "rows": rows,
+        "archived": archived_positions(f"file://{folder}/archive"),
+        "heads": read_heads(table.uri),
+        "tombstones": len(read_tombstone_keys(table.uri)),
+        "audit": audit,
+        "dead letters": open_table(table.uri, "dead_letters").to_pyarrow_table()["raw"].to_pylist(),
+        "objects": sorted(name for name in files_below(f"{table.uri}/payloads")),
+        "left over": [name for name in files_below(table.uri) if name.startswith("_purges/")],
+    }
+
+
+def run(spark: SparkSession, folder: Path, table: Table, task: dict[str, Any], name: str, at: datetime) -> None:
+    purge(spark, table, at, run=name, archive=Archive(uri=f"file://{folder}/archive"), **task)
+
+
+@pytest.mark.parametrize("action", ["delete", "scrub"])
+def test_every_crash_is_carried_on_to_the_same_store(spark: SparkSession, tmp_path: Path, action: str) -> None:
+    task = {"delete": DELETE, "scrub": SCRUB}[action]
+    table, writes = build(tmp_path), []
+    with observed(lambda name, moment: writes.append(name) if moment == "before" else None):
+        run(spark, tmp_path, table, task, "purge-1", NOW)
+    assert writes == WRITES[action]
+    expected = state(tmp_path, table)
+    assert expected["left over"] == []
+    table, crashed = build(tmp_path), []
+    for name in writes:
+        with pytest.raises(CrashError, match=f"^{name}$"), observed(crash_before_any_but(crashed)):
+            run(spark, tmp_path, table, task, "purge-1", NOW)
+    assert crashed == writes
+    run(spark, tmp_path, table, task, "purge-1", NOW)
+    assert state(tmp_path, table) == expected
+
+
+def test_a_later_run_carries_on_the_frozen_selection_then_makes_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    table = build(tmp_path)
+    with pytest.raises(CrashError), observed(crash_at(WRITES["delete"].index("delete-rows"))):
+        run(spark, tmp_path, table, DELETE, "purge-1", NOW)
+    later = purge(
+        spark, table, NOW + DAY, run="purge-2", rules=(Rule(name="old", max_age=2 * DAY + DAY / 2),),
+    )  # fmt: skip
+    assert [row["global_position"] for row in stored(table.uri)] == [9, 10, 11]
+    assert archived_positions(f"file://{tmp_path}/archive") == [0, 2, 3, 4, 5, 6]
+    assert later.preview.messages == 1
+    assert later.purge is not None
+    assert later.purge.purged == 9
+    purges = [(row["run"], row["counts"]["purged"]) for row in read_audit(table.uri) if row["action"] == "Purge"]
+    assert purges == [("purge-1", 8), ("purge-2", 1)]
+
+
+def test_a_hold_that_comes_after_the_crash_is_obeyed_and_the_archive_follows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = build(tmp_path)
+    with pytest.raises(CrashError), observed(crash_at(WRITES["delete"].index("delete-rows"))):
+        run(spark, tmp_path, table, DELETE, "purge-1", NOW)
+    assert archived_positions(f"file://{tmp_path}/archive") == [0, 2, 3, 4, 5, 6]
+    hold = Hold(name="late", match=Match(message_ids=("m5", "m0")))
+    run(spark, tmp_path, table, {**DELETE, "holds": (hold,)}, "purge-1", NOW)
+    assert [row["global_position"] for row in stored(table.uri)] == [5, 7, 9, 10, 11]
+    assert archived_positions(f"file://{tmp_path}/archive") == [0, 2, 3, 4, 6]
+    assert read_audit(table.uri)[0]["counts"]["purged"] == 7

@@ -1,0 +1,129 @@
+"""What a purge leaves behind: exactly its selection gone, archived, audited, and the heads kept."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+from messagestore_jobs.contract.run_document import Archive, Hold, Match, Rule, StreamPosition
+from messagestore_jobs.store.audit import read_audit
+from messagestore_jobs.store.heads import read_heads
+from messagestore_jobs.store.history import last_note, open_table
+from pyspark.sql import SparkSession
+from support.purges import POLICY, archived, archived_positions, files_below, purge, selected
+from support.stores import START, add_dead_letters, add_messages, make_store, message, positions, stored
+
+DAY = timedelta(days=1)
+NOW = START + 3 * DAY
+ALL = (Rule(name="all", max_messages_per_stream=0),)
+
+
+def days(count: int, each: int = 4) -> list[dict]:
+    return [message(n, inserted_at=START + (n // each) * DAY) for n in range(count * each)]
+
+
+def test_dry_run_touches_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", days(2))
+    before = files_below(table.uri)
+    outcome = purge(
+        spark, table, NOW, mode="DryRun", rules=ALL, archive=Archive(uri=f"file://{tmp_path}/archive"),
+        holds=(Hold(name="one", match=Match(message_ids=("m1",))),),
+    )  # fmt: skip
+    assert files_below(table.uri) == before
+    assert not (tmp_path / "archive").exists()
+    assert outcome.purge is None
+    assert outcome.preview.messages == 7
+    assert outcome.preview.held == 1
+    assert outcome.preview.bytes == 7 * len(b'{"n":0}')
+    assert outcome.preview.by_rule == {"all": 7}
+    assert (outcome.preview.oldest, outcome.preview.newest) == (START, START + DAY)
+    assert outcome.preview.table_version == outcome.table.version
+
+
+def test_whole_days_and_single_rows_go_and_all_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", days(3))
+    totals = last_note(table.uri).totals
+    before = {row["global_position"]: row for row in stored(table.uri)}
+    rules = (
+        Rule(name="old", max_age=2 * DAY + DAY / 2),
+        Rule(name="truncated", truncate_before=StreamPosition(stream_name="order-1", position=6)),
+    )
+    outcome = purge(spark, table, NOW, rules=rules, archive=Archive(uri=f"file://{tmp_path}/archive"))
+    assert positions(table.uri) == [6, 7, 8, 9, 10, 11]
+    assert [row for row in stored(table.uri)] == [before[n] for n in range(6, 12)]
+    assert archived_positions(f"file://{tmp_path}/archive") == [0, 1, 2, 3, 4, 5]
+    assert outcome.purge is not None
+    assert (outcome.purge.purged, outcome.purge.archived, outcome.purge.held) == (6, 6, 0)
+    assert outcome.preview.by_rule == {"old": 4, "truncated": 6}
+    assert last_note(table.uri).totals == totals
+    assert read_heads(table.uri) == ({"order-1": 6}, 12)
+    audit = read_audit(table.uri)
+    assert [row["action"] for row in audit] == ["Purge"]
+    assert audit[0]["actor"] == f"RetentionPolicy/default/{POLICY.name}"
+    assert audit[0]["generation"] == 3
+    assert audit[0]["counts"]["purged"] == 6
+    assert audit[0]["bytes"] == outcome.preview.bytes
+    assert audit[0]["table_version_before"] == outcome.preview.table_version
+    assert audit[0]["table_version_after"] == outcome.purge.table_version_after
+    assert [rule["name"] for rule in json.loads(audit[0]["rules"])["rules"]] == ["old", "truncated"]
+    assert not any(name.startswith("_purges/") and not name.endswith("/") for name in files_below(table.uri))
+
+
+def test_an_archive_is_what_was_removed(spark: SparkSession, tmp_path: Path) -> None:
+    odd = days(1) + [
+        message(
+            4, stream_name="order-2", position=0, payload=None, headers={"a": "b"}, metadata='{"n":1.10}', ttl="P1D"
+        )
+    ]
+    table = make_store(tmp_path / "store", odd)
+    before = stored(table.uri)
+    purge(spark, table, NOW, rules=ALL, archive=Archive(uri=f"file://{tmp_path}/archive"))
+    table_rows = archived(f"file://{tmp_path}/archive")
+    assert table_rows is not None
+    kept = [{**row, "headers": dict(row["headers"])} for row in table_rows.sort_by("global_position").to_pylist()]
+    assert kept == before
+    assert stored(table.uri) == []
+
+
+def test_heads_outlive_whole_streams_and_the_whole_table(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [message(n, stream_name=f"order-{n % 2}", position=n // 2) for n in range(6)]
+    table = make_store(tmp_path / "store", rows)
+    purge(spark, table, NOW, rules=(Rule(name="one", match=Match(stream_names=("order-1",))),))
+    assert read_heads(table.uri) == ({"order-1": 3}, 6)
+    purge(spark, table, NOW, rules=ALL, run="purge-2")
+    assert read_heads(table.uri) == ({"order-0": 3, "order-1": 3}, 6)
+    add_messages(table.uri, [message(6, stream_name="order-0", position=3)])
+    purge(spark, table, NOW, rules=ALL, run="purge-3")
+    assert read_heads(table.uri) == ({"order-0": 4, "order-1": 3}, 7)
+    assert [row["run"] for row in read_audit(table.uri)] == ["purge-1", "purge-2", "purge-3"]
+
+
+def test_nothing_to_do_leaves_no_trace(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", days(1))
+    before = files_below(table.uri)
+    outcome = purge(spark, table, NOW, rules=(Rule(name="old", max_age=90 * DAY),), dead_letters_max_age=DAY)
+    assert outcome.purge is not None
+    assert outcome.purge.purged == 0
+    assert files_below(table.uri) == before
+
+
+def test_old_dead_letters_go_and_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", days(1))
+    add_dead_letters(table.uri, [{"raw": bytes([n]), "failed_at": START + n * DAY} for n in range(3)])
+    outcome = purge(spark, table, NOW, dead_letters_max_age=2 * DAY)
+    assert outcome.purge is not None
+    assert outcome.purge.dead_letters == 1
+    left = open_table(table.uri, "dead_letters").to_pyarrow_table()
+    assert sorted(left["raw"].to_pylist()) == [b"\x01", b"\x02"]
+    assert read_audit(table.uri)[0]["counts"]["deadLetters"] == 1
+
+
+def test_claim_checked_payloads_go_with_their_rows(spark: SparkSession, tmp_path: Path) -> None:
+    payloads = tmp_path / "store" / "payloads"
+    rows = [message(n, payload=None, payload_size=3, payload_uri=f"file://{payloads}/{n:020}") for n in range(3)]
+    table = make_store(tmp_path / "store", rows)
+    payloads.mkdir()
+    for n in range(3):
+        (payloads / f"{n:020}").write_bytes(b"abc")
+    truncated = Rule(name="t", truncate_before=StreamPosition(stream_name="order-1", position=2))
+    purge(spark, table, NOW, rules=(truncated,))
+    assert [file.name for file in payloads.iterdir()] == [f"{2:020}"]
