@@ -1,0 +1,80 @@
+"""Conditions as kstatus reads them.
+
+Ready says whether all is as it was asked for. Reconciling is there while that is being worked on, Stalled when it will
+not come about until somebody changes something; neither is there in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from messagestore_jobs.contract.run_report import RunError
+from messagestore_operator.api.resource import Resource
+from messagestore_operator.api.status import BaseStatus, Condition
+from messagestore_operator.reasons import TERMINAL
+from messagestore_operator.status.times import clock_time
+
+Truth = Literal["True", "False", "Unknown"]
+
+
+@dataclass(frozen=True)
+class Aspect:
+    """One condition without its bookkeeping."""
+
+    type: str
+    status: Truth
+    reason: str
+    message: str
+
+
+def well(reason: str, message: str) -> list[Aspect]:
+    """All is as it was asked for."""
+    return [Aspect("Ready", "True", reason, message)]
+
+
+def under_way(reason: str, message: str) -> list[Aspect]:
+    """It is being worked on."""
+    return [Aspect("Ready", "False", reason, message), Aspect("Reconciling", "True", reason, message)]
+
+
+def stuck(reason: str, message: str) -> list[Aspect]:
+    """It won't come about until somebody changes something."""
+    return [Aspect("Ready", "False", reason, message), Aspect("Stalled", "True", reason, message)]
+
+
+def after_error(error: RunError) -> list[Aspect]:
+    """It went wrong; another try may mend it, or not."""
+    return (stuck if is_terminal(error) else under_way)(error.reason, error.message)
+
+
+def is_terminal(error: RunError) -> bool:
+    """Whether no other try mends it."""
+    return error.reason in TERMINAL
+
+
+def conditions(
+    resource: Resource, previous: BaseStatus | None, aspects: Iterable[Aspect], now: datetime
+) -> tuple[Condition, ...]:
+    """The conditions of a status; one whose status did not change keeps the time of its last change."""
+    before = {condition.type: condition for condition in previous.conditions} if previous else {}
+    return tuple(_condition(resource, before.get(aspect.type), aspect, now) for aspect in aspects)
+
+
+def _condition(resource: Resource, before: Condition | None, aspect: Aspect, now: datetime) -> Condition:
+    same = before is not None and before.status == aspect.status
+    return Condition(
+        type=aspect.type,
+        status=aspect.status,
+        reason=str(aspect.reason),
+        message=aspect.message,
+        observed_generation=generation(resource),
+        last_transition_time=before.last_transition_time if before is not None and same else clock_time(now),
+    )
+
+
+def generation(resource: Resource) -> int:
+    """Which version of the spec a status is about; outside of a cluster there is only one."""
+    return resource.metadata.generation or 1

@@ -1,0 +1,39 @@
+"""What a status is made from, beside the resource and the clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome, RunError, RunReport, TableState
+
+
+@dataclass(frozen=True)
+class StoreFacts:
+    """What the tables themselves say."""
+
+    table: TableState
+    totals: IngestCounts
+    last_batch_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class StreamResult:
+    """What came of a policy on one stream: a run's report, or what kept it from running."""
+
+    stream: str
+    report: RunReport | None = None
+    error: RunError | None = None
+
+
+def facts_of(report: RunReport | None) -> StoreFacts | None:
+    """The store as an ingest run left it."""
+    outcome = report.outcome if report else None
+    if report is None or not isinstance(outcome, IngestOutcome):
+        return None
+    return StoreFacts(outcome.table, outcome.totals, report.finished_at if outcome.batches else None)
+
+
+def error_of(report: RunReport | None, error: RunError | None) -> RunError | None:
+    """Why a resource is not as it should be: what kept it from running, or why its run failed."""
+    return error or (report.error if report else None)

@@ -1,0 +1,101 @@
+"""The status of a ReplayJob."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from messagestore_jobs.contract.run_report import ReplayOutcome, RunError, RunReport
+from messagestore_operator.api import ReplayJob, ReplayJobStatus
+from messagestore_operator.api.replayjob import Destination
+from messagestore_operator.api.replayjob_status import Progress, ReplayPhase, Selection
+from messagestore_operator.reasons import Reason
+from messagestore_operator.status.conditions import Aspect, conditions, generation, stuck, under_way, well
+from messagestore_operator.status.facts import error_of
+from messagestore_operator.status.runs import api_error
+from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import count
+
+
+def replay_status(
+    job: ReplayJob,
+    now: datetime,
+    report: RunReport | None = None,
+    error: RunError | None = None,
+    *,
+    another_try: bool = False,
+) -> ReplayJobStatus:
+    """What came of a replay.
+
+    Args:
+        job: with its status so far, if it has one.
+        now: the clock.
+        report: of the run that ended last; None where none has since the status was written.
+        error: what kept a run from starting.
+        another_try: whether a run that failed is tried again.
+    """
+    before = job.status or ReplayJobStatus()
+    outcome = report.outcome if report and isinstance(report.outcome, ReplayOutcome) else None
+    phase = _phase(job, report, error, another_try=another_try)
+    ended = clock_time(report.finished_at if report else now) if phase in ("Succeeded", "Failed") else None
+    return ReplayJobStatus(
+        observed_generation=generation(job),
+        conditions=conditions(job, job.status, _aspects(job, phase, report, error), now),
+        run_number=before.run_number,
+        phase=phase,
+        selection=Selection(**outcome.selection.model_dump()) if outcome else before.selection,
+        progress=Progress(**outcome.progress.model_dump()) if outcome else before.progress,
+        destination=_destination(job.spec.destination),
+        attempts=(before.attempts or 0) + (1 if report else 0),
+        error=api_error(error_of(report, error)),
+        started_at=before.started_at or (clock_time(report.started_at) if report else None),
+        finished_at=before.finished_at or ended,
+    )
+
+
+def _destination(destination: Destination) -> str:
+    """Its kind, and the last part of its name."""
+    if destination.stream is not None:
+        return f"stream/{destination.stream.name}"
+    if destination.kafka is not None:
+        return f"kafka/{destination.kafka.topic}"
+    assert destination.files is not None
+    return f"files/{destination.files.uri.rstrip('/').rpartition('/')[2]}"
+
+
+def _phase(job: ReplayJob, report: RunReport | None, error: RunError | None, *, another_try: bool) -> ReplayPhase:
+    if error_of(report, error) is not None:
+        # What never began has not failed: it waits for what keeps it.
+        return "Pending" if another_try or report is None else "Failed"
+    if report is None:
+        return "Paused" if job.spec.suspend else "Pending"
+    if report.state == "Running":
+        return "Running"
+    complete = isinstance(report.outcome, ReplayOutcome) and report.outcome.complete
+    return "Succeeded" if complete else "Paused"
+
+
+def _aspects(job: ReplayJob, phase: ReplayPhase, report: RunReport | None, error: RunError | None) -> list[Aspect]:
+    found = error_of(report, error)
+    if found is not None:
+        if phase == "Failed":
+            return [*stuck(found.reason, found.message), Aspect("Failed", "True", found.reason, found.message)]
+        return under_way(found.reason, found.message)
+    if phase == "Succeeded":
+        reason, message = _summary(job, report)
+        return [*well(reason, message), Aspect("Complete", "True", reason, message)]
+    if phase == "Paused":
+        return well(Reason.SUSPENDED, "nothing is sent while spec.suspend is true")
+    if phase == "Running":
+        return under_way(Reason.RUNNING, "messages are being sent")
+    return under_way(Reason.PENDING, "no run has been made yet")
+
+
+def _summary(job: ReplayJob, report: RunReport | None) -> tuple[Reason, str]:
+    outcome = report.outcome if report else None
+    assert isinstance(outcome, ReplayOutcome)
+    what = "dead letter" if job.spec.origin == "DeadLetters" else "message"
+    if job.spec.mode == "DryRun":
+        return Reason.PREVIEWED, f"{count(outcome.selection.messages, what)} would be replayed; mode is DryRun"
+    replayed = f"{count(outcome.progress.replayed, what)} replayed to {_destination(job.spec.destination)}"
+    failed = outcome.progress.failed
+    return Reason.REPLAYED, f"{replayed}, {failed} could not be sent" if failed else replayed

@@ -1,0 +1,27 @@
+"""From resources to run documents: one pure function a kind, every duration and quantity resolved to a number."""
+
+from messagestore_operator.translate.annotations import ADOPT_TABLE, APPROVED_PREVIEW, adopts, approved_preview
+from messagestore_operator.translate.ingest import ingest_document, ingest_task
+from messagestore_operator.translate.names import job_id, run_name, source_id
+from messagestore_operator.translate.purge import SCRUB_KEY_ENVIRONMENT, needs_scrub_key, purge_document
+from messagestore_operator.translate.replay import replay_document
+from messagestore_operator.translate.unsupported import NotSupportedError, Refusal, refusals
+
+__all__ = [
+    "ADOPT_TABLE",
+    "APPROVED_PREVIEW",
+    "SCRUB_KEY_ENVIRONMENT",
+    "NotSupportedError",
+    "Refusal",
+    "adopts",
+    "approved_preview",
+    "ingest_document",
+    "ingest_task",
+    "job_id",
+    "needs_scrub_key",
+    "purge_document",
+    "refusals",
+    "replay_document",
+    "run_name",
+    "source_id",
+]

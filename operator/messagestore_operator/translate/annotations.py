@@ -1,0 +1,19 @@
+"""What people ask by annotation: things that are done once, and so are no part of the spec."""
+
+from __future__ import annotations
+
+from messagestore_operator.api import GROUP, MessageStream, RetentionPolicy
+
+ADOPT_TABLE = f"{GROUP}/adopt-table"
+APPROVED_PREVIEW = f"{GROUP}/approved-preview"
+
+
+def adopts(stream: MessageStream) -> bool:
+    """Whether the stream takes its folder over from another owner; the annotation must name that very folder."""
+    asked = stream.metadata.annotations.get(ADOPT_TABLE, "")
+    return asked.rstrip("/") == stream.spec.table.uri.rstrip("/")
+
+
+def approved_preview(policy: RetentionPolicy) -> str | None:
+    """The preview that somebody approved."""
+    return policy.metadata.annotations.get(APPROVED_PREVIEW) or None

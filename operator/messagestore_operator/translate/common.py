@@ -1,0 +1,37 @@
+"""Parts of a run document that every kind of run has."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, cast
+
+from messagestore_jobs.contract import run_document as contract
+from messagestore_operator.api import MessageStream, Resource
+from messagestore_operator.api.common import Match
+
+Kind = Literal["MessageStream", "RetentionPolicy", "ReplayJob"]
+
+
+def resource_of(resource: Resource) -> contract.Resource:
+    """Who asks for the run."""
+    kind, namespace, name = resource.identity
+    generation = resource.metadata.generation or 1
+    return contract.Resource(kind=cast(Kind, kind), namespace=namespace, name=name, generation=generation)
+
+
+def table_of(stream: MessageStream, *, adopt: bool) -> contract.Table:
+    """The stream's table folder."""
+    owner = contract.Owner(namespace=stream.metadata.namespace, name=stream.metadata.name)
+    return contract.Table(uri=stream.spec.table.uri.rstrip("/"), owner=owner, adopt=adopt)
+
+
+def match_of(match: Match) -> contract.Match:
+    """What a match selects; an empty predicate is none."""
+    return contract.Match(**given(match))
+
+
+def given(model: Any) -> dict[str, Any]:
+    """The fields of a model by their names in Python, without the predicate where it is empty."""
+    fields = {name: getattr(model, name) for name in type(model).model_fields}
+    if not fields.get("where", True):
+        del fields["where"]
+    return fields

@@ -1,0 +1,79 @@
+"""A RetentionPolicy's purge of one stream."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from messagestore_jobs.contract import run_document as contract
+from messagestore_operator.api import MessageStream, RetentionPolicy
+from messagestore_operator.api.messagestream import Hold
+from messagestore_operator.api.retentionpolicy import PolicyRule, Scrub
+from messagestore_operator.translate.annotations import approved_preview
+from messagestore_operator.translate.common import match_of, resource_of, table_of
+
+SCRUB_KEY_ENVIRONMENT = "MESSAGESTORE_SCRUB_KEY"
+"""The variable that holds the key of method Hash in the driver; the run document names it and never holds the key."""
+
+
+def purge_document(
+    policy: RetentionPolicy, stream: MessageStream, run: str, at: datetime | None, *, adopt: bool
+) -> contract.RunDocument:
+    """Apply a policy to one of its streams; the holds are the stream's."""
+    spec = policy.spec
+    task = contract.PurgeTask(
+        mode=spec.mode,
+        approval_required=spec.approval == "Required",
+        approved_preview=approved_preview(policy),
+        rules=tuple(map(_rule, spec.rules)),
+        holds=tuple(map(_hold, stream.spec.holds)),
+        action=spec.action,
+        scrub=_scrub(spec.scrub) if spec.scrub else None,
+        archive=contract.Archive(uri=spec.archive.uri.rstrip("/"), format=spec.archive.format)
+        if spec.archive
+        else None,
+        erase_within=spec.erasure.within.timedelta,
+        dead_letters_max_age=spec.dead_letters.max_age.timedelta if spec.dead_letters else None,
+    )
+    return contract.RunDocument(
+        run=run, resource=resource_of(policy), table=table_of(stream, adopt=adopt), at=at, task=task
+    )
+
+
+def needs_scrub_key(policy: RetentionPolicy) -> bool:
+    """Whether a run of the policy hashes values with the key of its Secret."""
+    scrub = policy.spec.scrub
+    return policy.spec.action == "Scrub" and scrub is not None and scrub.method == "Hash"
+
+
+def _rule(rule: PolicyRule) -> contract.Rule:
+    before = rule.truncate_before
+    return contract.Rule(
+        name=rule.name,
+        expired=rule.expired,
+        statuses=rule.statuses,
+        max_age=rule.max_age.timedelta if rule.max_age else None,
+        max_messages_per_stream=rule.max_messages_per_stream,
+        max_bytes=rule.max_bytes.bytes if rule.max_bytes else None,
+        truncate_before=contract.StreamPosition(stream_name=before.stream_name, position=before.position)
+        if before
+        else None,
+        match=match_of(rule.match) if rule.match else None,
+        erase=rule.erase,
+    )
+
+
+def _hold(hold: Hold) -> contract.Hold:
+    return contract.Hold(
+        name=hold.name,
+        match=match_of(hold.match) if hold.match else contract.Match(),
+        until=hold.until.datetime if hold.until else None,
+    )
+
+
+def _scrub(scrub: Scrub) -> contract.Scrub:
+    return contract.Scrub(
+        payload_paths=scrub.payload_paths,
+        headers=scrub.headers,
+        method=scrub.method,
+        key_environment=SCRUB_KEY_ENVIRONMENT if scrub.method == "Hash" else None,
+    )

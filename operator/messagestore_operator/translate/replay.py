@@ -1,0 +1,82 @@
+"""A ReplayJob's run."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from messagestore_jobs.contract import run_document as contract
+from messagestore_operator.api import MessageStream, ReplayJob
+from messagestore_operator.api.replayjob import PositionRange, Select, TimeWindow
+from messagestore_operator.translate.annotations import adopts
+from messagestore_operator.translate.common import given, resource_of, table_of
+from messagestore_operator.translate.ingest import ingest_task
+from messagestore_operator.translate.names import job_id
+from messagestore_operator.translate.unsupported import ensure_supported
+
+
+def replay_document(
+    job: ReplayJob, stream: MessageStream, target: MessageStream | None, run: str, at: datetime | None
+) -> contract.RunDocument:
+    """Send what the job selects of a stream; `target` is the stream that its destination names, if it names one.
+
+    Nothing is taken over for reading; writing into a target does so where the target asks for it.
+
+    Raises:
+        NotSupportedError: the job or its target asks for what this release can't do.
+    """
+    ensure_supported(job)
+    spec = job.spec
+    task = contract.ReplayTask(
+        job_id=job_id(job),
+        origin=spec.origin,
+        select=_selection(spec.select),
+        order=spec.order,
+        destination=_destination(job, target),
+        messages_per_second=spec.rate_limit.messages_per_second if spec.rate_limit else None,
+        mark_headers=_mark_headers(job),
+        mode=spec.mode,
+    )
+    own = target is not None and target.identity == stream.identity
+    table = table_of(stream, adopt=own and adopts(stream))
+    return contract.RunDocument(run=run, resource=resource_of(job), table=table, at=at, task=task)
+
+
+def _selection(select: Select) -> contract.Selection:
+    window, sequences = select.time_window, select.sequences
+    return contract.Selection(
+        **{
+            **given(select),
+            "time_window": _window(window) if window else None,
+            "global_positions": _interval(select.global_positions),
+            "positions": _interval(select.positions),
+            "sequences": contract.Sequences(ids=sequences.ids, complete_only=sequences.complete_only)
+            if sequences
+            else None,
+        }
+    )
+
+
+def _window(window: TimeWindow) -> contract.TimeWindow:
+    return contract.TimeWindow(
+        **{"from": window.from_.datetime if window.from_ else None, "to": window.to.datetime if window.to else None}
+    )
+
+
+def _interval(positions: PositionRange | None) -> contract.Interval | None:
+    return None if positions is None else contract.Interval(**{"from": positions.from_, "to": positions.to})
+
+
+def _destination(
+    job: ReplayJob, target: MessageStream | None
+) -> contract.FilesDestination | contract.StreamDestination:
+    files = job.spec.destination.files
+    if files is not None:
+        return contract.FilesDestination(uri=files.uri.rstrip("/"), format=files.format)
+    assert target is not None
+    return contract.StreamDestination(table=table_of(target, adopt=adopts(target)), ingest=ingest_task(target))
+
+
+def _mark_headers(job: ReplayJob) -> dict[str, str]:
+    """The marks, with the job under the name that people know it by."""
+    headers = job.spec.mark.headers if job.spec.mark else {}
+    return {name: template.replace("{job}", job.metadata.name) for name, template in headers.items()}
