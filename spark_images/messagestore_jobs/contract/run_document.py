@@ -67,14 +67,28 @@ class Retry(ContractModel):
     max_backoff: timedelta = timedelta(hours=3)
 
 
-class FilesSource(ContractModel):
+class _UnderPrefix(ContractModel):
     """Files under one prefix; at most one of the two bounds on a batch."""
 
-    kind: Literal["files"] = "files"
     uri: str
     format: FileFormat = "JSONLines"
     max_files_per_batch: int | None = None
     max_bytes_per_batch: int | None = None
+
+
+class FilesSource(_UnderPrefix):
+    """Files as they arrive."""
+
+    kind: Literal["files"] = "files"
+
+
+class RecordsSource(_UnderPrefix):
+    """Records that were set aside, to be taken in again: Parquet with columns value, kind, uri, partition, offset.
+
+    ``format`` is that of the files which they were read from.
+    """
+
+    kind: Literal["records"] = "records"
 
 
 class Memory(ContractModel):
@@ -92,7 +106,7 @@ class IngestTask(ContractModel):
     kind: Literal["ingest"] = "ingest"
     source_id: str
     """Names what has been read from this source; another source has another."""
-    source: FilesSource
+    source: Annotated[FilesSource | RecordsSource, Field(discriminator="kind")]
     envelope: Envelope = Envelope()
     filter: Filter = Filter()
     deduplication_window: timedelta | None = None

@@ -24,10 +24,10 @@ from messagestore_jobs.ingest.judge import judge
 from messagestore_jobs.ingest.keys import Flags, Hashes
 from messagestore_jobs.ingest.known import Added, Known
 from messagestore_jobs.ingest.plan import part_bytes, partitions
-from messagestore_jobs.ingest.records import read_records
+from messagestore_jobs.ingest.records import read_records, splittable
 from messagestore_jobs.ingest.write import CLAIMS, claimed_payloads, to_rows, with_assignment, with_clock
 from messagestore_jobs.reasons import DeadLetterReason
-from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_before
+from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_again, set_aside_before
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.files import Batch, Range
@@ -61,9 +61,9 @@ def ingest_batch(context: BatchContext, batch: Batch, read_before: set[str], not
     spark, task = context.spark, context.task
     at = with_clock(spark, batch.at)
     parts = _parts(spark, task, batch.ranges)
-    records = read_records(spark, parts, task.source.format)
+    records = read_records(spark, parts, task.source)
     judged = judge(with_fields(read_envelope(records, task.envelope, task.source.format), task, at), task)
-    narrow = _narrow(judged).toArrow()
+    narrow = _in_order(_narrow(judged).toArrow(), task)
     arrived = _arrived(narrow)
     assigned = _assign(context, arrived, batch)
     placed = with_assignment(spark, judged, _part_starts(narrow, len(parts)), arrived, assigned)
@@ -81,8 +81,10 @@ def ingest_batch(context: BatchContext, batch: Batch, read_before: set[str], not
 
 
 def _parts(spark: SparkSession, task: IngestTask, ranges: Sequence[Range]) -> list[list[Range]]:
+    if task.source.kind == "records":
+        return [[r] for r in ranges]
     target = part_bytes(sum(r.end - r.start for r in ranges), spark.sparkContext.defaultParallelism)
-    return partitions(ranges, target, splittable=task.source.format != "JSON")
+    return partitions(ranges, target, splittable=splittable(task.source))
 
 
 def _narrow(judged: DataFrame) -> DataFrame:
@@ -90,6 +92,7 @@ def _narrow(judged: DataFrame) -> DataFrame:
     suspect = F.col("reason").isNotNull() | F.col("expired")
     return judged.select(
         "part",
+        "row",
         F.xxhash64("message_id").alias("hash"),
         "message_id",
         "stream_name",
@@ -98,9 +101,13 @@ def _narrow(judged: DataFrame) -> DataFrame:
         "unselected",
         "expired",
         F.when(suspect, F.col("value")).alias("raw"),
-        F.when(suspect, F.col("uri")).alias("uri"),
-        F.when(suspect, F.col("offset")).alias("offset"),
+        *(F.when(suspect, F.col(name)).alias(name) for name in SOURCE.names),
     )
+
+
+def _in_order(narrow: pa.Table, task: IngestTask) -> pa.Table:
+    """Files are read in order of their parts, records that were set aside are not."""
+    return narrow if task.source.kind == "files" else narrow.sort_by([("part", "ascending"), ("row", "ascending")])
 
 
 def _arrived(narrow: pa.Table) -> Arrived:
@@ -148,7 +155,7 @@ def _dead_letters(narrow: pa.Table, assigned: Assignment, batch: Batch, task: In
     return pa.table(
         {
             "raw": rows["raw"],
-            "source": _source(rows, task.source.kind),
+            "source": pa.StructArray.from_arrays([rows[n].combine_chunks() for n in SOURCE.names], fields=list(SOURCE)),
             "reason": pc.coalesce(rows["reason"], pa.scalar(str(DeadLetterReason.EXPIRED_ON_ARRIVAL))),
             "detail": pc.coalesce(rows["detail"], pa.scalar(words)),
             "failed_at": pa.repeat(pa.scalar(batch.at, UTC), rows.num_rows),
@@ -159,20 +166,13 @@ def _dead_letters(narrow: pa.Table, assigned: Assignment, batch: Batch, task: In
     ).cast(DEAD_LETTERS)
 
 
-def _source(rows: pa.Table, kind: str) -> pa.Array:
-    values = [
-        pa.repeat(kind, rows.num_rows),
-        rows["uri"].combine_chunks(),
-        pa.nulls(rows.num_rows, pa.int32()),
-        rows["offset"].combine_chunks(),
-    ]
-    return pa.StructArray.from_arrays(values, fields=list(SOURCE))
-
-
 def _set_aside(context: BatchContext, batch: Batch, rows: pa.Table, read_before: set[str]) -> int:
     """Write the dead letters that are not there yet; how many were set aside by an earlier batch."""
     if not rows.num_rows:
         return 0
+    if context.task.source.kind == "records":
+        set_aside_again(context.uri, rows)
+        return int(rows.num_rows)
     known = set_aside_before(context.uri, read_before)
     own = f"{context.task.source_id}/{batch.number}"
     by = [known.get(place) for place in places(rows)] if known else [None] * rows.num_rows

@@ -70,12 +70,7 @@ def with_fields(records: DataFrame, task: IngestTask, at: Column) -> DataFrame:
         F.sha2("payload", 256).alias("payload_sha256"),
         F.coalesce(F.col("expires_at") <= at, F.lit(False)).alias("expired"),
         F.coalesce(_text("status"), F.lit("RECEIVED")).alias("status"),
-        F.struct(
-            F.lit(task.source.kind).alias("kind"),
-            F.col("uri"),
-            F.lit(None).cast("int").alias("partition"),
-            F.col("offset"),
-        ).alias("source"),
+        F.struct("kind", "uri", "partition", "offset").alias("source"),
     )
 
 

@@ -10,6 +10,7 @@ from messagestore_jobs.ingest.erased import open_erased
 from messagestore_jobs.ingest.known import open_known
 from messagestore_jobs.ingest.listing import list_files
 from messagestore_jobs.ingest.plan import limits, next_batch, pending
+from messagestore_jobs.ingest.records import splittable
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.store.files import Batch, Range, ReadFiles
 from messagestore_jobs.store.history import committed_batch, last_note, table_state
@@ -63,7 +64,7 @@ def _cut_off(document: RunDocument, task: IngestTask, read: ReadFiles) -> Batch 
 
 def _plan(document: RunDocument, task: IngestTask, read: ReadFiles, waiting: list[Range]) -> Batch | None:
     bounds = limits(task.source, task.memory.batch_bytes)
-    ranges = next_batch(waiting, bounds, splittable=task.source.format != "JSON")
+    ranges = next_batch(waiting, bounds, splittable=splittable(task.source))
     if not ranges:
         return None
     # Numbers go on after a lost record of what was read: Delta passes over those that it has seen.

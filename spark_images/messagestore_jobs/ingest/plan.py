@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from messagestore_jobs.contract.run_document import FilesSource
+from messagestore_jobs.contract.run_document import FilesSource, RecordsSource
 from messagestore_jobs.store.files import Range, SourceFile, in_order
 
 
@@ -15,7 +15,7 @@ class BatchLimits:
     bytes: int
 
 
-def limits(source: FilesSource, batch_bytes: int) -> BatchLimits:
+def limits(source: FilesSource | RecordsSource, batch_bytes: int) -> BatchLimits:
     """The tighter of what the stream asks for and what a driver may hold."""
     if source.max_bytes_per_batch is not None:
         return BatchLimits(files=100_000, bytes=min(source.max_bytes_per_batch, batch_bytes))

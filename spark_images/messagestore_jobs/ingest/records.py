@@ -2,26 +2,65 @@
 
 import json
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import FileFormat
+from messagestore_jobs.contract.run_document import FilesSource, RecordsSource
 from messagestore_jobs.store.files import Range
 
 MAX_RECORD_BYTES = 256 << 20
 """A longer line or document is cut there and set aside."""
 
 
-def read_records(spark: SparkSession, parts: Sequence[Sequence[Range]], file_format: FileFormat) -> DataFrame:
+def splittable(source: FilesSource | RecordsSource) -> bool:
+    """Whether a file can be read in parts: lines can."""
+    return source.kind == "files" and source.format != "JSON"
+
+
+def read_records(
+    spark: SparkSession, parts: Sequence[Sequence[Range]], source: FilesSource | RecordsSource
+) -> DataFrame:
     """The records of planned ranges.
 
-    Columns: part int, row int (the place in the plan), uri string, offset long, value binary, fault string.
+    Columns: part int, row int (the place in the plan), kind and uri string, partition int, offset long (where the
+    record comes from), value binary, fault string (why it can't be whole, or null).
     """
+    return _from_files(spark, parts, source) if source.kind == "files" else _set_aside(spark, parts)
+
+
+def _from_files(
+    spark: SparkSession, parts: Sequence[Sequence[Range]], source: FilesSource | RecordsSource
+) -> DataFrame:
     plan = {
-        "format": "Documents" if file_format == "JSON" else "Lines",
+        "format": "Documents" if source.format == "JSON" else "Lines",
         "maxRecordBytes": MAX_RECORD_BYTES,
         "parts": [
             [{"uri": r.file.uri, "start": r.start, "end": r.end, "size": r.file.size} for r in part] for part in parts
         ],
     }
-    return spark.read.format("dev.messagestore.spark.RecordSource").option("plan", json.dumps(plan)).load()
+    records = spark.read.format("dev.messagestore.spark.RecordSource").option("plan", json.dumps(plan)).load()
+    return records.select("*", F.lit("files").alias("kind"), F.lit(None).cast("int").alias("partition"))
+
+
+def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]]) -> DataFrame:
+    """One part a file; Spark reads them in an order of its own, so that part and row must tell the plan's."""
+    files = [r.file.uri for part in parts for r in part]
+    return spark.read.parquet(*files).select(
+        (F.array_position(F.array(*map(F.lit, _paths(files))), F.col("_metadata.file_path")) - 1)
+        .cast("int")
+        .alias("part"),
+        F.col("_metadata.row_index").cast("int").alias("row"),
+        "kind",
+        "uri",
+        F.col("partition").cast("int").alias("partition"),
+        "offset",
+        "value",
+        F.lit(None).cast("string").alias("fault"),
+    )
+
+
+def _paths(files: Sequence[str]) -> list[str]:
+    """As Spark's metadata names them."""
+    return [quote(f, safe=":/") if f.startswith("file:") else f for f in files]

@@ -6,7 +6,7 @@ from deltalake import write_deltalake
 
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.history import open_table
-from messagestore_jobs.store.schemas import DEAD_LETTERS
+from messagestore_jobs.store.schemas import DEAD_LETTERS, SOURCE
 
 Place = tuple[str, int | None, int, bytes | None]
 """What makes two dead letters the same: uri, partition, offset and bytes."""
@@ -39,3 +39,17 @@ def set_aside(uri: str, rows: pa.Table) -> None:
     """Append dead letters (schema DEAD_LETTERS), durably."""
     with external_write("dead-letters"):
         write_deltalake(open_table(uri, "dead_letters"), rows.cast(DEAD_LETTERS), mode="append")
+
+
+def set_aside_again(uri: str, rows: pa.Table) -> None:
+    """Dead letters that were sent again and failed again: they stand as they are, with the newer reason.
+
+    One whose row is gone meanwhile is set aside anew.
+    """
+    again = {name: f's."{name}"' for name in ("reason", "detail", "failed_at", "redriven_at", "redriven_by", "batch")}
+    same = " AND ".join(f"d.source['{n}'] IS NOT DISTINCT FROM s.source['{n}']" for n in SOURCE.names)
+    merge = open_table(uri, "dead_letters").merge(
+        rows, f"d.raw IS NOT DISTINCT FROM s.raw AND {same}", source_alias="s", target_alias="d"
+    )
+    with external_write("dead-letters"):
+        merge.when_matched_update(updates=again).when_not_matched_insert_all().execute()
