@@ -1,0 +1,278 @@
+"""A replay sends exactly its selection: over crashes, suspensions, and a store that changes meanwhile."""
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import RunDocument, Selection, Sequences, Table
+from messagestore_jobs.contract.run_report import ReplayOutcome
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.replay import cut
+from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.store.errors import RunFailedError
+from support.replays import Crash, files_replay, manifest, objects, observing, records, sent
+from support.stores import Row, add_messages, make_store, message
+
+Moment = tuple[str, str]
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cut, "_CHUNK_ROWS", 2)
+    monkeypatch.setattr(cut, "_OBJECT_ROWS", 1)
+
+
+def writes(spark: SparkSession, document: RunDocument) -> list[Moment]:
+    """Run to the end; every moment at which it changes something outside."""
+    seen: list[Moment] = []
+    with observing(lambda name, moment: seen.append((name, moment))):
+        assert run_replay(document, spark, Silent()).complete
+    return seen
+
+
+def crash_at(spark: SparkSession, document: RunDocument, number: int) -> Moment | None:
+    """Run until the n-th moment; which it was, or None where the run ended before."""
+    seen: list[Moment] = []
+
+    def observer(name: str, moment: str) -> None:
+        seen.append((name, moment))
+        if len(seen) > number:
+            raise Crash
+
+    with observing(observer):
+        try:
+            run_replay(document, spark, Silent())
+        except Crash:
+            return seen[-1]
+    return None
+
+
+def ten(stream: int = 3) -> list[Row]:
+    return [message(i, stream_name=f"order-{i % stream}", position=i // stream) for i in range(1, 11)]
+
+
+def test_one_crash_after_another_at_every_write_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", ten())
+    task: dict[str, Any] = {"select": Selection(statuses=("RECEIVED",), limit=5), "mark_headers": {"x": "{run}"}}
+    whole = files_replay(table, tmp_path / "whole", **task)
+    expected = Counter(writes(spark, whole))
+    document = files_replay(table, tmp_path / "out", **task)
+    # Each run is let through to one moment that no run before has crashed at.
+    crashed: set[Moment] = set()
+    left: Counter[Moment] = Counter(expected)
+
+    def observer(name: str, moment: str) -> None:
+        if left[name, moment] > 0:
+            left[name, moment] -= 1
+            crashed.add((name, moment))
+            raise Crash
+
+    with observing(observer):
+        while True:
+            try:
+                outcome = run_replay(document, spark, Silent())
+                break
+            except Crash:
+                continue
+    assert crashed == set(expected)
+    assert outcome.progress.replayed == 5
+    assert objects(tmp_path / "out") == objects(tmp_path / "whole")
+    assert sent(tmp_path / "out") == list(range(1, 6))
+    assert manifest(tmp_path / "out")["objects"] == manifest(tmp_path / "whole")["objects"]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {*objects(tmp_path / "whole"), "manifest.json"}
+
+
+STORES = st.lists(
+    st.fixed_dictionaries(
+        {
+            "stream_name": st.sampled_from(["a-1", "a-2", "b-1"]),
+            "sequence_id": st.sampled_from([None, "s1", "s2"]),
+            "sequence_number": st.integers(1, 4),
+            "status": st.sampled_from(["RECEIVED", "COMPLETED"]),
+        }
+    ),
+    min_size=1,
+    max_size=9,
+)
+SELECTIONS = st.builds(
+    Selection,
+    categories=st.sampled_from([(), ("a",)]),
+    statuses=st.sampled_from([(), ("RECEIVED",)]),
+    sequences=st.sampled_from([None, Sequences(ids=("s1",))]),
+    limit=st.sampled_from([None, 3]),
+)
+
+
+def selected(rows: list[Row], selection: Selection, order: str) -> list[Row]:
+    """What is to be sent, said again in Python."""
+    taken = [
+        row
+        for row in rows
+        if (not selection.categories or row["category"] in selection.categories)
+        and (not selection.statuses or row["status"] in selection.statuses)
+        and (not selection.sequences or row["sequence_id"] in selection.sequences.ids)
+    ]
+    if order == "Sequence":
+        taken.sort(key=lambda row: (row["sequence_id"] is None, row["sequence_id"] or "", row["sequence_number"] or 0))
+    return taken[: selection.limit]
+
+
+@given(
+    rows=STORES,
+    selection=SELECTIONS,
+    order=st.sampled_from(["PerStream", "Global", "Sequence", "None"]),
+    crashes=st.lists(st.integers(0, 40), min_size=1, max_size=2),
+)
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+def test_exactly_the_selection_once_and_in_order_whatever_crashes(
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[dict[str, Any]],
+    selection: Selection,
+    order: str,
+    crashes: list[int],
+) -> None:
+    folder = tmp_path_factory.mktemp("law5")
+    full = [
+        message(i, **{**row, "sequence_number": None if row["sequence_id"] is None else row["sequence_number"]})
+        for i, row in enumerate(rows, 1)
+    ]
+    table = make_store(folder / "store", full[::2], full[1::2])
+    document = files_replay(table, folder / "out", select=selection, order=order)
+    for number in crashes:
+        crash_at(spark, document, number)
+    assert run_replay(document, spark, Silent()).complete
+    expected = [row["global_position"] for row in selected(full, selection, order)]
+    found = sent(folder / "out")
+    if order == "None":
+        assert sorted(found) == sorted(expected)
+    else:
+        assert found == expected
+    assert manifest(folder / "out")["outcome"]["progress"]["replayed"] == len(expected)
+
+
+class Suspending:
+    """Suspends a replay after so many chunks."""
+
+    def __init__(self, chunks: int) -> None:
+        self.chunks, self.outcomes = chunks, list[ReplayOutcome]()
+
+    def suspended(self) -> bool:
+        return len(self.outcomes) >= self.chunks
+
+    def messages_per_second(self) -> float | None:
+        return None
+
+    def reached(self, outcome: ReplayOutcome) -> None:
+        self.outcomes.append(outcome)
+
+
+def test_a_suspended_replay_goes_on_from_there(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", ten())
+    document = files_replay(table, tmp_path / "out")
+    control = Suspending(1)
+    outcome = run_replay(document, spark, Silent(), control)
+    assert (outcome.complete, outcome.progress.replayed, outcome.progress.percent) == (False, 4, 40)
+    assert outcome.progress.last_global_position == 4
+    assert sent(tmp_path / "out") == [1, 2, 3, 4]
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    assert not run_replay(document, spark, Silent(), Suspending(0)).complete
+    outcome = run_replay(document, spark, Silent())
+    assert (outcome.complete, outcome.progress.replayed, outcome.progress.percent) == (True, 10, 100)
+    assert sent(tmp_path / "out") == list(range(1, 11))
+
+
+def test_the_selection_stays_as_it_was_while_the_store_grows_and_is_purged(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", ten())
+    document = files_replay(table, tmp_path / "out")
+    run_replay(document, spark, Silent(), Suspending(1))
+    add_messages(table.uri, [message(11)])
+    messages(table).delete("global_position IN (6, 7)")
+    outcome = run_replay(document, spark, Silent())
+    assert sent(tmp_path / "out") == list(range(1, 11))
+    assert outcome.selection.messages == outcome.progress.replayed == 10
+    add_messages(table.uri, [message(12)])
+    assert run_replay(document, spark, Silent()) == outcome
+
+
+@pytest.mark.parametrize("selection", [Selection(), Selection(statuses=("RECEIVED",))], ids=["lasting", "listed"])
+def test_what_was_erased_meanwhile_is_not_sent(spark: SparkSession, tmp_path: Path, selection: Selection) -> None:
+    table = make_store(tmp_path / "store", ten())
+    document = files_replay(table, tmp_path / "out", select=selection)
+    run_replay(document, spark, Silent(), Suspending(1))
+    messages(table).delete("global_position IN (2, 6, 7)")
+    messages(table).update({"status": "'COMPLETED'"}, predicate="global_position = 8")
+    add_messages(table.uri, [message(11)])
+    messages(table).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    outcome = run_replay(document, spark, Silent())
+    assert sent(tmp_path / "out") == [1, 2, 3, 4, 5, 8, 9, 10]
+    assert (outcome.complete, outcome.progress.replayed, outcome.progress.percent) == (True, 8, 100)
+
+
+def messages(table: Table) -> DeltaTable:
+    return DeltaTable(table.uri.removeprefix("file://") + "/messages")
+
+
+def test_no_faster_than_the_rate_limit(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", ten())
+    document = files_replay(table, tmp_path / "out", messages_per_second=4.0)
+    began = time.monotonic()
+    outcome = run_replay(document, spark, Silent())
+    assert time.monotonic() - began >= 2.5
+    assert sent(tmp_path / "out") == list(range(1, 11))
+    assert outcome.progress.messages_per_second is not None
+    assert outcome.progress.messages_per_second <= 4.0
+    assert [part["messages"] for part in manifest(tmp_path / "out")["objects"]] == [4, 4, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["part-00000000.jsonl", "other/file", "_replay-job-2/frozen.json", "manifest.json"])
+def test_a_destination_that_holds_anything_else_is_refused_untouched(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    table = make_store(tmp_path / "store", ten())
+    other = tmp_path / "out" / name
+    other.parent.mkdir(parents=True)
+    other.write_text("{}")
+    with pytest.raises(RunFailedError, match="is not empty") as refused:
+        run_replay(files_replay(table, tmp_path / "out"), spark, Silent())
+    assert refused.value.reason == "DestinationNotEmpty"
+    assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == [other]
+
+
+def test_another_selection_under_the_same_name_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", ten())
+    run_replay(files_replay(table, tmp_path / "out"), spark, Silent(), Suspending(1))
+    with pytest.raises(RunFailedError) as refused:
+        run_replay(files_replay(table, tmp_path / "out", order="Global"), spark, Silent())
+    assert refused.value.reason == "ReplayChanged"
+    slower = files_replay(table, tmp_path / "out", messages_per_second=1e6)
+    assert run_replay(slower, spark, Silent()).complete
+
+
+def test_a_dry_run_counts_and_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", ten())
+    document = files_replay(table, tmp_path / "out", mode="DryRun", select=Selection(limit=4))
+    with observing(lambda name, moment: pytest.fail(f"{name} was written")):
+        outcome = run_replay(document, spark, Silent())
+    assert outcome.selection.messages == 4
+    assert outcome.progress.replayed == 0
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_store_without_messages_is_replayed_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    empty = make_store(tmp_path / "store", [])
+    missing = Table(uri=f"file://{tmp_path}/missing", owner=empty.owner)
+    for name, table in (("a", empty), ("b", missing)):
+        for mode in ("DryRun", "Run"):
+            outcome = run_replay(files_replay(table, tmp_path / name, mode=mode), spark, Silent())
+            assert (outcome.complete, outcome.selection.messages, outcome.progress.replayed) == (True, 0, 0)
+        assert manifest(tmp_path / name)["objects"] == []
+    assert not (tmp_path / "missing").exists()
+    assert records(tmp_path / "a") == []
