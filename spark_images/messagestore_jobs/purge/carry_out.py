@@ -8,7 +8,7 @@ from messagestore_jobs.purge.archive import archive
 from messagestore_jobs.purge.bounds import within
 from messagestore_jobs.purge.claims import delete_claim_checks
 from messagestore_jobs.purge.context import Context
-from messagestore_jobs.purge.dead_letters import delete_dead_letters
+from messagestore_jobs.purge.dead_letters import delete_dead_letters, forget_copies
 from messagestore_jobs.purge.erase import DUE_BY
 from messagestore_jobs.purge.plan import Plan, forget, frozen_rows
 from messagestore_jobs.purge.recheck import Checked
@@ -68,7 +68,10 @@ def _remember_erased(context: Context, plan: Plan) -> None:
     rows = frozen_rows(context, plan).where("erase")
     messages = within(read_messages(context.spark, context.uri), rows).select("message_id", "global_position")
     erased = messages.join(rows.select("global_position"), "global_position", "left_semi").select("message_id")
-    add_tombstones(context.uri, erased.toArrow()["message_id"].to_pylist(), plan.decided_at, plan.run)
+    message_ids = erased.toArrow()["message_id"].to_pylist()
+    if message_ids:
+        add_tombstones(context.uri, message_ids, plan.decided_at, plan.run)
+        forget_copies(context, message_ids)
 
 
 def _audit(context: Context, plan: Plan, carried: Carried) -> None:

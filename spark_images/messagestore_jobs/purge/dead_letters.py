@@ -1,11 +1,16 @@
-"""Dead letters that are too old."""
+"""Dead letters that leave: those that are too old, and those that are copies of what is erased."""
 
 from datetime import datetime
 
 import pyarrow.compute as pc
+from delta.tables import DeltaTable
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 
+from messagestore_jobs.purge.context import Context
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.objects import join
 
 
 def count_dead_letters(uri: str, before: datetime) -> int:
@@ -20,3 +25,28 @@ def delete_dead_letters(uri: str, before: datetime) -> None:
         return
     with external_write("delete-dead-letters"):
         open_table(uri, "dead_letters").delete(f"failed_at < '{before.isoformat()}'")
+
+
+def forget_copies(context: Context, message_ids: list[str]) -> None:
+    """Delete the dead letters in whose bytes one of the ids stands as a whole word: they may be copies of a message.
+
+    Where in its bytes a record has its id is not known any more once it was set aside.
+    """
+    uri = join(context.uri, "dead_letters")
+    raw = F.col("d.raw").cast("string")
+    ids = context.spark.createDataFrame([(one,) for one in message_ids], "message_id string").alias("erased")
+    names = F.contains(raw, F.col("erased.message_id")) & F.rlike(raw, _as_word(F.col("erased.message_id")))
+    letters = context.spark.read.format("delta").load(uri).alias("d")
+    copies = letters.join(F.broadcast(ids), names, "left_semi").count()
+    if not copies:
+        return
+    with external_write("erase-dead-letters"):
+        merge = DeltaTable.forPath(context.spark, uri).alias("d").merge(F.broadcast(ids), names)
+        merge.whenMatchedDelete().execute()
+    context.progress.say(f"{copies} dead letters name what is erased, and were deleted")
+
+
+def _as_word(text: Column) -> Column:
+    r"""A pattern for the text where no other name begins or ends with it; ``\Q…\E`` takes it as it is."""
+    literal = F.concat(F.lit(r"\Q"), F.replace(text, F.lit(r"\E"), F.lit(r"\E\\E\Q")), F.lit(r"\E"))
+    return F.concat(F.lit(r"(?<![\w-])"), literal, F.lit(r"(?![\w-])"))

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+
 from messagestore_jobs.contract.run_document import Archive, Hold, Match, Rule, Scrub, StreamPosition, Table
 from messagestore_jobs.store.audit import read_audit
 from messagestore_jobs.store.heads import read_heads
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.tombstones import read_tombstone_keys
-from pyspark.sql import SparkSession
 from support.purges import CrashError, archived_positions, crash_at, crash_before_any_but, files_below, observed, purge
 from support.stores import START, add_dead_letters, make_store, message, stored
 
@@ -112,13 +113,22 @@ def test_every_crash_is_carried_on_to_the_same_store(spark: SparkSession, tmp_pa
     assert writes == WRITES[action]
     expected = state(tmp_path, table)
     assert expected["left over"] == []
-    table, crashed = build(tmp_path), []
-    for name in writes:
-        with pytest.raises(CrashError, match=f"^{name}$"), observed(crash_before_any_but(crashed)):
-            run(spark, tmp_path, table, task, "purge-1", NOW)
-    assert crashed == writes
-    run(spark, tmp_path, table, task, "purge-1", NOW)
+    crashed: list[str] = []
+    table = build(tmp_path)
+    while not ran_to_its_end(spark, tmp_path, table, task, crashed):
+        assert len(crashed) < 2 * len(writes)
+    assert set(crashed) == {*writes, "sweep-plan"}
     assert state(tmp_path, table) == expected
+
+
+def ran_to_its_end(spark: SparkSession, folder: Path, table: Table, task: dict[str, Any], crashed: list[str]) -> bool:
+    """One run, killed before the first external write on which none has been killed yet."""
+    try:
+        with observed(crash_before_any_but(crashed)):
+            run(spark, folder, table, task, "purge-1", NOW)
+    except CrashError:
+        return False
+    return True
 
 
 def test_a_later_run_carries_on_the_frozen_selection_then_makes_its_own(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ import json
 from datetime import timedelta
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from messagestore_jobs.contract.run_document import Archive, Hold, Match, Rule, StreamPosition
 from messagestore_jobs.store.audit import read_audit
 from messagestore_jobs.store.heads import read_heads
 from messagestore_jobs.store.history import last_note, open_table
-from pyspark.sql import SparkSession
-from support.purges import POLICY, archived, archived_positions, files_below, purge, selected
+from support.purges import POLICY, archived, archived_positions, files_below, purge
 from support.stores import START, add_dead_letters, add_messages, make_store, message, positions, stored
 
 DAY = timedelta(days=1)
@@ -49,7 +50,7 @@ def test_whole_days_and_single_rows_go_and_all_is_told(spark: SparkSession, tmp_
     )
     outcome = purge(spark, table, NOW, rules=rules, archive=Archive(uri=f"file://{tmp_path}/archive"))
     assert positions(table.uri) == [6, 7, 8, 9, 10, 11]
-    assert [row for row in stored(table.uri)] == [before[n] for n in range(6, 12)]
+    assert stored(table.uri) == [before[n] for n in range(6, 12)]
     assert archived_positions(f"file://{tmp_path}/archive") == [0, 1, 2, 3, 4, 5]
     assert outcome.purge is not None
     assert (outcome.purge.purged, outcome.purge.archived, outcome.purge.held) == (6, 6, 0)
@@ -69,12 +70,8 @@ def test_whole_days_and_single_rows_go_and_all_is_told(spark: SparkSession, tmp_
 
 
 def test_an_archive_is_what_was_removed(spark: SparkSession, tmp_path: Path) -> None:
-    odd = days(1) + [
-        message(
-            4, stream_name="order-2", position=0, payload=None, headers={"a": "b"}, metadata='{"n":1.10}', ttl="P1D"
-        )
-    ]
-    table = make_store(tmp_path / "store", odd)
+    odd = {"payload": None, "headers": {"a": "b"}, "metadata": '{"n":1.10}', "ttl": "P1D"}
+    table = make_store(tmp_path / "store", [*days(1), message(4, stream_name="order-2", position=0, **odd)])
     before = stored(table.uri)
     purge(spark, table, NOW, rules=ALL, archive=Archive(uri=f"file://{tmp_path}/archive"))
     table_rows = archived(f"file://{tmp_path}/archive")

@@ -4,6 +4,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+
 from messagestore_jobs.contract.run_document import (
     Hold,
     Match,
@@ -15,7 +17,6 @@ from messagestore_jobs.contract.run_document import (
 )
 from messagestore_jobs.purge.context import context
 from messagestore_jobs.purge.select import select
-from pyspark.sql import SparkSession
 from support.purges import POLICY, Said, purge, selected
 from support.stores import START, make_store, message, positions
 

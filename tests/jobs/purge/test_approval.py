@@ -1,0 +1,71 @@
+"""A purge that waits until its preview is approved."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from deltalake import CommitProperties
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import Hold, Match, Rule
+from messagestore_jobs.store.history import last_note, open_table
+from support.purges import files_below, purge
+from support.stores import START, add_messages, make_store, message, positions
+
+DAY = timedelta(days=1)
+NOW = START + 3 * DAY
+ASKED: dict[str, Any] = {
+    "rules": (Rule(name="received", statuses=("RECEIVED",)),),
+    "approval_required": True,
+}
+
+
+def test_only_what_was_approved_goes(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [message(n) for n in range(6)])
+    asked = purge(spark, table, NOW, **ASKED)
+    assert asked.awaiting_approval
+    assert asked.purge is None
+    assert positions(table.uri) == [0, 1, 2, 3, 4, 5]
+
+    # Meanwhile one more comes, one changes status, and a hold is set.
+    add_messages(table.uri, [message(6)])
+    note = CommitProperties(custom_metadata={"userMetadata": last_note(table.uri).json_text()})
+    open_table(table.uri, "messages").update(
+        {"status": "'COMPLETED'"}, predicate="global_position = 1", commit_properties=note
+    )
+    again = purge(spark, table, NOW + DAY, run="purge-2", **ASKED)
+    assert again.awaiting_approval
+    assert again.preview == asked.preview
+
+    wrong = purge(spark, table, NOW + DAY, run="purge-3", approved_preview="another", **ASKED)
+    assert wrong.awaiting_approval
+
+    hold = Hold(name="late", match=Match(message_ids=("m2",)))
+    done = purge(spark, table, NOW + DAY, run="purge-4", approved_preview=asked.preview.id, holds=(hold,), **ASKED)
+    assert not done.awaiting_approval
+    assert done.purge is not None
+    assert (done.purge.purged, done.purge.held) == (4, 1)
+    assert done.preview == asked.preview
+    assert positions(table.uri) == [1, 2, 6]
+    assert not [name for name in files_below(table.uri) if name.startswith("_purges/")]
+
+
+def test_a_preview_of_other_rules_is_dropped(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [message(n) for n in range(2)])
+    asked = purge(spark, table, NOW, **ASKED)
+    other = {**ASKED, "rules": (Rule(name="one", match=Match(message_ids=("m1",))),)}
+    changed = purge(spark, table, NOW, run="purge-2", approved_preview=asked.preview.id, **other)
+    assert changed.awaiting_approval
+    assert changed.preview.by_rule == {"one": 1}
+    assert positions(table.uri) == [0, 1]
+    done = purge(spark, table, NOW, run="purge-3", approved_preview=changed.preview.id, **other)
+    assert done.purge is not None
+    assert positions(table.uri) == [0]
+
+
+def test_a_dry_run_s_preview_can_be_approved(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [message(n) for n in range(2)])
+    dry = purge(spark, table, NOW, mode="DryRun", **ASKED)
+    done = purge(spark, table, NOW + DAY, approved_preview=dry.preview.id, **ASKED)
+    assert not done.awaiting_approval
+    assert positions(table.uri) == []

@@ -1,0 +1,142 @@
+"""Scrubbing takes what is named and nothing else."""
+
+import hashlib
+import hmac
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from messagestore_jobs.contract.run_document import Archive, Match, Rule, Scrub
+from messagestore_jobs.purge.scrub import scrubbed
+from messagestore_jobs.store.audit import read_audit
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.history import last_note
+from support.purges import Said, archived_positions, purge
+from support.stores import START, make_store, message, stored
+
+DAY = timedelta(days=1)
+NOW = START + 3 * DAY
+KEY = "a key"
+
+
+def mac(text: str) -> bytes:
+    return b'"' + hmac.new(KEY.encode(), text.encode(), hashlib.sha256).hexdigest().encode() + b'"'
+
+
+R, D, H = "Redact", "Drop", "Hash"
+CASES: list[tuple[str, tuple[str, ...], bytes, bytes | None]] = [
+    (R, ("$.a",), b'{"a":1.10,"b":1E2}', b'{"a":"[redacted]","b":1E2}'),
+    (R, ("$.a.b", "$.c[1]"), b'{ "a" : {"b":"x\\u0041"},\n "c":[1, {"d":2} ,3] }',
+     b'{ "a" : {"b":"[redacted]"},\n "c":[1, "[redacted]" ,3] }'),
+    (R, ("$['a b']", "$.none"), b'{"a b":[1],"n":9007199254740993.0}', b'{"a b":"[redacted]","n":9007199254740993.0}'),
+    (R, ("$.a",), b'{"a":null}', b'{"a":null}'),
+    (R, ("$.a",), b'{"a":1,"a":2}', b'{"a":"[redacted]","a":"[redacted]"}'),
+    (R, ("$.a", "$.a.b"), b'{"a":{"b":1}}', b'{"a":"[redacted]"}'),
+    (R, ("$",), b' [1] ', b' "[redacted]" '),
+    (R, ("$.a",), b'[1]', b'[1]'),
+    (R, ("$[0]",), '["é\\"]",2]'.encode(), b'["[redacted]",2]'),
+    (R, ("$.a",), b"no json", None),
+    (R, ("$.a",), b'{"a":1}{"a":2}', None),
+    (R, ("$.a",), b"", None),
+    (D, ("$.a",), b'{"a":1}', b"{}"),
+    (D, ("$.a",), b'{"a":1, "b":2}', b'{"b":2}'),
+    (D, ("$.b",), b'{"a":1 , "b":2}', b'{"a":1}'),
+    (D, ("$.b",), b'{"a":1, "b":2, "c":3}', b'{"a":1, "c":3}'),
+    (D, ("$.a", "$.b"), b'{"a":1, "b":"}", "c":3}', b'{"c":3}'),
+    (D, ("$.b", "$.c"), b'{"a":{"x":","} ,"b":[2], "c":3 }', b'{"a":{"x":","} }'),
+    (D, ("$.a", "$.b"), b'{ "a":1, "b":2 }', b"{  }"),
+    (D, ("$.a", "$.c"), b'{"a":1,"b":2,"c":3}', b'{"b":2}'),
+    (D, ("$.l[0]", "$.l[2].x"), b'{"l":[1,2,{"x":1,"y":2}]}', b'{"l":[null,2,{"y":2}]}'),
+    (D, ("$.a",), b'{"a":null,"b":1}', b'{"b":1}'),
+    (D, ("$",), b'{"a":1}', None),
+    (H, ("$.a", "$.b"), b'{"a":"x\\u0041","b":1.10,"c":"z"}',
+     b'{"a":' + mac("xA") + b',"b":' + mac("1.10") + b',"c":"z"}'),
+]  # fmt: skip
+
+
+def test_every_other_byte_stays(spark: SparkSession) -> None:
+    for method in (R, D, H):
+        for paths in sorted({case[1] for case in CASES if case[0] == method}):
+            cases = [case for case in CASES if case[:2] == (method, paths)]
+            rows = spark.createDataFrame([(bytearray(case[2]),) for case in cases], "payload binary").coalesce(1)
+            what = Scrub(payload_paths=paths, method=method)
+            column = scrubbed(F.col("payload"), what, KEY if method == H else "[redacted]")
+            found = [row[0] if row[0] is None else bytes(row[0]) for row in rows.select(column).collect()]
+            assert found == [case[3] for case in cases], (method, paths)
+
+
+def test_a_row_stays_and_says_when_it_was_scrubbed(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [
+        message(0, payload=b'{"who":"Ann","n":1.10}', headers={"X-Customer": "42", "x-other": "1"}),
+        message(1, payload=b"plain Ann", headers={"x-customer": "42"}, content_type="text/plain"),
+        message(2, payload=None),
+        message(3, payload=b'{"who":"Bob"}', stream_name="order-2", position=0),
+    ]
+    table = make_store(tmp_path / "store", rows)
+    totals, before = last_note(table.uri).totals, stored(table.uri)
+    said = Said()
+    task = {
+        "rules": (Rule(name="one", match=Match(stream_names=("order-1",))),),
+        "action": "Scrub",
+        "scrub": Scrub(payload_paths=("$.who",), headers=("X-Customer",)),
+        "archive": Archive(uri=f"file://{tmp_path}/archive"),
+    }
+    outcome = purge(spark, table, NOW, said=said, **task)
+    assert outcome.purge is not None
+    assert (outcome.purge.scrubbed, outcome.purge.purged, outcome.purge.archived) == (3, 0, 3)
+    payload = b'{"who":"[redacted]","n":1.10}'
+    expected = [
+        {**before[0], "payload": payload, "payload_size": len(payload), "scrubbed_at": NOW,
+         "payload_sha256": hashlib.sha256(payload).hexdigest(),
+         "headers": {"X-Customer": "[redacted]", "x-other": "1"}},
+        {**before[1], "payload": None, "payload_size": None, "payload_sha256": None, "scrubbed_at": NOW,
+         "headers": {"x-customer": "[redacted]"}},
+        {**before[2], "scrubbed_at": NOW},
+        before[3],
+    ]  # fmt: skip
+    assert stored(table.uri) == expected
+    assert said.lines == ["1 payloads were no JSON, so that no path could be found in them; they left whole"]
+    assert archived_positions(f"file://{tmp_path}/archive") == [0, 1, 2]
+    assert last_note(table.uri).totals == totals
+    assert [(row["action"], row["counts"]["scrubbed"]) for row in read_audit(table.uri)] == [("Scrub", 3)]
+
+    again = purge(spark, table, NOW + DAY, run="purge-2", **task)
+    assert again.preview.messages == 0
+    assert stored(table.uri) == expected
+
+
+def test_hash_and_drop_of_headers(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_store(tmp_path / "store", [message(0, headers={"a": "1", "b": "2"})])
+    everything = (Rule(name="all", max_messages_per_stream=0),)
+    hashed = {
+        "rules": everything,
+        "action": "Scrub",
+        "scrub": Scrub(headers=("a",), method=H, key_environment="MY_KEY"),
+    }
+    with pytest.raises(RunFailedError, match="MY_KEY"):
+        purge(spark, table, NOW, **hashed)
+    monkeypatch.setenv("MY_KEY", KEY)
+    purge(spark, table, NOW, **hashed)
+    assert stored(table.uri)[0]["headers"] == {"a": json.loads(mac("1")), "b": "2"}
+    assert stored(table.uri)[0]["payload"] == b'{"n":0}'
+
+
+def test_a_claim_checked_payload_is_rewritten(spark: SparkSession, tmp_path: Path) -> None:
+    payloads = tmp_path / "store" / "payloads"
+    uri = f"file://{payloads}/{0:020}"
+    table = make_store(tmp_path / "store", [message(0, payload=None, payload_uri=uri, payload_size=13)])
+    payloads.mkdir()
+    (payloads / f"{0:020}").write_bytes(b'{"who":"Ann"}')
+    purge(
+        spark, table, NOW, rules=(Rule(name="all", max_messages_per_stream=0),), action="Scrub",
+        scrub=Scrub(payload_paths=("$.who",)),
+    )  # fmt: skip
+    row = stored(table.uri)[0]
+    content = Path(row["payload_uri"].removeprefix("file://")).read_bytes()
+    assert content == b'{"who":"[redacted]"}'
+    assert (row["payload_size"], row["payload_sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
+    assert len(list(payloads.iterdir())) == 1
