@@ -13,10 +13,10 @@ from messagestore_jobs.ingest.envelope import default_content_type, wire
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 
-_TIME = r"^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$"
+_TIME = r"^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)\z"
 _TTL = (
     r"^P(?!$)(?:(\d{1,6})W)?(?:(\d{1,7})D)?"
-    r"(?:T(?!$)(?:(\d{1,8})H)?(?:(\d{1,9})M)?(?:(\d{1,10})(?:\.(\d{1,6}))?S)?)?$"
+    r"(?:T(?!$)(?:(\d{1,8})H)?(?:(\d{1,9})M)?(?:(\d{1,10})(?:\.(\d{1,6}))?S)?)?\z"
 )
 _TTL_MICROSECONDS = {1: 7 * 86_400_000_000, 2: 86_400_000_000, 3: 3_600_000_000, 4: 60_000_000, 5: 1_000_000}
 _FIRST_MOMENT = "0001-01-01 00:00:00"
@@ -111,7 +111,7 @@ def duration_microseconds(text: Column) -> Column:
 
 def whole_number(text: Column) -> Column:
     """A whole number of at most 18 digits, so that it fits a long; null where the text is none."""
-    return F.when(text.rlike(r"^-?(0|[1-9]\d{0,17})$"), text.cast("bigint"))
+    return F.when(text.rlike(r"^-?(0|[1-9]\d{0,17})\z"), text.cast("bigint"))
 
 
 def true_or_false(text: Column) -> Column:

@@ -1,7 +1,9 @@
 """A batch as a DataFrame of records."""
 
 import json
+import re
 from collections.abc import Sequence
+from itertools import repeat
 from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
@@ -10,6 +12,7 @@ from pyspark.sql import functions as F
 from messagestore_jobs.contract.run_document import FilesSource, RecordsSource
 from messagestore_jobs.store.files import Range
 
+_SLASHES = re.compile("^file:/+")
 MAX_RECORD_BYTES = 256 << 20
 """A longer line or document is cut there and set aside."""
 
@@ -48,7 +51,12 @@ def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]]) -> DataFra
     """One part a file; Spark reads them in an order of its own, so that part and row must tell the plan's."""
     files = [r.file.uri for part in parts for r in part]
     return spark.read.parquet(*files).select(
-        (F.array_position(F.array(*map(F.lit, _paths(files))), F.col("_metadata.file_path")) - 1)
+        (
+            F.array_position(
+                F.array(*map(F.lit, _paths(files))), F.regexp_replace("_metadata.file_path", _SLASHES.pattern, "file:/")
+            )
+            - 1
+        )
         .cast("int")
         .alias("part"),
         F.col("_metadata.row_index").cast("int").alias("row"),
@@ -62,5 +70,5 @@ def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]]) -> DataFra
 
 
 def _paths(files: Sequence[str]) -> list[str]:
-    """As Spark's metadata names them."""
-    return [quote(f, safe=":/") if f.startswith("file:") else f for f in files]
+    """As Spark's metadata names them, but for the slashes that a local URI begins with."""
+    return [quote(f, safe=":/") if f.startswith("file:") else f for f in map(_SLASHES.sub, repeat("file:/"), files)]

@@ -11,6 +11,7 @@ from messagestore_jobs.contract.run_document import (
     Envelope,
     FilesSource,
     IngestTask,
+    RecordsSource,
     ReplayTask,
     RunDocument,
     StreamDestination,
@@ -94,7 +95,8 @@ class StreamDelivery:
         sent = pq.read_table(pa.BufferReader(content))
         resource = self._document.resource
         with external_write("replay-redriven"):
-            mark_redriven(self._document.table.uri, sent, self._frozen_at(), f"{resource.namespace}/{resource.name}")
+            by = f"{resource.namespace}/{resource.name}"
+            mark_redriven(self._document.table.uri, sent, self._frozen_at(), by, source_id(self._task))
 
     def _frozen_at(self) -> datetime:
         frozen = self.state.frozen(self._task, self._document.table.uri)
@@ -102,25 +104,35 @@ class StreamDelivery:
         return frozen.at
 
 
-def mark_redriven(uri: str, sent: pa.Table, at: datetime, by: str) -> None:
+def source_id(task: ReplayTask) -> str:
+    """Under which name the target remembers what it has read of a replay."""
+    return f"replay:{task.job_id}"
+
+
+def mark_redriven(uri: str, sent: pa.Table, at: datetime, by: str, source: str) -> None:
     """Set redriven_at and redriven_by of the dead letters whose bytes and place are in ``sent``, if they are not set.
+
+    One that failed again has been set aside anew by the replay's own batch, and stays to be sent once more.
 
     Args:
         uri: the folder that holds them.
         sent: columns value, uri, offset, partition and kind.
         at: when.
         by: the replay.
+        source: its source id.
     """
     marks = sent.select(["value", "uri", "offset", "partition", "kind"])
     marks = marks.append_column("at", pa.array([at] * len(marks), TIMESTAMP))
     marks = marks.append_column("by", pa.array([by] * len(marks), pa.string()))
     places = " AND ".join(
-        f"d.source['{name}'] IS NOT DISTINCT FROM s.\"{name}\"" for name in ("uri", "offset", "partition", "kind")
+        f"(d.source['{name}'] IS NOT DISTINCT FROM s.\"{name}\")" for name in ("uri", "offset", "partition", "kind")
     )
+    batches = f"{source}/".replace("'", "''")
+    others = f"NOT starts_with(coalesce(d.batch, ''), '{batches}')"
     table: DeltaTable = open_table(uri, "dead_letters")
     table.merge(
         marks,
-        predicate=f"d.raw IS NOT DISTINCT FROM s.value AND {places} AND d.redriven_at IS NULL",
+        predicate=f"(d.raw IS NOT DISTINCT FROM s.value) AND {places} AND d.redriven_at IS NULL AND {others}",
         source_alias="s",
         target_alias="d",
     ).when_matched_update(updates={"redriven_at": 's."at"', "redriven_by": 's."by"'}).execute()
@@ -136,7 +148,10 @@ def ingest_staged(
 
 def _staged_task(ingest: IngestTask, task: ReplayTask, records: str) -> IngestTask:
     """The target's own way to take records in, over the staged ones; messages come as Native records."""
-    staged = {"source_id": f"replay:{task.job_id}", "source": FilesSource(uri=records, format="JSONLines")}
-    if task.origin == "Messages":
+    staged: dict[str, object] = {"source_id": source_id(task)}
+    if task.origin == "DeadLetters":
+        staged["source"] = RecordsSource(uri=records, format=ingest.source.format)
+    else:
+        staged["source"] = FilesSource(uri=records, format="JSONLines")
         staged["envelope"] = Envelope(format="Native", required=ingest.envelope.required)
     return ingest.model_copy(update=staged)

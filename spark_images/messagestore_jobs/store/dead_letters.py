@@ -47,9 +47,9 @@ def set_aside_again(uri: str, rows: pa.Table) -> None:
     One whose row is gone meanwhile is set aside anew.
     """
     again = {name: f's."{name}"' for name in ("reason", "detail", "failed_at", "redriven_at", "redriven_by", "batch")}
-    same = " AND ".join(f"d.source['{n}'] IS NOT DISTINCT FROM s.source['{n}']" for n in SOURCE.names)
+    same = " AND ".join(f"(d.source['{n}'] IS NOT DISTINCT FROM s.source['{n}'])" for n in SOURCE.names)
     merge = open_table(uri, "dead_letters").merge(
-        rows, f"d.raw IS NOT DISTINCT FROM s.raw AND {same}", source_alias="s", target_alias="d"
+        rows, f"(d.raw IS NOT DISTINCT FROM s.raw) AND {same}", source_alias="s", target_alias="d"
     )
     with external_write("dead-letters"):
         merge.when_matched_update(updates=again).when_not_matched_insert_all().execute()
