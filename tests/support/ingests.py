@@ -1,0 +1,203 @@
+"""A landing folder, a store, and ingest runs from one into the other; what came of them is read by other means."""
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import (
+    FileFormat,
+    FilesSource,
+    IngestTask,
+    Owner,
+    Resource,
+    RunDocument,
+    Table,
+)
+from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome
+from messagestore_jobs.ingest.job import run_ingest
+from messagestore_jobs.store.folder import open_folder
+from messagestore_jobs.store.history import open_table
+
+START = datetime(2026, 1, 5, 12, tzinfo=UTC)
+"""When tests begin; files arrive before it."""
+OWNER = Owner(namespace="default", name="orders")
+RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Heard:
+    """A progress that keeps what was said."""
+
+    said: list[str] = field(default_factory=list)
+
+    def step(self, name: str, total: int | None = None) -> None:
+        pass
+
+    def advance(self, done: int) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+@dataclass
+class Stream:
+    """A message stream on local disk."""
+
+    spark: SparkSession
+    folder: Path
+    settings: dict[str, Any] = field(default_factory=dict)
+    heard: Heard = field(default_factory=Heard)
+    runs: int = 0
+    arrived: int = 0
+
+    @property
+    def landing(self) -> Path:
+        return self.folder / "landing"
+
+    @property
+    def table(self) -> Table:
+        return Table(uri=f"file://{self.folder}/store", owner=OWNER)
+
+    def arrive(self, name: str, content: bytes, at: datetime | None = None) -> Path:
+        """A file appears; without ``at``, a second after the one before it."""
+        self.arrived += 1
+        return write_file(
+            self.landing / name, content, at or START - timedelta(days=1) + timedelta(seconds=self.arrived)
+        )
+
+    def document(self, at: datetime = START, **settings: Any) -> RunDocument:
+        chosen = {**self.settings, **settings}
+        source = FilesSource(
+            uri=f"file://{self.landing}",
+            **{name: chosen.pop(name) for name in ("format", "max_files_per_batch") if name in chosen},
+        )
+        self.runs += 1
+        task = IngestTask(source_id=chosen.pop("source_id", "landing"), source=source, **chosen)
+        return RunDocument(run=f"run-{self.runs}", resource=RESOURCE, table=self.table, at=at, task=task)
+
+    def run(self, at: datetime = START, **settings: Any) -> IngestOutcome:
+        document = self.document(at, **settings)
+        open_folder(document.table)
+        return run_ingest(document, self.spark, self.heard)
+
+    def messages(self) -> list[Row]:
+        """By global position."""
+        rows = open_table(self.table.uri, "messages").to_pyarrow_table().sort_by("global_position").to_pylist()
+        return [{**row, "headers": None if row["headers"] is None else dict(row["headers"])} for row in rows]
+
+    def dead_letters(self) -> list[Row]:
+        """By place."""
+        rows = open_table(self.table.uri, "dead_letters").to_pyarrow_table().to_pylist()
+        return sorted(rows, key=lambda r: (r["source"]["uri"], r["source"]["offset"]))
+
+    def ids(self) -> list[str]:
+        return [row["message_id"] for row in self.messages()]
+
+    def set_aside(self) -> list[tuple[str, bytes]]:
+        """Reason and bytes of each dead letter."""
+        return [(row["reason"], row["raw"]) for row in self.dead_letters()]
+
+
+def write_file(path: Path, content: bytes, modified_at: datetime) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    os.utime(path, ns=(nanoseconds(modified_at), nanoseconds(modified_at)))
+    return path
+
+
+def nanoseconds(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
+
+
+def record(message_id: str = "m1", **fields: Any) -> bytes:
+    """A Native record; a field given as bytes is put in as it stands, one given as ``...`` is left out."""
+    full = {"messageId": message_id, "streamName": "order-1", "payload": b"{}", **fields}
+    members = [
+        json.dumps(name).encode() + b":" + (value if isinstance(value, bytes) else json.dumps(value).encode())
+        for name, value in full.items()
+        if value is not ...
+    ]
+    return b"{" + b",".join(members) + b"}"
+
+
+def lines(*records: bytes) -> bytes:
+    return b"".join(r + b"\n" for r in records)
+
+
+def received(content: bytes, *, name: str = "", file_format: FileFormat = "JSONLines") -> int:
+    """How many records a file's bytes hold: lines that are not blank, or a document's elements."""
+    broken = False
+    if name.endswith(".gz"):
+        content, broken = _unpacked(content)
+    content = content.removeprefix(BYTE_ORDER_MARK)
+    if file_format == "JSON" and not broken:
+        return _elements(content)
+    *whole, rest = content.split(b"\n")
+    # Where a stream broke off, a record did too, however little of it is there.
+    return sum(1 for line in whole if line.strip(b" \t\r")) + int(broken or bool(rest.strip(b" \t\r")))
+
+
+def _unpacked(content: bytes) -> tuple[bytes, bool]:
+    """What can be unpacked of a file, and whether there should have been more."""
+    plain = b""
+    while content:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            plain += member.decompress(content)
+        except zlib.error:
+            return plain, True
+        if not member.eof:
+            return plain, True
+        content = member.unused_data
+    return plain, False
+
+
+def _elements(content: bytes) -> int:
+    try:
+        document = json.loads(content.decode()) if content.strip() else []
+    except (ValueError, RecursionError):
+        return 1
+    return len(document) if isinstance(document, list) else 1
+
+
+def received_in(folder: Path, file_format: FileFormat = "JSONLines") -> int:
+    """As :func:`received`, of all files below a folder."""
+    return sum(
+        received(path.read_bytes(), name=path.name, file_format=file_format)
+        for path in folder.rglob("*")
+        if path.is_file()
+    )
+
+
+def adds_up(counts: IngestCounts) -> bool:
+    """Law 1 within one report."""
+    parts = counts.stored + counts.duplicates + counts.dead_lettered + counts.filtered + counts.discarded
+    return counts.received == parts
+
+
+def packed(*records: bytes) -> bytes:
+    return gzip.compress(lines(*records), mtime=0)
+
+
+def positions_have_no_gap(rows: Iterable[Row]) -> bool:
+    """Every stream's positions are 0, 1, 2 … in order of arrival, and global positions rise."""
+    heads: dict[str, int] = {}
+    last = 0
+    for row in rows:
+        if row["position"] != heads.get(row["stream_name"], 0) or row["global_position"] <= last:
+            return False
+        heads[row["stream_name"]] = row["position"] + 1
+        last = row["global_position"]
+    return True
