@@ -21,6 +21,8 @@ SETTINGS = {
     "spark.sql.legacy.charVarcharAsString": "true",
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.parquet.compression.codec": "zstd",
+    # By default Spark writes INT96, which other readers take for nanoseconds: they then hold no time after 2262.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     # Partitioned by day, a batch writes one folder: no sort for it.
     "spark.sql.maxConcurrentOutputFileWriters": "8",
