@@ -1,0 +1,46 @@
+"""What of a purge needs no Spark."""
+
+from datetime import timedelta
+
+from messagestore_jobs.contract.run_document import Archive, Hold, Match, PurgeTask, Rule
+from messagestore_jobs.purge.preview import holds_digest, spec_digest
+from messagestore_jobs.purge.rules import says_nothing
+from messagestore_jobs.store.tombstones import add_tombstones, message_key, read_tombstone_keys, tombstone_key
+
+RULES = (Rule(name="old", max_age=timedelta(days=1)),)
+
+
+def test_mode_and_approval_and_holds_are_no_part_of_what_is_asked_for() -> None:
+    plain = PurgeTask(rules=RULES)
+    same = PurgeTask(
+        rules=RULES,
+        mode="Enforce",
+        approval_required=True,
+        approved_preview="x",
+        holds=(Hold(name="h", match=Match()),),
+    )
+    assert spec_digest(plain) == spec_digest(same)
+    assert holds_digest(plain) != holds_digest(same)
+    assert spec_digest(plain) != spec_digest(PurgeTask(rules=RULES, archive=Archive(uri="file:///a")))
+    assert spec_digest(plain) != spec_digest(PurgeTask(rules=RULES, erase_within=timedelta(0)))
+
+
+def test_a_rule_without_a_condition_says_nothing() -> None:
+    assert says_nothing(Rule(name="a"))
+    assert says_nothing(Rule(name="a", erase=True, match=Match()))
+    assert not says_nothing(Rule(name="a", max_messages_per_stream=0))
+    assert not says_nothing(Rule(name="a", match=Match(types=("x",))))
+
+
+def test_a_tombstone_is_keyed_and_written_once(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from support.stores import START, make_store
+
+    table = make_store(tmp_path / "store", [])
+    other = make_store(tmp_path / "other", [])
+    for store in (table, table, other):
+        add_tombstones(store.uri, ["m1", "m2", "m1"], START, "run")
+    keys = [tombstone_key(store.uri) for store in (table, other)]
+    assert None not in keys
+    assert keys[0] != keys[1]
+    assert read_tombstone_keys(table.uri) == {message_key(keys[0] or b"", name) for name in ("m1", "m2")}
+    assert not read_tombstone_keys(table.uri) & read_tombstone_keys(other.uri)
