@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from messagestore_operator.cli.crds import crds
+from messagestore_operator.cli.run import run
 from messagestore_operator.cli.validate import validate
 
 app = typer.Typer(
@@ -21,6 +22,7 @@ app = typer.Typer(
     epilog="Start with a manifest: messagestore validate -f examples/",
 )
 app.command()(validate)
+app.command()(run)
 app.command()(crds)
 
 

@@ -1,0 +1,103 @@
+"""What a local run says while it goes on: bars on a terminal, plain lines elsewhere; always on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console as RichConsole
+from rich.progress import BarColumn, SpinnerColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as RichProgress
+
+from messagestore_jobs.progress import Progress
+from messagestore_operator.local import Console
+
+
+def console() -> Console:
+    """The one that fits where standard error goes."""
+    return TerminalConsole(sys.stderr) if sys.stderr.isatty() else PlainConsole(sys.stderr)
+
+
+class PlainConsole:
+    """One line a step."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def say(self, text: str) -> None:
+        """Write a line."""
+        print(text, file=self._stream, flush=True)
+
+    @contextmanager
+    def progress(self, run: str) -> Iterator[Progress]:
+        """Lines that begin with the run's name."""
+        yield _Lines(self, run)
+
+
+class _Lines:
+    def __init__(self, console: PlainConsole, run: str) -> None:
+        self._console, self._run = console, run
+
+    def step(self, name: str, total: int | None = None) -> None:
+        self._console.say(f"{self._run}: {name}")
+
+    def advance(self, done: int) -> None:
+        """Pass over it: a log wants no bar."""
+
+    def say(self, text: str) -> None:
+        self._console.say(f"{self._run}: {text}")
+
+
+class TerminalConsole:
+    """One bar a step."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._rich = RichConsole(file=stream, highlight=False, soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        """Write a line, above the bars if there are any."""
+        self._rich.print(text, markup=False)
+
+    @contextmanager
+    def progress(self, run: str) -> Iterator[Progress]:
+        """Bars below each other, which stay once they are full."""
+        columns = (
+            SpinnerColumn(finished_text="✓"),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+        )
+        with RichProgress(*columns, console=self._rich) as bars:
+            shown = _Bars(bars, run)
+            yield shown
+            shown.end()
+
+
+class _Bars:
+    def __init__(self, bars: RichProgress, run: str) -> None:
+        self._bars, self._run = bars, run
+        self._task: TaskID | None = None
+        self._total: int | None = None
+
+    def step(self, name: str, total: int | None = None) -> None:
+        self.end()
+        self._total = total
+        # What has nothing to do is done; without a size the bar only shows that it lives.
+        self._task = self._bars.add_task(f"{self._run}: {name}", total=total)
+
+    def advance(self, done: int) -> None:
+        if self._task is not None:
+            self._bars.advance(self._task, done)
+
+    def say(self, text: str) -> None:
+        self._bars.console.print(f"{self._run}: {text}", markup=False)
+
+    def end(self) -> None:
+        """Fill the bar of the step that has ended."""
+        if self._task is not None:
+            size = self._total or 1
+            self._bars.update(self._task, total=size, completed=size)
+            self._task = None

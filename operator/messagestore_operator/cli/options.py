@@ -1,0 +1,45 @@
+"""Values of options that typer has no types for."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+import typer
+from pydantic_core import PydanticCustomError
+
+from messagestore_operator.api.scalars import Duration
+
+_SHORT = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)?")
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, None: 1}
+_MEMORY = re.compile(r"[1-9]\d{0,5}[mg]", re.IGNORECASE)
+
+
+def moment(text: str) -> datetime:
+    """A time by RFC 3339."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None or "T" not in text.upper():
+        raise typer.BadParameter("must be a time by RFC 3339, such as 2026-04-01T00:00:00Z")
+    return time
+
+
+def seconds(text: str | float) -> float:
+    """A duration such as 90s, 5m, 1h or PT90S, in seconds; typer hands the option's default in as it is."""
+    if isinstance(text, float):
+        return text
+    if short := _SHORT.fullmatch(text):
+        return float(short[1]) * _SECONDS[short[2]]
+    try:
+        return Duration.parse(text).timedelta.total_seconds()
+    except PydanticCustomError:
+        raise typer.BadParameter("must be a duration such as 90s, 5m or PT90S; 0 is not to wait at all") from None
+
+
+def memory(text: str) -> str:
+    """An amount of memory as Java takes it."""
+    if not _MEMORY.fullmatch(text):
+        raise typer.BadParameter("must be an amount of memory such as 512m or 2g")
+    return text

@@ -1,0 +1,73 @@
+"""Resources as kubectl prints them: a List in JSON or YAML, or tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from enum import StrEnum
+from io import StringIO
+from itertools import groupby
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from messagestore_operator.api import GROUP, KINDS, Resource
+from messagestore_operator.api.columns import cells, header
+
+_GAP = "   "
+
+
+class Output(StrEnum):
+    """The forms that resources are printed in."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def printed(resources: Sequence[Resource], form: Output, now: datetime) -> str:
+    """The resources with their status."""
+    documents = [_document(resource) for resource in resources]
+    if form is Output.JSON:
+        return json.dumps(_list(documents), indent=4, ensure_ascii=False) + "\n"
+    if form is Output.YAML:
+        return _yaml(_list(documents))
+    return "\n".join(_tables(documents, now, wide=form is Output.WIDE))
+
+
+def _document(resource: Resource) -> dict[str, Any]:
+    values = resource.to_dict()
+    values["metadata"] = {name: value for name, value in values["metadata"].items() if value or value == 0}
+    return {name: values[name] for name in ("apiVersion", "kind", "metadata", "spec", "status") if name in values}
+
+
+def _list(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": documents}
+
+
+def _yaml(value: dict[str, Any]) -> str:
+    text = StringIO()
+    writer = YAML(typ="safe", pure=True)
+    writer.default_flow_style = False
+    writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    writer.dump(value, text)
+    return text.getvalue()
+
+
+def _tables(documents: list[dict[str, Any]], now: datetime, *, wide: bool) -> Iterable[str]:
+    """One table a kind; with several kinds each name says its own, as kubectl does."""
+    order = list(KINDS)
+    by_kind = groupby(sorted(documents, key=lambda document: order.index(document["kind"])), lambda d: d["kind"])
+    groups = [(str(kind), list(group)) for kind, group in by_kind]
+    for kind, group in groups:
+        prefix = f"{kind.lower()}.{GROUP}/" if len(groups) > 1 else ""
+        rows = [cells(document, now, wide=wide) for document in group]
+        yield _table([header(kind, wide=wide), *([prefix + name, *rest] for name, *rest in rows)])
+
+
+def _table(rows: list[list[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "".join(f"{line.rstrip()}\n" for line in lines)

@@ -1,0 +1,98 @@
+"""`messagestore run`: carry manifests out on this machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from messagestore_operator.cli.interrupts import InterruptedRunError, interruptible
+from messagestore_operator.cli.options import memory, moment, seconds
+from messagestore_operator.cli.output import Output, printed
+from messagestore_operator.cli.validate import BAD_INPUT, Filenames
+from messagestore_operator.manifests import LoadResult, load
+
+FAILED = 1
+"""Exit code where a resource did not end well."""
+
+
+def run(
+    filename: Filenames,
+    at: Annotated[
+        datetime | None,
+        typer.Option(
+            "--at", metavar="TIME", parser=moment, help="The time that every time rule sees, by RFC 3339. Default: now."
+        ),
+    ] = None,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="How the resources and their status are printed.")
+    ] = Output.TABLE,
+    wait: Annotated[
+        float,
+        typer.Option(
+            "--wait", metavar="DURATION", parser=seconds, help="How long to wait for another run to leave a table."
+        ),
+    ] = 60.0,
+    driver_memory: Annotated[
+        str, typer.Option("--driver-memory", metavar="SIZE", parser=memory, help="Memory of Spark's Java process.")
+    ] = "2g",
+    cores: Annotated[
+        int | None, typer.Option("--cores", min=1, max=1024, help="Cores that Spark works on. Default: all.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show Spark's own log too.")] = False,
+) -> None:
+    """Carry manifests out on this machine, with tables under file:///.
+
+    The resources are taken in the order of the files: a stream ingests all that has arrived, a policy runs once on
+    each of its streams, a replay runs to its end. Run again, it goes on from where the tables are.
+
+    Exits 0 when every resource ended well, 1 when one did not, 2 when a manifest is wrong: then nothing was touched.
+    """
+    result = _checked(filename)
+    if verbose:
+        logging.basicConfig(level=logging.INFO)
+    well = _carry_out(result, at, output, wait, driver_memory, cores or os.cpu_count() or 1, verbose)
+    if not well:
+        raise typer.Exit(FAILED)
+
+
+def _checked(filename: list[str]) -> LoadResult:
+    """The manifests, or an exit that names all that is wrong with them."""
+    from messagestore_operator.local.check import local_problems
+
+    result = load(filename)
+    problems = [*result.problems, *local_problems(result)]
+    for warning in result.warnings:
+        if warning not in problems:
+            typer.echo(f"warning: {warning}", err=True)
+    for problem in problems:
+        typer.echo(str(problem), err=True)
+    if problems:
+        raise typer.Exit(BAD_INPUT)
+    return result
+
+
+def _carry_out(
+    result: LoadResult, at: datetime | None, output: Output, wait: float, driver_memory: str, cores: int, verbose: bool
+) -> bool:
+    # Late: importing Spark takes longer than finding out that a manifest is wrong.
+    from messagestore_operator.cli.console import console
+    from messagestore_operator.local import LocalRun, LocalSpark, SparkStartError
+
+    spark = LocalSpark(cores, driver_memory, verbose=verbose)
+    try:
+        with interruptible(spark.abandon):
+            ended = LocalRun(result, spark, console(), wait, at).run()
+    except InterruptedRunError as interruption:
+        typer.echo(f"stopped by {interruption}; run it again and it goes on from there", err=True)
+        raise typer.Exit(interruption.exit_code) from None
+    except SparkStartError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(FAILED) from None
+    finally:
+        spark.close()
+    typer.echo(printed([one.resource for one in ended], output, at or datetime.now(UTC)), nl=False)
+    return all(one.well for one in ended)

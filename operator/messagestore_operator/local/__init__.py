@@ -1,0 +1,8 @@
+"""The local run: the resources of some files, carried out in this process on local Spark, in their order."""
+
+from messagestore_operator.local.check import local_problems
+from messagestore_operator.local.console import Console
+from messagestore_operator.local.run import Ended, LocalRun
+from messagestore_operator.local.spark import LocalSpark, SparkStartError
+
+__all__ = ["Console", "Ended", "LocalRun", "LocalSpark", "SparkStartError", "local_problems"]

@@ -1,0 +1,54 @@
+"""What must hold before a local run touches anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.local.secrets import scrub_key_problem
+from messagestore_operator.manifests import LoadResult, Problem
+from messagestore_operator.translate import refusals
+
+_LOCAL = "file:///"
+Place = tuple[tuple[str | int, ...], str]
+
+
+def local_problems(result: LoadResult) -> list[Problem]:
+    """All that keeps the resources from being carried out on this machine."""
+    problems = list(result.unresolved)
+    streams = [resource for resource in result.resources if isinstance(resource, MessageStream)]
+    for item in result.loaded:
+        resource = item.resource
+        problems += [item.problem(refusal.path, refusal.message) for refusal in refusals(resource)]
+        for path, uri in _places(resource):
+            problems += [item.problem(path, message) for message in _place_problems(resource, path, uri, streams)]
+        if isinstance(resource, RetentionPolicy) and (found := scrub_key_problem(resource, result.secrets)):
+            problems.append(item.problem(*found))
+    return problems
+
+
+def _places(resource: Resource) -> Iterator[Place]:
+    """Every folder that a resource names."""
+    if isinstance(resource, MessageStream):
+        yield ("spec", "table", "uri"), resource.spec.table.uri
+        if resource.spec.source.files is not None:
+            yield ("spec", "source", "files", "uri"), resource.spec.source.files.uri
+    elif isinstance(resource, RetentionPolicy) and resource.spec.archive is not None:
+        yield ("spec", "archive", "uri"), resource.spec.archive.uri
+    elif isinstance(resource, ReplayJob) and resource.spec.destination.files is not None:
+        yield ("spec", "destination", "files", "uri"), resource.spec.destination.files.uri
+
+
+def _place_problems(
+    resource: Resource, path: tuple[str | int, ...], uri: str, streams: list[MessageStream]
+) -> Iterator[str]:
+    if not uri.startswith(_LOCAL):
+        yield f"must be {_LOCAL}… in a local run, which has no way to object storage"
+    for stream in streams:
+        own_table = stream is resource and path == ("spec", "table", "uri")
+        if not own_table and _is_below(uri, stream.spec.table.uri):
+            yield f"lies in the table folder of MessageStream {stream.metadata.name}, which holds nothing else"
+
+
+def _is_below(uri: str, folder: str) -> bool:
+    return f"{uri.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")

@@ -1,0 +1,146 @@
+"""The resources in their order, each with the runs it asks for, and what came of them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from messagestore_jobs.contract.run_document import RunDocument
+from messagestore_jobs.contract.run_report import RunError, RunReport
+from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.local.console import Console
+from messagestore_operator.local.execute import execute
+from messagestore_operator.local.secrets import scrub_key
+from messagestore_operator.local.spark import LocalSpark
+from messagestore_operator.local.store import store_facts
+from messagestore_operator.manifests import LoadResult
+from messagestore_operator.reasons import Reason
+from messagestore_operator.status import StreamResult, policy_status, replay_status, stream_status
+from messagestore_operator.translate import adopts, ingest_document, purge_document, replay_document, run_name
+
+Identity = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A resource with its status, and whether it ended well."""
+
+    resource: Resource
+    well: bool
+
+
+@dataclass
+class LocalRun:
+    """One local run. `at` fixes the clock; without it the clock is the wall's."""
+
+    result: LoadResult
+    spark: LocalSpark
+    console: Console
+    wait_seconds: float
+    at: datetime | None = None
+    short_id: Callable[[], str] = lambda: secrets.token_hex(3)
+    reports: dict[Identity, RunReport] = field(default_factory=dict)
+    errors: dict[Identity, RunError] = field(default_factory=dict)
+    purges: dict[Identity, list[StreamResult]] = field(default_factory=dict)
+
+    def now(self) -> datetime:
+        """The clock."""
+        return self.at or datetime.now(UTC)
+
+    def run(self) -> list[Ended]:
+        """Carry everything out, in order."""
+        for resource in self.result.resources:
+            if isinstance(resource, MessageStream):
+                self._run_stream(resource)
+            elif isinstance(resource, RetentionPolicy):
+                self._run_policy(resource)
+            elif isinstance(resource, ReplayJob):
+                self._run_replay(resource)
+            self._tell(self._ended(resource))
+        # Anew: what came later in the files may have changed what is in an earlier one's store.
+        return [self._ended(resource) for resource in self.result.resources]
+
+    def _run_stream(self, stream: MessageStream) -> None:
+        if not stream.spec.suspend:
+            name = run_name(stream, "ingest", self.short_id())
+            document = ingest_document(stream, name, self.at, adopt=adopts(stream))
+            self.reports[stream.identity] = self._execute(document)
+
+    def _run_policy(self, policy: RetentionPolicy) -> None:
+        if not policy.spec.suspend:
+            self.purges[policy.identity] = [self._purge(policy, stream) for stream in self._streams_of(policy)]
+
+    def _purge(self, policy: RetentionPolicy, stream: MessageStream) -> StreamResult:
+        name = stream.metadata.name
+        if (error := self._in_the_way(stream)) is not None:
+            return StreamResult(name, error=error)
+        run = run_name(policy, "purge", self.short_id())
+        document = purge_document(policy, stream, run, self.at, adopt=adopts(stream))
+        with scrub_key(policy, self.result.secrets):
+            return StreamResult(name, report=self._execute(document))
+
+    def _run_replay(self, job: ReplayJob) -> None:
+        if job.spec.suspend:
+            return
+        stream = self._stream(job, job.spec.stream_ref.name)
+        to = job.spec.destination.stream
+        target = self._stream(job, to.name) if to else None
+        for needed in (stream, target):
+            if needed is not None and (error := self._in_the_way(needed)) is not None:
+                self.errors[job.identity] = error
+                return
+        run = run_name(job, "replay", self.short_id())
+        self.reports[job.identity] = self._execute(replay_document(job, stream, target, run, self.at))
+
+    def _execute(self, document: RunDocument) -> RunReport:
+        if not self.spark.started:
+            self.console.say("starting Spark")
+        session = self.spark.session()
+        with self.console.progress(document.run) as progress:
+            return execute(document, session, progress, self.wait_seconds, self.now)
+
+    def _in_the_way(self, stream: MessageStream) -> RunError | None:
+        """Why nothing that depends on the stream is run."""
+        report = self.reports.get(stream.identity)
+        if report is None or report.error is None:
+            return None
+        message = f"not run, because MessageStream {stream.metadata.name} failed: {report.error.reason}"
+        return RunError(reason=Reason.STREAM_FAILED, message=message)
+
+    def _streams(self, like: Resource) -> Sequence[MessageStream]:
+        found = [resource for resource in self.result.resources if isinstance(resource, MessageStream)]
+        return [stream for stream in found if stream.metadata.namespace == like.metadata.namespace]
+
+    def _stream(self, like: Resource, name: str) -> MessageStream:
+        return next(stream for stream in self._streams(like) if stream.metadata.name == name)
+
+    def _streams_of(self, policy: RetentionPolicy) -> list[MessageStream]:
+        selector = policy.spec.stream_selector
+        if selector is None:
+            return [self._stream(policy, ref.name) for ref in policy.spec.stream_refs]
+        wanted = selector.match_labels.items()
+        return [stream for stream in self._streams(policy) if wanted <= stream.metadata.labels.items()]
+
+    def _ended(self, resource: Resource) -> Ended:
+        key, now = resource.identity, self.now()
+        report, error = self.reports.get(key), self.errors.get(key)
+        if isinstance(resource, MessageStream):
+            status = stream_status(resource, now, report, store_facts(resource), error)
+            return Ended(resource.model_copy(update={"status": status}), report is None or report.error is None)
+        if isinstance(resource, RetentionPolicy):
+            results = self.purges.get(key, [])
+            failed = any(result.error or (result.report and result.report.error) for result in results)
+            return Ended(resource.model_copy(update={"status": policy_status(resource, now, results)}), not failed)
+        assert isinstance(resource, ReplayJob)
+        replayed = replay_status(resource, now, report, error)
+        well = error is None and (report is None or report.error is None)
+        return Ended(resource.model_copy(update={"status": replayed}), well)
+
+    def _tell(self, ended: Ended) -> None:
+        kind, _, name = ended.resource.identity
+        status = getattr(ended.resource, "status")  # noqa: B009 - every kind has its own type of it
+        ready = next(condition for condition in status.conditions if condition.type == "Ready")
+        why = "" if ended.well else f"{ready.reason}: "
+        self.console.say(f"{kind.lower()}/{name}: {status.phase}: {why}{ready.message}")

@@ -1,0 +1,144 @@
+"""The one Spark session of a local run: started when it is first needed, its noise kept from people."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_STDOUT, _STDERR = 1, 2
+_PATIENCE_SECONDS = 10
+_LAST_LINES = 15
+
+
+class SparkStartError(Exception):
+    """Spark could not be started on this machine."""
+
+
+class LocalSpark:
+    """Starts at the first use; ends when it is closed."""
+
+    def __init__(self, cores: int, memory: str, *, verbose: bool) -> None:
+        self._cores, self._memory, self._verbose = cores, memory, verbose
+        self._session: SparkSession | None = None
+        self._abandoned = False
+
+    @property
+    def started(self) -> bool:
+        """Whether there is a session."""
+        return self._session is not None
+
+    def session(self) -> SparkSession:
+        """The session.
+
+        Raises:
+            SparkStartError: it could not be started.
+        """
+        if self._session is None:
+            self._session = self._start()
+        return self._session
+
+    def _start(self) -> SparkSession:
+        # Late: a run that has nothing to do, or whose manifests are wrong, needs no Spark.
+        from messagestore_jobs.session import local_session
+
+        # Another Spark of this machine must not take the place of the one that came with this package.
+        for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
+            os.environ.pop(name, None)
+        if not self._verbose:
+            logging.getLogger("py4j").setLevel(logging.CRITICAL)
+            warnings.filterwarnings("ignore", module="pyspark")
+        with tempfile.TemporaryFile() as log, _keeping_the_interrupt_handler():
+            try:
+                with _output_to(sys.stderr.fileno() if self._verbose and _has_descriptor() else log.fileno()):
+                    return local_session(self._cores, self._memory)
+            except Exception as error:
+                raise SparkStartError(f"Spark did not start: {error}{_end_of(log)}") from error
+
+    def abandon(self) -> None:
+        """End the JVM from a signal handler: whatever it does stops as if the machine had lost power."""
+        self._abandoned = True
+        if (process := self._process()) is not None:
+            process.terminate()
+
+    def close(self) -> None:
+        """End the session; the JVM of one that was abandoned is gone afterwards, whatever it was writing."""
+        if self._session is None:
+            return
+        if not self._abandoned:
+            # The JVM itself ends when this process does.
+            self._session.stop()
+        elif (process := self._process()) is not None:
+            # Nobody answers any more, and py4j would tell so for every object that it still knows.
+            logging.disable(logging.CRITICAL)
+            _wait(process)
+        self._session = None
+
+    def _process(self) -> subprocess.Popen[bytes] | None:
+        gateway = self._session.sparkContext._gateway if self._session else None
+        process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+        return process
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(_PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def _output_to(descriptor: int) -> Iterator[None]:
+    """What is started meanwhile writes there; a JVM keeps for its life what it began with."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = {number: os.dup(number) for number in (_STDOUT, _STDERR)}
+    try:
+        for number in saved:
+            os.dup2(descriptor, number)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, copy in saved.items():
+            os.dup2(copy, number)
+            os.close(copy)
+
+
+@contextmanager
+def _keeping_the_interrupt_handler() -> Iterator[None]:
+    """PySpark puts a handler of its own in place, which talks to the JVM in the middle of another talk."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _has_descriptor() -> bool:
+    try:
+        sys.stderr.fileno()
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
+def _end_of(log: IO[bytes]) -> str:
+    log.seek(0)
+    lines = log.read().decode(errors="replace").strip().splitlines()[-_LAST_LINES:]
+    return "".join(f"\n  {line}" for line in lines)

@@ -1,0 +1,38 @@
+"""What a stream's store holds, read without Spark and without a lock."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+from deltalake.exceptions import DeltaError
+
+from messagestore_jobs.store.files import ReadFiles
+from messagestore_jobs.store.folder import MARKER
+from messagestore_jobs.store.history import committed_batch, last_note, table_state
+from messagestore_jobs.store.objects import Objects
+from messagestore_operator.api import MessageStream
+from messagestore_operator.status import StoreFacts
+from messagestore_operator.translate import source_id
+
+
+def store_facts(stream: MessageStream) -> StoreFacts | None:
+    """What is in the stream's own store; None where there is none, or it can't be read."""
+    uri = stream.spec.table.uri
+    try:
+        if not _is_own(stream, uri):
+            return None
+        return StoreFacts(table_state(uri), last_note(uri).totals, _last_batch_at(uri, source_id(stream)))
+    except (OSError, DeltaError, ValueError):
+        return None
+
+
+def _is_own(stream: MessageStream, uri: str) -> bool:
+    marker = Objects(uri).read(MARKER)
+    owner = json.loads(marker).get("owner") if marker else None
+    return bool(owner == {"namespace": stream.metadata.namespace, "name": stream.metadata.name})
+
+
+def _last_batch_at(uri: str, source: str) -> datetime | None:
+    batch = ReadFiles(uri, source).planned(committed_batch(uri, source))
+    return batch.at if batch else None
