@@ -1,0 +1,201 @@
+"""A replay into a stream: each message once there, whatever crashes."""
+
+import base64
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import (
+    Envelope,
+    FieldMapping,
+    FilesSource,
+    IngestTask,
+    Owner,
+    ReplayTask,
+    RunDocument,
+    Selection,
+    StreamDestination,
+    Table,
+)
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.replay import cut
+from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.replay.stream import mark_redriven
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.history import open_table
+from support.replays import AT, Crash, files_replay, observing, records, replay_document
+from support.stores import add_dead_letters, make_store, message, stored
+
+LOST = {"position", "global_position", "inserted_at", "inserted_date", "updated_at", "source", "headers", "retries"}
+PAYLOADS = [b'{"a":1.10,\n"b":1E2}', b"9007199254740993.0", b'"\\u00e9"', b"\xff\x00", b"plain text"]
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cut, "_CHUNK_ROWS", 2)
+    monkeypatch.setattr(cut, "_OBJECT_ROWS", 1)
+
+
+def into_stream(table: Table, folder: Path, **task: Any) -> RunDocument:
+    target = Table(uri=f"file://{folder}", owner=Owner(namespace="default", name="target"))
+    ingest = IngestTask(source_id="own", source=FilesSource(uri="file:///nowhere"))
+    destination = StreamDestination(table=target, ingest=ingest)
+    return replay_document(table, ReplayTask(job_id="job-1", destination=destination, **task))
+
+
+def some(table_folder: Path) -> Table:
+    kinds = ["application/json"] * 4 + ["text/plain"]
+    rows = [
+        message(
+            i, stream_name=f"order-{i % 2}", position=i // 2, payload=payload, content_type=kind, headers={"k": "v"}
+        )
+        for i, (payload, kind) in enumerate(zip(PAYLOADS, kinds, strict=True), 1)
+    ]
+    return make_store(table_folder, rows)
+
+
+def test_the_target_has_the_messages_with_their_exact_bytes_in_order(spark: SparkSession, tmp_path: Path) -> None:
+    table = some(tmp_path / "store")
+    document = into_stream(table, tmp_path / "target", mark_headers={"x-job": "{job}"})
+    outcome = run_replay(document, spark, Silent())
+    assert (outcome.complete, outcome.progress.replayed, outcome.progress.failed) == (True, 5, 0)
+    before, after = stored(table.uri), stored(f"file://{tmp_path}/target")
+    assert [{k: v for k, v in row.items() if k not in LOST} for row in after] == [
+        {k: v for k, v in row.items() if k not in LOST} for row in before
+    ]
+    assert [row["headers"] for row in after] == [
+        {
+            "k": "v",
+            "x-job": "job-1",
+            "x-original-position": str(row["position"]),
+            "x-original-global-position": str(row["global_position"]),
+        }
+        for row in before
+    ]
+    left = [path.name for path in (tmp_path / "target" / "_replays" / "job-1").rglob("*")]
+    assert left == ["ended.json"]
+    assert run_replay(document, spark, Silent()) == outcome
+
+
+def test_crashes_at_every_write_of_the_replay_send_nothing_twice(spark: SparkSession, tmp_path: Path) -> None:
+    table = some(tmp_path / "store")
+    document = into_stream(table, tmp_path / "target", select=Selection(limit=5))
+    crashed: set[tuple[str, str]] = set()
+
+    def observer(name: str, moment: str) -> None:
+        if (name, moment) not in crashed:
+            crashed.add((name, moment))
+            raise Crash
+
+    with observing(observer):
+        while True:
+            try:
+                outcome = run_replay(document, spark, Silent())
+                break
+            except Crash:
+                continue
+    names = {name for name, _ in crashed}
+    assert names >= {"replay-frozen", "replay-staging", "replay-seal", "replay-records", "messages", "replay-ended"}
+    assert outcome.progress.replayed == 5
+    assert [row["message_id"] for row in stored(f"file://{tmp_path}/target")] == [f"m{i}" for i in range(1, 6)]
+
+
+def test_a_folder_that_is_not_the_targets_is_refused_untouched(spark: SparkSession, tmp_path: Path) -> None:
+    table = some(tmp_path / "store")
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "else").write_text("x")
+    with pytest.raises(RunFailedError, match="no message store"):
+        run_replay(into_stream(table, tmp_path / "target"), spark, Silent())
+    assert [path.name for path in (tmp_path / "target").iterdir()] == ["else"]
+
+
+def redrive(table: Table, job: str, **task: Any) -> RunDocument:
+    """Dead letters into their own stream, whose envelope reads now what it could not."""
+    fields = {
+        name: FieldMapping(path=f"$.{key}")
+        for name, key in (("messageId", "id"), ("streamName", "s"), ("payload", "p"))
+    }
+    envelope = Envelope(format="Custom", fields=fields)
+    ingest = IngestTask(source_id="own", source=FilesSource(uri="file:///nowhere"), envelope=envelope)
+    destination = StreamDestination(table=table, ingest=ingest)
+    return replay_document(table, ReplayTask(job_id=job, origin="DeadLetters", destination=destination, **task))
+
+
+def dead_letters(table: Table) -> list[dict[str, Any]]:
+    return open_table(table.uri, "dead_letters").to_pyarrow_table().to_pylist()
+
+
+def test_redriven_records_are_read_as_they_came_and_those_that_fail_again_stay(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = make_store(tmp_path / "store", [])
+    place = {"kind": "files", "uri": "file:///landing/a", "partition": None}
+    good = [b'{"id":"a","s":"x-1","p":{"n":1.10}}', b'{"id":"b","s":"x-1",\n"p":[1E2]}']
+    bad = [b"\xff\x00\n", b'{"id":"c","p":1}']
+    rows = [{"raw": raw, "failed_at": AT, "source": {**place, "offset": i}} for i, raw in enumerate([*good, *bad])]
+    other = {"raw": b"other", "reason": "InvalidField", "failed_at": AT, "source": {**place, "offset": 9}}
+    add_dead_letters(table.uri, [*rows, other])
+    outcome = run_replay(redrive(table, "job-1", select=Selection(reasons=("Unparseable",))), spark, Silent())
+    assert (outcome.complete, outcome.selection.messages, outcome.progress.replayed) == (True, 4, 4)
+    assert outcome.selection.first_global_position is None
+    assert [(row["message_id"], row["payload"]) for row in stored(table.uri)] == [("a", b'{"n":1.10}'), ("b", b"[1E2]")]
+    after = dead_letters(table)
+    marked = {row["raw"] for row in after if row["redriven_by"] == "default/again" and row["redriven_at"] == AT}
+    assert set(good) <= marked
+    assert b"other" not in marked
+    open_ones = [row["raw"] for row in after if row["redriven_at"] is None]
+    assert sorted(open_ones) == sorted([*bad, b"other"])
+    assert run_replay(redrive(table, "job-1", select=Selection(reasons=("Unparseable",))), spark, Silent()) == outcome
+    again = run_replay(redrive(table, "job-2", mode="DryRun"), spark, Silent())
+    assert again.selection.messages == 3
+
+
+def test_dead_letters_can_be_looked_at_in_files(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [])
+    raws = [b"\xff", b'{"a":\n"\\u2028"', b""]
+    add_dead_letters(
+        table.uri,
+        [{"raw": raw, "failed_at": AT + timedelta(seconds=i), "detail": "d"} for i, raw in enumerate(raws)],
+    )
+    before = open_table(table.uri, "dead_letters").version()
+    run_replay(files_replay(table, tmp_path / "out", origin="DeadLetters"), spark, Silent())
+    sent = records(tmp_path / "out")
+    assert [base64.b64decode(r["rawBase64"]) if "rawBase64" in r else r["raw"].encode() for r in sent] == raws
+    assert sent[0] | {"rawBase64": None} == {
+        "reason": "Unparseable",
+        "detail": "d",
+        "failedAt": "2026-03-01T12:00:00.5Z",
+        "source": {"kind": "files", "uri": "file:///landing/a"},
+        "rawBase64": None,
+    }
+    assert open_table(table.uri, "dead_letters").version() == before
+
+
+def test_exactly_the_dead_letters_sent_are_marked_and_only_once(tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [])
+    place = {"kind": "files", "uri": "file:///landing/a", "partition": None}
+    add_dead_letters(
+        table.uri,
+        [{"raw": raw, "failed_at": AT, "source": {**place, "offset": i}} for i, raw in enumerate([b"a", b"b", b"c"])],
+    )
+    sent = pa.Table.from_pylist(
+        [{"value": b"a", **place, "offset": 0}, {"value": b"x", **place, "offset": 1}],
+        schema=pa.schema(
+            {
+                "value": pa.binary(),
+                "uri": pa.string(),
+                "offset": pa.int64(),
+                "partition": pa.int32(),
+                "kind": pa.string(),
+            }
+        ),
+    )
+    for by in ("default/one", "default/two"):
+        mark_redriven(table.uri, sent, AT, by, "replay:job-1")
+    rows = open_table(table.uri, "dead_letters").to_pyarrow_table().to_pylist()
+    assert {row["raw"]: row["redriven_by"] for row in rows} == {b"a": "default/one", b"b": None, b"c": None}
+    assert {row["redriven_at"] for row in rows} == {AT, None}
