@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from messagestore_jobs.contract.run_document import FilesDestination, ReplayTask, Resource, RunDocument, Table
+from messagestore_jobs.contract.run_report import ReplayOutcome
 from messagestore_jobs.store import external
 
 AT = datetime(2026, 3, 1, 12, 0, 0, 500_000, tzinfo=UTC)
@@ -59,3 +60,19 @@ def observing(observer: Callable[[str, str], None]) -> Iterator[None]:
         yield
     finally:
         external._observers.remove(observer)
+
+
+class Suspending:
+    """Suspends a replay after so many chunks."""
+
+    def __init__(self, chunks: int) -> None:
+        self.chunks, self.outcomes = chunks, list[ReplayOutcome]()
+
+    def suspended(self) -> bool:
+        return len(self.outcomes) >= self.chunks
+
+    def messages_per_second(self) -> float | None:
+        return None
+
+    def reached(self, outcome: ReplayOutcome) -> None:
+        self.outcomes.append(outcome)

@@ -14,20 +14,15 @@ _SCHEME_SLASHES = r"^file:/+"
 def with_payloads(rows: DataFrame, source: Source) -> DataFrame:
     """The rows with the payloads that their claim checks refer to; null where there is no such object.
 
-    A message whose object is missing and that is no longer in the store was erased: it is left out.
+    Of a message whose object is gone the newest row is taken: it was scrubbed since, or erased and has none.
     """
-    claimed = rows.where(F.col("payload_uri").isNotNull())
-    uris = [row[0] for row in claimed.select("payload_uri").distinct().toLocalIterator()]
-    missing = [uri for uri in uris if not _is_there(uri)]
-    there = sorted(set(uris) - set(missing))
-    erased = sorted(set(missing) - _referred_to(source, missing))
-    if erased:
-        claimed = claimed.where(~F.col("payload_uri").isin(*erased))
-    if there:
-        claimed = claimed.drop("payload").join(
-            _objects(source, there), _local_form("payload_uri") == F.col("_at"), "left"
-        )
-    return rows.where(F.col("payload_uri").isNull()).unionByName(claimed.select(*rows.columns))
+    filled, missing = _filled(rows, source)
+    if not missing:
+        return filled
+    gone = F.coalesce(F.col("payload_uri").isin(*missing), F.lit(False))
+    stale = rows.where(gone).select("global_position")
+    newest = source.order.keyed(source.current()).join(stale, "global_position", "left_semi")
+    return filled.where(~gone).unionByName(_filled(newest.select(*rows.columns), source)[0])
 
 
 def is_sound() -> Column:
@@ -43,11 +38,16 @@ def _is_there(uri: str) -> bool:
     return Objects(folder).exists(name)
 
 
-def _referred_to(source: Source, uris: list[str]) -> set[str]:
-    if not uris:
-        return set()
-    rows = source.current().where(F.col("payload_uri").isin(*uris)).select("payload_uri").collect()
-    return {row[0] for row in rows}
+def _filled(rows: DataFrame, source: Source) -> tuple[DataFrame, list[str]]:
+    """The rows with their payloads, and the URIs at which there is no object."""
+    claimed = rows.where(F.col("payload_uri").isNotNull())
+    uris = [row[0] for row in claimed.select("payload_uri").distinct().toLocalIterator()]
+    missing = [uri for uri in uris if not _is_there(uri)]
+    there = sorted(set(uris) - set(missing))
+    if there:
+        at_uri = _local_form("payload_uri") == F.col("_at")
+        claimed = claimed.drop("payload").join(_objects(source, there), at_uri, "left")
+    return rows.where(F.col("payload_uri").isNull()).unionByName(claimed.select(*rows.columns)), missing
 
 
 def _objects(source: Source, uris: list[str]) -> DataFrame:

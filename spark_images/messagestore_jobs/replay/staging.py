@@ -49,8 +49,9 @@ def stage(records: DataFrame, order: Order, stretch: Stretch, form: Format, fold
         rows = rows.sortWithinPartitions(*order.columns)
     with external_write("replay-staging"):
         _save(rows.drop("_object", "_end", *order.columns), form, folder)
+    # Where Spark finds that there are no rows it counts none.
     counts = counted.get
-    return Staged({i: counts[f"n{i}"] for i in range(objects)}, counts["failed"])
+    return Staged({i: counts.get(f"n{i}", 0) for i in range(objects)}, counts.get("failed", 0))
 
 
 def _by_object(records: DataFrame, order: Order, stretch: Stretch, form: Format) -> DataFrame:

@@ -1,5 +1,6 @@
 """A replay sends exactly its selection: over crashes, suspensions, and a store that changes meanwhile."""
 
+import json
 import time
 from collections import Counter
 from pathlib import Path
@@ -12,12 +13,11 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import RunDocument, Selection, Sequences, Table
-from messagestore_jobs.contract.run_report import ReplayOutcome
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import cut
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.store.errors import RunFailedError
-from support.replays import Crash, files_replay, manifest, objects, observing, records, sent
+from support.replays import Crash, Suspending, files_replay, manifest, objects, observing, records, sent
 from support.stores import Row, add_messages, make_store, message
 
 Moment = tuple[str, str]
@@ -158,22 +158,6 @@ def test_exactly_the_selection_once_and_in_order_whatever_crashes(
     assert manifest(folder / "out")["outcome"]["progress"]["replayed"] == len(expected)
 
 
-class Suspending:
-    """Suspends a replay after so many chunks."""
-
-    def __init__(self, chunks: int) -> None:
-        self.chunks, self.outcomes = chunks, list[ReplayOutcome]()
-
-    def suspended(self) -> bool:
-        return len(self.outcomes) >= self.chunks
-
-    def messages_per_second(self) -> float | None:
-        return None
-
-    def reached(self, outcome: ReplayOutcome) -> None:
-        self.outcomes.append(outcome)
-
-
 def test_a_suspended_replay_goes_on_from_there(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out")
@@ -214,6 +198,21 @@ def test_what_was_erased_meanwhile_is_not_sent(spark: SparkSession, tmp_path: Pa
     outcome = run_replay(document, spark, Silent())
     assert sent(tmp_path / "out") == [1, 2, 3, 4, 5, 8, 9, 10]
     assert (outcome.complete, outcome.progress.replayed, outcome.progress.percent) == (True, 8, 100)
+
+
+def test_a_chunk_of_which_nothing_is_left_is_passed_over(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", ten()[:4], ten()[4:8], ten()[8:])
+    for file_format in ("JSONLines", "JSON"):
+        document = files_replay(table, tmp_path / file_format, file_format)
+        run_replay(document, spark, Silent(), Suspending(1))
+    messages(table).delete("global_position BETWEEN 5 AND 8")
+    messages(table).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    for file_format in ("JSONLines", "JSON"):
+        outcome = run_replay(files_replay(table, tmp_path / file_format, file_format), spark, Silent())
+        assert (outcome.complete, outcome.progress.replayed) == (True, 6)
+    assert sent(tmp_path / "JSONLines") == [1, 2, 3, 4, 9, 10]
+    arrays = [json.loads(content) for content in objects(tmp_path / "JSON").values()]
+    assert [record["globalPosition"] for array in arrays for record in array] == [1, 2, 3, 4, 9, 10]
 
 
 def messages(table: Table) -> DeltaTable:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -19,8 +20,8 @@ from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import MESSAGES
-from support.replays import files_replay, lines, manifest, objects, records, sent
-from support.stores import Row, make_store, message
+from support.replays import Suspending, files_replay, lines, manifest, objects, records, sent
+from support.stores import Row, add_messages, make_store, message
 
 EXACT = b'{"b":1.10,"a":1E2,"big":9007199254740993.0,"s":"\\u00e9\\/ \\" \xc3\xa9","n":null,"z":[],"a2":-0.0}'
 PAYLOADS: list[tuple[str | None, bytes | None]] = [
@@ -157,6 +158,31 @@ def test_claim_checked_payloads_are_sent_and_what_is_not_as_it_was_stored_is_not
     assert (outcome.progress.replayed, outcome.progress.failed) == (len(PAYLOADS) + 1, 3)
     assert outcome.complete
     assert sum(part["messages"] for part in manifest(tmp_path / "out")["objects"]) == len(PAYLOADS) + 1
+
+
+def test_of_payloads_that_left_meanwhile_what_the_store_still_has_is_sent(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    old, new = b'{"name":"secret"}', b'{"name":"[redacted]"}'
+    payloads = Objects(f"file://{folder}/payloads")
+
+    def claim(number: int, name: str, payload: bytes) -> Row:
+        row = message(number, payload=payload) | {"payload": None, "payload_uri": f"{payloads.uri}/{name}"}
+        payloads.write(name, payload)
+        return row
+
+    table = make_store(folder, [])
+    add_messages(table.uri, [claim(1, "a", old), claim(2, "b", old), claim(3, "c", old), message(4)])
+    document = files_replay(table, tmp_path / "out")
+    run_replay(document, spark, Silent(), Suspending(0))
+    messages = DeltaTable(f"{folder}/messages")
+    messages.delete("global_position IN (1, 2)")
+    add_messages(table.uri, [claim(2, "b2", new)])
+    for name in ("a", "b", "c"):
+        payloads.delete(name)
+    outcome = run_replay(document, spark, Silent())
+    assert sent(tmp_path / "out") == [2, 4]
+    assert records(tmp_path / "out")[0]["payload"] == json.loads(new)
+    assert (outcome.complete, outcome.progress.replayed, outcome.progress.failed) == (True, 2, 1)
 
 
 def test_arrays_hold_the_same_records(spark: SparkSession, table: Table, tmp_path: Path) -> None:
