@@ -4,7 +4,8 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +24,7 @@ from messagestore_jobs.contract.run_document import (
 )
 from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome
 from messagestore_jobs.ingest.job import run_ingest
+from messagestore_jobs.store import external
 from messagestore_jobs.store.folder import open_folder
 from messagestore_jobs.store.history import open_table
 
@@ -152,6 +154,8 @@ def received(content: bytes, *, name: str = "", file_format: FileFormat = "JSONL
 def _unpacked(content: bytes) -> tuple[bytes, bool]:
     """What can be unpacked of a file, and whether there should have been more."""
     plain = b""
+    if not content:
+        return plain, True
     while content:
         member = zlib.decompressobj(wbits=31)
         try:
@@ -201,3 +205,27 @@ def positions_have_no_gap(rows: Iterable[Row]) -> bool:
         heads[row["stream_name"]] = row["position"] + 1
         last = row["global_position"]
     return True
+
+
+@contextmanager
+def observing(observer: Callable[[str, str], None]) -> Iterator[None]:
+    """Watch the external writes of a block."""
+    external.observe(observer)
+    try:
+        yield
+    finally:
+        external._observers.remove(observer)
+
+
+@contextmanager
+def at_the_messages_commit(act: Callable[[], object]) -> Iterator[None]:
+    """Do something between the two passes over a batch, once."""
+    waiting = [act]
+
+    def observer(name: str, moment: str) -> None:
+        if (name, moment) == ("messages", "before") and waiting:
+            waiting.pop()()
+
+    with observing(observer):
+        yield
+    assert not waiting, "there was no commit"

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +24,7 @@ from messagestore_jobs.ingest.keys import Flags, Hashes
 from messagestore_jobs.ingest.known import Added, Known
 from messagestore_jobs.ingest.plan import part_bytes, partitions
 from messagestore_jobs.ingest.records import read_records, splittable
-from messagestore_jobs.ingest.write import CLAIMS, claimed_payloads, to_rows, with_assignment, with_clock
+from messagestore_jobs.ingest.write import CLAIMS, claimed_payloads, identity, to_rows, with_assignment, with_clock
 from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_again, set_aside_before
 from messagestore_jobs.store.errors import RunFailedError
@@ -66,7 +65,8 @@ def ingest_batch(context: BatchContext, batch: Batch, read_before: set[str], not
     narrow = _in_order(_narrow(judged).toArrow(), task)
     arrived = _arrived(narrow)
     assigned = _assign(context, arrived, batch)
-    placed = with_assignment(spark, judged, _part_starts(narrow, len(parts)), arrived, assigned)
+    sizes = np.bincount(narrow["part"].to_numpy(), minlength=len(parts))
+    placed = with_assignment(spark, judged, sizes, narrow["identity"].to_numpy(), assigned)
     if task.claim_check_bytes is not None:
         _write_claims(context, placed)
     again = _set_aside(context, batch, _dead_letters(narrow, assigned, batch, task), read_before)
@@ -90,10 +90,11 @@ def _parts(spark: SparkSession, task: IngestTask, ranges: Sequence[Range]) -> li
 def _narrow(judged: DataFrame) -> DataFrame:
     """What the driver decides on. A record's bytes come along only where it may be set aside."""
     suspect = F.col("reason").isNotNull() | F.col("expired")
-    return judged.select(
+    return judged.where("row >= 0").select(
         "part",
         "row",
         F.xxhash64("message_id").alias("hash"),
+        identity().alias("identity"),
         "message_id",
         "stream_name",
         "reason",
@@ -119,12 +120,6 @@ def _arrived(narrow: pa.Table) -> Arrived:
         unselected=narrow["unselected"].to_numpy(),
         expired=narrow["expired"].to_numpy(),
     )
-
-
-def _part_starts(narrow: pa.Table, parts: int) -> npt.NDArray[np.int64]:
-    """Where each part's records start; they come in order of parts."""
-    counts = np.bincount(narrow["part"].to_numpy(), minlength=parts)
-    return np.cumsum(counts) - counts
 
 
 def _assign(context: BatchContext, arrived: Arrived, batch: Batch) -> Assignment:

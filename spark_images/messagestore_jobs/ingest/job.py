@@ -1,5 +1,7 @@
 """The ingest run: batch after batch, until all that has arrived is in the store."""
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.clock import now
@@ -8,11 +10,11 @@ from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome, L
 from messagestore_jobs.ingest.batch import BatchContext, ingest_batch
 from messagestore_jobs.ingest.erased import open_erased
 from messagestore_jobs.ingest.known import open_known
-from messagestore_jobs.ingest.listing import list_files
+from messagestore_jobs.ingest.listing import list_files, unreadable
 from messagestore_jobs.ingest.plan import limits, next_batch, pending
 from messagestore_jobs.ingest.records import splittable
 from messagestore_jobs.progress import Progress
-from messagestore_jobs.store.files import Batch, Range, ReadFiles
+from messagestore_jobs.store.files import Batch, Range, ReadFiles, SourceFile
 from messagestore_jobs.store.history import committed_batch, last_note, table_state
 
 
@@ -32,10 +34,18 @@ def run_ingest(document: RunDocument, spark: SparkSession, progress: Progress) -
             before = read.read_before(batch)
             if batch is not cut_off:
                 read.write_down(batch)
-            note = ingest_batch(context, batch, before, note)
-            batches += 1
-            progress.advance(_size(batch.ranges))
-            cut_off, waiting = None, pending([r.file for r in waiting], read.read_up_to())
+            try:
+                note = ingest_batch(context, batch, before, note)
+            except (PySparkException, Py4JJavaError):
+                gone = _pass_over(spark, read, batch, progress)
+                if not gone:
+                    raise
+                cut_off = _cut_off(document, task, read)
+            else:
+                gone, cut_off = frozenset(), None
+                batches += 1
+                progress.advance(_size(batch.ranges))
+            waiting = pending([r.file for r in waiting if r.file not in gone], read.read_up_to())
     return IngestOutcome(
         counts=_difference(note.totals, first.totals),
         totals=note.totals,
@@ -70,6 +80,17 @@ def _plan(document: RunDocument, task: IngestTask, read: ReadFiles, waiting: lis
     # Numbers go on after a lost record of what was read: Delta passes over those that it has seen.
     number = max(read.last_batch, committed_batch(document.table.uri, task.source_id)) + 1
     return Batch(number, now(document), ranges)
+
+
+def _pass_over(spark: SparkSession, read: ReadFiles, batch: Batch, progress: Progress) -> frozenset[SourceFile]:
+    """Take out of a planned batch what is there no more or may not be read; should it come back, it is new."""
+    reasons = unreadable(spark, {r.file.uri for r in batch.ranges})
+    gone = frozenset(r.file for r in batch.ranges if r.file.uri in reasons)
+    if gone:
+        read.take_out(batch, gone)
+    for uri, reason in sorted(reasons.items()):
+        progress.say(f"{uri} can't be read and is passed over: {reason}")
+    return gone
 
 
 def _size(ranges: "list[Range] | tuple[Range, ...]") -> int:

@@ -20,6 +20,13 @@ def list_files(spark: SparkSession, uri: str) -> list[SourceFile]:
     ]
 
 
+def unreadable(spark: SparkSession, uris: set[str]) -> dict[str, str]:
+    """Which files are there no more or may not be read, and why."""
+    jvm = spark._jvm
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    return dict(json.loads(jvm.dev.messagestore.spark.FileListing.unreadable(conf, json.dumps(sorted(uris)))))  # type: ignore[union-attr]
+
+
 def _whole(path: str) -> str:
     """Hadoop leaves the empty host of a local URI out; people write it."""
     return path.replace("file:/", "file:///", 1) if path.startswith("file:/") and path[6:7] != "/" else path

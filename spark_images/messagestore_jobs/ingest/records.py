@@ -28,7 +28,8 @@ def read_records(
     """The records of planned ranges.
 
     Columns: part int, row int (the place in the plan), kind and uri string, partition int, offset long (where the
-    record comes from), value binary, fault string (why it can't be whole, or null).
+    record comes from), value binary, fault string (why it can't be whole, or null). A row below 0 is no record: it
+    ends a part of files, and is -1 less the number of records in it.
     """
     return _from_files(spark, parts, source) if source.kind == "files" else _set_aside(spark, parts)
 

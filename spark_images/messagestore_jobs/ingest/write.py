@@ -3,13 +3,16 @@
 from datetime import datetime, timedelta
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import IngestTask, Retry
-from messagestore_jobs.ingest.assign import Arrived, Assignment
+from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.store.schemas import MESSAGES
+
+Numbers = npt.NDArray[np.int64]
 
 _VIEW = "messagestore_assignment"
 CLAIMS = "payloads"
@@ -24,33 +27,48 @@ def with_clock(spark: SparkSession, at: datetime) -> Column:
 
 
 def with_assignment(
-    spark: SparkSession, judged: DataFrame, part_starts: np.ndarray, arrived: Arrived, assigned: Assignment
+    spark: SparkSession, judged: DataFrame, part_sizes: Numbers, identities: Numbers, assigned: Assignment
 ) -> DataFrame:
     """The records that are stored, with position and global_position.
 
     A record's place in the arrays is its part's start and its row in it: no join and no shuffle.
 
-    Raises (in Spark) where a record is not the one that was judged: its file was replaced meanwhile.
+    Raises (in Spark) where a record is not the one that was judged, or a part has more or fewer of them: a file was
+    replaced meanwhile.
+
+    Args:
+        judged: the records; those of a part are in the order they were judged in.
+        part_sizes: the number of records in each part.
+        identities: :func:`identity` of each record.
+        assigned: what becomes of each record.
     """
     arrays = {
-        "starts": part_starts,
+        "starts": np.cumsum(part_sizes) - part_sizes,
+        "sizes": part_sizes,
         "positions": assigned.position,
         "globals": assigned.global_position,
-        "hashes": arrived.hashes,
+        "identities": identities,
     }
     row = pa.table({name: pa.array([values], pa.list_(pa.int64())) for name, values in arrays.items()})
     spark.createDataFrame(row).createOrReplaceTempView(_VIEW)
+    changed = F.raise_error(F.concat_ws(" ", F.lit("a file was replaced while it was read:"), "uri"))
     place = F.expr(f"int(get((select starts from {_VIEW}), part) + row)")
+    whole = F.expr(f"row = -1 - get((select sizes from {_VIEW}), part)")
+    position = F.expr(f"get((select positions from {_VIEW}), place)")
     placed = judged.withColumn("place", place).select(
         "*",
-        F.expr(f"get((select positions from {_VIEW}), place)").alias("position"),
+        F.when(F.col("row") >= 0, position).when(whole, -1).otherwise(changed.cast("bigint")).alias("position"),
         F.expr(f"get((select globals from {_VIEW}), place)").alias("global_position"),
     )
-    same = F.xxhash64("message_id") == F.expr(f"get((select hashes from {_VIEW}), place)")
-    changed = F.raise_error(F.concat(F.col("uri"), F.lit(" was replaced while it was read")))
+    same = identity() == F.expr(f"get((select identities from {_VIEW}), place)")
     return placed.where("position >= 0").withColumn(
         "message_id", F.when(same, F.col("message_id")).otherwise(changed.cast("string"))
     )
+
+
+def identity() -> Column:
+    """What makes a record the one that was judged: a hash of what its position depends on."""
+    return F.xxhash64("message_id", "stream_name")
 
 
 def to_rows(stored: DataFrame, task: IngestTask, at: Column, folder: str) -> DataFrame:

@@ -4,7 +4,7 @@ A batch's rows are written before it; they are in force once the messages commit
 that was cut off is done again with the same ranges and the same clock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -88,6 +88,16 @@ class ReadFiles:
         self._rows = pa.concat_tables([self._rows, rows])
         self.last_batch = batch.number
 
+    def take_out(self, batch: Batch, files: Set[SourceFile]) -> None:
+        """Forget files of a planned batch that has not been committed, durably."""
+        uris = pa.array(sorted({file.uri for file in files}))
+        literals = ", ".join(_literal(uri) for uri in uris.to_pylist())
+        own = f"source_id = {_literal(self._source_id)} and batch = {batch.number}"
+        with external_write("take-out"):
+            open_table(self._uri, "files").delete(f"{own} and uri in ({literals})")
+        self._rows = self._rows.filter((pc.field("batch") != batch.number) | ~pc.field("uri").isin(uris))
+        self.last_batch = pc.max(self._rows["batch"]).as_py() or 0
+
     def _row(self, batch: Batch, r: Range) -> dict[str, object]:
         return {
             "source_id": self._source_id,
@@ -99,6 +109,10 @@ class ReadFiles:
             "start": r.start,
             "end": r.end,
         }
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def in_order(files: Sequence[SourceFile]) -> list[SourceFile]:

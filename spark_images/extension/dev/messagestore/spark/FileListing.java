@@ -4,11 +4,15 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.NoSuchFileException;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
+import org.apache.hadoop.security.AccessControlException;
 
 /** Lists what lies under a prefix in one call, where a call a file from Python would take minutes. */
 public final class FileListing {
@@ -35,6 +39,24 @@ public final class FileListing {
       return "[]";
     }
     return files.toString();
+  }
+
+  /**
+   * Which of {@code uris}, a JSON array, are there no more or may not be read, as a JSON array of {@code [uri, why]}. A
+   * file system that fails in another way fails here too.
+   */
+  public static String unreadable(Configuration conf, String uris) throws IOException {
+    ObjectMapper mapper = new ObjectMapper();
+    ArrayNode found = mapper.createArrayNode();
+    for (String uri : mapper.readValue(uris, String[].class)) {
+      Path path = new Path(uri);
+      try (InputStream file = path.getFileSystem(conf).open(path)) {
+        file.read();
+      } catch (FileNotFoundException | NoSuchFileException | AccessDeniedException | AccessControlException e) {
+        found.addArray().add(uri).add(String.valueOf(e.getMessage()));
+      }
+    }
+    return found.toString();
   }
 
   private static boolean hidden(String path, String root) {

@@ -15,7 +15,10 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Reads the ranges of one partition one after the other. The row it returns is reused. */
+/**
+ * Reads the ranges of one partition one after the other, then returns one row that ends the part and tells how many
+ * records it had: without it nobody would miss the last records of a file that was cut meanwhile. The row is reused.
+ */
 final class RecordReader implements PartitionReader<InternalRow> {
   private final int part;
   private final Iterator<FileRange> ranges;
@@ -26,6 +29,7 @@ final class RecordReader implements PartitionReader<InternalRow> {
   private Framing framing;
   private UTF8String uri;
   private int count;
+  private boolean ended;
 
   RecordReader(RecordSource.Part part, Configuration conf, boolean documents, int limit) {
     this.part = part.index();
@@ -40,7 +44,7 @@ final class RecordReader implements PartitionReader<InternalRow> {
     while (framing == null || !framing.next()) {
       close();
       if (!ranges.hasNext()) {
-        return false;
+        return end();
       }
       FileRange range = ranges.next();
       uri = UTF8String.fromString(range.uri());
@@ -53,6 +57,20 @@ final class RecordReader implements PartitionReader<InternalRow> {
     row.update(3, framing.offset());
     row.update(4, framing.bytes());
     row.update(5, fault == null ? null : UTF8String.fromString(fault));
+    return true;
+  }
+
+  private boolean end() {
+    if (ended) {
+      return false;
+    }
+    ended = true;
+    row.update(0, part);
+    row.update(1, -1 - count);
+    row.update(2, UTF8String.EMPTY_UTF8);
+    row.update(3, 0L);
+    row.update(4, new byte[0]);
+    row.update(5, UTF8String.fromString("the end of the part"));
     return true;
   }
 

@@ -18,7 +18,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *
  * <p>Columns: part int and row int (the place in the plan: partition, and record within it), uri string, offset long
  * (byte at which the record starts in its decompressed file), value binary (its exact bytes), fault string (why it can't
- * be whole, or null). Option {@code plan} is the JSON that {@link RecordPlan} reads.
+ * be whole, or null). A part's last row is no record: its row is -1 less the number of records in the part. Option {@code plan} is the JSON that {@link RecordPlan} reads.
  */
 public final class RecordSource implements TableProvider {
   static final StructType SCHEMA =

@@ -1,0 +1,292 @@
+"""Files that are broken, odd, late, or change while they are read."""
+
+import gzip
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_report import IngestCounts
+from messagestore_jobs.ingest import job, records
+from messagestore_jobs.ingest.listing import list_files
+from support.ingests import (
+    BYTE_ORDER_MARK,
+    START,
+    Stream,
+    adds_up,
+    at_the_messages_commit,
+    lines,
+    packed,
+    positions_have_no_gap,
+    received_in,
+    record,
+)
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    return Stream(spark, tmp_path)
+
+
+class File(NamedTuple):
+    """A file made of two records, which of them are stored, and what is set aside."""
+
+    name: str
+    content: Callable[[bytes, bytes], bytes]
+    stored: tuple[int, ...] = ()
+    set_aside: Callable[[bytes, bytes], list[bytes]] = lambda a, b: []
+
+
+def utf_16(text: bytes) -> bytes:
+    return text.decode().encode("utf-16")
+
+
+def wrong_sum(a: bytes, b: bytes) -> bytes:
+    whole = packed(a, b)
+    return whole[:-8] + b"\0\0\0\0" + whole[-4:]
+
+
+def nothing(a: bytes, b: bytes) -> list[bytes]:
+    return [b""]
+
+
+MARK = BYTE_ORDER_MARK
+FILES = [
+    File("empty.jsonl", lambda a, b: b""),
+    File("only breaks.jsonl", lambda a, b: b"\n\n\r\n \t\n\r\n"),
+    File("only a byte order mark.jsonl", lambda a, b: MARK),
+    File("byte order mark.jsonl", lambda a, b: MARK + lines(a, b), (1, 2)),
+    File("two byte order marks.jsonl", lambda a, b: MARK * 2 + lines(a, b), (2,), lambda a, b: [MARK + a]),
+    File("lines of Windows.jsonl", lambda a, b: a + b"\r\n" + b + b"\r\n", (1, 2)),
+    File("lines of old Macintoshes.jsonl", lambda a, b: a + b"\r" + b + b"\r", (), lambda a, b: [a + b"\r" + b]),
+    File("no break at the end.jsonl", lambda a, b: a + b"\n" + b, (1, 2)),
+    File("blank lines between.jsonl", lambda a, b: b"\n\n" + a + b"\n \n\r\n" + b + b"\n\n", (1, 2)),
+    File("utf-16.jsonl", lambda a, b: utf_16(a) + b"\n" + b + b"\n", (2,), lambda a, b: [utf_16(a)]),
+    File("no suffix", lines, (1, 2)),
+    File("packed.jsonl.gz", packed, (1, 2)),
+    File("two members.jsonl.gz", lambda a, b: packed(a) + packed(b), (1, 2)),
+    File("a line over two members.gz", lambda a, b: gzip.compress(a[:9]) + packed(a[9:], b), (1, 2)),
+    File("packed byte order mark.gz", lambda a, b: packed(MARK + a, b), (1, 2)),
+    File("nothing packed.gz", lambda a, b: gzip.compress(b"")),
+    File("empty.gz", lambda a, b: b"", (), nothing),
+    File("no gzip at all.gz", lines, (), nothing),
+    File("half a header.gz", lambda a, b: packed(a, b)[:5], (), nothing),
+    File("wrong sum.gz", wrong_sum, (1, 2), nothing),
+    File("a second member cut short.gz", lambda a, b: packed(a, b) + packed(b)[:20], (1, 2), nothing),
+    File("folder/of/a file.jsonl", lines, (1, 2)),
+    File("odd name %20 #?&+é.jsonl", lines, (1, 2)),
+    File("_upload under way.jsonl", lines),
+    File(".hidden/file.jsonl", lines),
+]
+
+
+@pytest.fixture(scope="module")
+def many(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Stream, IngestCounts]:
+    """All files in one batch; each has records of its own."""
+    stream = Stream(spark, tmp_path_factory.mktemp("files"))
+    for file in FILES:
+        stream.arrive(file.name, file.content(*two(file)))
+    return stream, stream.run().counts
+
+
+def two(file: File) -> tuple[bytes, bytes]:
+    return record(f"{file.name} 1"), record(f"{file.name} 2")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_of_a_file_every_record_has_its_place(many: tuple[Stream, IngestCounts], file: File) -> None:
+    stream, _ = many
+    uri = f"file://{stream.landing}/{file.name}"
+    stored = [row["message_id"] for row in stream.messages() if row["source"]["uri"] == uri]
+    assert stored == [f"{file.name} {n}" for n in file.stored]
+    set_aside = [(row["reason"], row["raw"]) for row in stream.dead_letters() if row["source"]["uri"] == uri]
+    assert set_aside == [("Unparseable", raw) for raw in file.set_aside(*two(file))]
+
+
+def test_records_of_all_files_are_counted(many: tuple[Stream, IngestCounts]) -> None:
+    stream, counts = many
+    hidden = 4  # Two files of two records.
+    assert adds_up(counts)
+    assert counts.received == received_in(stream.landing) - hidden
+    assert (counts.stored, counts.dead_lettered) == (len(stream.messages()), len(stream.dead_letters()))
+    assert positions_have_no_gap(stream.messages())
+
+
+def test_of_a_gzip_cut_short_what_can_be_unpacked_is_stored(stream: Stream) -> None:
+    records = [record(f"{n} {os.urandom(40).hex()}") for n in range(2_000)]
+    whole = packed(*records)
+    stream.arrive("cut.gz", whole[: len(whole) // 2])
+    counts = stream.run().counts
+    assert counts == IngestCounts(received=received_in(stream.landing), stored=counts.stored, dead_lettered=1)
+    assert 500 < counts.stored < 1_500
+    ((reason, raw),) = stream.set_aside()
+    assert reason == "Unparseable"
+    assert "cut short" in stream.dead_letters()[0]["detail"]
+    assert records[counts.stored].startswith(raw)
+    assert stream.ids() == [r.split(b'"')[3].decode() for r in records[: counts.stored]]
+
+
+@pytest.mark.parametrize("name", ["long.jsonl", "long.jsonl.gz"])
+def test_of_a_line_that_is_too_long_the_start_is_set_aside(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(records, "MAX_RECORD_BYTES", 1_000)
+    long = record("long", type="x" * 5_000_000)
+    longest = record("longest", type="x" * (1_000 - len(record("longest", type="")) - 1))
+    content = [record("before"), long, longest, record("after")]
+    stream.arrive(name, packed(*content) if name.endswith("gz") else lines(*content))
+    counts = stream.run().counts
+    assert counts == IngestCounts(received=4, stored=3, dead_lettered=1)
+    assert stream.ids() == ["before", "longest", "after"]
+    assert stream.set_aside() == [("Unparseable", long[:1_000])]
+    assert f"the line is {len(long) + 1} bytes long" in stream.dead_letters()[0]["detail"]
+
+
+def test_a_file_much_older_than_the_newest_is_read_first(stream: Stream) -> None:
+    stream.arrive("new.jsonl", lines(record("new")), START)
+    stream.arrive("old.jsonl", lines(record("old")), START - timedelta(days=8))
+    assert stream.run().counts.received == 2
+    assert stream.ids() == ["old", "new"]
+
+
+def test_a_file_that_turns_up_late_with_an_old_time_is_read(stream: Stream) -> None:
+    stream.arrive("new.jsonl", lines(record("new")), START)
+    stream.run()
+    stream.arrive("old.jsonl", lines(record("old")), START - timedelta(days=800))
+    assert stream.run().counts == IngestCounts(received=1, stored=1)
+
+
+def test_the_same_records_in_two_files_are_stored_once(stream: Stream) -> None:
+    stream.arrive("a.jsonl", lines(record("m1"), record("m2"), b"garbage"))
+    stream.arrive("b.jsonl", lines(record("m2"), record("m1"), b"garbage"))
+    assert stream.run().counts == IngestCounts(received=6, stored=2, duplicates=2, dead_lettered=2)
+    assert {row["source"]["uri"][-7:] for row in stream.messages()} == {"a.jsonl"}
+
+
+def test_a_file_that_was_touched_is_read_again_and_all_in_it_are_duplicates(stream: Stream) -> None:
+    content = lines(record("m1"), b"garbage", record("m2"))
+    stream.arrive("a.jsonl", content)
+    stream.run()
+    stream.arrive("a.jsonl", content)
+    assert stream.run().counts == IngestCounts(received=3, duplicates=3)
+    assert stream.set_aside() == [("Unparseable", b"garbage")]
+
+
+def test_nothing_new_is_no_batch(stream: Stream) -> None:
+    stream.arrive("a.jsonl", lines(record("m1")))
+    first = stream.run()
+    again = stream.run()
+    assert (again.batches, again.counts, again.totals) == (0, IngestCounts(), first.totals)
+    assert again.table == first.table
+
+
+def test_a_landing_folder_that_is_not_there_holds_nothing(stream: Stream) -> None:
+    outcome = stream.run()
+    assert (outcome.batches, outcome.lag.files, outcome.table.messages) == (0, 0, 0)
+
+
+def test_of_a_file_that_grows_each_record_ends_in_the_store(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, c = (record(f"m{n}") for n in range(3))
+    before = lines(a) + b[:10]
+    stream.arrive("a.jsonl", before)
+    listed = list_files(stream.spark, f"file://{stream.landing}")
+    stream.arrive("a.jsonl", lines(a, b, c))
+    with monkeypatch.context() as patched:
+        patched.setattr(job, "list_files", lambda *_: listed)
+        assert stream.run().counts == IngestCounts(received=2, stored=1, dead_lettered=1)
+    assert stream.run().counts == IngestCounts(received=3, stored=2, duplicates=1)
+    assert stream.ids() == ["m0", "m1", "m2"]
+    assert stream.set_aside() == [("Unparseable", b[:10])]
+
+
+def test_of_a_file_that_shrank_the_rest_is_read(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream.arrive("a.jsonl", lines(record("m1"), record("m2")))
+    listed = list_files(stream.spark, f"file://{stream.landing}")
+    stream.arrive("a.jsonl", lines(record("m1")))
+    monkeypatch.setattr(job, "list_files", lambda *_: listed)
+    assert stream.run().counts == IngestCounts(received=1, stored=1)
+
+
+REPLACED = {
+    "other ids": lines(record("m8"), record("m9")),
+    "other streams": lines(record("m1", streamName="other-1"), record("m2", streamName="other-1")),
+    "other order": lines(record("m2"), record("m1")),
+    "fewer records": lines(record("m1")),
+    "nothing": b"",
+    "more records": lines(record("m1"), record("m2"), record("m3")),
+    "more records before": lines(record("m3"), record("m1"), record("m2")),
+    "garbage": lines(b"garbage", b"garbage"),
+    "a longer record": lines(record("m1", type="x" * 500), record("m2")),
+}
+
+
+@pytest.mark.parametrize("content", REPLACED.values(), ids=REPLACED)
+def test_a_file_replaced_between_the_passes_corrupts_nothing(stream: Stream, content: bytes) -> None:
+    stream.arrive("a.jsonl", lines(record("m1"), record("m2")))
+    stream.arrive("b.jsonl", lines(record("b1"), record("b2", streamName="other-1")))
+    failed = False
+    with at_the_messages_commit(lambda: stream.arrive("a.jsonl", content)):
+        try:
+            stream.run()
+        except Py4JJavaError:
+            failed = True
+    if failed:
+        assert stream.messages() == []
+    totals = stream.run().totals
+    assert adds_up(totals)
+    assert totals.stored == len(stream.messages())
+    assert totals.dead_lettered == len(stream.dead_letters())
+    assert positions_have_no_gap(stream.messages())
+    assert {"b1", "b2"} <= set(stream.ids())
+    assert len(stream.ids()) == len(set(stream.ids()))
+
+
+def test_a_file_deleted_before_its_batch_is_passed_over_and_said(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        stream.arrive(f"{name}.jsonl", lines(record(name)))
+    listed = list_files(stream.spark, f"file://{stream.landing}")
+    (stream.landing / "b.jsonl").unlink()
+    monkeypatch.setattr(job, "list_files", lambda *_: listed)
+    assert stream.run().counts == IngestCounts(received=2, stored=2)
+    assert stream.ids() == ["a", "c"]
+    assert [text for text in stream.heard.said if "b.jsonl" in text]
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["in a batch with others", "alone in its batch"])
+def test_a_deleted_file_that_comes_back_as_it_was_is_read(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch, together: bool
+) -> None:
+    if together:
+        stream.arrive("a.jsonl", lines(record("a")))
+    path = stream.arrive("b.jsonl", lines(record("b")))
+    modified_at = path.stat().st_mtime_ns
+    listed = list_files(stream.spark, f"file://{stream.landing}")
+    path.unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr(job, "list_files", lambda *_: listed)
+        stream.run()
+    assert "b" not in stream.ids()
+    path.write_bytes(lines(record("b")))
+    os.utime(path, ns=(modified_at, modified_at))
+    assert stream.run().counts == IngestCounts(received=1, stored=1)
+
+
+def test_a_batch_cut_off_and_its_file_deleted_goes_on_without_it(stream: Stream) -> None:
+    def cut() -> None:
+        raise InterruptedError
+
+    stream.arrive("a.jsonl", lines(record("a")))
+    gone = stream.arrive("b.jsonl", lines(record("b")))
+    with pytest.raises(InterruptedError), at_the_messages_commit(cut):
+        stream.run()
+    gone.unlink()
+    stream.arrive("c.jsonl", lines(record("c")))
+    assert stream.run().counts == IngestCounts(received=2, stored=2)
+    assert stream.ids() == ["a", "c"]
