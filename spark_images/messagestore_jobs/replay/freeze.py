@@ -69,8 +69,8 @@ def _position_grains(source: Source, measured: DataFrame) -> list[Grain]:
     low, high = bounds
     width = (high - low) // GRAINS + 1
     cell = F.floor((F.col("place") - low) / width)
-    rows = measured.groupBy(cell.alias("cell")).agg(*_sums()).orderBy("cell").collect()
-    return [_grain((row["first"],), row) for row in rows]
+    rows = measured.groupBy(cell.alias("cell")).agg(*_sums()).collect()
+    return [_grain((row["first"],), row) for row in sorted(rows, key=lambda row: int(row["cell"]))]
 
 
 def _ranked_grains(source: Source, measured: DataFrame) -> list[Grain]:
@@ -80,7 +80,8 @@ def _ranked_grains(source: Source, measured: DataFrame) -> list[Grain]:
     placed = measured.orderBy(*keys).select("*", F.monotonically_increasing_id().alias("id"))
     part, row = F.shiftright("id", 33), F.floor(F.col("id").bitwiseAND(_ROW_IN_PARTITION) / width)
     cells = placed.groupBy(part.alias("part"), row.alias("row")).agg(*_sums(), F.min(F.struct(*keys)).alias("start"))
-    return [_grain(tuple(cell["start"]), cell) for cell in cells.orderBy("part", "row").collect()]
+    in_order = sorted(cells.collect(), key=lambda cell: (cell["part"], cell["row"]))
+    return [_grain(tuple(cell["start"]), cell) for cell in in_order]
 
 
 def _grain(start: Key, row: Row) -> Grain:

@@ -13,8 +13,16 @@ from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.objects import join
 
-# What Spark, Delta and Hadoop say when a file or a version of a table is no longer there.
-_GONE = ("FILE_NOT_EXIST", "FileNotFoundException", "VersionNotFoundException", "DELTA_VERSION_NOT_FOUND")
+# What Spark and Delta say when a file or a version of a table can't be read any more. Nothing else may be taken for
+# it: where only a purge took messages away, the frozen version still has them.
+_GONE = (
+    "FAILED_READ_FILE.FILE_NOT_EXIST",
+    "DELTA_LOG_FILE_NOT_FOUND",
+    "DELTA_NO_RECREATABLE_HISTORY_FOUND",
+    "DELTA_TRUNCATED_TRANSACTION_LOG",
+    "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
+    "DELTA_VERSION_NOT_FOUND",
+)
 
 
 class Source:
