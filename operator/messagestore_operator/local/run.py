@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from messagestore_jobs.contract.run_document import RunDocument
-from messagestore_jobs.contract.run_report import RunError, RunReport
+from messagestore_jobs.contract.run_report import IngestOutcome, RunError, RunReport
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.local.console import Console
 from messagestore_operator.local.execute import execute
@@ -18,6 +18,7 @@ from messagestore_operator.local.store import store_facts
 from messagestore_operator.manifests import LoadResult
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status import StreamResult, policy_status, replay_status, stream_status
+from messagestore_operator.status.words import received
 from messagestore_operator.translate import adopts, ingest_document, purge_document, replay_document, run_name
 
 Identity = tuple[str, str, str]
@@ -143,4 +144,7 @@ class LocalRun:
         status = getattr(ended.resource, "status")  # noqa: B009 - every kind has its own type of it
         ready = next(condition for condition in status.conditions if condition.type == "Ready")
         why = "" if ended.well else f"{ready.reason}: "
+        report = self.reports.get(ended.resource.identity)
+        if report is not None and isinstance(report.outcome, IngestOutcome):
+            self.console.say(f"{report.run}: {received(report.outcome.counts)}")
         self.console.say(f"{kind.lower()}/{name}: {status.phase}: {why}{ready.message}")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _STDOUT, _STDERR = 1, 2
+_NOISY = ("py4j", "DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""Loggers that write every error, with its whole Java stack, which is told in a sentence anyway."""
 _PATIENCE_SECONDS = 10
 _LAST_LINES = 15
 
@@ -57,7 +59,8 @@ class LocalSpark:
         for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
             os.environ.pop(name, None)
         if not self._verbose:
-            logging.getLogger("py4j").setLevel(logging.CRITICAL)
+            for name in _NOISY:
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
             warnings.filterwarnings("ignore", module="pyspark")
         with tempfile.TemporaryFile() as log, _keeping_the_interrupt_handler():
             try:
