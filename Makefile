@@ -11,7 +11,7 @@ PYTHON := $(VENV)/bin/python
 PYTEST := $(PYTHON) -m pytest
 export MESSAGESTORE_CACHE := $(CACHE)
 
-.PHONY: help install demo test test-unit test-jobs test-operator bench lint format crds lock clean
+.PHONY: help install tools demo test test-unit test-jobs test-operator bench lint format crds lock clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -31,11 +31,13 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(UV)
 install: $(VENV)/.installed ## Set up .venv with the CLI, and the jars
 	@spark_images/jars/build.sh $(PYTHON) $(VENV)/share/messagestore/jars
 
+tools: ## Build kube-apiserver and etcd into the cache, for the tests
+	@tools/controlplane.py
+
 demo: install ## Ingest, purge and replay real webhooks on this machine
 	@examples/demo.sh $(VENV)/bin/messagestore
 
-test: install ## All tests
-	@$(MAKE) --no-print-directory tools
+test: install tools ## All tests
 	$(PYTEST) tests/unit tests/jobs tests/operator
 
 test-unit: install ## Tests of pure parts, in milliseconds
@@ -44,8 +46,7 @@ test-unit: install ## Tests of pure parts, in milliseconds
 test-jobs: install ## Tests of the jobs on local Spark
 	$(PYTEST) tests/jobs
 
-test-operator: install ## Tests against a real kube-apiserver
-	@$(MAKE) --no-print-directory tools
+test-operator: install tools ## Tests against a real kube-apiserver
 	$(PYTEST) tests/operator
 
 bench: install ## Benchmarks: tables of ratios

@@ -32,9 +32,10 @@ def folder() -> Path:
 _ID = "concat_ws('-', substr(h,1,8), substr(h,9,4), substr(h,13,4), substr(h,17,4), substr(h,21,12))"
 _STREAM = f"case when n % 10000 = 7 then '{SPECIAL}' else 'account-' || (n * 7919 % {STREAMS}) end"
 # No number here ends in 0: DuckDB rewrites those, and the sides are compared byte by byte.
-_PAYLOAD = """'{"seq":' || n || ',"amount":' || (n * 37 % 100000) || '.25,"currency":"EUR","customer":{"name":"Customer '
- || (n % 5000) || '","segment":"retail","tags":["a","b","c"]},"note":"' || md5('x' || n) || md5('y' || n)
- || '","lines":[{"sku":"' || substr(md5('s' || n), 1, 10) || '","qty":' || (n % 9) || '}]}'"""
+_PAYLOAD = """'{"seq":' || n || ',"amount":' || (n * 37 % 100000) || '.25,"currency":"EUR",'
+ || '"customer":{"name":"Customer ' || (n % 5000) || '","segment":"retail","tags":["a","b","c"]},"note":"'
+ || md5('x' || n) || md5('y' || n) || '","lines":[{"sku":"' || substr(md5('s' || n), 1, 10)
+ || '","qty":' || (n % 9) || '}]}'"""
 
 
 def records(count: int, first: int, seed: int) -> Path:

@@ -132,7 +132,10 @@ def script(spark: SparkSession | None, uri: str, files: list[Path]) -> list[floa
     return seconds[1:]
 
 
-_FIELDS = '{"id":"VARCHAR","entity":"VARCHAR","event":"VARCHAR","received_at":"VARCHAR","headers":"MAP(VARCHAR,VARCHAR)","body":"JSON"}'
+_FIELDS = (
+    '{"id":"VARCHAR","entity":"VARCHAR","event":"VARCHAR","received_at":"VARCHAR",'
+    '"headers":"MAP(VARCHAR,VARCHAR)","body":"JSON"}'
+)
 
 
 def _script_batch(connection: duckdb.DuckDBPyConnection, path: str, file: Path, number: int, following: int) -> int:
@@ -174,8 +177,8 @@ def _script_batch(connection: duckdb.DuckDBPyConnection, path: str, file: Path, 
     connection.execute("insert into ids select j.id from kept")
     connection.execute(
         """create or replace table heads as select stream_name, max(next) next from (select * from heads union all
-             select k.j.entity, coalesce(h.next, 0) + count(*) from kept k left join heads h on h.stream_name = k.j.entity
-             group by 1, h.next) group by 1"""
+             select k.j.entity, coalesce(h.next, 0) + count(*) from kept k
+             left join heads h on h.stream_name = k.j.entity group by 1, h.next) group by 1"""
     )
     return following + connection.execute("select count(*) from kept").fetchone()[0]
 
