@@ -19,7 +19,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Message stores over Delta Lake tables: every message kept once, in order, and queryable; what leaves the "
     "store proven; any part of the past sent again.",
-    epilog="Start with a manifest: messagestore validate -f examples/",
+    epilog="Examples: messagestore validate -f stream.yaml; messagestore run -f stream.yaml -f policy.yaml -o json; "
+    "messagestore run -f - --at 2026-04-06T00:00:00Z < stream.yaml; messagestore crds | kubectl apply -f -",
 )
 app.command()(validate)
 app.command()(run)

@@ -1,0 +1,80 @@
+"""What a local run decides without Spark: locks, words for errors, options."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+import typer
+
+from messagestore_jobs.contract.run_document import (
+    FilesDestination,
+    FilesSource,
+    IngestTask,
+    Owner,
+    PurgeTask,
+    ReplayTask,
+    Resource,
+    RunDocument,
+    StreamDestination,
+    Table,
+)
+from messagestore_operator.cli.options import memory, moment, seconds
+from messagestore_operator.local.execute import written_tables
+
+OWNER = Owner(namespace="default", name="orders")
+INGEST = IngestTask(source_id="s", source=FilesSource(uri="file:///landing"))
+OTHER = StreamDestination(table=Table(uri="file:///a-target", owner=OWNER), ingest=INGEST)
+FILES = FilesDestination(uri="file:///replayed")
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        (INGEST, ["file:///orders"]),
+        (PurgeTask(mode="Enforce"), ["file:///orders"]),
+        (ReplayTask(job_id="j", destination=FILES), []),
+        (ReplayTask(job_id="j", destination=OTHER), ["file:///a-target"]),
+        (ReplayTask(job_id="j", destination=OTHER, mode="DryRun"), []),
+        (ReplayTask(job_id="j", destination=FILES, origin="DeadLetters"), []),
+        (ReplayTask(job_id="j", destination=OTHER, origin="DeadLetters"), ["file:///a-target", "file:///orders"]),
+    ],
+)
+def test_written_tables(task: IngestTask | PurgeTask | ReplayTask, expected: list[str]) -> None:
+    resource = Resource(kind="MessageStream", namespace="default", name="orders")
+    table = Table(uri="file:///orders", owner=OWNER)
+    assert written_tables(RunDocument(run="r", resource=resource, table=table, task=task)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("0", 0), ("90", 90), ("1.5s", 1.5), ("300ms", 0.3), ("5m", 300), ("1h", 3600), ("PT90S", 90), ("P1D", 86400)],
+)
+def test_seconds(text: str, expected: float) -> None:
+    assert seconds(text) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1", "5 m", "P1M", "1d2h"])
+def test_no_seconds(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        seconds(text)
+
+
+def test_moment() -> None:
+    assert moment("2026-04-06T00:00:00Z") == datetime(2026, 4, 6, tzinfo=UTC)
+    assert moment("2026-04-06T00:00:00.5+02:00") == datetime(
+        2026, 4, 6, 0, 0, 0, 500000, tzinfo=timezone(timedelta(hours=2))
+    )
+
+
+@pytest.mark.parametrize("text", ["", "now", "2026-04-06", "2026-04-06T00:00:00", "2026-02-30T00:00:00Z"])
+def test_no_moment(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        moment(text)
+
+
+@pytest.mark.parametrize(("text", "good"), [("2g", True), ("512M", True), ("2", False), ("0g", False), ("2gb", False)])
+def test_memory(text: str, good: bool) -> None:
+    if good:
+        assert memory(text) == text
+    else:
+        with pytest.raises(typer.BadParameter):
+            memory(text)

@@ -1,0 +1,390 @@
+"""What is written on the resources, in tables: from reports, the store and the clock."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from messagestore_jobs.contract.run_report import (
+    FrozenSelection,
+    IngestCounts,
+    IngestOutcome,
+    Lag,
+    Outcome,
+    Preview,
+    Purged,
+    PurgeOutcome,
+    ReplayOutcome,
+    ReplayProgress,
+    RunError,
+    RunReport,
+    TableState,
+)
+from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
+from messagestore_operator.reasons import Reason
+from messagestore_operator.status import StoreFacts, StreamResult, policy_status, replay_status, stream_status
+from messagestore_operator.status.words import received
+
+NOW = datetime(2026, 1, 5, 8, 20, 12, tzinfo=UTC)
+ENDED = NOW - timedelta(seconds=12)
+TABLE = TableState(version=1, messages=329, dead_letters=1, bytes=812345, oldest_message_time=ENDED)
+COUNTS = IngestCounts(received=331, stored=329, duplicates=1, dead_lettered=1)
+INGESTED = IngestOutcome(counts=COUNTS, totals=COUNTS, batches=1, table=TABLE, lag=Lag(as_of=NOW))
+BUSY = RunError(reason="TableBusy", message="another run is writing")
+REFUSED = RunError(reason="TableRefused", message="holds something else")
+UNKNOWN = RunError(reason="OutOfLuck", message="never heard of")
+
+
+def report(
+    outcome: Outcome | None = None, error: RunError | None = None, run: str = "run-1", **given: Any
+) -> RunReport:
+    state = "Failed" if error else "Succeeded"
+    values = {"run": run, "sequence": 1, "state": state, "started_at": ENDED, "finished_at": ENDED, **given}
+    return RunReport(outcome=outcome, error=error, **values)
+
+
+def stream(status: Any = None, **spec: Any) -> MessageStream:
+    given = {
+        "table": {"uri": "s3a://lake/orders"},
+        "source": {"files": {"uri": "s3a://landing/orders/"}},
+        "trigger": {"interval": "PT5M"},
+    }
+    document = {"metadata": {"name": "orders", "generation": 3}, "spec": {**given, **spec}}
+    return MessageStream.model_validate({**document, "status": status} if status else document)
+
+
+def policy(**spec: Any) -> RetentionPolicy:
+    given = {
+        "streamRefs": [{"name": "orders"}],
+        "trigger": {"manual": {}},
+        "rules": [{"name": "old", "maxAge": "P90D"}],
+    }
+    return RetentionPolicy.model_validate({"metadata": {"name": "p"}, "spec": {**given, "mode": "Enforce", **spec}})
+
+
+def job(**spec: Any) -> ReplayJob:
+    given = {"streamRef": {"name": "orders"}, "destination": {"files": {"uri": "s3a://replay/checks/"}}}
+    return ReplayJob.model_validate({"metadata": {"name": "j"}, "spec": {**given, **spec}})
+
+
+def told(status: Any) -> tuple[str, dict[str, tuple[str, str]], str]:
+    """Phase, conditions and the message of Ready."""
+    conditions = {one.type: (one.status, one.reason) for one in status.conditions}
+    (message,) = [one.message for one in status.conditions if one.type == "Ready"]
+    return status.phase, conditions, message
+
+
+WAITS = {"Ready": ("False", "Pending"), "Reconciling": ("True", "Pending")}
+STREAMS: list[tuple[dict[str, Any], RunReport | None, RunError | None, str, dict[str, tuple[str, str]], str]] = [
+    ({}, None, None, "Pending", WAITS, "nothing has been taken in yet"),
+    ({}, report(INGESTED), None, "Idle", {"Ready": ("True", "Ingesting")}, "329 messages stored; last batch 12s ago"),
+    ({"suspend": True}, None, None, "Suspended", {"Ready": ("True", "Suspended")}, "no run is started"),
+    (
+        {},
+        report(error=BUSY),
+        None,
+        "Failing",
+        {"Ready": ("False", "TableBusy"), "Reconciling": ("True", "TableBusy")},
+        "another run is writing",
+    ),
+    (
+        {},
+        report(error=REFUSED),
+        None,
+        "Stalled",
+        {"Ready": ("False", "TableRefused"), "Stalled": ("True", "TableRefused")},
+        "holds something else",
+    ),
+    (
+        {},
+        None,
+        UNKNOWN,
+        "Failing",
+        {"Ready": ("False", "OutOfLuck"), "Reconciling": ("True", "OutOfLuck")},
+        "never heard of",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "ended", "error", "phase", "conditions", "message"), STREAMS)
+def test_stream(
+    spec: dict[str, Any],
+    ended: RunReport | None,
+    error: RunError | None,
+    phase: str,
+    conditions: dict[str, tuple[str, str]],
+    message: str,
+) -> None:
+    found = told(stream_status(stream(**spec), NOW, ended, error=error))
+    assert found[:2] == (phase, conditions)
+    assert found[2].startswith(message)
+
+
+def test_a_streams_numbers() -> None:
+    status = stream_status(stream(), NOW, report(INGESTED)).to_dict()
+    assert status["observedGeneration"] == 3
+    assert status["totals"] == {
+        "received": 331,
+        "stored": 329,
+        "duplicates": 1,
+        "deadLettered": 1,
+        "filtered": 0,
+        "discarded": 0,
+    }
+    assert status["table"]["messages"] == 329
+    assert status["table"]["oldestMessageTime"] == "2026-01-05T08:20:00Z"
+    assert status["lag"] == {"asOf": "2026-01-05T08:20:12Z", "files": 0, "summary": "0 files"}
+    assert status["lastRun"] == status["recentRuns"][0]
+    assert (status["lastRun"]["name"], status["lastRun"]["received"]) == ("run-1", 331)
+    assert status["lastBatchTime"] == "2026-01-05T08:20:00Z"
+
+
+def test_the_store_is_believed_before_the_report() -> None:
+    facts = StoreFacts(TABLE.model_copy(update={"messages": 289}), COUNTS, ENDED - timedelta(minutes=4))
+    status = stream_status(stream(), NOW, report(INGESTED), facts)
+    assert told(status)[2] == "289 messages stored; last batch 4m12s ago"
+
+
+def test_a_failed_run_forgets_nothing() -> None:
+    before = stream_status(stream(), NOW, report(INGESTED)).to_dict()
+    status = stream_status(stream(before), NOW + timedelta(hours=1), report(error=BUSY, run="run-2"))
+    assert status.to_dict()["totals"] == before["totals"]
+    assert [run.name for run in status.recent_runs] == ["run-2", "run-1"]
+    assert status.last_run is not None
+    assert status.last_run.error is not None
+    assert status.last_run.error.reason == "TableBusy"
+
+
+def test_recent_runs_have_a_limit() -> None:
+    status = stream_status(stream(), NOW, report(INGESTED)).to_dict()
+    for number in range(2, 6):
+        status = stream_status(stream(status, runHistoryLimit=3), NOW, report(INGESTED, run=f"run-{number}")).to_dict()
+    assert [run["name"] for run in status["recentRuns"]] == ["run-5", "run-4", "run-3"]
+    none = stream_status(stream(status, runHistoryLimit=0), NOW, report(INGESTED))
+    assert none.recent_runs == ()
+
+
+def test_a_transition_time_is_of_the_last_transition() -> None:
+    later = NOW + timedelta(hours=1)
+    first = stream_status(stream(), NOW, report(INGESTED)).to_dict()
+    same = stream_status(stream(first), later, report(INGESTED)).to_dict()
+    assert same["conditions"][0]["lastTransitionTime"] == first["conditions"][0]["lastTransitionTime"]
+    other = stream_status(stream(first), later, report(error=BUSY)).to_dict()
+    assert other["conditions"][0]["lastTransitionTime"] == "2026-01-05T09:20:12Z"
+
+
+def test_times_without_a_form_are_left_out() -> None:
+    ancient = TABLE.model_copy(update={"oldest_message_time": datetime(1, 1, 1, tzinfo=UTC)})
+    status = stream_status(stream(), NOW, report(INGESTED.model_copy(update={"table": ancient})))
+    assert status.table is not None
+    assert status.table.oldest_message_time is None
+
+
+def purged(messages: int = 40, held: int = 2, waiting: bool = False, **done: int) -> PurgeOutcome:
+    preview = Preview(
+        id="8c1f", table_version=1, as_of=NOW, messages=messages, bytes=9, by_rule={"old": messages}, held=held
+    )
+    purge = Purged(run="run-1", at=NOW, table_version_before=1, table_version_after=3, held=held, **done)
+    return PurgeOutcome(preview=preview, purge=None if waiting else purge, awaiting_approval=waiting, table=TABLE)
+
+
+def previewed() -> PurgeOutcome:
+    return purged().model_copy(update={"purge": None})
+
+
+READY = "True"
+POLICIES: list[tuple[dict[str, Any], list[StreamResult], str, str, str, str]] = [
+    ({}, [], "Pending", "False", "Pending", "no run has been made yet"),
+    ({"suspend": True}, [], "Suspended", READY, "Suspended", "no run is started while spec.suspend is true"),
+    (
+        {},
+        [StreamResult("orders", report(purged(purged=40, archived=40)))],
+        "Idle",
+        READY,
+        "Purged",
+        "40 messages removed, 40 archived, 2 held",
+    ),
+    (
+        {},
+        [StreamResult("orders", report(purged(messages=0, held=0)))],
+        "Idle",
+        READY,
+        "NothingToRemove",
+        "nothing to remove",
+    ),
+    (
+        {"action": "Scrub", "scrub": {"headers": ["a"]}},
+        [StreamResult("orders", report(purged(held=0, scrubbed=1)))],
+        "Idle",
+        READY,
+        "Scrubbed",
+        "1 message scrubbed",
+    ),
+    (
+        {},
+        [StreamResult("orders", report(purged(held=0, dead_letters=2)))],
+        "Idle",
+        READY,
+        "Purged",
+        "2 dead letters removed",
+    ),
+    (
+        {"mode": "DryRun"},
+        [StreamResult("orders", report(previewed()))],
+        "Idle",
+        READY,
+        "Previewed",
+        "40 messages would go, 2 held; mode is DryRun",
+    ),
+    (
+        {"approval": "Required"},
+        [StreamResult("orders", report(purged(waiting=True)))],
+        "AwaitingApproval",
+        READY,
+        "AwaitingApproval",
+        "40 messages would go, 2 held; approve with annotation messagestore.dev/approved-preview: 8c1f",
+    ),
+    (
+        {},
+        [StreamResult("orders", report(purged(purged=40))), StreamResult("other", error=BUSY)],
+        "Failing",
+        "False",
+        "TableBusy",
+        "stream other: another run is writing",
+    ),
+    (
+        {},
+        [StreamResult("orders", report(error=REFUSED))],
+        "Stalled",
+        "False",
+        "TableRefused",
+        "stream orders: holds something else",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "results", "phase", "ready", "reason", "message"), POLICIES)
+def test_policy(
+    spec: dict[str, Any], results: list[StreamResult], phase: str, ready: str, reason: str, message: str
+) -> None:
+    found = told(policy_status(policy(**spec), NOW, results))
+    assert (found[0], found[1]["Ready"], found[2]) == (phase, (ready, reason), message)
+    assert ("Stalled" in found[1]) == (phase == "Stalled")
+    assert ("Reconciling" in found[1]) == (phase in ("Pending", "Failing"))
+
+
+def test_a_policys_numbers() -> None:
+    results = [
+        StreamResult("orders", report(purged(purged=40, archived=40))),
+        StreamResult("other", report(purged(purged=2, held=1))),
+    ]
+    status = policy_status(policy(), NOW, results).to_dict()
+    assert (status["streamSummary"], status["held"], status["purged"]) == ("2 streams", 3, 42)
+    assert status["lastPurgeTime"] == "2026-01-05T08:20:12Z"
+    entry = status["streams"][0]
+    assert (entry["name"], entry["preview"]["byRule"]) == ("orders", {"old": 40})
+    assert entry["lastPurge"]["tableVersionAfter"] == 3
+
+
+def test_a_policy_keeps_its_last_purge() -> None:
+    before = policy_status(policy(), NOW, [StreamResult("orders", report(purged(purged=40)))])
+    known = policy().model_copy(update={"status": before})
+    after = policy_status(known, NOW, [StreamResult("orders", report(error=BUSY))])
+    assert after.streams[0].last_purge == before.streams[0].last_purge
+    assert after.streams[0].error is not None
+
+
+def replayed(complete: bool = True, failed: int = 0) -> ReplayOutcome:
+    selection = FrozenSelection(table_version=1, messages=13, bytes=90321, first_global_position=4)
+    progress = ReplayProgress(replayed=13 - failed, failed=failed, percent=100, messages_per_second=410.0)
+    return ReplayOutcome(selection=selection, progress=progress, complete=complete)
+
+
+DONE = {"Ready": ("True", "Replayed"), "Complete": ("True", "Replayed")}
+FAILED = {
+    name: (status, "TableRefused") for name, status in (("Ready", "False"), ("Stalled", "True"), ("Failed", "True"))
+}
+TRIED = {"Ready": ("False", "TableBusy"), "Reconciling": ("True", "TableBusy")}
+JOBS: list[tuple[dict[str, Any], dict[str, Any], str, dict[str, tuple[str, str]], str]] = [
+    ({}, {}, "Pending", WAITS, "no run has been made yet"),
+    ({"suspend": True}, {}, "Paused", {"Ready": ("True", "Suspended")}, "nothing is sent"),
+    ({}, {"report": report(replayed())}, "Succeeded", DONE, "13 messages replayed to files/checks"),
+    (
+        {},
+        {"report": report(replayed(failed=1))},
+        "Succeeded",
+        DONE,
+        "12 messages replayed to files/checks, 1 could not",
+    ),
+    ({}, {"report": report(replayed(complete=False))}, "Paused", {"Ready": ("True", "Suspended")}, "nothing is sent"),
+    ({}, {"report": report(error=REFUSED)}, "Failed", FAILED, "holds something else"),
+    ({}, {"report": report(error=BUSY), "another_try": True}, "Pending", TRIED, "another run is writing"),
+    ({}, {"error": BUSY}, "Pending", TRIED, "another run is writing"),
+    (
+        {"mode": "DryRun", "origin": "DeadLetters"},
+        {"report": report(replayed())},
+        "Succeeded",
+        {"Ready": ("True", "Previewed"), "Complete": ("True", "Previewed")},
+        "13 dead letters would be replayed",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "given", "phase", "conditions", "message"), JOBS)
+def test_job(
+    spec: dict[str, Any], given: dict[str, Any], phase: str, conditions: dict[str, tuple[str, str]], message: str
+) -> None:
+    status = replay_status(job(**spec), NOW, **given)
+    found = told(status)
+    assert found[:2] == (phase, conditions)
+    assert found[2].startswith(message)
+    assert (status.finished_at is not None) == (phase in ("Succeeded", "Failed"))
+
+
+@pytest.mark.parametrize(
+    ("destination", "expected"),
+    [
+        ({"files": {"uri": "s3a://replay/checks/"}}, "files/checks"),
+        ({"stream": {"name": "other"}}, "stream/other"),
+        ({"kafka": {"bootstrapServers": "kafka:9092", "topic": "checks"}}, "kafka/checks"),
+    ],
+)
+def test_a_destination_in_short(destination: dict[str, Any], expected: str) -> None:
+    assert replay_status(job(destination=destination), NOW).destination == expected
+
+
+def test_a_jobs_numbers() -> None:
+    status = replay_status(job(), NOW, report(replayed())).to_dict()
+    assert status["selection"]["messages"] == 13
+    assert status["progress"]["replayed"] == 13
+    assert (status["startedAt"], status["finishedAt"]) == ("2026-01-05T08:20:00Z",) * 2
+    assert status["attempts"] == 1
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        (IngestCounts(), "nothing new has arrived"),
+        (IngestCounts(received=1, stored=1), "1 record received: 1 stored"),
+        (COUNTS, "331 records received: 329 stored, 1 duplicate, 1 dead letter"),
+        (IngestCounts(received=3, filtered=2, discarded=1), "3 records received: 2 filtered, 1 discarded"),
+    ],
+)
+def test_what_was_received_in_words(counts: IngestCounts, expected: str) -> None:
+    assert received(counts) == expected
+
+
+def test_reasons_are_constants_by_kubernetes_convention() -> None:
+    assert all(reason.value.isalpha() and reason.value[0].isupper() for reason in Reason)
+
+
+def test_reasons_that_jobs_give_are_listed() -> None:
+    import re
+    from pathlib import Path
+
+    import messagestore_jobs
+
+    sources = "".join(path.read_text() for path in Path(messagestore_jobs.__file__).parent.rglob("*.py"))
+    given = set(re.findall(r'(?:RunFailedError|super\(\).__init__)\(\s*"([A-Za-z]+)"', sources))
+    assert given
+    assert given <= set(Reason)

@@ -1,0 +1,249 @@
+"""Resources become run documents: every field arrives, as a number where it is one."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from messagestore_jobs.contract.run_document import IngestTask, PurgeTask, ReplayTask, RunDocument
+from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
+from messagestore_operator.translate import (
+    NotSupportedError,
+    adopts,
+    ingest_document,
+    job_id,
+    needs_scrub_key,
+    purge_document,
+    refusals,
+    replay_document,
+    source_id,
+)
+
+AT = datetime(2026, 4, 6, tzinfo=UTC)
+FILES = {"files": {"uri": "s3a://landing/orders/"}}
+
+
+def stream(name: str = "orders", **spec: Any) -> MessageStream:
+    given = {"table": {"uri": f"s3a://lake/{name}"}, "source": FILES, "trigger": {"interval": "PT5M"}}
+    metadata = {"name": name, **spec.pop("metadata", {})}
+    return MessageStream.model_validate({"metadata": metadata, "spec": {**given, **spec}})
+
+
+def policy(**spec: Any) -> RetentionPolicy:
+    given = {
+        "streamRefs": [{"name": "orders"}],
+        "trigger": {"manual": {}},
+        "rules": [{"name": "old", "maxAge": "P90D"}],
+    }
+    metadata = {"name": "retention", **spec.pop("metadata", {})}
+    return RetentionPolicy.model_validate({"metadata": metadata, "spec": {**given, **spec}})
+
+
+def job(**spec: Any) -> ReplayJob:
+    given = {"streamRef": {"name": "orders"}, "destination": {"files": {"uri": "s3a://replay/orders/"}}}
+    metadata = {"name": "again", **spec.pop("metadata", {})}
+    return ReplayJob.model_validate({"metadata": metadata, "spec": {**given, **spec}})
+
+
+def ingest(of: MessageStream) -> IngestTask:
+    task = ingest_document(of, "run-1", AT, adopt=False).task
+    assert isinstance(task, IngestTask)
+    return task
+
+
+def purge(of: RetentionPolicy, on: MessageStream) -> PurgeTask:
+    task = purge_document(of, on, "run-1", AT, adopt=False).task
+    assert isinstance(task, PurgeTask)
+    return task
+
+
+def replay(of: ReplayJob, on: MessageStream, to: MessageStream | None = None) -> ReplayTask:
+    task = replay_document(of, on, to, "run-1", AT).task
+    assert isinstance(task, ReplayTask)
+    return task
+
+
+def test_who_asks_and_where() -> None:
+    document = ingest_document(stream(metadata={"generation": 7}), "run-1", AT, adopt=True)
+    assert (document.run, document.at) == ("run-1", AT)
+    assert document.resource.model_dump() == {
+        "kind": "MessageStream",
+        "namespace": "default",
+        "name": "orders",
+        "generation": 7,
+    }
+    assert document.table.model_dump() == {
+        "uri": "s3a://lake/orders",
+        "owner": {"namespace": "default", "name": "orders"},
+        "adopt": True,
+    }
+    assert RunDocument.model_validate_json(document.model_dump_json(by_alias=True)) == document
+
+
+DAY = timedelta(days=1)
+FIELDS = {"messageId": {"path": "$.id"}, "category": {"value": "a"}, "type": {"path": "$.t", "default": "x"}}
+INGEST: list[tuple[dict[str, Any], str, Any]] = [
+    ({}, "source.max_files_per_batch", 1000),
+    ({"source": {"files": {**FILES["files"], "maxBytesPerBatch": "1Gi"}}}, "source.max_files_per_batch", None),
+    ({"source": {"files": {**FILES["files"], "maxBytesPerBatch": "1Gi"}}}, "source.max_bytes_per_batch", 1 << 30),
+    ({"source": {"files": {**FILES["files"], "format": "JSON"}}}, "source.format", "JSON"),
+    ({"envelope": {"format": "CloudEvents"}}, "envelope.format", "CloudEvents"),
+    ({"envelope": {"format": "Custom", "fields": FIELDS, "required": ["type"]}}, "envelope.required", ("type",)),
+    ({}, "filter.where", None),
+    ({"filter": {"types": ["a"]}}, "filter.where", None),
+    ({"filter": {"where": "payload_size > 2", "unmatched": "DeadLetter"}}, "filter.where", "payload_size > 2"),
+    ({"filter": {"unmatched": "DeadLetter"}}, "filter.unmatched", "DeadLetter"),
+    ({}, "deduplication_window", None),
+    ({"deduplication": {"window": "P7D"}}, "deduplication_window", 7 * DAY),
+    ({"expiration": {"onArrivalExpired": "Store"}}, "on_arrival_expired", "Store"),
+    ({"expiration": {"defaultTtl": "P90D"}}, "default_ttl", 90 * DAY),
+    ({"retry": {"maxRetries": 3, "maxBackoff": "PT1H30M"}}, "retry.max_backoff", timedelta(minutes=90)),
+    ({"retry": {"maxRetries": 3}}, "retry.max_retries", 3),
+    ({"retry": {"backoffBase": 4}}, "retry.backoff_base", 4),
+    ({}, "max_payload_bytes", 16 << 20),
+    ({"payload": {"maxSize": "1.5Mi"}}, "max_payload_bytes", 3 << 19),
+    ({}, "claim_check_bytes", None),
+    ({"payload": {"claimCheckThreshold": "1Mi"}}, "claim_check_bytes", 1 << 20),
+    ({"payload": {"compression": "None"}}, "compression", "None"),
+]
+
+
+@pytest.mark.parametrize(("spec", "path", "expected"), INGEST)
+def test_ingest(spec: dict[str, Any], path: str, expected: Any) -> None:
+    assert at(ingest(stream(**spec)), path) == expected
+
+
+def test_envelope_fields() -> None:
+    envelope = ingest(stream(envelope={"format": "Custom", "fields": FIELDS})).envelope
+    assert {name: field.model_dump(exclude_none=True) for name, field in envelope.fields.items()} == FIELDS
+
+
+MATCH = {"streamNames": ["order-1"], "headers": {"tenant": "acme"}, "where": "position > 3"}
+PURGE: list[tuple[dict[str, Any], str, Any]] = [
+    ({}, "mode", "DryRun"),
+    ({"mode": "Enforce", "approval": "Required"}, "approval_required", True),
+    ({"metadata": {"annotations": {"messagestore.dev/approved-preview": "8c1f"}}}, "approved_preview", "8c1f"),
+    ({}, "rules.0.max_age", 90 * DAY),
+    ({"rules": [{"name": "e", "expired": True, "statuses": ["FAILED"]}]}, "rules.0.statuses", ("FAILED",)),
+    ({"rules": [{"name": "e", "expired": True}]}, "rules.0.expired", True),
+    ({"rules": [{"name": "c", "maxMessagesPerStream": 0}]}, "rules.0.max_messages_per_stream", 0),
+    ({"rules": [{"name": "b", "maxBytes": "500Gi"}]}, "rules.0.max_bytes", 500 << 30),
+    (
+        {"rules": [{"name": "t", "truncateBefore": {"streamName": "a-1", "position": 4}}]},
+        "rules.0.truncate_before.position",
+        4,
+    ),
+    ({"rules": [{"name": "m", "match": MATCH, "erase": True}]}, "rules.0.match.where", "position > 3"),
+    ({"rules": [{"name": "m", "match": MATCH, "erase": True}]}, "rules.0.match.headers", {"tenant": "acme"}),
+    ({"rules": [{"name": "m", "match": MATCH, "erase": True}]}, "rules.0.erase", True),
+    ({"rules": [{"name": "m", "match": {"types": ["a"]}}]}, "rules.0.match.where", None),
+    ({}, "erase_within", 7 * DAY),
+    ({"erasure": {"within": "P1D"}}, "erase_within", DAY),
+    ({"deadLetters": {"maxAge": "P30D"}}, "dead_letters_max_age", 30 * DAY),
+    ({"archive": {"uri": "s3a://archive/a/"}}, "archive.uri", "s3a://archive/a"),
+    ({"archive": {"uri": "s3a://archive/a/", "format": "JSONLines"}}, "archive.format", "JSONLines"),
+    ({"action": "Scrub", "scrub": {"headers": ["a"]}}, "scrub.key_environment", None),
+]
+
+
+@pytest.mark.parametrize(("spec", "path", "expected"), PURGE)
+def test_purge(spec: dict[str, Any], path: str, expected: Any) -> None:
+    assert at(purge(policy(**spec), stream()), path) == expected
+
+
+def test_holds_come_from_the_stream() -> None:
+    held = stream(holds=[{"name": "all"}, {"name": "one", "match": MATCH, "until": "2027-01-01T00:00:00Z"}])
+    everything, one = purge(policy(), held).holds
+    assert everything.match.model_dump(exclude_defaults=True) == {}
+    assert one.match.stream_names == ("order-1",)
+    assert one.until == datetime(2027, 1, 1, tzinfo=UTC)
+
+
+def test_a_hash_names_the_variable_and_not_the_key() -> None:
+    scrub = {"headers": ["a"], "method": "Hash", "keySecretRef": {"name": "key"}}
+    hashing = policy(action="Scrub", scrub=scrub)
+    wanted = purge(hashing, stream()).scrub
+    assert wanted is not None
+    assert wanted.key_environment == "MESSAGESTORE_SCRUB_KEY"
+    assert needs_scrub_key(hashing)
+    assert not needs_scrub_key(policy(scrub=scrub))
+
+
+SELECT = {
+    "timeWindow": {"from": "2026-01-05T00:00:00Z"},
+    "globalPositions": {"from": 1, "to": 500},
+    "statuses": ["FAILED"],
+    "sequences": {"ids": ["s"], "completeOnly": True},
+    "dueForRetry": True,
+    "limit": 9,
+}
+REPLAY: list[tuple[dict[str, Any], str, Any]] = [
+    ({}, "select.where", None),
+    ({"select": SELECT}, "select.time_window.from_", datetime(2026, 1, 5, tzinfo=UTC)),
+    ({"select": SELECT}, "select.time_window.to", None),
+    ({"select": SELECT}, "select.global_positions.to", 500),
+    ({"select": SELECT}, "select.positions", None),
+    ({"select": SELECT}, "select.sequences.complete_only", True),
+    ({"select": SELECT}, "select.due_for_retry", True),
+    ({"select": SELECT}, "select.limit", 9),
+    ({"origin": "DeadLetters", "select": {"reasons": ["Unparseable"]}}, "select.reasons", ("Unparseable",)),
+    ({"order": "Global"}, "order", "Global"),
+    ({"rateLimit": {"messagesPerSecond": 500}}, "messages_per_second", 500),
+    ({"mark": {"headers": {"x": "{job}/{position}"}}}, "mark_headers", {"x": "again/{position}"}),
+    ({"mode": "DryRun"}, "mode", "DryRun"),
+    ({}, "destination.uri", "s3a://replay/orders"),
+    ({}, "job_id", "default.again"),
+    ({"metadata": {"uid": "0123456789abcdef"}}, "job_id", "default.again.01234567"),
+]
+
+
+@pytest.mark.parametrize(("spec", "path", "expected"), REPLAY)
+def test_replay(spec: dict[str, Any], path: str, expected: Any) -> None:
+    assert at(replay(job(**spec), stream()), path) == expected
+
+
+def test_a_target_brings_how_it_takes_records_in() -> None:
+    adopted = {"annotations": {"messagestore.dev/adopt-table": "s3a://lake/other/"}}
+    target = stream("other", envelope={"format": "CloudEvents"}, metadata=adopted)
+    task = replay(job(destination={"stream": {"name": "other"}}), stream(), target)
+    assert at(task, "destination.table.uri") == "s3a://lake/other"
+    assert at(task, "destination.table.adopt") is True
+    assert at(task, "destination.ingest") == ingest(target)
+
+
+def test_a_source_keeps_its_name_until_it_changes() -> None:
+    same = {source_id(stream()), source_id(stream(filter={"types": ["a"]})), source_id(stream(trigger={"manual": {}}))}
+    assert len(same) == 1
+    moved = stream(source={"files": {"uri": "s3a://landing/elsewhere/"}})
+    others = {source_id(moved), source_id(stream("other")), source_id(stream(metadata={"namespace": "b"}))}
+    assert len(others | same) == 4
+    assert source_id(stream()) == "source-7f20e5ea2b9e0beadc32ef51"
+
+
+def test_a_job_made_again_is_another_one() -> None:
+    assert len({job_id(job(metadata={"uid": uid})) for uid in ("a" * 36, "b" * 36)}) == 2
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"), [("s3a://lake/orders", True), ("s3a://lake/orders/", True), ("s3a://lake/o", False)]
+)
+def test_adopting_names_the_folder(uri: str, expected: bool) -> None:
+    annotations = {"messagestore.dev/adopt-table": uri}
+    assert adopts(stream(metadata={"annotations": annotations})) is expected
+
+
+def test_what_this_release_cannot_do_is_named() -> None:
+    kafka = {"bootstrapServers": "kafka:9092", "topics": ["orders"]}
+    asks = stream(source={"kafka": kafka}, lifecycle={"source": FILES})
+    assert [refusal.path for refusal in refusals(asks)] == [("spec", "source", "kafka"), ("spec", "lifecycle")]
+    with pytest.raises(NotSupportedError, match=r"spec\.source\.kafka: .*; spec\.lifecycle: "):
+        ingest(asks)
+    sends = job(destination={"kafka": {"bootstrapServers": "kafka:9092", "topic": "t"}})
+    with pytest.raises(NotSupportedError, match=r"spec\.destination\.kafka"):
+        replay(sends, stream())
+
+
+def at(value: Any, path: str) -> Any:
+    for step in path.split("."):
+        value = value[int(step)] if step.isdigit() else getattr(value, step)
+    return value
