@@ -19,8 +19,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Message stores over Delta Lake tables: every message kept once, in order, and queryable; what leaves the "
     "store proven; any part of the past sent again.",
-    epilog="Examples: messagestore validate -f stream.yaml; messagestore run -f stream.yaml -f policy.yaml -o json; "
-    "messagestore run -f - --at 2026-04-06T00:00:00Z < stream.yaml; messagestore crds | kubectl apply -f -",
+    rich_markup_mode="markdown",
+    epilog="""
+Examples:
+
+- `messagestore validate -f stream.yaml -f policy.yaml`
+- `messagestore run -f manifests/ --at 2026-04-06T00:00:00Z`
+- `messagestore run -f stream.yaml -o json`
+- `messagestore crds | kubectl apply --server-side -f -`
+""",
 )
 app.command()(validate)
 app.command()(run)

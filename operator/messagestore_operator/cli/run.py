@@ -33,7 +33,11 @@ def run(
     wait: Annotated[
         float,
         typer.Option(
-            "--wait", metavar="DURATION", parser=seconds, help="How long to wait for another run to leave a table."
+            "--wait",
+            metavar="DURATION",
+            parser=seconds,
+            show_default="60s",
+            help="How long to wait for another run to leave a table.",
         ),
     ] = 60.0,
     driver_memory: Annotated[

@@ -1,0 +1,75 @@
+"""The command as a process of its own: what reaches the user's terminal, and what a signal does."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.local_runs import AT, arrive, record, replay, stream
+
+COMMAND = Path(sys.executable).parent / "messagestore"
+SMALL = ["--driver-memory", "1g", "--cores", "1"]
+
+
+def start(manifests: Path, *options: str) -> subprocess.Popen[str]:
+    line = [str(COMMAND), "run", "-f", str(manifests), "--at", AT, *SMALL, *options]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=manifests.parent)
+
+
+def test_sparks_noise_stays_away(tmp_path: Path) -> None:
+    arrive(tmp_path, "a.jsonl", map(record, range(1, 4)))
+    manifests = tmp_path / "manifests.yaml"
+    manifests.write_text(yaml.safe_dump(stream(tmp_path)))
+    process = start(manifests, "-o", "json")
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert json.loads(out)["items"][0]["status"]["totals"]["stored"] == 3
+    lines = [line.partition(": ")[2] or line for line in err.splitlines()]
+    assert lines == [
+        "starting Spark",
+        "ingest",
+        "3 records received: 3 stored",
+        "Idle: 3 messages stored; last batch 0s ago",
+    ]
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "landing",
+        "manifests.yaml",
+        "orders",
+        "orders.messagestore-lock",
+    }
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_and_the_next_run_goes_on(tmp_path: Path, number: signal.Signals, exit_code: int) -> None:
+    arrive(tmp_path, "a.jsonl", map(record, range(1, 7)))
+    slow = {"rateLimit": {"messagesPerSecond": 1}} if number is signal.SIGINT else {}
+    manifests = tmp_path / "manifests.yaml"
+    manifests.write_text(yaml.safe_dump_all([stream(tmp_path), replay(tmp_path, **slow)]))
+    process = start(manifests)
+    said: list[str] = []
+    reader = threading.Thread(target=lambda: said.extend(process.stderr or ()))
+    reader.start()
+    deadline = time.monotonic() + 300
+    awaited = "-replay-" if slow else "-ingest-"
+    while not any(awaited in line for line in said) and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(number)
+    assert process.wait(60) == exit_code
+    reader.join()
+    assert said[-1] == f"stopped by {number.name}; run it again and it goes on from there\n"
+    assert not any("Traceback" in line or "py4j" in line for line in said)
+    manifests.write_text(yaml.safe_dump_all([stream(tmp_path), replay(tmp_path)]))
+    again = start(manifests, "-o", "json")
+    out, err = again.communicate(timeout=300)
+    assert again.returncode == 0, err
+    statuses = [item["status"] for item in json.loads(out)["items"]]
+    assert statuses[0]["totals"]["stored"] == 6
+    assert statuses[1]["progress"]["replayed"] == 6
+    sent = [line for part in (tmp_path / "again").glob("part-*") for line in part.read_text().splitlines()]
+    assert len({json.loads(line)["messageId"] for line in sent}) == len(sent) == 6

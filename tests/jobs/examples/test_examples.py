@@ -1,0 +1,99 @@
+"""Every example does what its README says, to the message."""
+
+import json
+import re
+from pathlib import Path
+
+import pyarrow.dataset as ds
+
+from messagestore_jobs.store.history import open_table
+from support.local_runs import EXAMPLES, LocalRuns, render
+from support.stores import stored
+
+
+def test_github_webhooks(local_run: LocalRuns, tmp_path: Path) -> None:
+    done = local_run.run_text(render("github-webhooks", tmp_path))
+    assert done.exit_code == 0, done.stderr
+    arrived = [json.loads(line) for line in _lines(tmp_path / "github-webhooks/landing")]
+    old = [one for one in arrived if one["received_at"] < "2026-01-06"]
+    held = [one for one in old if one["entity"] == "issue-444500041"]
+    assert (len(arrived), len(old), len(held)) == (329, 127, 12)
+
+    stream = done.status("MessageStream/github-webhooks")
+    assert (stream["totals"]["received"], stream["totals"]["stored"]) == (329, 329)
+    kept = stored(f"file://{tmp_path}/github-webhooks/table")
+    assert stream["table"]["messages"] == len(kept) == 329 - 127 + 12
+
+    (policy,) = done.status("RetentionPolicy/webhooks-90-days")["streams"]
+    assert (policy["lastPurge"]["purged"], policy["lastPurge"]["archived"], policy["lastPurge"]["held"]) == (
+        115,
+        115,
+        12,
+    )
+    assert ds.dataset(_archived(tmp_path / "github-webhooks/archive")).count_rows() == 115
+
+    job = done.status("ReplayJob/replay-pull-requests")
+    sent = [json.loads(line) for line in _lines(tmp_path / "github-webhooks/replayed")]
+    wanted = [row for row in kept if row["category"] == "pull_request"]
+    assert job["progress"]["replayed"] == len(sent) == len(wanted) == 21
+    assert {one["headers"]["x-replay-job"] for one in sent} == {"replay-pull-requests"}
+    assert [one["headers"]["x-original-position"] for one in sent] == [str(one["position"]) for one in sent]
+
+
+def test_cloudevents(local_run: LocalRuns, tmp_path: Path) -> None:
+    done = local_run.run_text(render("cloudevents", tmp_path), "--at", "2026-03-16T00:00:00Z")
+    assert done.exit_code == 0, done.stderr
+    assert done.status("MessageStream/shop")["totals"] == _totals(received=12, stored=10, duplicates=1, deadLettered=1)
+    assert done.status("MessageStream/placed-orders")["totals"] == _totals(received=5, stored=5)
+    assert done.status("ReplayJob/placed-orders")["progress"]["replayed"] == 5
+    previews = {
+        one["name"]: one["preview"]["messages"] for one in done.status("RetentionPolicy/newest-only")["streams"]
+    }
+    assert previews == {"shop": 5, "placed-orders": 0}
+    again = stored(f"file://{tmp_path}/cloudevents/placed-orders")
+    assert {row["type"] for row in again} == {"com.example.order.placed"}
+
+
+def test_privacy(local_run: LocalRuns, tmp_path: Path) -> None:
+    done = local_run.run_text(render("privacy", tmp_path), "--at", "2026-03-16T00:00:00Z")
+    assert done.exit_code == 0, done.stderr
+    assert done.status("MessageStream/signups")["totals"] == _totals(received=12, stored=12)
+    erased = done.status("RetentionPolicy/erase-customer-42")["streams"][0]["lastPurge"]
+    scrubbed = done.status("RetentionPolicy/hash-after-a-week")["streams"][0]["lastPurge"]
+    assert (erased["purged"], erased["held"]) == (3, 1)
+    assert (scrubbed["scrubbed"], scrubbed["held"]) == (5, 2)
+    left = {row["message_id"]: row for row in stored(f"file://{tmp_path}/privacy/signups")}
+    assert sorted(left) == ["s-1", "s-10", "s-11", "s-2", "s-3", "s-4", "s-5", "s-7", "s-8"]
+    named = {key for key, row in left.items() if b"@example.com" in row["payload"]}
+    assert named == {"s-2", "s-3", "s-10", "s-11"}
+    assert open_table(f"file://{tmp_path}/privacy/signups", "tombstones").to_pyarrow_table().num_rows == 3
+
+
+def test_redrive(local_run: LocalRuns, tmp_path: Path) -> None:
+    first = local_run.run_text(render("redrive/1-as-it-was", tmp_path))
+    assert first.exit_code == 0, first.stderr
+    assert first.status("MessageStream/readings")["totals"] == _totals(received=7, stored=5, deadLettered=2)
+    second = local_run.run_text(render("redrive/2-mended", tmp_path))
+    assert second.exit_code == 0, second.stderr
+    assert second.status("ReplayJob/redrive-large-readings")["progress"]["replayed"] == 2
+    assert second.status("MessageStream/readings")["table"]["messages"] == 7
+    letters = open_table(f"file://{tmp_path}/redrive/readings", "dead_letters").to_pyarrow_table().to_pylist()
+    assert [letter["redriven_by"] for letter in letters] == ["default/redrive-large-readings"] * 2
+
+
+def test_every_example_is_tested() -> None:
+    tested = set(re.findall(r'render\("([a-z-]+)', Path(__file__).read_text()))
+    assert tested == {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
+
+
+def _totals(**given: int) -> dict[str, int]:
+    names = ("received", "stored", "duplicates", "deadLettered", "filtered", "discarded")
+    return {name: given.get(name, 0) for name in names}
+
+
+def _lines(folder: Path) -> list[str]:
+    return [line for file in sorted(folder.glob("*.jsonl")) for line in file.read_text().splitlines()]
+
+
+def _archived(folder: Path) -> list[str]:
+    return [str(path) for path in folder.rglob("*.parquet")]
