@@ -63,6 +63,7 @@ class Stream:
     heard: Heard = field(default_factory=Heard)
     runs: int = 0
     arrived: int = 0
+    store: str = "store"
 
     @property
     def landing(self) -> Path:
@@ -70,7 +71,7 @@ class Stream:
 
     @property
     def table(self) -> Table:
-        return Table(uri=f"file://{self.folder}/store", owner=OWNER)
+        return Table(uri=f"file://{self.folder}/{self.store}", owner=OWNER)
 
     def arrive(self, name: str, content: bytes, at: datetime | None = None) -> Path:
         """A file appears; without ``at``, a second after the one before it."""
@@ -159,12 +160,14 @@ def _unpacked(content: bytes) -> tuple[bytes, bool]:
     while content:
         member = zlib.decompressobj(wbits=31)
         try:
-            plain += member.decompress(content)
+            # One by one: nothing before the damage is lost.
+            while content and not member.eof:
+                plain += member.decompress(content[:1])
+                content = content[1:]
         except zlib.error:
             return plain, True
         if not member.eof:
             return plain, True
-        content = member.unused_data
     return plain, False
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import zlib
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -51,6 +52,10 @@ def wrong_sum(a: bytes, b: bytes) -> bytes:
     return whole[:-8] + b"\0\0\0\0" + whole[-4:]
 
 
+def start_of(b: bytes) -> bytes:
+    return zlib.decompressobj(wbits=31).decompress(packed(b)[:20])
+
+
 def nothing(a: bytes, b: bytes) -> list[bytes]:
     return [b""]
 
@@ -77,7 +82,9 @@ FILES = [
     File("no gzip at all.gz", lines, (), nothing),
     File("half a header.gz", lambda a, b: packed(a, b)[:5], (), nothing),
     File("wrong sum.gz", wrong_sum, (1, 2), nothing),
-    File("a second member cut short.gz", lambda a, b: packed(a, b) + packed(b)[:20], (1, 2), nothing),
+    File(
+        "a second member cut short.gz", lambda a, b: packed(a, b) + packed(b)[:20], (1, 2), lambda a, b: [start_of(b)]
+    ),
     File("folder/of/a file.jsonl", lines, (1, 2)),
     File("odd name %20 #?&+é.jsonl", lines, (1, 2)),
     File("_upload under way.jsonl", lines),

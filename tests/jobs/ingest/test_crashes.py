@@ -1,0 +1,129 @@
+"""SIGKILL at each external write of an ingest; the next run ends with the store of a run that nothing cut off."""
+
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.store.history import last_note, open_table
+from messagestore_jobs.store.objects import Objects
+from messagestore_jobs.store.schemas import TABLES
+from support.crash import crash
+from support.ingests import START, Stream, lines, observing, record
+
+FOLDER_WRITES = ["marker", *(f"create-{name}" for name in TABLES)]
+BATCH_WRITES = ["plan", "claim-check", "dead-letters", "messages"]
+MOMENTS = ["before", "after"]
+SETTINGS = {"max_files_per_batch": 2, "claim_check_bytes": 40}
+VARYING = {"inserted_at", "inserted_date", "failed_at", "at", "run"}
+"""Times and run names."""
+
+
+def arrive(stream: Stream) -> None:
+    """Two batches of two files; each has a large payload and a bad line, the second also what came before."""
+    large = b'"' + b"x" * 50 + b'"'
+    for name, records in {
+        "a": [message("m1"), b"garbage a", message("m2", payload=large)],
+        "b": [message("m3", streamName="other")],
+        "c": [message("m2", payload=large), message("m4"), b"garbage c"],
+        "d": [message("m5", payload=large), message("m6", streamName="other"), message("m1")],
+    }.items():
+        stream.arrive(f"{name}.jsonl", lines(*records))
+
+
+def message(message_id: str, **fields: Any) -> bytes:
+    return record(message_id, time="2026-01-05T11:00:00Z", **fields)
+
+
+class Store(NamedTuple):
+    tables: dict[str, list[dict[str, Any]]]
+    payloads: dict[str, bytes | None]
+    totals: dict[str, int]
+
+
+def contents(stream: Stream) -> Store:
+    """All that is in a store, without times, run names and the folder it lies in."""
+    uri = stream.table.uri
+    objects = Objects(f"{uri}/payloads")
+    return Store(
+        {name: _rows(stream, name) for name in TABLES},
+        {name: objects.read(name) for name in objects.names()},
+        last_note(uri).totals.model_dump(),
+    )
+
+
+def _rows(stream: Stream, name: str) -> list[dict[str, Any]]:
+    rows = open_table(stream.table.uri, name).to_pyarrow_table().to_pylist()
+    plain = [
+        {column: repr(value).replace(str(stream.folder), "") for column, value in row.items() if column not in VARYING}
+        for row in rows
+    ]
+    return sorted(plain, key=repr)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Counter[str]]:
+    stream = Stream(spark, tmp_path_factory.mktemp("uninterrupted"), SETTINGS)
+    arrive(stream)
+    writes: list[str] = []
+    with observing(lambda name, moment: writes.append(name) if moment == "after" else None):
+        outcome = stream.run()
+    assert outcome.counts.model_dump() == {
+        "received": 10,
+        "stored": 6,
+        "duplicates": 2,
+        "dead_lettered": 2,
+        "filtered": 0,
+        "discarded": 0,
+    }
+    return contents(stream), Counter(writes)
+
+
+def test_the_writes_below_are_all_that_there_are(uninterrupted: tuple[Store, Counter[str]]) -> None:
+    _, writes = uninterrupted
+    assert writes == dict.fromkeys(FOLDER_WRITES, 1) | dict.fromkeys(BATCH_WRITES, 2)
+
+
+def ends_the_same(stream: Stream, uninterrupted: tuple[Store, Counter[str]]) -> bool:
+    stream.run(at=START + timedelta(hours=1))
+    assert contents(stream) == uninterrupted[0]
+    again = stream.run(at=START + timedelta(hours=2))
+    return again.batches == 0 and contents(stream) == uninterrupted[0]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("name", FOLDER_WRITES)
+def test_killed_while_the_folder_is_made(
+    spark: SparkSession, tmp_path: Path, name: str, moment: str, uninterrupted: tuple[Store, Counter[str]]
+) -> None:
+    stream = Stream(spark, tmp_path, SETTINGS)
+    crash(tmp_path, {}, name, moment, 1, with_spark=False)
+    if (name, moment) in (("marker", "before"), ("marker", "after"), ("create-messages", "after")):
+        arrive(stream)
+        assert ends_the_same(stream, uninterrupted)
+    else:
+        # The folder is whole once it is opened again; what a run makes of it is shown above.
+        assert stream.run().table.messages == 0
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("name", BATCH_WRITES)
+def test_killed_in_the_second_batch(
+    spark: SparkSession, tmp_path: Path, name: str, moment: str, uninterrupted: tuple[Store, Counter[str]]
+) -> None:
+    stream = Stream(spark, tmp_path, SETTINGS)
+    arrive(stream)
+    crash(tmp_path, SETTINGS, name, moment, 2)
+    assert ends_the_same(stream, uninterrupted)
+
+
+def test_killed_in_the_midst_of_writing_messages(
+    spark: SparkSession, tmp_path: Path, uninterrupted: tuple[Store, Counter[str]]
+) -> None:
+    stream = Stream(spark, tmp_path, SETTINGS)
+    arrive(stream)
+    crash(tmp_path, SETTINGS, "messages", "within", 1)
+    assert ends_the_same(stream, uninterrupted)
