@@ -102,14 +102,14 @@ def test_an_approval_is_waited_for(local_run: LocalRuns, tmp_path: Path) -> None
 
 
 def test_a_secret_reaches_the_job_and_nobody_else(local_run: LocalRuns, tmp_path: Path) -> None:
-    arrive(tmp_path, "a.jsonl", [record(1, headers={"X-Customer": "ada"}), record(2)])
+    arrive(tmp_path, "a.jsonl", [record(1, headers={"X-Customer": "ada-lovelace"}), record(2)])
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"key": "hush-hush"}}
     scrub = {"headers": ["x-customer"], "method": "Hash", "keySecretRef": {"name": "key"}}
     done = local_run([secret, stream(tmp_path), policy(action="Scrub", scrub=scrub)])
     assert done.exit_code == 0
     assert done.status("RetentionPolicy/retention")["streams"][0]["lastPurge"]["scrubbed"] == 1
     assert "hush-hush" not in done.stdout + done.stderr
-    assert "ada" not in str(stored(f"file://{tmp_path}/orders"))
+    assert "ada-lovelace" not in str(stored(f"file://{tmp_path}/orders"))
     assert not any(b"hush-hush" in content for content in tree(tmp_path / "orders").values())
 
 
