@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from deltalake import write_deltalake
 
 from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.history import committed_batch, open_table
 from messagestore_jobs.store.schemas import FILES
 
 
@@ -50,8 +50,11 @@ class ReadFiles:
     def __init__(self, uri: str, source_id: str) -> None:
         self._uri = uri
         self._source_id = source_id
-        rows = open_table(uri, "files").to_pyarrow_dataset().to_table(filter=pc.field("source_id") == source_id)
-        self._rows: pa.Table = rows
+        rows = open_table(uri, "files").to_pyarrow_table()
+        self._rows: pa.Table = rows.filter(pc.field("source_id") == source_id)
+        self._of_others = set(rows.filter(pc.field("source_id") != source_id)["uri"].to_pylist())
+        first = pc.min(self._rows["batch"]).as_py()
+        self._lost = first != 1 and committed_batch(uri, source_id) > 0
         self.last_batch: int = pc.max(rows["batch"]).as_py() or 0
 
     def planned(self, number: int) -> Batch | None:
@@ -75,10 +78,15 @@ class ReadFiles:
         return ends
 
     def read_before(self, batch: Batch) -> set[str]:
-        """The URIs of a batch that an earlier batch, or an earlier try of this one, may have read too."""
-        uris = pa.array([r.file.uri for r in batch.ranges])
-        earlier = self._rows.filter(pc.field("uri").isin(uris))
-        return set(earlier["uri"].to_pylist())
+        """The URIs of a batch that an earlier batch or try, of this source or another, may have read too.
+
+        Where the record of what was read has been lost, that may be any.
+        """
+        uris = {r.file.uri for r in batch.ranges}
+        if self._lost:
+            return uris
+        earlier = self._rows.filter(pc.field("uri").isin(pa.array(sorted(uris))))
+        return set(earlier["uri"].to_pylist()) | (uris & self._of_others)
 
     def write_down(self, batch: Batch) -> None:
         """Plan a batch, durably."""
