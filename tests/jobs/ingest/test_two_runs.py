@@ -1,0 +1,83 @@
+"""Two local runs on one table at once: the second waits or says so, and never writes."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.store.errors import TableBusyError
+from messagestore_jobs.store.lock import LOCK_SUFFIX, writing
+from support.ingests import Stream, lines, observing, record
+
+HOLD = """
+import fcntl, sys
+file = open(sys.argv[1], "a+")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def another_process_writes(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    path = f"{folder}/store{LOCK_SUFFIX}"
+    process = subprocess.Popen([sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"held\n"
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    stream = Stream(spark, tmp_path)
+    stream.arrive("a.jsonl", lines(record("m1")))
+    return stream
+
+
+def run(stream: Stream, wait: float) -> None:
+    with writing(stream.table.uri, stream.spark, wait, stream.heard.say):
+        stream.run()
+
+
+def test_the_second_run_says_that_it_waits_and_gives_up_without_a_write(stream: Stream) -> None:
+    writes: list[str] = []
+    with (
+        another_process_writes(stream.folder),
+        observing(lambda name, _: writes.append(name)),
+        pytest.raises(TableBusyError, match="another run is writing"),
+    ):
+        run(stream, wait=0.5)
+    assert writes == []
+    assert not (stream.folder / "store").exists()
+    assert stream.heard.said == [f"another run is writing {stream.table.uri}; waiting for it to end"]
+
+
+def test_the_second_run_goes_on_when_the_first_has_ended(stream: Stream) -> None:
+    with another_process_writes(stream.folder) as first:
+        threading.Timer(0.5, first.kill).start()
+        run(stream, wait=60)
+    assert stream.ids() == ["m1"]
+
+
+def test_a_run_that_was_killed_holds_nothing(stream: Stream) -> None:
+    with another_process_writes(stream.folder) as first:
+        first.kill()
+        first.wait()
+        run(stream, wait=0)
+    assert stream.ids() == ["m1"]
+
+
+def test_a_second_run_in_one_process_is_refused_too(stream: Stream) -> None:
+    with writing(stream.table.uri, stream.spark, 0, stream.heard.say), pytest.raises(TableBusyError):
+        run(stream, wait=0)
+    run(stream, wait=0)
+    assert stream.ids() == ["m1"]
