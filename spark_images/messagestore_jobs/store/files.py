@@ -55,7 +55,7 @@ class ReadFiles:
         self._of_others = set(rows.filter(pc.field("source_id") != source_id)["uri"].to_pylist())
         first = pc.min(self._rows["batch"]).as_py()
         self._lost = first != 1 and committed_batch(uri, source_id) > 0
-        self.last_batch: int = pc.max(rows["batch"]).as_py() or 0
+        self.last_batch: int = pc.max(self._rows["batch"]).as_py() or 0
 
     def planned(self, number: int) -> Batch | None:
         """A batch as it was written down."""
