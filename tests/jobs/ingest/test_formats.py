@@ -1,0 +1,186 @@
+"""Formats of files and envelopes of records, good and bad."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import Envelope, FieldMapping
+from messagestore_jobs.contract.run_report import IngestCounts
+from support.ingests import BYTE_ORDER_MARK, Row, Stream, adds_up, lines, received_in, record
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Stream]:
+    """Whatever a test takes in, all that its files hold is accounted for."""
+    stream = Stream(spark, tmp_path)
+    yield stream
+    totals = stream.run().totals
+    assert adds_up(totals)
+    assert totals.stored == len(stream.messages())
+    assert totals.dead_lettered == len(stream.dead_letters())
+    assert totals.received == received_in(stream.landing, stream.settings.get("format", "JSONLines"))
+
+
+class Document(NamedTuple):
+    name: str
+    content: bytes
+    stored: list[str]
+    set_aside: list[tuple[str, bytes]] = []
+
+
+A, B = record("a", payload=b'{"n": 1.10}'), record("b")
+BROKEN = b"[" + A + b",\n" + B
+DOCUMENTS = [
+    Document("an object", A, ["a"]),
+    Document("an object over many lines", b"\n" + A.replace(b",", b"\n,\r\n") + b"\n", ["a"]),
+    Document("an array", b" [\n" + A + b" ,\n" + B + b"]\n", ["a", "b"]),
+    Document("an empty array", b"[]", []),
+    Document("an empty file", b"", []),
+    Document("only white space", b" \n\t\r\n", []),
+    Document("a byte order mark", BYTE_ORDER_MARK + b"[" + A + b"]", ["a"]),
+    Document("an array cut short", BROKEN, [], [("Unparseable", BROKEN)]),
+    Document("two documents", A + b"\n" + B, [], [("Unparseable", A + b"\n" + B)]),
+    Document("garbage after the array", b"[" + A + b"]]", [], [("Unparseable", b"[" + A + b"]]")]),
+    Document("a scalar", b"42", [], [("Unparseable", b"42")]),
+    Document("no JSON", b"garbage", [], [("Unparseable", b"garbage")]),
+    Document("arrays within", b"[[" + A + b"]," + B + b"]", ["b"], [("Unparseable", b"[" + A + b"]")]),
+    Document(
+        "scalars within", b"[1," + B + b',null,"x"]', ["b"], [("Unparseable", r) for r in (b"1", b"null", b'"x"')]
+    ),
+    Document(
+        "a key twice in one element",
+        b'[{"messageId":"x","messageId":"y"},' + B + b"]",
+        ["b"],
+        [("Unparseable", b'{"messageId":"x","messageId":"y"}')],
+    ),
+    Document("no UTF-8", b'[{"a":"\xff"}]', [], [("Unparseable", b'[{"a":"\xff"}]')]),
+]
+
+
+def test_of_a_json_document_each_element_is_a_record(stream: Stream) -> None:
+    stream.settings["format"] = "JSON"
+    for document in DOCUMENTS:
+        named = document.content.replace(b'"messageId":"a"', b'"messageId":"%s a"' % document.name.encode())
+        named = named.replace(b'"messageId":"b"', b'"messageId":"%s b"' % document.name.encode())
+        stream.arrive(f"{document.name}.json", named)
+    stream.run()
+    stored, set_aside = by_file(stream.messages()), by_file(stream.dead_letters())
+    for document in DOCUMENTS:
+        name = f"{document.name}.json"
+        assert [r["message_id"] for r in stored.get(name, [])] == [f"{document.name} {i}" for i in document.stored]
+        raws = [(r["reason"], r["raw"].replace(f"{document.name} ".encode(), b"")) for r in set_aside.get(name, [])]
+        assert raws == document.set_aside, document.name
+    assert {r["payload"] for r in stream.messages()} == {b'{"n": 1.10}', b"{}"}
+
+
+def by_file(rows: list[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["source"]["uri"].rpartition("/")[2], []).append(row)
+    return found
+
+
+def test_of_a_text_each_line_is_a_payload(stream: Stream) -> None:
+    stream.settings |= {
+        "format": "Text",
+        "envelope": Envelope(format="Custom", fields={"category": FieldMapping(value="log")}),
+    }
+    path = stream.arrive("a.log", BYTE_ORDER_MARK + b"one\r\n\n two \n\xff\n{\n")
+    assert stream.run().counts == IngestCounts(received=4, stored=3, dead_lettered=1)
+    rows = stream.messages()
+    assert [row["payload"] for row in rows] == [b"one", b" two ", b"{"]
+    assert [row["message_id"] for row in rows] == [f"file://{path}#{offset}" for offset in (3, 9, 17)]
+    assert {(row["stream_name"], row["content_type"]) for row in rows} == {("log", "text/plain")}
+    assert stream.set_aside() == [("Unparseable", b"\xff")]
+
+
+def test_of_a_text_a_line_can_be_its_own_id(stream: Stream) -> None:
+    fields = {
+        "messageId": FieldMapping(path="$"),
+        "streamName": FieldMapping(value="words"),
+        "type": FieldMapping(path="$.a"),
+    }
+    stream.settings |= {"format": "Text", "envelope": Envelope(format="Custom", fields=fields)}
+    stream.arrive("a.log", b"one\ntwo\none\n")
+    assert stream.run().counts == IngestCounts(received=3, stored=2, duplicates=1)
+    assert [(row["message_id"], row["type"]) for row in stream.messages()] == [("one", None), ("two", None)]
+
+
+def event(**given: Any) -> bytes:
+    full = {"specversion": "1.0", "id": "e1", "source": "/shop", "type": "created", **given}
+    return json.dumps({name: value for name, value in full.items() if value is not ...}).encode()
+
+
+def test_cloud_events_are_stored_and_each_that_lacks_an_attribute_is_set_aside(stream: Stream) -> None:
+    stream.settings["envelope"] = Envelope(format="CloudEvents")
+    full = event(
+        id="full",
+        source="/my-shop",
+        subject="7-8",
+        time="2026-01-05T11:00:00Z",
+        datacontenttype="text/plain",
+        data="hallo",
+        correlationid="c",
+        causationid="k",
+        expirytime="2027-01-01T00:00:00Z",
+        myextension="x",
+        number=1,
+    )
+    lacking = [event(**{name: ...}) for name in ("specversion", "id", "source", "type")]
+    others = [event(id="base64", data_base64="AP8="), event(id="bare"), event(id="named", streamname="orders-1")]
+    stream.arrive("a.jsonl", lines(full, *lacking, event(id="both", data=1, data_base64="AA=="), *others))
+    assert stream.run().counts == IngestCounts(received=9, stored=4, dead_lettered=5)
+    assert [reason for reason, _ in stream.set_aside()] == ["MissingField"] * 4 + ["InvalidField"]
+    details = [row["detail"] for row in stream.dead_letters()]
+    assert [words.split()[0] for words in details] == ["specversion", "messageId", "source", "type", "payload"]
+    first, base64, bare, named = stream.messages()
+    assert first["stream_name"] == "/my_shop-7-8"
+    assert (first["payload"], first["correlation_id"], first["causation_id"]) == (b"hallo", "c", "k")
+    assert first["time"] == datetime(2026, 1, 5, 11, tzinfo=UTC)
+    assert first["expires_at"] == datetime(2027, 1, 1, tzinfo=UTC)
+    assert first["headers"] == {"specversion": "1.0", "myextension": "x", "number": "1"}
+    assert (base64["payload"], bare["payload"]) == (b"\x00\xff", None)
+    assert (bare["stream_name"], named["stream_name"]) == ("/shop", "orders-1")
+
+
+CUSTOM = {
+    "messageId": FieldMapping(path="$.headers['X-Id']"),
+    "category": FieldMapping(path="$.kind", default="unknown"),
+    "streamId": FieldMapping(path="$.parts[1].id"),
+    "type": FieldMapping(value="webhook"),
+    "correlationId": FieldMapping(path="$['it\\'s']"),
+    "schemaVersion": FieldMapping(value="3"),
+    "headers": FieldMapping(path="$.headers"),
+    "payload": FieldMapping(path="$.body"),
+}
+
+
+def test_a_custom_envelope_finds_its_fields_by_path_default_and_constant(stream: Stream) -> None:
+    stream.settings["envelope"] = Envelope(format="Custom", fields=CUSTOM, required=("correlationId",))
+    full = b'{"headers":{"X-Id":"1","n":2},"kind":"order","parts":[{"id":0},{"id":"7"}],"it\'s":"c","body":{ "n":1.0}}'
+    stream.arrive(
+        "a.jsonl",
+        lines(
+            full,
+            b'{"headers":{"X-Id":"2"},"kind":null,"parts":[],"it\'s":true,"type":"other"}',
+            b'{"headers":{"X-Id":"3"},"parts":"none"}',
+            b'{"headers":[],"it\'s":"c"}',
+            b'{"headers":{"X-Id":"5"},"kind":"a-b","it\'s":"c"}',
+        ),
+    )
+    assert stream.run().counts == IngestCounts(received=5, stored=2, dead_lettered=3)
+    first, second = stream.messages()
+    assert (first["message_id"], first["stream_name"], first["correlation_id"]) == ("1", "order-7", "c")
+    assert (first["headers"], first["payload"]) == ({"X-Id": "1", "n": "2"}, b'{ "n":1.0}')
+    assert (second["stream_name"], second["correlation_id"], second["payload"]) == ("unknown", "true", None)
+    assert {(row["type"], row["schema_version"]) for row in (first, second)} == {("webhook", 3)}
+    assert [(r["reason"], r["detail"].split()[0]) for r in stream.dead_letters()] == [
+        ("MissingField", "correlationId"),
+        ("InvalidField", "headers"),
+        ("InvalidStreamName", "the"),
+    ]
