@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from messagestore_operator.api.messagestream import MessageStream
-from messagestore_operator.api.model import AS_API_SERVER
 from messagestore_operator.api.replayjob import ReplayJob
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.retentionpolicy import RetentionPolicy
@@ -19,8 +18,5 @@ KINDS: Mapping[str, type[MessageStream | RetentionPolicy | ReplayJob]] = {
 
 
 def parse_resource(document: Mapping[str, Any]) -> Resource:
-    """Make a resource of a document as the API server would take it, or raise pydantic's ValidationError.
-
-    Stricter than `model_validate`: where the API server would refuse a null, it is refused too.
-    """
-    return KINDS[document["kind"]].model_validate(dict(document), context=AS_API_SERVER)
+    """Make a resource of a document of one of the kinds, or raise pydantic's ValidationError."""
+    return KINDS[document["kind"]].model_validate(dict(document))

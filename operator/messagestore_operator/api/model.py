@@ -15,7 +15,6 @@ from pydantic import (
     ModelWrapValidatorHandler,
     TypeAdapter,
     ValidationError,
-    ValidationInfo,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
@@ -28,9 +27,6 @@ from messagestore_operator.api.rules import Rule, TransitionRule
 BROKEN = object()
 """Stands for a field that is given but wrong, where rules about the others are still checked."""
 
-AS_API_SERVER = {"as_api_server": True}
-"""The validation context that refuses a null where the API server would; without it null means absent."""
-
 
 class Model(BaseModel):
     """A part of a resource: snake_case in Python, camelCase in manifests, immutable, unknown fields refused."""
@@ -39,30 +35,24 @@ class Model(BaseModel):
 
     validations: ClassVar[tuple[Rule, ...]] = ()
     transitions: ClassVar[tuple[TransitionRule, ...]] = ()
-    nullable: ClassVar[frozenset[str]] = frozenset()
 
     def to_dict(self) -> dict[str, Any]:
         """The model as it stands in a manifest: camelCase, JSON values, without what is absent."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    @classmethod
-    def keeps_null(cls, field: str) -> bool:
-        """Whether a null of the field (its name in manifests) is allowed; it means the same as its absence."""
-        return field in cls.nullable
-
     @model_validator(mode="wrap")
     @classmethod
-    def _with_rules(cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+    def _with_rules(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """Check the fields and then the rules, and report what either finds together."""
         found: list[InitErrorDetails] = []
         if isinstance(data, dict):
-            data, found = _settle_nulls(cls, data, refuse=bool(info.context))
+            data = _without_nulls(cls, data)
         try:
             subject: Any = handler(data)
         except ValidationError as error:
             if not isinstance(data, dict):
                 raise
-            found = [*(_as_details(cls, line) for line in error.errors(include_url=False)), *found]
+            found = [_as_details(cls, line) for line in error.errors(include_url=False)]
             subject = _partial(cls, data, {line["loc"][0] for line in found if line["loc"]})
         found += _broken_rules(cls, subject, data)
         if found:
@@ -71,11 +61,11 @@ class Model(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Add to the schema what only Kubernetes knows: the rules, and which fields may be null."""
+        """Add the rules to the schema, and leave null out of it: the API server drops nulls by itself."""
         reference = handler(core)
         schema = handler.resolve_ref_schema(reference)
-        for name, field in schema.get("properties", {}).items():
-            _collapse_optional(field, nullable=cls.keeps_null(name))
+        for field in schema.get("properties", {}).values():
+            _collapse_optional(field)
         validations = [
             *(rule.to_schema() for rule in cls.validations),
             *(rule.to_schema() for rule in cls.transitions),
@@ -90,13 +80,8 @@ class StatusModel(Model):
 
     model_config = ConfigDict(extra="ignore")
 
-    @classmethod
-    def keeps_null(cls, field: str) -> bool:
-        """Every optional field of a status may be null: a status says "none" as well as nothing."""
-        return True
 
-
-def _collapse_optional(field: dict[str, Any], *, nullable: bool) -> None:
+def _collapse_optional(field: dict[str, Any]) -> None:
     """Turn `anyOf: [schema, null]`, which a structural schema can't have, into the schema itself."""
     alternatives = field.get("anyOf", [])
     if {"type": "null"} not in alternatives:
@@ -107,24 +92,12 @@ def _collapse_optional(field: dict[str, Any], *, nullable: bool) -> None:
         del field["default"]
     for key, value in schema.items():
         field.setdefault(key, value)
-    if nullable:
-        field["nullable"] = True
 
 
-def _settle_nulls(
-    cls: type[Model], data: dict[str, Any], *, refuse: bool
-) -> tuple[dict[str, Any], list[InitErrorDetails]]:
-    """Drop nulls as the API server does: of a field with a default always, of others where null is allowed."""
-    kept = dict(data)
-    refused: list[InitErrorDetails] = []
-    for name, field in cls.model_fields.items():
-        for key in {name, field.alias or name} & kept.keys():
-            if kept[key] is not None or field.is_required():
-                continue
-            del kept[key]
-            if refuse and field.default is None and not cls.keeps_null(str(field.alias)):
-                refused.append(_detail("null", "must not be null: give a value or leave it out", (key,), None))
-    return kept, refused
+def _without_nulls(cls: type[Model], data: dict[str, Any]) -> dict[str, Any]:
+    """Read a null as the API server does: as if the field weren't there."""
+    known = {key for name, field in cls.model_fields.items() for key in (name, field.alias)}
+    return {key: value for key, value in data.items() if value is not None or key not in known}
 
 
 def _broken_rules(cls: type[Model], subject: Any, data: Any) -> list[InitErrorDetails]:

@@ -99,7 +99,6 @@ class Select(Model):
             holds=lambda select: select.positions is None or len(select.stream_names) > 0,
         ),
     )
-    nullable: ClassVar[frozenset[str]] = frozenset({"limit"})
 
     time_window: TimeWindow | None = Field(default=None, description="By time.")
     global_positions: PositionRange | None = Field(default=None, description="By global position.")
@@ -130,7 +129,7 @@ class Select(Model):
     due_for_retry: Flag = Field(default=False, description="Whether only failed messages whose retry is due are taken.")
     where: Where = Field(default="", description="A predicate over the canonical columns; empty means none.")
     limit: Annotated[Integer, Field(ge=1, le=MAX_COUNT)] | None = Field(
-        default=None, description="At most so many, the first in order; null or absent: all."
+        default=None, description="At most so many, the first in order; absent: all."
     )
 
 
