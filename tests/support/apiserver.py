@@ -1,0 +1,171 @@
+"""A real kube-apiserver with its etcd, on free ports of this machine, for as long as a test needs it."""
+
+import http.client
+import json
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).parents[2]
+START_SECONDS = 90
+_TOKEN = "test-token"
+
+
+@dataclass
+class Answer:
+    """What the API server said."""
+
+    status: int
+    body: dict[str, Any]
+
+    @property
+    def accepted(self) -> bool:
+        return self.status < 300
+
+    @property
+    def causes(self) -> list[tuple[str, str]]:
+        """The field and the message of each reason for a refusal."""
+        causes = self.body.get("details", {}).get("causes", [])
+        return [(cause.get("field", ""), cause.get("message", "")) for cause in causes]
+
+
+@dataclass
+class ApiServer:
+    """One kept-alive connection to the API server, as an administrator."""
+
+    port: int
+    certificate: Path
+    _connection: http.client.HTTPSConnection | None = field(default=None, repr=False)
+
+    def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Answer:
+        for attempt in (1, 2):
+            try:
+                return self._request(method, path, body, content_type)
+            except (http.client.HTTPException, ConnectionError):
+                self.close()
+                if attempt == 2:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _request(self, method: str, path: str, body: Any, content_type: str) -> Answer:
+        if self._connection is None:
+            context = ssl.create_default_context(cafile=str(self.certificate))
+            self._connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=60)
+        headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": content_type, "Accept": "application/json"}
+        self._connection.request(method, path, None if body is None else json.dumps(body), headers)
+        response = self._connection.getresponse()
+        text = response.read()
+        try:
+            return Answer(response.status, json.loads(text))
+        except ValueError:
+            return Answer(response.status, {"message": text.decode(errors="replace")})
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+@contextmanager
+def running_apiserver() -> Iterator[ApiServer]:
+    """Start etcd and kube-apiserver in a folder of their own, and end them afterwards."""
+    programs = _programs()
+    with tempfile.TemporaryDirectory(prefix="apiserver-") as folder:
+        home = Path(folder)
+        etcd_port, peer_port, api_port = _free_ports(3)
+        etcd = _start(home / "etcd.log", _etcd(programs, home, etcd_port, peer_port))
+        try:
+            apiserver = _start(home / "apiserver.log", _apiserver(programs, home, etcd_port, api_port))
+            try:
+                server = ApiServer(api_port, home / "certificates" / "apiserver.crt")
+                _wait_until_ready(server, apiserver, home / "apiserver.log")
+                yield server
+                server.close()
+            finally:
+                _end(apiserver)
+        finally:
+            _end(etcd)
+
+
+def _programs() -> Path:
+    command = [sys.executable, str(REPOSITORY / "tools" / "controlplane.py")]
+    return Path(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def _etcd(programs: Path, home: Path, port: int, peer_port: int) -> list[str]:
+    client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
+    return [
+        str(programs / "etcd"),
+        f"--data-dir={home / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        "--unsafe-no-fsync",
+    ]
+
+
+def _apiserver(programs: Path, home: Path, etcd_port: int, port: int) -> list[str]:
+    key = home / "service-account.key"
+    subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
+    tokens = home / "tokens.csv"
+    tokens.write_text(f"{_TOKEN},tester,tester,system:masters\n")
+    return [
+        str(programs / "kube-apiserver"),
+        f"--etcd-servers=http://127.0.0.1:{etcd_port}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--cert-dir={home / 'certificates'}",
+        f"--token-auth-file={tokens}",
+        "--authorization-mode=RBAC",
+        f"--service-account-key-file={key}",
+        f"--service-account-signing-key-file={key}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--disable-admission-plugins=ServiceAccount",
+    ]
+
+
+def _start(log: Path, command: list[str]) -> "subprocess.Popen[bytes]":
+    with log.open("wb") as output:
+        return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+
+
+def _wait_until_ready(server: ApiServer, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            if server.request("GET", "/readyz").accepted:
+                return
+        except OSError:
+            server.close()
+        time.sleep(0.2)
+    raise RuntimeError(f"kube-apiserver didn't get ready:\n{log.read_text()[-4000:]}")
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,50 @@
+"""The two judges of a resource, the models and the API server, and what each says."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from messagestore_operator.api import parse_resource
+from messagestore_operator.api.crd import NAMES, custom_resource_definition
+from messagestore_operator.api.resource import API_VERSION
+from support.apiserver import Answer, ApiServer
+
+Document = dict[str, Any]
+
+
+def schema_of(kind: str) -> Document:
+    """The schema that the API server holds resources of a kind to."""
+    schema: Document = custom_resource_definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def complaints_of_model(document: Document) -> list[str]:
+    """What the models find wrong; nothing means that they accept the document."""
+    try:
+        parse_resource(document)
+    except ValidationError as error:
+        return [f"{line['loc']}: {line['msg']}" for line in error.errors()]
+    return []
+
+
+def url(kind: str, name: str = "", query: str = "") -> str:
+    """Where the API server has the resources of a kind."""
+    path = f"/apis/{API_VERSION}/namespaces/default/{NAMES[kind].plural}"
+    return f"{path}{'/' if name else ''}{name}?fieldValidation=Strict{query}"
+
+
+def create(apiserver: ApiServer, document: Document, *, dry_run: bool = True) -> Answer:
+    """Create a resource; a dry run does all but keep it."""
+    return apiserver.request("POST", url(document["kind"], query="&dryRun=All" if dry_run else ""), document)
+
+
+def update(apiserver: ApiServer, document: Document, *, part: str = "", dry_run: bool = True) -> Answer:
+    """Replace a resource, or its status."""
+    name = document["metadata"]["name"] + part
+    return apiserver.request("PUT", url(document["kind"], name, "&dryRun=All" if dry_run else ""), document)
+
+
+def delete(apiserver: ApiServer, document: Document) -> None:
+    """Delete a resource."""
+    answer = apiserver.request("DELETE", url(document["kind"], document["metadata"]["name"]))
+    assert answer.accepted, answer.body

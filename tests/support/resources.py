@@ -1,0 +1,371 @@
+"""Valid resources that together give every field of the three kinds a value."""
+
+from copy import deepcopy
+from typing import Any
+
+Document = dict[str, Any]
+
+API_VERSION = "messagestore.dev/v1alpha1"
+TIME = "2026-03-01T06:30:00Z"
+LATER = "2026-03-01T07:30:00Z"
+
+_STORAGE: Document = {
+    "endpoint": "https://objects.example.org:9000",
+    "region": "eu-central-1",
+    "pathStyleAccess": True,
+    "credentialsSecretRef": {"name": "lake-access"},
+    "caSecretRef": {"name": "lake-ca", "key": "root.pem"},
+}
+_SPARK: Document = {
+    "image": "registry.example.org/messagestore-spark:1.0",
+    "driver": {"cores": 2, "memory": "2g"},
+    "executor": {"instances": 3, "cores": 2, "memory": "4g"},
+    "conf": {"spark.sql.shuffle.partitions": "16"},
+}
+_SECURITY: Document = {
+    "protocol": "SASL_SSL",
+    "mechanism": "SCRAM-SHA-512",
+    "credentialsSecretRef": {"name": "kafka-user"},
+    "caSecretRef": {"name": "kafka-ca", "key": "ca.crt"},
+}
+_MATCH: Document = {
+    "streamNames": ["invoice-7"],
+    "categories": ["invoice"],
+    "types": ["InvoicePaid"],
+    "statuses": ["COMPLETED"],
+    "correlationIds": ["customer-9"],
+    "sequenceIds": ["upload-3"],
+    "messageIds": ["m-1"],
+    "headers": {"tenant": "north"},
+    "where": "payload_size > 10",
+}
+_CONDITION: Document = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "Ingesting",
+    "message": "12 messages stored",
+    "observedGeneration": 2,
+    "lastTransitionTime": TIME,
+}
+_CURRENT_RUN: Document = {
+    "name": "invoices-ingest-2",
+    "kind": "ingest",
+    "state": "Running",
+    "attempt": 1,
+    "startedAt": TIME,
+}
+_ERROR: Document = {"reason": "SourceUnreachable", "message": "no route to the bucket"}
+_FINISHED_RUN: Document = {
+    "name": "invoices-ingest-1",
+    "kind": "ingest",
+    "state": "Failed",
+    "attempt": 2,
+    "startedAt": TIME,
+    "finishedAt": LATER,
+    "error": _ERROR,
+}
+_COUNTS: Document = {
+    "received": 15,
+    "stored": 12,
+    "duplicates": 1,
+    "deadLettered": 1,
+    "filtered": 1,
+    "discarded": 0,
+}
+_STREAM_RUN: Document = {**_FINISHED_RUN, **_COUNTS, "updates": 2, "expired": 1}
+_CANONICAL_FIELDS = [
+    *["messageId", "streamName", "category", "streamId", "type", "typeNamespace", "typeRevision", "correlationId"],
+    *["causationId", "replyTo", "sequenceId", "sequenceNumber", "sequenceSize", "sequenceEnd", "headers", "metadata"],
+    *["payload", "contentType", "payloadEncoding", "schemaVersion", "time", "ttl", "expiresAt", "expectedVersion"],
+    *["status", "result", "error"],
+]
+
+
+def resource(kind: str, name: str, spec: Document, status: Document | None = None) -> Document:
+    """A resource that shares nothing with any other one."""
+    document = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name, "namespace": "default"}}
+    return deepcopy({**document, "spec": spec, **({"status": status} if status else {})})
+
+
+def stream_from_files() -> Document:
+    """A stream with every field that a stream from files may have."""
+    spec: Document = {
+        "table": {"uri": "s3a://lake/invoices", "deletionPolicy": "Delete"},
+        "storage": _STORAGE,
+        "source": {
+            "files": {
+                "uri": "s3a://landing/invoices/",
+                "format": "JSON",
+                "maxFilesPerBatch": 50,
+                "storage": _STORAGE,
+            }
+        },
+        "trigger": {"schedule": {"cron": "*/15 * * * *", "timeZone": "Europe/Vienna", "startingDeadline": "PT1H"}},
+        "envelope": {
+            "format": "Custom",
+            "fields": {
+                **{name: {"path": f"$.{name}", "default": "none"} for name in _CANONICAL_FIELDS},
+                "schemaVersion": {"value": "2"},
+            },
+            "required": ["time"],
+        },
+        "filter": {"types": ["InvoicePaid"], "where": "payload_size > 2", "unmatched": "DeadLetter"},
+        "deduplication": {"window": "P7D"},
+        "expiration": {"onArrivalExpired": "Store", "defaultTtl": "P90D"},
+        "retry": {"maxRetries": 3, "backoffBase": 3, "maxBackoff": "PT1H"},
+        "payload": {"maxSize": "8Mi", "claimCheckThreshold": "1Mi", "compression": "None"},
+        "holds": [{"name": "court-12", "match": _MATCH, "until": "2027-01-01T00:00:00Z"}],
+        "lifecycle": {"source": {"files": {"uri": "s3a://landing/invoice-status/", "maxBytesPerBatch": "1Gi"}}},
+        "suspend": True,
+        "spark": _SPARK,
+        "runHistoryLimit": 5,
+    }
+    return resource("MessageStream", "invoices", spec, _stream_status())
+
+
+def _stream_status() -> Document:
+    return {
+        "observedGeneration": 2,
+        "conditions": [_CONDITION],
+        "runNumber": 2,
+        "phase": "Running",
+        "totals": _COUNTS,
+        "table": {
+            "version": 3,
+            "messages": 12,
+            "deadLetters": 1,
+            "bytes": 4096,
+            "oldestMessageTime": TIME,
+            "newestMessageTime": LATER,
+            "lastGlobalPosition": 12,
+        },
+        "lag": {"asOf": TIME, "files": 3, "records": 20, "oldestPendingTime": TIME, "summary": "3 files"},
+        "currentRun": _CURRENT_RUN,
+        "lastRun": _STREAM_RUN,
+        "lastBatchTime": TIME,
+        "nextRunTime": LATER,
+        "recentRuns": [_STREAM_RUN],
+    }
+
+
+def stream_from_kafka() -> Document:
+    """A stream with the fields that only a stream from Kafka may have."""
+    kafka: Document = {
+        "bootstrapServers": "kafka-0.messaging:9092,kafka-1.messaging:9092",
+        "topics": ["payments"],
+        "startingOffsets": "Latest",
+        "maxRecordsPerBatch": 1000,
+        "security": _SECURITY,
+    }
+    by_pattern: Document = {"bootstrapServers": "kafka:9092", "topicPattern": "payment-status-.*"}
+    spec: Document = {
+        "table": {"uri": "s3a://lake/payments"},
+        "source": {"kafka": kafka},
+        "trigger": {"continuous": {"batchInterval": "PT30S"}},
+        "envelope": {"format": "CloudEvents"},
+        "lifecycle": {"source": {"kafka": by_pattern}},
+    }
+    return resource("MessageStream", "payments", spec)
+
+
+def stream_of_text() -> Document:
+    """A stream of lines, whose identifiers are made from where they stand."""
+    spec: Document = {
+        "table": {"uri": "file:///data/lines"},
+        "source": {"files": {"uri": "file:///data/landing", "format": "Text", "maxBytesPerBatch": "1048576"}},
+        "trigger": {"interval": "PT5M"},
+        "envelope": {"format": "Custom", "fields": {"category": {"value": "line"}, "payload": {"path": "$"}}},
+    }
+    return resource("MessageStream", "lines", spec)
+
+
+def smallest_stream() -> Document:
+    """A stream with nothing that may be left out."""
+    spec: Document = {
+        "table": {"uri": "s3a://lake/small"},
+        "source": {"files": {"uri": "s3a://landing/small"}},
+        "trigger": {"manual": {}},
+    }
+    return resource("MessageStream", "small", spec)
+
+
+def deleting_policy() -> Document:
+    """A policy with every field that one that deletes may have."""
+    rules: list[Document] = [
+        {"name": "all-conditions", "expired": True, "statuses": ["EXPIRED"], "maxAge": "P30D", "match": _MATCH},
+        {"name": "count", "maxMessagesPerStream": 1000},
+        {"name": "size", "maxBytes": "500Gi"},
+        {"name": "truncate", "truncateBefore": {"streamName": "invoice-7", "position": 40}},
+        {"name": "forget", "match": {"correlationIds": ["customer-9"]}, "erase": True},
+    ]
+    spec: Document = {
+        "streamRefs": [{"name": "invoices"}],
+        "trigger": {"schedule": {"cron": "0 3 * * *", "timeZone": "UTC", "startingDeadline": "PT2H"}},
+        "mode": "Enforce",
+        "approval": "Required",
+        "rules": rules,
+        "action": "Delete",
+        "archive": {"uri": "s3a://archive/invoices", "format": "JSONLines", "storage": _STORAGE},
+        "erasure": {"within": "P3D"},
+        "deadLetters": {"maxAge": "P30D"},
+        "suspend": True,
+        "spark": _SPARK,
+    }
+    return resource("RetentionPolicy", "invoices-30-days", spec, _policy_status())
+
+
+def _policy_status() -> Document:
+    preview: Document = {
+        "id": "5f0c",
+        "tableVersion": 3,
+        "asOf": TIME,
+        "messages": 4,
+        "bytes": 400,
+        "oldest": TIME,
+        "newest": LATER,
+        "byRule": {"count": 4},
+        "held": 1,
+        "deadLetters": 1,
+    }
+    purge: Document = {
+        "run": "invoices-purge-1",
+        "at": TIME,
+        "tableVersionBefore": 3,
+        "tableVersionAfter": 5,
+        "purged": 4,
+        "archived": 4,
+        "scrubbed": 0,
+        "held": 1,
+        "deadLetters": 1,
+        "erasedAt": TIME,
+        "eraseDueBy": LATER,
+    }
+    stream: Document = {
+        "name": "invoices",
+        "preview": preview,
+        "lastPurge": purge,
+        "currentRun": _CURRENT_RUN,
+        "lastRun": _FINISHED_RUN,
+        "error": _ERROR,
+    }
+    return {
+        "observedGeneration": 1,
+        "conditions": [_CONDITION],
+        "runNumber": 1,
+        "phase": "AwaitingApproval",
+        "streams": [stream],
+        "streamSummary": "invoices",
+        "held": 1,
+        "purged": 4,
+        "lastPurgeTime": TIME,
+        "nextRunTime": LATER,
+    }
+
+
+def scrubbing_policy() -> Document:
+    """A policy with the fields that only one that scrubs may have."""
+    scrub: Document = {
+        "payloadPaths": ["$.customer['full name']", "$.lines[0].note"],
+        "headers": ["X-Customer"],
+        "method": "Hash",
+        "keySecretRef": {"name": "scrub-key", "key": "hmac"},
+    }
+    spec: Document = {
+        "streamSelector": {"matchLabels": {"team": "billing"}},
+        "trigger": {"manual": {}},
+        "rules": [{"name": "old", "maxAge": "P365D"}],
+        "action": "Scrub",
+        "scrub": scrub,
+    }
+    return resource("RetentionPolicy", "scrub-customers", spec)
+
+
+def replay_to_files() -> Document:
+    """A replay with every field that one of messages to files may have."""
+    select: Document = {
+        "timeWindow": {"from": TIME, "to": LATER},
+        "globalPositions": {"from": 1, "to": 500},
+        "positions": {"from": 0, "to": 20},
+        **{name: values for name, values in _MATCH.items() if name != "sequenceIds"},
+        "sequences": {"ids": ["upload-3"], "completeOnly": True},
+        "dueForRetry": True,
+        "limit": 100,
+    }
+    spec: Document = {
+        "streamRef": {"name": "invoices"},
+        "origin": "Messages",
+        "select": select,
+        "order": "Global",
+        "destination": {"files": {"uri": "s3a://replay/invoices", "format": "JSONLines", "storage": _STORAGE}},
+        "rateLimit": {"messagesPerSecond": 200},
+        "mark": {"headers": {"x-replay": "{job}/{run}", "x-from": "{streamName}@{position}"}},
+        "mode": "DryRun",
+        "suspend": True,
+        "backoffLimit": 1,
+        "activeDeadline": "PT2H",
+        "ttlAfterFinished": "P1D",
+        "spark": _SPARK,
+    }
+    return resource("ReplayJob", "invoices-again", spec, _replay_status())
+
+
+def _replay_status() -> Document:
+    return {
+        "observedGeneration": 1,
+        "conditions": [_CONDITION],
+        "runNumber": 1,
+        "phase": "Running",
+        "selection": {
+            "tableVersion": 3,
+            "messages": 10,
+            "bytes": 1000,
+            "firstGlobalPosition": 2,
+            "lastGlobalPosition": 12,
+        },
+        "progress": {
+            "replayed": 5,
+            "failed": 1,
+            "percent": 60,
+            "lastGlobalPosition": 7,
+            "messagesPerSecond": 12.5,
+        },
+        "destination": "s3a://replay/invoices",
+        "currentRun": _CURRENT_RUN,
+        "attempts": 1,
+        "error": _ERROR,
+        "startedAt": TIME,
+        "finishedAt": LATER,
+    }
+
+
+def replay_to_kafka() -> Document:
+    """A replay to a topic."""
+    kafka: Document = {"bootstrapServers": "kafka:9092", "topic": "invoices", "key": "messageId", "security": _SECURITY}
+    spec: Document = {"streamRef": {"name": "invoices"}, "destination": {"kafka": kafka}}
+    return resource("ReplayJob", "invoices-to-kafka", spec)
+
+
+def redrive() -> Document:
+    """Dead letters back into their own stream."""
+    spec: Document = {
+        "streamRef": {"name": "invoices"},
+        "origin": "DeadLetters",
+        "select": {"reasons": ["MissingField"], "limit": None},
+        "destination": {"stream": {"name": "invoices"}},
+    }
+    return resource("ReplayJob", "invoices-redrive", spec)
+
+
+def all_resources() -> list[Document]:
+    """All of them."""
+    return [
+        stream_from_files(),
+        stream_from_kafka(),
+        stream_of_text(),
+        smallest_stream(),
+        deleting_policy(),
+        scrubbing_policy(),
+        replay_to_files(),
+        replay_to_kafka(),
+        redrive(),
+    ]
