@@ -16,7 +16,7 @@ fi
 echo "jars: Delta Lake by Maven, Spark extension by javac, into $folder"
 rm -rf "$folder"
 mkdir -p "$folder"
-mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DoutputDirectory="$folder" | sed 's/\x1b\[[0-9;]*m//g' 
+mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DoutputDirectory="$folder" 2>&1 | sed 's/\x1b\[[0-9;]*m//g'
 spark=$("$python" -c 'import pathlib, pyspark; print(pathlib.Path(pyspark.__file__).parent / "jars")')
 classes=$(mktemp -d)
 trap 'rm -rf "$classes"' EXIT
