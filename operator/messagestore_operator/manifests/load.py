@@ -94,7 +94,9 @@ class _Collector:
         self.problems.append(Problem(str(file), 1, 1, "", message))
 
     def add(self, document: Document, data: Any, prefix: Path) -> None:
-        """Take one document, or one item of a List."""
+        """Take one document, or one item of a List; a document with nothing in it is passed over, as kubectl does."""
+        if data is None and not prefix:
+            return
         if not isinstance(data, Mapping):
             self.problems.append(document.problem(prefix, "must be a resource: a mapping with apiVersion and kind"))
             return
