@@ -18,5 +18,8 @@ KINDS: Mapping[str, type[MessageStream | RetentionPolicy | ReplayJob]] = {
 
 
 def parse_resource(document: Mapping[str, Any]) -> Resource:
-    """Make a resource of a document of one of the kinds, or raise pydantic's ValidationError."""
-    return KINDS[document["kind"]].model_validate(dict(document))
+    """Make a resource of a document of one of the kinds, or raise pydantic's ValidationError.
+
+    Unlike `model_validate` it takes no field by its name in Python: the API server knows only those of manifests.
+    """
+    return KINDS[document["kind"]].model_validate(dict(document), by_alias=True, by_name=False)
