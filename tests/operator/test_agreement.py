@@ -104,7 +104,7 @@ def test_both_say_the_same_of_every_mutation_of_a_status(apiserver: ApiServer, d
         base = {**document, "metadata": stored.body["metadata"]}
         for mutation in mutations(base, schema_of(document["kind"]), "status"):
             # A model passes over fields of a status that it doesn't know: a newer operator wrote them.
-            if mutation.change == "with an unknown field" or mutation.path == ("status",):
+            if mutation.change.startswith("unknown field") or mutation.path == ("status",):
                 continue
             answer = update(apiserver, mutation.document, part="/status")
             if (said := _disagreement(mutation, answer)) and not _is_stricter(mutation, answer):

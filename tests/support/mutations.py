@@ -126,7 +126,13 @@ def _renamed(item: Any, number: int) -> Any:
 def _changes_of_object(value: dict[str, Any], schema: Schema) -> Iterator[tuple[str, Any]]:
     yield "empty", {}
     if "properties" in schema:
-        yield "with an unknown field", {**value, "surprise": 1}
+        yield "unknown field surprise", {**value, "surprise": 1}
+        for name in value:
+            if (snake := re.sub("([A-Z])", r"_\1", name).lower()) != name:
+                yield (
+                    f"unknown field {snake} for {name}",
+                    {snake if key == name else key: item for key, item in value.items()},
+                )
         for name, node in schema["properties"].items():
             if name not in value and node.get("type") == "object":
                 yield f"with an empty {name}", {**value, name: {}}
