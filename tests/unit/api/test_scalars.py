@@ -1,0 +1,145 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic_core import PydanticCustomError
+
+from messagestore_operator.api.scalars import Cron, Duration, JsonPath, Quantity, Time, TimeZone
+from messagestore_operator.api.uris import BootstrapServers, Endpoint, SourceUri, StoreUri
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("P30D", timedelta(days=30)),
+        ("PT15M", timedelta(minutes=15)),
+        ("P1DT2H3M4.5S", timedelta(days=1, hours=2, minutes=3, seconds=4.5)),
+        ("PT36H", timedelta(hours=36)),
+    ],
+)
+def test_a_duration_is_days_or_smaller(text: str, meaning: timedelta) -> None:
+    assert Duration.parse(text).timedelta == meaning
+
+
+@pytest.mark.parametrize("text", ["P1M", "P1Y", "P1W", "PT0S", "P0D", "-P1D", "P", "PT", "P1DT", "1d", "PT1", "P१D"])
+def test_no_months_no_years_nothing_negative_no_zero(text: str) -> None:
+    with pytest.raises(PydanticCustomError):
+        Duration.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        ("1Gi", 2**30),
+        ("16Mi", 16 * 2**20),
+        ("1.5Gi", 3 * 2**29),
+        ("10k", 10_000),
+        (1048576, 2**20),
+        ("999Pi", 999 * 2**50),
+    ],
+)
+def test_a_quantity_is_a_number_of_bytes(value: Any, size: int) -> None:
+    assert Quantity.parse(value).bytes == size
+
+
+@pytest.mark.parametrize("value", ["0", 0, -1, True, 1.5, "1 Gi", "1GB", "0.5Gi", "", "1000Pi", None])
+def test_what_is_no_size_is_refused(value: Any) -> None:
+    with pytest.raises(PydanticCustomError):
+        Quantity.parse(value)
+
+
+def test_a_time_keeps_its_text_and_knows_its_instant() -> None:
+    time = Time.parse("2026-01-05T08:00:00.25Z")
+    assert time == "2026-01-05T08:00:00.25Z"
+    assert time.datetime == datetime(2026, 1, 5, 8, 0, 0, 250000, tzinfo=UTC)
+    assert Time.of(time.datetime).datetime == time.datetime
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-02-30T00:00:00Z",
+        "2026-01-05",
+        "2026-01-05T08:00:00+01:00",
+        "2026-01-05T24:00:00Z",
+        "2026-01-05T08:00:00Z\n",
+    ],
+)
+def test_a_time_is_in_utc_and_exists(text: str) -> None:
+    with pytest.raises(PydanticCustomError):
+        Time.parse(text)
+
+
+@pytest.mark.parametrize("text", ["$", "$.a", "$.headers['X-Id']", "$.lines[0].note", r"$['it\'s']", "$.a-b"])
+def test_a_path_has_names_and_places(text: str) -> None:
+    assert JsonPath.parse(text) == text
+
+
+@pytest.mark.parametrize("text", ["", "a", "$..a", "$.*", "$[*]", "$[?(@.a)]", '$["a"]', "$.a.", "$[-1]", "$['it's']"])
+def test_a_path_has_nothing_else(text: str) -> None:
+    with pytest.raises(PydanticCustomError):
+        JsonPath.parse(text)
+
+
+@pytest.mark.parametrize("text", ["* * * *", "* * * * * *", "@daily", "61 * * * *", "0 0 30 2 *", "every day", ""])
+def test_a_cron_expression_has_five_fields_and_fires(text: str) -> None:
+    with pytest.raises(PydanticCustomError):
+        Cron.parse(text)
+
+
+def test_a_time_zone_is_one_that_exists() -> None:
+    assert TimeZone.parse("Europe/Vienna") == "Europe/Vienna"
+    with pytest.raises(PydanticCustomError, match="there is none of this name"):
+        TimeZone.parse("Europe/Atlantis")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3a://lake/orders",
+        "s3://lake/orders/",
+        "gs://lake/a/b",
+        "hdfs://namenode:8020/a",
+        "abfss://container@account.dfs.core.windows.net/a",
+        "file:///data/orders",
+    ],
+)
+def test_a_store_lies_where_hadoop_reaches(uri: str) -> None:
+    assert StoreUri.parse(uri) == uri
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3a://key:secret@lake/orders",
+        "s3a://lake",
+        "s3a://lake/",
+        "file:///",
+        "file://host/data",
+        "/data/orders",
+        "http://lake/orders",
+        "s3a://lake/*.json",
+        "s3a://lake/a?b",
+        "s3a://lake/a/../b",
+        "s3a://lake//a",
+        "s3a://lake/a b",
+    ],
+)
+def test_no_credentials_no_wildcards_no_way_out(uri: str) -> None:
+    with pytest.raises(PydanticCustomError):
+        StoreUri.parse(uri)
+
+
+def test_a_whole_bucket_may_be_read() -> None:
+    assert SourceUri.parse("s3a://landing/") == "s3a://landing/"
+
+
+def test_addresses_of_servers() -> None:
+    assert Endpoint.parse("http://s3.storage.svc:7070")
+    assert BootstrapServers.parse("a.kafka:9092,b.kafka:9092")
+    for wrong in ("s3.storage.svc", "http://user:pass@host", "http://host/path"):
+        with pytest.raises(PydanticCustomError):
+            Endpoint.parse(wrong)
+    for wrong in ("kafka", "a:9092, b:9092", "kafka:port"):
+        with pytest.raises(PydanticCustomError):
+            BootstrapServers.parse(wrong)
