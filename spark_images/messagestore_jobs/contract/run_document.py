@@ -117,6 +117,8 @@ class IngestTask(ContractModel):
     claim_check_bytes: int | None = None
     compression: Literal["None", "Zstd"] = "Zstd"
     memory: Memory = Memory()
+    batch_interval: timedelta | None = None
+    """Continuous: how often to look for more, until told to stop. Absent: what has arrived, and no more."""
 
 
 class TimeWindow(ContractModel):

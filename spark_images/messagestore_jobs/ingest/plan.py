@@ -1,6 +1,6 @@
 """Which files, and which parts of them, the next batch reads."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from messagestore_jobs.contract.run_document import FilesSource, RecordsSource
@@ -43,6 +43,13 @@ def next_batch(waiting: Iterable[Range], bounds: BatchLimits, *, splittable: boo
         if room <= 0:
             break
     return tuple(taken)
+
+
+def rest(waiting: Sequence[Range], taken: Sequence[Range]) -> list[Range]:
+    """What still waits once :func:`next_batch` has taken its ranges."""
+    left = list(waiting[len(taken) :])
+    last, whole = taken[-1], waiting[len(taken) - 1]
+    return [Range(last.file, last.end, whole.end), *left] if last.end < whole.end else left
 
 
 def partitions(ranges: Iterable[Range], target: int, *, splittable: bool) -> list[list[Range]]:

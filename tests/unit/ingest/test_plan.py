@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_jobs.contract.run_document import FilesSource
-from messagestore_jobs.ingest.plan import BatchLimits, limits, next_batch, part_bytes, partitions, pending
+from messagestore_jobs.ingest.plan import BatchLimits, limits, next_batch, part_bytes, partitions, pending, rest
 from messagestore_jobs.store.files import Range, SourceFile
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -134,3 +134,16 @@ def test_the_tighter_of_the_streams_bound_and_the_drivers_counts(source: FilesSo
 @given(st.integers(0, 1 << 40), st.integers(0, 64))
 def test_a_part_is_between_one_and_sixty_four_mebibytes(total: int, cores: int) -> None:
     assert 1 << 20 <= part_bytes(total, cores) <= 64 << 20
+
+
+@given(listings(), bounds, st.booleans())
+def test_what_is_left_behind_a_batch_is_what_still_waits(
+    listed: list[SourceFile], limit: BatchLimits, splittable: bool
+) -> None:
+    read: dict[SourceFile, int] = {}
+    waiting = pending(listed, read)
+    while waiting:
+        batch = next_batch(waiting, limit, splittable=splittable)
+        read |= {r.file: r.end for r in batch}
+        waiting = rest(waiting, batch)
+        assert waiting == pending(listed, read)

@@ -1,0 +1,19 @@
+"""Who may end a continuous ingest, and when."""
+
+from datetime import timedelta
+from typing import Protocol
+
+
+class Control(Protocol):
+    """One a run; asked between batches, and while more input is waited for."""
+
+    def stopped(self, wait: timedelta) -> bool:
+        """Whether to stop now; waits up to ``wait`` to be told."""
+
+
+class Unattended:
+    """Nobody ends the run: it takes in what has arrived when it starts."""
+
+    def stopped(self, wait: timedelta) -> bool:
+        """Not while there is something to take in; at once where more would have to be waited for."""
+        return wait > timedelta(0)
