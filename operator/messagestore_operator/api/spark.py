@@ -100,7 +100,7 @@ class Spark(Model):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            message="conf holds a setting that is not on the list of allowed ones (docs/reference lists them)",
+            message="conf holds a setting that is not allowed; those that are stand in the description of the field (kubectl explain)",
             cel=f"!has(self.conf) || self.conf.all(name, name in [{', '.join(map(repr, ALLOWED_CONF))}])",
             holds=lambda spark: set(spark.conf) <= set(ALLOWED_CONF),
         ),
@@ -113,5 +113,7 @@ class Spark(Model):
     executor: ExecutorResources | None = Field(default=None, description="Number and size of the executors.")
     conf: Annotated[dict[str, Value], Field(max_length=64)] = Field(
         default={},
-        description="Spark settings, from a list of allowed ones that can neither reach credentials nor load code.",
+        description="Spark settings that neither reach credentials nor load code. Allowed are "
+        + ", ".join(ALLOWED_CONF)
+        + ".",
     )
