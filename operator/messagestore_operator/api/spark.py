@@ -100,7 +100,7 @@ class Spark(Model):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            message="conf holds a setting that is not allowed; those that are stand in the description of the field (kubectl explain)",
+            message="conf holds a setting that is not allowed: its description lists those that are",
             cel=f"!has(self.conf) || self.conf.all(name, name in [{', '.join(map(repr, ALLOWED_CONF))}])",
             holds=lambda spark: set(spark.conf) <= set(ALLOWED_CONF),
         ),
