@@ -24,9 +24,9 @@ from messagestore_jobs.contract.run_document import (
 )
 from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome
 from messagestore_jobs.ingest.job import run_ingest
-from messagestore_jobs.store import external
 from messagestore_jobs.store.folder import open_folder
 from messagestore_jobs.store.history import open_table
+from support.external_writes import observing
 
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)
 """When tests begin; files arrive before it."""
@@ -208,16 +208,6 @@ def positions_have_no_gap(rows: Iterable[Row]) -> bool:
         heads[row["stream_name"]] = row["position"] + 1
         last = row["global_position"]
     return True
-
-
-@contextmanager
-def observing(observer: Callable[[str, str], None]) -> Iterator[None]:
-    """Watch the external writes of a block."""
-    external.observe(observer)
-    try:
-        yield
-    finally:
-        external._observers.remove(observer)
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Purge runs for tests, and the rules in plain Python to compare them with."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,7 +13,6 @@ from messagestore_jobs.contract.run_document import Hold, Match, PurgeTask, Reso
 from messagestore_jobs.contract.run_report import PurgeOutcome
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
-from messagestore_jobs.store import external
 from messagestore_jobs.store.objects import Objects, local_path
 from support.stores import Row
 
@@ -57,16 +55,6 @@ def crash_before_any_but(crashed: list[str]) -> Callable[[str, str], None]:
             raise CrashError(name)
 
     return observer
-
-
-@contextmanager
-def observed(observer: Callable[[str, str], None]) -> Iterator[None]:
-    """Call the observer around each external write of the block."""
-    external.observe(observer)
-    try:
-        yield
-    finally:
-        external._observers.remove(observer)
 
 
 def crash_at(number: int) -> Callable[[str, str], None]:

@@ -1,15 +1,12 @@
 """Replays for tests: documents, what they sent, and crashes at external writes."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from messagestore_jobs.contract.run_document import FilesDestination, ReplayTask, Resource, RunDocument, Table
 from messagestore_jobs.contract.run_report import ReplayOutcome
-from messagestore_jobs.store import external
 
 AT = datetime(2026, 3, 1, 12, 0, 0, 500_000, tzinfo=UTC)
 RESOURCE = Resource(kind="ReplayJob", namespace="default", name="again")
@@ -50,16 +47,6 @@ def manifest(folder: Path) -> dict[str, Any]:
 
 class Crash(BaseException):
     """The process ends here: nothing of it may be caught and repaired."""
-
-
-@contextmanager
-def observing(observer: Callable[[str, str], None]) -> Iterator[None]:
-    """Call the observer around each external write."""
-    external.observe(observer)
-    try:
-        yield
-    finally:
-        external._observers.remove(observer)
 
 
 class Suspending:

@@ -28,7 +28,7 @@ _BROADCAST_ROWS = 2_000_000
 
 
 def note(context: Context) -> CommitNote:
-    """What a commit of this run says: it is no batch, so totals and batches go on as they were."""
+    """What a commit of this run says: it is no batch, so totals go on as they were."""
     return last_note(context.uri).model_copy(update={"run": context.run})
 
 

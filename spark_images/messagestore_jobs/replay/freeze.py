@@ -26,9 +26,9 @@ def freeze(source: Source, run: str, task_digest: str) -> Frozen:
     )
 
 
-def nothing_selected(version: int = 0) -> FrozenSelection:
+def nothing_selected() -> FrozenSelection:
     """Of a store that holds nothing."""
-    return FrozenSelection(table_version=version, messages=0, bytes=0)
+    return FrozenSelection(table_version=0, messages=0, bytes=0)
 
 
 def _grains(source: Source) -> list[Grain]:

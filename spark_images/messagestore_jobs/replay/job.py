@@ -4,12 +4,12 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.clock import now
 from messagestore_jobs.contract.run_document import FilesDestination, ReplayTask, RunDocument
-from messagestore_jobs.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress
+from messagestore_jobs.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.replay.control import Control, Unattended
 from messagestore_jobs.replay.delivery import Delivery
 from messagestore_jobs.replay.files import FilesDelivery
-from messagestore_jobs.replay.freeze import freeze
+from messagestore_jobs.replay.freeze import freeze, nothing_selected
 from messagestore_jobs.replay.selection import check
 from messagestore_jobs.replay.sending import Sending
 from messagestore_jobs.replay.source import Source
@@ -45,7 +45,7 @@ def _preview(document: RunDocument, spark: SparkSession, task: ReplayTask, progr
     """The selection counted, nothing written."""
     progress.step("select")
     if not exists(document.table.uri):
-        return ReplayOutcome(selection=_nothing(), progress=ReplayProgress(percent=100), complete=True)
+        return ReplayOutcome(selection=nothing_selected(), progress=ReplayProgress(percent=100), complete=True)
     frozen = freeze(_source(document, spark, task, None), document.run, "")
     return ReplayOutcome(selection=frozen.selection, progress=ReplayProgress(), complete=True)
 
@@ -78,7 +78,13 @@ def _frozen(source: Source, document: RunDocument, task: ReplayTask, delivery: D
     task_digest = digest(task, document.table.uri)
     if not exists(document.table.uri):
         return Frozen(
-            task=task_digest, run=document.run, at=source.now, selection=_nothing(), listed=False, end=None, grains=()
+            task=task_digest,
+            run=document.run,
+            at=source.now,
+            selection=nothing_selected(),
+            listed=False,
+            end=None,
+            grains=(),
         )
     if source.listed:
         source.list_selected(delivery.state.selected_uri)
@@ -92,7 +98,3 @@ def _source(document: RunDocument, spark: SparkSession, task: ReplayTask, frozen
     name = "dead_letters" if task.origin == "DeadLetters" else "messages"
     version = open_table(uri, name).version() if exists(uri) else 0
     return Source(spark, uri, task, version, now(document))
-
-
-def _nothing() -> FrozenSelection:
-    return FrozenSelection(table_version=0, messages=0, bytes=0)

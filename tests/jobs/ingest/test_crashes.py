@@ -12,7 +12,8 @@ from messagestore_jobs.store.history import last_note, open_table
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import TABLES
 from support.crash import crash
-from support.ingests import START, Stream, lines, observing, record
+from support.external_writes import observing
+from support.ingests import START, Stream, lines, record
 
 FOLDER_WRITES = ["marker", *(f"create-{name}" for name in TABLES)]
 BATCH_WRITES = ["plan", "claim-check", "dead-letters", "messages"]

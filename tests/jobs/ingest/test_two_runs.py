@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.store.errors import TableBusyError
 from messagestore_jobs.store.lock import LOCK_SUFFIX, writing
-from support.ingests import Stream, lines, observing, record
+from support.external_writes import observing
+from support.ingests import Stream, lines, record
 
 HOLD = """
 import fcntl, sys

@@ -13,7 +13,8 @@ from messagestore_jobs.store.audit import read_audit
 from messagestore_jobs.store.heads import read_heads
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.tombstones import read_tombstone_keys
-from support.purges import CrashError, archived_positions, crash_at, crash_before_any_but, files_below, observed, purge
+from support.external_writes import observing
+from support.purges import CrashError, archived_positions, crash_at, crash_before_any_but, files_below, purge
 from support.stores import START, add_dead_letters, make_store, message, stored
 
 DAY = timedelta(days=1)
@@ -108,7 +109,7 @@ def run(spark: SparkSession, folder: Path, table: Table, task: dict[str, Any], n
 def test_every_crash_is_carried_on_to_the_same_store(spark: SparkSession, tmp_path: Path, action: str) -> None:
     task = {"delete": DELETE, "scrub": SCRUB}[action]
     table, writes = build(tmp_path), []
-    with observed(lambda name, moment: writes.append(name) if moment == "before" else None):
+    with observing(lambda name, moment: writes.append(name) if moment == "before" else None):
         run(spark, tmp_path, table, task, "purge-1", NOW)
     assert writes == WRITES[action]
     expected = state(tmp_path, table)
@@ -124,7 +125,7 @@ def test_every_crash_is_carried_on_to_the_same_store(spark: SparkSession, tmp_pa
 def ran_to_its_end(spark: SparkSession, folder: Path, table: Table, task: dict[str, Any], crashed: list[str]) -> bool:
     """One run, killed before the first external write on which none has been killed yet."""
     try:
-        with observed(crash_before_any_but(crashed)):
+        with observing(crash_before_any_but(crashed)):
             run(spark, folder, table, task, "purge-1", NOW)
     except CrashError:
         return False
@@ -133,7 +134,7 @@ def ran_to_its_end(spark: SparkSession, folder: Path, table: Table, task: dict[s
 
 def test_a_later_run_carries_on_the_frozen_selection_then_makes_its_own(spark: SparkSession, tmp_path: Path) -> None:
     table = build(tmp_path)
-    with pytest.raises(CrashError), observed(crash_at(WRITES["delete"].index("delete-rows"))):
+    with pytest.raises(CrashError), observing(crash_at(WRITES["delete"].index("delete-rows"))):
         run(spark, tmp_path, table, DELETE, "purge-1", NOW)
     later = purge(
         spark, table, NOW + DAY, run="purge-2", rules=(Rule(name="old", max_age=2 * DAY + DAY / 2),),
@@ -151,7 +152,7 @@ def test_a_hold_that_comes_after_the_crash_is_obeyed_and_the_archive_follows(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     table = build(tmp_path)
-    with pytest.raises(CrashError), observed(crash_at(WRITES["delete"].index("delete-rows"))):
+    with pytest.raises(CrashError), observing(crash_at(WRITES["delete"].index("delete-rows"))):
         run(spark, tmp_path, table, DELETE, "purge-1", NOW)
     assert archived_positions(f"file://{tmp_path}/archive") == [0, 2, 3, 4, 5, 6]
     hold = Hold(name="late", match=Match(message_ids=("m5", "m0")))

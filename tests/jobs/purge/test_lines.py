@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Archive, Hold, Match, Rule
-from support.purges import CrashError, crash_before_any_but, observed, purge
+from support.external_writes import observing
+from support.purges import CrashError, crash_before_any_but, purge
 from support.stores import START, make_store, message, positions
 
 NOW = START + timedelta(days=3)
@@ -30,7 +31,7 @@ def test_lines_hold_what_leaves_and_follow_a_late_hold(spark: SparkSession, tmp_
         "rules": (Rule(name="all", match=Match(message_ids=("m0", "m1", "m2"))),),
         "archive": Archive(uri=f"file://{tmp_path}/archive", format="JSONLines"),
     }
-    with pytest.raises(CrashError), observed(crash_before_any_but(BEFORE_REMOVAL)):
+    with pytest.raises(CrashError), observing(crash_before_any_but(BEFORE_REMOVAL)):
         purge(spark, table, NOW, **task)
     assert [record["messageId"] for record in records(tmp_path / "archive")] == ["m0", "m1", "m2"]
     held = (Hold(name="late", match=Match(message_ids=("m2",))),)

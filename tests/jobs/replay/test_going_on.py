@@ -17,7 +17,8 @@ from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import cut
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.store.errors import RunFailedError
-from support.replays import Crash, Suspending, files_replay, manifest, objects, observing, records, sent
+from support.external_writes import observing
+from support.replays import Crash, Suspending, files_replay, manifest, objects, records, sent
 from support.stores import Row, add_messages, make_store, message
 
 Moment = tuple[str, str]

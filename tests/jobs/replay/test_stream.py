@@ -27,7 +27,8 @@ from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.replay.stream import mark_redriven
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.history import open_table
-from support.replays import AT, Crash, files_replay, observing, records, replay_document
+from support.external_writes import observing
+from support.replays import AT, Crash, files_replay, records, replay_document
 from support.stores import add_dead_letters, make_store, message, stored
 
 LOST = {"position", "global_position", "inserted_at", "inserted_date", "updated_at", "source", "headers", "retries"}
