@@ -4,23 +4,38 @@ from messagestore_operator.translate.annotations import ADOPT_TABLE, APPROVED_PR
 from messagestore_operator.translate.ingest import ingest_document, ingest_task
 from messagestore_operator.translate.names import job_id, run_name, source_id
 from messagestore_operator.translate.purge import SCRUB_KEY_ENVIRONMENT, needs_scrub_key, purge_document
+from messagestore_operator.translate.refusal import NotSupportedError, Refusal
 from messagestore_operator.translate.replay import replay_document
-from messagestore_operator.translate.unsupported import NotSupportedError, Refusal, refusals
+from messagestore_operator.translate.storage import (
+    CertificateMount,
+    SecretVariable,
+    StorageAccess,
+    ingest_access,
+    purge_access,
+    replay_access,
+)
+from messagestore_operator.translate.unsupported import refusals
 
 __all__ = [
     "ADOPT_TABLE",
     "APPROVED_PREVIEW",
     "SCRUB_KEY_ENVIRONMENT",
+    "CertificateMount",
     "NotSupportedError",
     "Refusal",
+    "SecretVariable",
+    "StorageAccess",
     "adopts",
     "approved_preview",
+    "ingest_access",
     "ingest_document",
     "ingest_task",
     "job_id",
     "needs_scrub_key",
+    "purge_access",
     "purge_document",
     "refusals",
+    "replay_access",
     "replay_document",
     "run_name",
     "source_id",

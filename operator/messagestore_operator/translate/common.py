@@ -7,6 +7,7 @@ from typing import Any, Literal, cast
 from messagestore_jobs.contract import run_document as contract
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api.common import Match
+from messagestore_operator.translate.storage import job_uri
 
 Kind = Literal["MessageStream", "RetentionPolicy", "ReplayJob"]
 
@@ -21,7 +22,7 @@ def resource_of(resource: Resource) -> contract.Resource:
 def table_of(stream: MessageStream, *, adopt: bool) -> contract.Table:
     """The stream's table folder."""
     owner = contract.Owner(namespace=stream.metadata.namespace, name=stream.metadata.name)
-    return contract.Table(uri=stream.spec.table.uri.rstrip("/"), owner=owner, adopt=adopt)
+    return contract.Table(uri=job_uri(stream.spec.table.uri.rstrip("/")), owner=owner, adopt=adopt)
 
 
 def match_of(match: Match) -> contract.Match:

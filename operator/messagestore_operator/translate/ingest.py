@@ -10,6 +10,7 @@ from messagestore_operator.api.envelope import Envelope
 from messagestore_operator.api.messagestream import Filter, MessageStreamSpec
 from messagestore_operator.translate.common import resource_of, table_of
 from messagestore_operator.translate.names import source_id
+from messagestore_operator.translate.storage import ingest_access, job_uri
 from messagestore_operator.translate.unsupported import ensure_supported
 
 
@@ -20,7 +21,12 @@ def ingest_document(stream: MessageStream, run: str, at: datetime | None, *, ado
         NotSupportedError: the stream asks for what this release can't do.
     """
     return contract.RunDocument(
-        run=run, resource=resource_of(stream), table=table_of(stream, adopt=adopt), at=at, task=ingest_task(stream)
+        run=run,
+        resource=resource_of(stream),
+        table=table_of(stream, adopt=adopt),
+        at=at,
+        storage=ingest_access(stream).entries,
+        task=ingest_task(stream),
     )
 
 
@@ -55,7 +61,7 @@ def _source(spec: MessageStreamSpec) -> contract.FilesSource:
     files = spec.source.files
     assert files is not None
     return contract.FilesSource(
-        uri=files.uri,
+        uri=job_uri(files.uri),
         format=files.format,
         max_files_per_batch=files.files_per_batch,
         max_bytes_per_batch=files.max_bytes_per_batch.bytes if files.max_bytes_per_batch else None,

@@ -10,6 +10,7 @@ from messagestore_operator.api.messagestream import Hold
 from messagestore_operator.api.retentionpolicy import PolicyRule, Scrub
 from messagestore_operator.translate.annotations import approved_preview
 from messagestore_operator.translate.common import match_of, resource_of, table_of
+from messagestore_operator.translate.storage import job_uri, purge_access
 
 SCRUB_KEY_ENVIRONMENT = "MESSAGESTORE_SCRUB_KEY"
 """The variable that holds the key of method Hash in the driver; the run document names it and never holds the key."""
@@ -18,7 +19,11 @@ SCRUB_KEY_ENVIRONMENT = "MESSAGESTORE_SCRUB_KEY"
 def purge_document(
     policy: RetentionPolicy, stream: MessageStream, run: str, at: datetime | None, *, adopt: bool
 ) -> contract.RunDocument:
-    """Apply a policy to one of its streams; the holds are the stream's."""
+    """Apply a policy to one of its streams; the holds are the stream's.
+
+    Raises:
+        NotSupportedError: a folder can't be reached by this release, or together with another one.
+    """
     spec = policy.spec
     task = contract.PurgeTask(
         mode=spec.mode,
@@ -28,14 +33,19 @@ def purge_document(
         holds=tuple(map(_hold, stream.spec.holds)),
         action=spec.action,
         scrub=_scrub(spec.scrub) if spec.scrub else None,
-        archive=contract.Archive(uri=spec.archive.uri.rstrip("/"), format=spec.archive.format)
+        archive=contract.Archive(uri=job_uri(spec.archive.uri.rstrip("/")), format=spec.archive.format)
         if spec.archive
         else None,
         erase_within=spec.erasure.within.timedelta,
         dead_letters_max_age=spec.dead_letters.max_age.timedelta if spec.dead_letters else None,
     )
     return contract.RunDocument(
-        run=run, resource=resource_of(policy), table=table_of(stream, adopt=adopt), at=at, task=task
+        run=run,
+        resource=resource_of(policy),
+        table=table_of(stream, adopt=adopt),
+        at=at,
+        storage=purge_access(policy, stream).entries,
+        task=task,
     )
 
 

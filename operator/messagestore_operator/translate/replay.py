@@ -11,6 +11,7 @@ from messagestore_operator.translate.annotations import adopts
 from messagestore_operator.translate.common import given, resource_of, table_of
 from messagestore_operator.translate.ingest import ingest_task
 from messagestore_operator.translate.names import job_id
+from messagestore_operator.translate.storage import job_uri, replay_access
 from messagestore_operator.translate.unsupported import ensure_supported
 
 
@@ -38,7 +39,8 @@ def replay_document(
     )
     own = target is not None and target.identity == stream.identity
     table = table_of(stream, adopt=own and adopts(stream))
-    return contract.RunDocument(run=run, resource=resource_of(job), table=table, at=at, task=task)
+    storage = replay_access(job, stream, target).entries
+    return contract.RunDocument(run=run, resource=resource_of(job), table=table, at=at, storage=storage, task=task)
 
 
 def _selection(select: Select) -> contract.Selection:
@@ -71,7 +73,7 @@ def _destination(
 ) -> contract.FilesDestination | contract.StreamDestination:
     files = job.spec.destination.files
     if files is not None:
-        return contract.FilesDestination(uri=files.uri.rstrip("/"), format=files.format)
+        return contract.FilesDestination(uri=job_uri(files.uri.rstrip("/")), format=files.format)
     assert target is not None
     return contract.StreamDestination(table=table_of(target, adopt=adopts(target)), ingest=ingest_task(target))
 

@@ -3,28 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """A field, by its path in the manifest, and why it can't be honoured."""
-
-    path: tuple[str | int, ...]
-    message: str
-
-    def __str__(self) -> str:
-        return f"{'.'.join(map(str, self.path))}: {self.message}"
-
-
-class NotSupportedError(ValueError):
-    """A resource asks for what this release can't do."""
-
-    def __init__(self, refused: tuple[Refusal, ...]) -> None:
-        super().__init__("; ".join(map(str, refused)))
-        self.refusals = refused
+from messagestore_operator.translate.refusal import NotSupportedError, Refusal
+from messagestore_operator.translate.storage import refused_places, stream_places
 
 
 def refusals(resource: Resource) -> tuple[Refusal, ...]:
@@ -47,6 +29,7 @@ def _of_stream(stream: MessageStream) -> Iterator[Refusal]:
         yield Refusal(("spec", "source", "kafka"), "this release reads files only")
     if stream.spec.lifecycle is not None:
         yield Refusal(("spec", "lifecycle"), "this release takes no status updates in")
+    yield from refused_places(stream_places(stream))
 
 
 def _of_replay(job: ReplayJob) -> Iterator[Refusal]:

@@ -269,6 +269,29 @@ class ReplayTask(ContractModel):
     mode: Literal["DryRun", "Run"] = "Run"
 
 
+class CredentialVariables(ContractModel):
+    """Names of the environment variables that hold an object store's credentials; the values stand nowhere else."""
+
+    access_key: str
+    secret_key: str
+    session_token: str | None = None
+    """A variable that may be missing from the environment: long-lived keys have no token."""
+
+
+class StorageEntry(ContractModel):
+    """How one bucket of an object store that speaks the S3 protocol is reached."""
+
+    bucket: str
+    endpoint: str | None = None
+    """Absent: the region's own."""
+    region: str = "us-east-1"
+    path_style_access: bool = False
+    environment: CredentialVariables | None = None
+    """Absent: the pod's own identity."""
+    ca_file: str | None = None
+    """A certificate authority in PEM, trusted beside the well-known ones."""
+
+
 class RunDocument(ContractModel):
     """One run: who asks, over which table, what to do, and the clock that every time rule sees."""
 
@@ -277,4 +300,6 @@ class RunDocument(ContractModel):
     table: Table
     at: datetime | None = None
     """Absent: the wall clock."""
+    storage: tuple[StorageEntry, ...] = ()
+    """One entry a bucket; a bucket without one is reached by the pod's own identity at the default endpoint."""
     task: Annotated[IngestTask | PurgeTask | ReplayTask, Field(discriminator="kind")]

@@ -136,6 +136,15 @@ class RunError(ContractModel):
     message: str
 
 
+class RunProgress(ContractModel):
+    """Where a run is: its step, how much of it is done in whatever the step counts, and the last line for people."""
+
+    step: str
+    done: int = 0
+    total: int | None = None
+    text: str | None = None
+
+
 class RunReport(ContractModel):
     """One state of one run; of several the highest sequence counts."""
 
@@ -144,5 +153,7 @@ class RunReport(ContractModel):
     state: Literal["Running", "Succeeded", "Failed"]
     started_at: datetime
     finished_at: datetime | None = None
+    progress: RunProgress | None = None
+    """While the run lasts."""
     outcome: Outcome | None = None
     error: RunError | None = None

@@ -1,0 +1,24 @@
+"""How a translation says no: the fields that can't be honoured, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A field, by its path in the manifest, and why it can't be honoured."""
+
+    path: tuple[str | int, ...]
+    message: str
+
+    def __str__(self) -> str:
+        return f"{'.'.join(map(str, self.path))}: {self.message}"
+
+
+class NotSupportedError(ValueError):
+    """A resource asks for what this release can't do."""
+
+    def __init__(self, refused: tuple[Refusal, ...]) -> None:
+        super().__init__("; ".join(map(str, refused)))
+        self.refusals = refused

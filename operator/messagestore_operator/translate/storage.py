@@ -1,0 +1,213 @@
+"""How a run reaches object storage: an entry a bucket for its document, and what its pods need of Secrets.
+
+The document names environment variables and files, never a value. Whoever makes the pods fills each variable of
+`StorageAccess.variables` from its Secret, in driver and executors alike, and mounts each of
+`StorageAccess.certificates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from messagestore_jobs.contract import run_document as contract
+from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
+from messagestore_operator.api.common import CaSecretRef, Storage
+from messagestore_operator.translate.refusal import NotSupportedError, Refusal
+
+CA_FOLDER = "/etc/messagestore/ca"
+_VARIABLE = "MESSAGESTORE_STORAGE_{number}_{part}"
+_LOCAL = "file"
+_S3 = ("s3a", "s3")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class SecretVariable:
+    """An environment variable, and the Secret's key that it is filled from; an optional key may be missing there."""
+
+    variable: str
+    secret: str
+    key: str
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class CertificateMount:
+    """The key of a Secret that is mounted, alone, as the file `folder`/`key`."""
+
+    secret: str
+    key: str
+    folder: str
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return f"{self.folder}/{self.key}"
+
+
+@dataclass(frozen=True)
+class StorageAccess:
+    """What one run needs to reach its buckets; all Secrets are of the resource's own namespace."""
+
+    entries: tuple[contract.StorageEntry, ...] = ()
+    variables: tuple[SecretVariable, ...] = ()
+    certificates: tuple[CertificateMount, ...] = ()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder that a run reads or writes: its field, its URI, how its store is reached, and by whose word.
+
+    `path` is where a refusal points to; `said_by` is for people, such as "MessageStream orders".
+    """
+
+    path: tuple[str | int, ...]
+    uri: str
+    storage: Storage | None
+    said_by: str
+
+
+def ingest_access(stream: MessageStream) -> StorageAccess:
+    """What an ingest of the stream needs.
+
+    Raises:
+        NotSupportedError: a folder is on no object store of this release, or storages contradict each other.
+    """
+    return access(stream_places(stream))
+
+
+def purge_access(policy: RetentionPolicy, stream: MessageStream) -> StorageAccess:
+    """What a purge of one of the policy's streams needs.
+
+    Raises:
+        NotSupportedError: a folder is on no object store of this release, or storages contradict each other.
+    """
+    places = [_table(stream)]
+    if (archive := policy.spec.archive) is not None:
+        path = ("spec", "archive", "uri")
+        places.append(Place(path, archive.uri, archive.storage or stream.spec.storage, _name(policy)))
+    return access(places)
+
+
+def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream | None) -> StorageAccess:
+    """What a replay needs; `target` is the stream that its destination names, if it names one.
+
+    Raises:
+        NotSupportedError: a folder is on no object store of this release, or storages contradict each other.
+    """
+    places = [_table(stream)]
+    if target is not None:
+        places.append(_table(target))
+    if (files := job.spec.destination.files) is not None:
+        path = ("spec", "destination", "files", "uri")
+        places.append(Place(path, files.uri, files.storage or stream.spec.storage, _name(job)))
+    return access(places)
+
+
+def stream_places(stream: MessageStream) -> list[Place]:
+    """The folders that a stream names itself."""
+    places = [_table(stream)]
+    if (files := stream.spec.source.files) is not None:
+        path = ("spec", "source", "files", "uri")
+        places.append(Place(path, files.uri, files.storage or stream.spec.storage, _name(stream)))
+    return places
+
+
+def access(places: Sequence[Place]) -> StorageAccess:
+    """What it takes to reach all of the places.
+
+    Raises:
+        NotSupportedError: one is on no object store of this release, or two storages of a bucket contradict each other.
+    """
+    if refused := tuple(refused_places(places)):
+        raise NotSupportedError(refused)
+    storages: dict[str, Storage] = {}
+    for place in places:
+        bucket = bucket_of(place.uri)
+        if bucket is not None and place.storage is not None:
+            storages[bucket] = place.storage
+    credentials = (storage.credentials_secret_ref for storage in storages.values())
+    secrets = _numbered(credential.name for credential in credentials if credential)
+    authorities = _numbered(storage.ca_secret_ref for storage in storages.values() if storage.ca_secret_ref)
+    mounts = {ref: CertificateMount(ref.name, ref.key, f"{CA_FOLDER}/{number}") for ref, number in authorities.items()}
+    return StorageAccess(
+        entries=tuple(_entry(bucket, storage, secrets, mounts) for bucket, storage in storages.items()),
+        variables=tuple(variable for secret, number in secrets.items() for variable in _variables(secret, number)),
+        certificates=tuple(mounts.values()),
+    )
+
+
+def refused_places(places: Sequence[Place]) -> Iterator[Refusal]:
+    """Why places can't be reached in one run."""
+    first: dict[str, Place] = {}
+    for place in places:
+        if urlsplit(place.uri).scheme not in (*_S3, _LOCAL):
+            yield Refusal(place.path, "this release reaches object stores by the S3 protocol only: s3a:// or s3://")
+        elif (bucket := bucket_of(place.uri)) is not None:
+            other = first.setdefault(bucket, place)
+            if other.storage != place.storage:
+                yield Refusal(
+                    place.path,
+                    f"bucket {bucket} would be reached in two ways: {_said(place)} and {_said(other)} give it "
+                    "different storage; one run can reach a bucket in one way only",
+                )
+
+
+def bucket_of(uri: str) -> str | None:
+    """The bucket of a URI on object storage; None for a local one."""
+    parts = urlsplit(uri)
+    return parts.netloc if parts.scheme in _S3 else None
+
+
+def job_uri(uri: str) -> str:
+    """A folder as jobs name it: S3 by the one scheme that Hadoop knows it by."""
+    return uri.replace("s3://", "s3a://", 1) if uri.startswith("s3://") else uri
+
+
+def _table(stream: MessageStream) -> Place:
+    return Place(("spec", "table", "uri"), stream.spec.table.uri, stream.spec.storage, _name(stream))
+
+
+def _name(resource: MessageStream | RetentionPolicy | ReplayJob) -> str:
+    return f"{resource.kind} {resource.metadata.name}"
+
+
+def _said(place: Place) -> str:
+    return f"{'.'.join(map(str, place.path))} of {place.said_by}"
+
+
+def _numbered(values: Iterable[_T]) -> dict[_T, int]:
+    return {value: number for number, value in enumerate(dict.fromkeys(values), start=1)}
+
+
+def _entry(
+    bucket: str, storage: Storage, secrets: dict[str, int], mounts: dict[CaSecretRef, CertificateMount]
+) -> contract.StorageEntry:
+    credentials, authority = storage.credentials_secret_ref, storage.ca_secret_ref
+    return contract.StorageEntry(
+        bucket=bucket,
+        endpoint=storage.endpoint.rstrip("/") if storage.endpoint else None,
+        region=storage.region,
+        path_style_access=storage.path_style_access,
+        environment=_environment(secrets[credentials.name]) if credentials else None,
+        ca_file=mounts[authority].path if authority else None,
+    )
+
+
+def _environment(number: int) -> contract.CredentialVariables:
+    return contract.CredentialVariables(
+        access_key=_VARIABLE.format(number=number, part="ACCESS_KEY"),
+        secret_key=_VARIABLE.format(number=number, part="SECRET_KEY"),
+        session_token=_VARIABLE.format(number=number, part="SESSION_TOKEN"),
+    )
+
+
+def _variables(secret: str, number: int) -> Iterator[SecretVariable]:
+    names = _environment(number)
+    yield SecretVariable(names.access_key, secret, "accessKey")
+    yield SecretVariable(names.secret_key, secret, "secretKey")
+    assert names.session_token is not None
+    yield SecretVariable(names.session_token, secret, "sessionToken", optional=True)
