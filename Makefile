@@ -32,7 +32,7 @@ install: $(VENV)/.installed ## Set up .venv with the CLI, and the jars
 	@spark_images/jars/build.sh $(PYTHON) $(VENV)/share/messagestore/jars
 
 tools: ## Build kube-apiserver and etcd into the cache, for the tests
-	@tools/controlplane.py
+	@python3 -m tools.controlplane
 
 demo: install ## Ingest, purge and replay real webhooks on this machine
 	@examples/demo.sh $(VENV)/bin/messagestore
@@ -56,6 +56,7 @@ lint: install ## Ruff and the strict type checker
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy --package tools
 
 format: install ## Format and mend what can be
 	$(VENV)/bin/ruff check --fix .

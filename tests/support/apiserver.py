@@ -96,8 +96,8 @@ def running_apiserver() -> Iterator[ApiServer]:
 
 
 def _programs() -> Path:
-    command = [sys.executable, str(REPOSITORY / "tools" / "controlplane.py")]
-    return Path(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+    command = [sys.executable, "-m", "tools.controlplane"]
+    return Path(subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
 
 
 def _free_ports(count: int) -> list[int]:

@@ -1,0 +1,71 @@
+"""The programs that the cluster is made of, built from Go modules into the cache, a folder for each version.
+
+python3 -m tools.cluster.programs [NAME...]    build those that are missing (all by default), print their files
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tools import controlplane
+from tools.gobuild import Program, build_missing
+from tools.machine import cache_folder
+
+KIND_VERSION = "v0.33.0"
+HELM_VERSION = "v3.22.0"
+COREDNS_VERSION = "v1.14.5"
+SPARK_OPERATOR_VERSION = "v2.5.2"
+VERSITYGW_VERSION = "v1.8.0"
+
+KUBERNETES = ("kubeadm", "kubelet", "kubectl", "kube-controller-manager", "kube-scheduler", "kube-proxy")
+
+_OTHERS = (
+    Program("kind", "sigs.k8s.io/kind", "sigs.k8s.io/kind", KIND_VERSION),
+    Program(
+        "helm",
+        "helm.sh/helm/v3/cmd/helm",
+        "helm.sh/helm/v3",
+        HELM_VERSION,
+        {"helm.sh/helm/v3/internal/version.version": HELM_VERSION},
+    ),
+    Program("coredns", "github.com/coredns/coredns", "github.com/coredns/coredns", COREDNS_VERSION),
+    Program(
+        "spark-operator",
+        "github.com/kubeflow/spark-operator/v2/cmd/operator",
+        "github.com/kubeflow/spark-operator/v2",
+        SPARK_OPERATOR_VERSION,
+    ),
+    Program(
+        "versitygw", "github.com/versity/versitygw/cmd/versitygw", "github.com/versity/versitygw", VERSITYGW_VERSION
+    ),
+)
+
+PROGRAMS = {
+    program.name: program
+    for program in (*controlplane.PROGRAMS, *(controlplane.kubernetes_program(name) for name in KUBERNETES), *_OTHERS)
+}
+
+
+def program(name: str) -> Path:
+    """The file of a program, built when missing."""
+    found = PROGRAMS[name]
+    return build_missing(found, _folder(found))
+
+
+def _folder(wanted: Program) -> Path:
+    if wanted in controlplane.PROGRAMS:  # the tests of the operator need these two without a cluster
+        return controlplane.programs_folder()
+    if wanted.module == "k8s.io/kubernetes":
+        return cache_folder() / f"kubernetes-{wanted.version}"
+    return cache_folder() / f"{wanted.name}-{wanted.version}"
+
+
+def main() -> None:
+    """Run the command line."""
+    for name in sys.argv[1:] or PROGRAMS:
+        sys.stdout.write(f"{program(name)}\n")
+
+
+if __name__ == "__main__":
+    main()

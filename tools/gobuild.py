@@ -1,0 +1,87 @@
+"""Build programs from published Go modules: all that a machine without a container registry needs is the toolchain."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.machine import cache_folder, lock, run, step
+
+ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=mod -buildvcs=false"}
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program to build: the file it becomes, the Go package it is made from, and the module that has it.
+
+    `variables` are set by the linker, by their full name (package.name): most programs carry their version so.
+    """
+
+    name: str
+    package: str
+    module: str
+    version: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def build_missing(program: Program, folder: Path) -> Path:
+    """Build `program` into `folder` unless it's there, and return its file; parallel calls build once."""
+    file = folder / program.name
+    with lock(folder / "build.lock", f"build of {folder.name}"):
+        if not file.exists():
+            with step(f"building {program.name} {program.version} from {program.module}"):
+                _build(program, folder)
+    return file
+
+
+def module_source(module: str, version: str) -> Path:
+    """The folder of a module's source in Go's own cache, downloaded when missing."""
+    return Path(_download(module, version)["Dir"])
+
+
+def _build(program: Program, folder: Path) -> None:
+    module = folder / f"module-{program.name}"
+    module.mkdir(exist_ok=True)
+    _write_wrapper_module(program, module)
+    unfinished = folder / f".{program.name}.unfinished"
+    flags = " ".join(["-s -w", *(f"-X {name}={value}" for name, value in program.variables.items())])
+    _go(module, "build", "-trimpath", "-ldflags", flags, "-o", str(unfinished), program.package)
+    # The rename is what makes it count: a build that was cut short leaves no program behind.
+    unfinished.rename(folder / program.name)
+
+
+def _write_wrapper_module(program: Program, folder: Path) -> None:
+    """Make a module that only depends on the program's one.
+
+    `go install` refuses a module that has replace directives. A wrapper that repeats the replacements builds it.
+    """
+    for stale in ("go.mod", "go.sum"):
+        (folder / stale).unlink(missing_ok=True)
+    _go(folder, "mod", "init", "wrapper")
+    _go(folder, "mod", "edit", f"-require={program.module}@{program.version}")
+    for replaced, version in _staging_modules(program):
+        _go(folder, "mod", "edit", f"-replace={replaced}={replaced}@{version}")
+
+
+def _staging_modules(program: Program) -> list[tuple[str, str]]:
+    """What Kubernetes replaces by folders of its own source tree is published as v0.MINOR.PATCH."""
+    if program.module != "k8s.io/kubernetes":
+        return []
+    go_mod = Path(_download(program.module, program.version)["GoMod"]).read_text()
+    published = re.sub(r"^v1\.", "v0.", program.version)
+    return [(name, published) for name in re.findall(r"^\s*(k8s\.io/\S+) => \./staging/", go_mod, re.MULTILINE)]
+
+
+def _download(module: str, version: str) -> dict[str, str]:
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    answer: dict[str, str] = json.loads(_go(folder, "mod", "download", "-json", f"{module}@{version}"))
+    return answer
+
+
+def _go(folder: Path, *arguments: str) -> str:
+    # Niced: the build uses every core for minutes, and nobody waits for it at a keyboard.
+    return run(["nice", "-n", "10", "go", *arguments], folder=folder, environment=ENVIRONMENT)

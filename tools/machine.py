@@ -1,0 +1,77 @@
+"""The machine at large: the project's cache folder, locks between processes, and commands that fail with a reason."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def cache_folder() -> Path:
+    """Where the project keeps what is slow to get: outside the work tree, shared by all clones."""
+    if own := os.environ.get("MESSAGESTORE_CACHE"):
+        return Path(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "message-store-operator"
+
+
+@contextmanager
+def lock(path: Path, what: str) -> Iterator[None]:
+    """Hold the lock file `path`; whoever else wants it waits and is told that another `what` is under way."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"another {what} is under way, waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def step(what: str) -> Iterator[None]:
+    """Say what is being done, and afterwards how long it took."""
+    say(f"{what} ...")
+    started = time.monotonic()
+    yield
+    say(f"{what}: {time.monotonic() - started:.0f} s")
+
+
+def say(message: str) -> None:
+    """Tell the person at the terminal; standard output stays free for what a command is asked for."""
+    sys.stderr.write(f"{message}\n")
+    sys.stderr.flush()
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+) -> str:
+    """Run a command quietly and return its standard output.
+
+    `environment` is added to this process's own. Raises SystemExit with the command and what it complained about.
+    """
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **(environment or {})},
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        complaint = (done.stderr.strip() or done.stdout.strip())[-4000:]
+        raise SystemExit(f"failed ({done.returncode}): {shlex.join(map(str, command))}\n{complaint}")
+    return done.stdout
