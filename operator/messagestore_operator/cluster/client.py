@@ -1,0 +1,235 @@
+"""The one client to the Kubernetes API: JSON in, JSON out, errors by what can be done about them, a bounded rate.
+
+Connection, certificates and tokens are the official client's; its models aren't used, because the operator passes
+objects on as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio.client import ApiClient, Configuration
+
+from messagestore_operator.cluster.documents import Document
+from messagestore_operator.cluster.labels import FIELD_MANAGER
+from messagestore_operator.cluster.ratelimit import TokenBucket
+
+JSON = "application/json"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+PAGE = 500
+"""Objects in one page of a list."""
+Parameters = Mapping[str, str | int | bool]
+Observer = Callable[[str, int], None]
+
+
+class ApiError(Exception):
+    """The API server refused a request, or could not be asked.
+
+    Attributes:
+        status: the HTTP status; 0 where there was no answer.
+        reason: Kubernetes' constant, such as AlreadyExists.
+        message: what the server said.
+    """
+
+    def __init__(self, method: str, path: str, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{method} {path}: {status or 'no answer'} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+
+class NotFoundError(ApiError):
+    """The object, or the kind of objects, isn't there."""
+
+
+class ConflictError(ApiError):
+    """Somebody else was faster: look again."""
+
+
+class AlreadyExistsError(ConflictError):
+    """An object of that name is there already."""
+
+
+class ForbiddenError(ApiError):
+    """The operator's own roles don't allow it."""
+
+
+class InvalidError(ApiError):
+    """The object is not valid, and won't be by another try."""
+
+
+class KubeClient:
+    """Requests to the API server.
+
+    Args:
+        api: the official client, with its connection.
+        limit: the rate that all requests share; None for requests that may not wait, such as a leader's renewals.
+        timeout: of one request, in seconds.
+        observe: is told of each answer: the method and the status, 0 where there was none.
+    """
+
+    def __init__(
+        self,
+        api: ApiClient,
+        limit: TokenBucket | None = None,
+        timeout: float = 30,
+        observe: Observer = lambda method, status: None,
+    ) -> None:
+        self._api = api
+        self._limit = limit
+        self._timeout = timeout
+        self._observe = observe
+
+    def unlimited(self, timeout: float) -> KubeClient:
+        """The same connection without the shared rate, for requests that may not wait."""
+        return KubeClient(self._api, None, timeout, self._observe)
+
+    async def get(self, path: str) -> Document:
+        """Read an object.
+
+        Raises:
+            NotFoundError: it isn't there.
+            ApiError: anything else.
+        """
+        return await self._request("GET", path)
+
+    async def find(self, path: str) -> Document | None:
+        """Read an object that may not be there."""
+        try:
+            return await self.get(path)
+        except NotFoundError:
+            return None
+
+    async def items(self, path: str, selector: str = "") -> AsyncIterator[Document]:
+        """The objects of a collection, page by page, each with its kind and version as a watch would give it."""
+        query: dict[str, str | int | bool] = {"limit": PAGE, **({"labelSelector": selector} if selector else {})}
+        while True:
+            page = await self._request("GET", path, query)
+            kind = {"apiVersion": page["apiVersion"], "kind": str(page["kind"]).removesuffix("List")}
+            for item in page.get("items") or []:
+                yield {**kind, **item}
+            if not (more := (page.get("metadata") or {}).get("continue")):
+                return
+            query["continue"] = more
+
+    async def create(self, collection: str, body: Document) -> Document:
+        """Make an object.
+
+        Raises:
+            AlreadyExistsError: there is one of that name.
+            InvalidError: its fields are wrong, or unknown to the server.
+        """
+        return await self._request("POST", collection, _STRICT, body)
+
+    async def replace(self, path: str, body: Document) -> Document:
+        """Write an object whole; with a resourceVersion in it only if that is still the newest.
+
+        Raises:
+            ConflictError: it has changed since.
+        """
+        return await self._request("PUT", path, _STRICT, body)
+
+    async def apply(self, path: str, body: Document) -> Document:
+        """Server-side apply as the operator's own manager: only the fields of the body, and they are the operator's.
+
+        Raises:
+            ConflictError: the body holds a resourceVersion that is not the newest.
+        """
+        return await self._request("PATCH", path, {**_STRICT, "force": True}, body, APPLY_PATCH)
+
+    async def json_patch(self, path: str, operations: list[dict[str, Any]]) -> Document:
+        """Change parts of an object, all or none; operations of kind test that don't hold make it an InvalidError."""
+        return await self._request("PATCH", path, _MANAGER, operations, JSON_PATCH)
+
+    async def merge_patch(self, path: str, body: Document) -> Document:
+        """Change the fields of the body; lists are replaced whole."""
+        return await self._request("PATCH", path, _MANAGER, body, MERGE_PATCH)
+
+    async def delete(self, path: str, uid: str | None = None) -> bool:
+        """Delete an object with all that it owns; False where it wasn't there.
+
+        Args:
+            path: of the object.
+            uid: deletes that very object only, not a later one of the same name.
+
+        Raises:
+            ConflictError: there is one of that name with another uid.
+        """
+        preconditions = {"preconditions": {"uid": uid}} if uid else {}
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background", **preconditions}
+        try:
+            await self._request("DELETE", path, body=options)
+        except NotFoundError:
+            return False
+        return True
+
+    async def _request(
+        self, method: str, path: str, query: Parameters | None = None, body: Any = None, content_type: str = JSON
+    ) -> Document:
+        if self._limit is not None:
+            await self._limit.acquire()
+        try:
+            status, text = await self._send(method, path, query or {}, body, content_type)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            self._observe(method, 0)
+            # Some of these say nothing of themselves but their type.
+            raise ApiError(method, path, 0, "Unreachable", str(error) or type(error).__name__) from error
+        self._observe(method, status)
+        if status >= 300:
+            raise _refusal(method, path, status, text)
+        return _parse(text)
+
+    async def _send(self, method: str, path: str, query: Parameters, body: Any, content_type: str) -> tuple[int, str]:
+        headers = {"Accept": JSON, "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
+        await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        url = self._api.configuration.host + path + _query_text(query)
+        rest: Any = self._api.rest_client
+        answer = await rest.request(
+            method, url, headers=headers, body=body, _request_timeout=aiohttp.ClientTimeout(total=self._timeout)
+        )
+        return answer.status, (await answer.read()).decode(errors="replace")
+
+
+_MANAGER: Parameters = {"fieldManager": FIELD_MANAGER}
+_STRICT: Parameters = {**_MANAGER, "fieldValidation": "Strict"}
+_BY_STATUS = {403: ForbiddenError, 404: NotFoundError, 409: ConflictError, 422: InvalidError, 400: InvalidError}
+
+
+def _query_text(query: Parameters) -> str:
+    if not query:
+        return ""
+    return "?" + urlencode({name: str(value).lower() if value is True else value for name, value in query.items()})
+
+
+def _refusal(method: str, path: str, status: int, text: str) -> ApiError:
+    answer = _parse(text)
+    reason, message = str(answer.get("reason", "")), str(answer.get("message", text[:500]))
+    kind = AlreadyExistsError if reason == "AlreadyExists" else _BY_STATUS.get(status, ApiError)
+    return kind(method, path, status, reason, message)
+
+
+def _parse(text: str) -> Document:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+@asynccontextmanager
+async def connect(
+    configuration: Configuration, limit: TokenBucket | None = None, observe: Observer = lambda method, status: None
+) -> AsyncIterator[KubeClient]:
+    """A client for as long as it is needed."""
+    api: Any = ApiClient(configuration=configuration)
+    try:
+        yield KubeClient(api, limit, observe=observe)
+    finally:
+        await api.close()

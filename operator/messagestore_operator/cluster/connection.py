@@ -1,0 +1,48 @@
+"""Where the API server is and how the operator proves who it is: in a pod its service account, elsewhere kubeconfig."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import kopf
+from kubernetes.aio import config as official
+from kubernetes.aio.client import Configuration
+
+
+class ConnectionProblemError(Exception):
+    """There is no way to the API server from here; says what to set."""
+
+
+async def configuration() -> Configuration:
+    """How the API server is reached.
+
+    Raises:
+        ConnectionProblemError: this is no pod and there is no kubeconfig, or it can't be read.
+    """
+    found, loader = Configuration(), _untyped(official)
+    # Requests are bounded by the client's own rate, not by its number of connections.
+    found.connection_pool_maxsize = 32
+    try:
+        if _has_kubeconfig():
+            await loader.load_kube_config(client_configuration=found, persist_config=False)
+        else:
+            loader.load_incluster_config(client_configuration=found)
+    except (official.ConfigException, OSError) as error:
+        raise ConnectionProblemError(f"no way to the API server: {error}; set KUBECONFIG, or run in a pod") from error
+    return found
+
+
+def login(**arguments: object) -> kopf.ConnectionInfo | None:
+    """The same for kopf's watches."""
+    choose = kopf.login_with_kubeconfig if _has_kubeconfig() else kopf.login_with_service_account
+    return choose(**arguments)  # type: ignore[arg-type]
+
+
+def _untyped(module: Any) -> Any:
+    return module
+
+
+def _has_kubeconfig() -> bool:
+    return bool(os.environ.get("KUBECONFIG")) or Path("~/.kube/config").expanduser().exists()

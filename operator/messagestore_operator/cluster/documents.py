@@ -1,0 +1,41 @@
+"""Objects of the API as they are sent: plain JSON objects, and safe ways to look into them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+Document: TypeAlias = Mapping[str, Any]
+
+
+def metadata(document: Document) -> Mapping[str, Any]:
+    """The object's metadata; empty where there is none."""
+    found = document.get("metadata")
+    return found if isinstance(found, Mapping) else {}
+
+
+def name_of(document: Document) -> str:
+    """The object's name."""
+    return str(metadata(document).get("name", ""))
+
+
+def namespace_of(document: Document) -> str:
+    """The object's namespace; empty for what has none."""
+    return str(metadata(document).get("namespace") or "")
+
+
+def labels_of(document: Document) -> Mapping[str, str]:
+    """The object's labels."""
+    return metadata(document).get("labels") or {}
+
+
+def at(document: Any, *path: str | int) -> Any:
+    """The value at a path of keys and places in lists; None where a part of it isn't there."""
+    for key in path:
+        if isinstance(document, Mapping):
+            document = document.get(key)
+        elif isinstance(document, list) and isinstance(key, int) and -len(document) <= key < len(document):
+            document = document[key]
+        else:
+            return None
+    return document

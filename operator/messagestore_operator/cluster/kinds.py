@@ -1,0 +1,45 @@
+"""Which kinds of objects the operator speaks of, and where the API serves them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from messagestore_operator.api.crd import NAMES
+from messagestore_operator.api.resource import GROUP, VERSION
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of objects that live in namespaces."""
+
+    group: str
+    version: str
+    name: str
+    plural: str
+
+    @property
+    def api_version(self) -> str:
+        """Group and version as objects carry them."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
+        """The address of a collection or an object; without a namespace that of all namespaces."""
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if namespace is not None:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        parts += [quote(part, safe="") for part in (name, subresource) if part is not None]
+        return "/" + "/".join(parts)
+
+
+CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
+EVENTS = Kind("", "v1", "Event", "events")
+PODS = Kind("", "v1", "Pod", "pods")
+SERVICE_ACCOUNTS = Kind("", "v1", "ServiceAccount", "serviceaccounts")
+LEASES = Kind("coordination.k8s.io", "v1", "Lease", "leases")
+ROLES = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles")
+ROLE_BINDINGS = Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
+
+RESOURCES = {kind: Kind(GROUP, VERSION, kind, names.plural) for kind, names in NAMES.items()}
+"""The project's own three kinds, by their names."""

@@ -1,0 +1,35 @@
+"""Labels and names that the operator puts on what it makes, so that it is found again."""
+
+from __future__ import annotations
+
+from messagestore_operator.api.resource import GROUP
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGER = "message-store-operator"
+RUN = f"{GROUP}/run"
+RUN_KIND = f"{GROUP}/kind"
+
+RESOURCE_LABELS = {
+    "MessageStream": f"{GROUP}/stream",
+    "RetentionPolicy": f"{GROUP}/policy",
+    "ReplayJob": f"{GROUP}/replay",
+}
+"""By the kind of a resource: the label that holds its name on all that belongs to it."""
+
+SELECTOR = f"{MANAGED_BY}={MANAGER}"
+"""Finds what the operator made, and nothing else."""
+
+FIELD_MANAGER = "message-store-operator"
+FINALIZER = f"{GROUP}/data"
+
+
+def run_labels(kind: str, resource: str, run: str, run_kind: str) -> dict[str, str]:
+    """The labels of everything that belongs to one run.
+
+    Args:
+        kind: of the resource that asked for the run.
+        resource: its name.
+        run: name of the run.
+        run_kind: such as ingest or purge.
+    """
+    return {MANAGED_BY: MANAGER, RESOURCE_LABELS[kind]: resource, RUN: run, RUN_KIND: run_kind}

@@ -1,0 +1,37 @@
+"""A token bucket: how many requests a second the API server is asked to bear."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+
+class TokenBucket:
+    """Lets requests through one after the other, at a rate with a burst; who waits is served in order.
+
+    Args:
+        rate: requests a second, more than 0.
+        burst: requests at once after a pause, at least 1.
+        clock: seconds, for tests.
+    """
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval = 1 / rate
+        self._slack = (burst - 1) / rate
+        self._clock = clock
+        self._due = clock()
+
+    def reserve(self) -> float:
+        """Take the next place in the order and say how many seconds to wait for it."""
+        now = self._clock()
+        self._due = max(self._due, now - self._slack)
+        wait = max(0.0, self._due - now)
+        self._due += self._interval
+        return wait
+
+    async def acquire(self) -> None:
+        """Wait until a request may be sent."""
+        wait = self.reserve()
+        if wait > 0:
+            await asyncio.sleep(wait)

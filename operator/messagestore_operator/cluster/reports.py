@@ -1,0 +1,78 @@
+"""What a driver tells of its run, read as the untrusted input that it is.
+
+A driver runs other people's rules over other people's data: a report is bounded, checked against the contract, and
+believed only about the run whose ConfigMap it came in.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from messagestore_jobs.contract.run_report import RunReport
+from messagestore_operator.cluster.documents import Document, at
+
+REPORT = "report.json"
+CONTROL = "control.json"
+DOCUMENT = "run.json"
+MAX_BYTES = 64 << 10
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A report that could be read, or why it could not; neither where none has been written."""
+
+    report: RunReport | None = None
+    problem: str | None = None
+
+
+def read_report(text: object, run: str) -> Reading:
+    """Take a report of one run.
+
+    Args:
+        text: what was found; anything.
+        run: the run that it may speak of.
+    """
+    if text is None or text == "":
+        return Reading()
+    if not isinstance(text, str) or len(text.encode()) > MAX_BYTES:
+        return Reading(problem=f"the report of run {run} is longer than {MAX_BYTES} bytes, or no text")
+    try:
+        report = RunReport.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the whole"
+        return Reading(problem=f"the report of run {run} can't be read: {where}: {first['msg']}")
+    if report.run != run:
+        return Reading(problem=f"the report of run {run} speaks of another run")
+    return Reading(report)
+
+
+def newest(*reports: RunReport | None) -> RunReport | None:
+    """The report with the highest sequence; of two with the same the first."""
+    return max((report for report in reports if report is not None), key=lambda report: report.sequence, default=None)
+
+
+class Reports:
+    """Readings of ConfigMaps, each version of one parsed once."""
+
+    def __init__(self, size: int = 4096) -> None:
+        self._size = size
+        self._known: OrderedDict[str, tuple[str, Reading]] = OrderedDict()
+
+    def of(self, config_map: Document | None, run: str) -> Reading:
+        """The report in a run's ConfigMap."""
+        if config_map is None:
+            return Reading()
+        uid, version = (str(at(config_map, "metadata", key)) for key in ("uid", "resourceVersion"))
+        known = self._known.get(uid)
+        if known is not None and known[0] == version:
+            return known[1]
+        reading = read_report(at(config_map, "data", REPORT), run)
+        self._known[uid] = (version, reading)
+        self._known.move_to_end(uid)
+        while len(self._known) > self._size:
+            self._known.popitem(last=False)
+        return reading
