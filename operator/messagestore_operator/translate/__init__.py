@@ -2,7 +2,7 @@
 
 from messagestore_operator.translate.annotations import ADOPT_TABLE, APPROVED_PREVIEW, adopts, approved_preview
 from messagestore_operator.translate.ingest import ingest_document, ingest_task
-from messagestore_operator.translate.names import job_id, run_name, source_id
+from messagestore_operator.translate.names import job_id, numbered_run_name, run_name, source_id
 from messagestore_operator.translate.purge import SCRUB_KEY_ENVIRONMENT, needs_scrub_key, purge_document
 from messagestore_operator.translate.refusal import NotSupportedError, Refusal
 from messagestore_operator.translate.replay import replay_document
@@ -32,6 +32,7 @@ __all__ = [
     "ingest_task",
     "job_id",
     "needs_scrub_key",
+    "numbered_run_name",
     "purge_access",
     "purge_document",
     "refusals",

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource
+
+MAX_RUN_NAME = 50
+"""Longer ones leave no room for what Spark appends to name its pods and services."""
 
 
 def run_name(resource: Resource, kind: str, short_id: str) -> str:
     """The name of one run."""
     return f"{resource.metadata.name}-{kind}-{short_id}"
+
+
+def numbered_run_name(resource: Resource, kind: str, number: int) -> str:
+    """The name of a run in a cluster: a label by DNS-1035, the same whenever it is asked for.
+
+    Resources whose long names begin alike, and one that was made again under its name, have other runs.
+    """
+    known = [resource.metadata.namespace, resource.metadata.name, resource.metadata.uid or "", str(number)]
+    ending = f"-{kind}-{number}-{_digest(known)[:8]}"
+    name = re.sub("[^a-z0-9]+", "-", resource.metadata.name)
+    letters = name if name[:1].isalpha() else f"x-{name}"
+    return letters[: MAX_RUN_NAME - len(ending)].rstrip("-") + ending
 
 
 def source_id(stream: MessageStream) -> str:

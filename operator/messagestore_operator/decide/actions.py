@@ -1,0 +1,151 @@
+"""What decide wants done. Nothing here does anything.
+
+The actions of a decision are done in their order, and the first that fails ends it: then a new snapshot is taken and
+decided anew. Each is idempotent, so that an operator killed between two of them goes on by deciding again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from messagestore_jobs.contract.run_document import RunDocument
+from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, RetentionPolicyStatus
+from messagestore_operator.api.spark import Spark
+from messagestore_operator.decide.snapshot import Control, RunRef
+from messagestore_operator.translate import StorageAccess
+from messagestore_operator.translate.storage import SecretVariable
+
+Status = MessageStreamStatus | RetentionPolicyStatus | ReplayJobStatus
+
+
+@dataclass(frozen=True)
+class WriteStatus:
+    """Replace the resource's status, on condition that it still has this resource version.
+
+    It reserves run numbers, and records what came of runs. Before a run is launched it is there even where it changes
+    nothing: then it must still be sent, because it proves that the snapshot was no older than the resource. A conflict
+    ends the decision.
+    """
+
+    status: Status
+    resource_version: str | None
+
+
+@dataclass(frozen=True)
+class AcquireLease:
+    """Give a table to a run: the holder, and `epoch` as leaseTransitions.
+
+    On condition that the Lease still has this resource version, or, for None, that there is none: then it is made.
+    A conflict ends the decision. It is asked for only where the lease is free or its holder is known to be gone.
+    """
+
+    uri: str
+    holder: str
+    epoch: int
+    resource_version: str | None
+
+
+@dataclass(frozen=True)
+class ReleaseLease:
+    """Let go of a table: clear the holder, keep the epoch, note the time; nothing to do where another one holds it.
+
+    Whoever waits for the table is to be looked at afterwards.
+    """
+
+    uri: str
+    holder: str
+    resource_version: str | None
+
+
+@dataclass(frozen=True)
+class CreateRun:
+    """Make a run's ConfigMap, Role, RoleBinding and application, each named `run.name`; what is there already stays.
+
+    An application that is there already is the same run, made before the operator was killed: that is success.
+    """
+
+    run: RunRef
+    document: RunDocument
+    control: Control
+    access: StorageAccess
+    """What its pods need of Secrets to reach storage."""
+    variables: tuple[SecretVariable, ...] = ()
+    """What its pods need of Secrets besides, such as a scrub key."""
+    spark: Spark | None = None
+
+
+@dataclass(frozen=True)
+class DeleteRun:
+    """Delete a run's application, and with it all that it owns; one that is gone already is success."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True)
+class SetControl:
+    """Write `control.json` of a run; a ConfigMap that is gone is success."""
+
+    namespace: str
+    name: str
+    control: Control
+
+
+@dataclass(frozen=True)
+class EmitEvent:
+    """Tell people. `reason` is one of `reasons.Reason`."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class AddFinalizer:
+    """Let the resource not go before its data has."""
+
+
+@dataclass(frozen=True)
+class RemoveFinalizer:
+    """Let the resource go."""
+
+
+@dataclass(frozen=True)
+class DeleteResource:
+    """Delete the resource, on condition that it still has this uid."""
+
+    uid: str | None
+
+
+Action = (
+    WriteStatus
+    | AcquireLease
+    | ReleaseLease
+    | CreateRun
+    | DeleteRun
+    | SetControl
+    | EmitEvent
+    | AddFinalizer
+    | RemoveFinalizer
+    | DeleteResource
+)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is to be done now, what the status is to be, and when to look again whatever happens.
+
+    `actions` hold the writing of `status` where it differs from what is there. No time to look again means that only a
+    change of the resource can make a difference.
+    """
+
+    actions: tuple[Action, ...]
+    status: Status
+    look_again: datetime | None
+
+    @property
+    def events(self) -> tuple[EmitEvent, ...]:
+        """What people are told."""
+        return tuple(action for action in self.actions if isinstance(action, EmitEvent))
