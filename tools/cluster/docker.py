@@ -1,0 +1,197 @@
+"""The Docker that the cluster runs in: the machine's own where it works and reaches a registry, else one of ours.
+
+Ours runs in a network namespace and a mount namespace of its own, so that its firewall rules, bridges and mounts touch
+nothing else of the machine, and with a runtime that does without CAP_SYS_RESOURCE.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.cluster import debian
+from tools.machine import REPOSITORY, cache_folder, run, say, step
+
+NAMESPACE = Path("/run/netns/messagestore")
+CGROUP = "messagestore"
+PATIENCE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Docker:
+    """A Docker daemon that answers; `own` when it is ours, and a registry is out of its reach."""
+
+    own: bool
+    environment: Mapping[str, str]
+
+    def run(self, *arguments: str | Path, stdin: str | None = None) -> str:
+        """Run the docker client and return what it prints; SystemExit when it fails."""
+        return run(["docker", *arguments], environment=self.environment, stdin=stdin)
+
+    def has_image(self, image: str) -> bool:
+        """Whether the daemon has `image`."""
+        return bool(self.run("images", "--quiet", image).strip())
+
+    def pipe(self, source: list[str | Path], *arguments: str | Path) -> None:
+        """Run the docker client on what the command `source` writes."""
+        environment = {**os.environ, **self.environment}
+        with subprocess.Popen(source, stdout=subprocess.PIPE, env=environment) as writer:
+            done = subprocess.run(
+                ["docker", *arguments],
+                stdin=writer.stdout,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        if done.returncode != 0 or writer.returncode != 0:
+            raise SystemExit(f"docker {' '.join(map(str, arguments))} failed: {done.stderr.strip()}")
+
+
+def state_folder() -> Path:
+    """Where our own Docker and the cluster keep their state."""
+    return cache_folder() / "cluster"
+
+
+def find(probe_image: str) -> Docker:
+    """The machine's Docker when it can pull `probe_image`, else our own, started when it isn't running."""
+    if not NAMESPACE.exists() and _machine_docker_pulls(probe_image):
+        return Docker(own=False, environment={})
+    return start()
+
+
+def start() -> Docker:
+    """Our own daemon, started when it isn't running."""
+    docker = Docker(own=True, environment={"DOCKER_HOST": f"unix://{state_folder() / 'docker.sock'}"})
+    if _answers(docker):
+        return docker
+    debian.need(
+        {"dockerd": "docker.io", "docker": "docker.io", "ip": "iproute2", "iptables": "iptables", "jq": "jq"}
+        | {"nsenter": "util-linux", "runc": "runc", "containerd": "containerd"}
+    )
+    with step("starting a Docker daemon in a network namespace of its own"):
+        _make_namespace()
+        _start_daemon(docker)
+    return docker
+
+
+def running() -> Docker | None:
+    """Our own daemon when it runs, the machine's when that does, else None. Starts nothing."""
+    if NAMESPACE.exists():
+        docker = Docker(own=True, environment={"DOCKER_HOST": f"unix://{state_folder() / 'docker.sock'}"})
+    else:
+        docker = Docker(own=False, environment={})
+    return docker if _answers(docker) else None
+
+
+def stop() -> None:
+    """End our own daemon and all it started, and take its network namespace and control groups away."""
+    _end(state_folder() / "forward.pid", "tools.cluster.forward")
+    _end(state_folder() / "docker.pid", "dockerd")
+    (state_folder() / "docker.sock").unlink(missing_ok=True)
+    if NAMESPACE.exists():
+        run(["ip", "netns", "delete", NAMESPACE.name])
+    for group in Path("/sys/fs/cgroup").glob(f"*/{CGROUP}"):
+        _remove_groups(group)
+
+
+def forward(*ports: int) -> None:
+    """Make ports of our own daemon's namespace reachable on this machine's loopback, at the same numbers."""
+    pid_file = state_folder() / "forward.pid"
+    if _process(pid_file, "tools.cluster.forward") is not None:
+        return
+    with (state_folder() / "forward.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tools.cluster.forward", NAMESPACE, *map(str, ports)],
+            cwd=REPOSITORY,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    pid_file.write_text(str(process.pid))
+
+
+def _machine_docker_pulls(image: str) -> bool:
+    try:
+        answers = subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+    if not answers:
+        return False
+    pulled = subprocess.run(["docker", "pull", "--quiet", image], capture_output=True, check=False).returncode == 0
+    if not pulled:
+        say("this machine's Docker reaches no registry: starting one whose images are built here")
+    return pulled
+
+
+def _answers(docker: Docker) -> bool:
+    if docker.own and not (state_folder() / "docker.sock").exists():
+        return False
+    try:
+        docker.run("version")
+    except (SystemExit, FileNotFoundError):
+        return False
+    return True
+
+
+def _make_namespace() -> None:
+    if not NAMESPACE.exists():
+        run(["ip", "netns", "add", NAMESPACE.name])
+    # Not `ip netns exec`: that mounts another /sys, without the control groups.
+    run(["nsenter", f"--net={NAMESPACE}", "ip", "link", "set", "lo", "up"])
+
+
+def _start_daemon(docker: Docker) -> None:
+    state = state_folder()
+    state.mkdir(parents=True, exist_ok=True)
+    (state / "docker.pid").unlink(missing_ok=True)
+    runtime = Path(__file__).with_name("runc_without_resource.sh")
+    command: list[str | Path] = ["nsenter", f"--net={NAMESPACE}", "unshare", "--mount", "dockerd"]
+    command += ["--data-root", state / "docker", "--exec-root", state / "exec", "--pidfile", state / "docker.pid"]
+    command += ["--host", docker.environment["DOCKER_HOST"], "--storage-driver", "overlay2"]
+    command += ["--add-runtime", f"without-resource={runtime}", "--default-runtime", "without-resource"]
+    command += ["--cgroup-parent", f"/{CGROUP}"]
+    with (state / "docker.log").open("w") as log:
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    wait_until(lambda: _answers(docker), "the Docker daemon answers", f"see {state / 'docker.log'}")
+
+
+def wait_until(true: Callable[[], bool], what: str, hint: str, seconds: float = PATIENCE_SECONDS) -> None:
+    """Wait until `true` says so; SystemExit with `what` was waited for and a `hint` after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            raise SystemExit(f"waited {seconds:.0f} s until {what}, in vain; {hint}")
+        time.sleep(0.3)
+
+
+def _process(pid_file: Path, of: str) -> int | None:
+    """The process of a pid file when it's alive and still the one meant: numbers are used again."""
+    try:
+        pid = int(pid_file.read_text())
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except (OSError, ValueError):
+        return None
+    return pid if of in command else None
+
+
+def _end(pid_file: Path, of: str) -> None:
+    pid = _process(pid_file, of)
+    if pid is not None:
+        os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: _process(pid_file, of) is None, f"{of} ({pid}) has ended", f"end process {pid} by hand")
+    pid_file.unlink(missing_ok=True)
+
+
+def _remove_groups(group: Path) -> None:
+    """Remove a control group and those below it; the kernel refuses while one has processes."""
+    for below in [path for path in group.iterdir() if path.is_dir()]:
+        _remove_groups(below)
+    group.rmdir()
