@@ -20,6 +20,6 @@ mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DoutputDirectory="$fo
 spark=$("$python" -c 'import pathlib, pyspark; print(pathlib.Path(pyspark.__file__).parent / "jars")')
 classes=$(mktemp -d)
 trap 'rm -rf "$classes"' EXIT
-find "$sources" -name '*.java' -print0 | xargs -0 javac -Xlint:all,-processing,-classfile,-path,-serial -Werror --release 17 -cp "$spark/*" -d "$classes"
+find "$sources" -name '*.java' -print0 | xargs -0 javac -Xlint:all,-processing,-classfile,-path,-serial -Werror --release 17 -cp "$spark/*:$folder/*" -d "$classes"
 jar --create --file "$folder/messagestore-spark.jar" -C "$classes" .
 echo "$stamp" > "$folder/.stamp"

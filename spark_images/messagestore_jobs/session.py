@@ -27,6 +27,10 @@ SETTINGS = {
     # Partitioned by day, a batch writes one folder: no sort for it.
     "spark.sql.maxConcurrentOutputFileWriters": "8",
     "spark.databricks.delta.snapshotPartitions": "2",
+    # Commits are created by the store itself where there is none yet; Delta's own log store for S3 would overwrite.
+    "spark.delta.logStore.s3a.impl": "dev.messagestore.spark.ConditionalLogStore",
+    # Of a log, what comes after the last checkpoint is listed, and not all of it each time.
+    "spark.hadoop.delta.enableFastS3AListFrom": "true",
     "spark.driver.maxResultSize": "0",
     # No checksum files beside local tables.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",

@@ -1,0 +1,99 @@
+package dev.messagestore.spark;
+
+import io.delta.storage.S3SingleDriverLogStore;
+import java.io.ByteArrayOutputStream;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.FileAlreadyExistsException;
+import java.util.Arrays;
+import java.util.Iterator;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+
+/**
+ * Delta's log on object storage where many may write: a commit is created only where there is none yet, by the object
+ * store itself, and only while nobody has been given the table under a newer epoch. Delta's own store for S3 looks
+ * first and then overwrites.
+ */
+public final class ConditionalLogStore extends S3SingleDriverLogStore {
+  private static final String ONLY_IF_ABSENT = "fs.option.create.conditional.overwrite";
+
+  public ConditionalLogStore(Configuration conf) {
+    super(conf);
+  }
+
+  /**
+   * {@inheritDoc}
+   *
+   * @throws FileAlreadyExistsException another commit has this version; Delta checks for conflicts and tries the next
+   * @throws FencedException a run with a newer epoch has the table
+   */
+  @Override
+  public void write(Path path, Iterator<String> actions, Boolean overwrite, Configuration conf) throws IOException {
+    if (overwrite) {
+      super.write(path, actions, true, conf);
+      return;
+    }
+    Fence fence = Fence.of(path, conf);
+    if (fence != null) {
+      fence.check(this, conf);
+    }
+    create(path.getFileSystem(conf), path, bytes(actions));
+    if (fence != null) {
+      fence.passed();
+    }
+  }
+
+  private static void create(FileSystem fs, Path path, byte[] content) throws IOException {
+    FSDataOutputStreamBuilder<?, ?> builder = fs.createFile(path);
+    builder.overwrite(false);
+    builder.must(ONLY_IF_ABSENT, true);
+    FSDataOutputStream stream = builder.build();
+    try {
+      stream.write(content);
+    } catch (IOException | RuntimeException e) {
+      // Closing would make an object of what there is.
+      stream.abort();
+      throw e;
+    }
+    try {
+      stream.close();
+    } catch (IOException e) {
+      byte[] there = read(fs, path);
+      if (there == null) {
+        throw e;
+      }
+      // An answer that was lost is asked for again, and then the object is in its own way. No two commits are alike.
+      if (!Arrays.equals(there, content)) {
+        throw alreadyThere(path, e);
+      }
+    }
+  }
+
+  private static FileAlreadyExistsException alreadyThere(Path path, IOException cause) {
+    FileAlreadyExistsException exists = new FileAlreadyExistsException(path.toString());
+    exists.initCause(cause);
+    return exists;
+  }
+
+  private static byte[] read(FileSystem fs, Path path) throws IOException {
+    try (InputStream in = fs.open(path)) {
+      return in.readAllBytes();
+    } catch (FileNotFoundException e) {
+      return null;
+    }
+  }
+
+  private static byte[] bytes(Iterator<String> actions) {
+    ByteArrayOutputStream content = new ByteArrayOutputStream();
+    while (actions.hasNext()) {
+      content.writeBytes((actions.next() + "\n").getBytes(StandardCharsets.UTF_8));
+    }
+    return content.toByteArray();
+  }
+}
