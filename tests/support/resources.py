@@ -47,14 +47,20 @@ _CONDITION: Document = {
     "observedGeneration": 2,
     "lastTransitionTime": TIME,
 }
+_ERROR: Document = {"reason": "SourceUnreachable", "message": "no route to the bucket"}
 _CURRENT_RUN: Document = {
     "name": "invoices-ingest-2",
     "kind": "ingest",
     "state": "Running",
     "attempt": 1,
     "startedAt": TIME,
+    "number": 2,
+    "generation": 2,
+    "requestedAt": TIME,
+    "launchedAt": TIME,
+    "stopRequestedAt": TIME,
+    "ending": _ERROR,
 }
-_ERROR: Document = {"reason": "SourceUnreachable", "message": "no route to the bucket"}
 _FINISHED_RUN: Document = {
     "name": "invoices-ingest-1",
     "kind": "ingest",
@@ -63,6 +69,7 @@ _FINISHED_RUN: Document = {
     "startedAt": TIME,
     "finishedAt": LATER,
     "error": _ERROR,
+    "generation": 2,
 }
 _COUNTS: Document = {
     "received": 15,
@@ -144,6 +151,9 @@ def _stream_status() -> Document:
         "lastRun": _STREAM_RUN,
         "lastBatchTime": TIME,
         "nextRunTime": LATER,
+        "lastScheduleTime": TIME,
+        "lastRequest": "once-more",
+        "maintenance": {"at": TIME, "tableVersion": 2, "lastRun": _FINISHED_RUN},
         "recentRuns": [_STREAM_RUN],
     }
 
@@ -247,6 +257,8 @@ def _policy_status() -> Document:
         "currentRun": _CURRENT_RUN,
         "lastRun": _FINISHED_RUN,
         "error": _ERROR,
+        "awaitingApproval": True,
+        "round": 3,
     }
     return {
         "observedGeneration": 1,
@@ -259,6 +271,9 @@ def _policy_status() -> Document:
         "purged": 4,
         "lastPurgeTime": TIME,
         "nextRunTime": LATER,
+        "lastScheduleTime": TIME,
+        "lastRequest": "once-more",
+        "round": 4,
     }
 
 
@@ -331,10 +346,14 @@ def _replay_status() -> Document:
         },
         "destination": "s3a://replay/invoices",
         "currentRun": _CURRENT_RUN,
+        "lastRun": _FINISHED_RUN,
         "attempts": 1,
+        "failures": 1,
         "error": _ERROR,
         "startedAt": TIME,
         "finishedAt": LATER,
+        "pausedAt": TIME,
+        "pausedSeconds": 60,
     }
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Time
-from messagestore_operator.api.status import BaseStatus, CurrentRun, FinishedRun
+from messagestore_operator.api.status import CurrentRun, FinishedRun, TriggeredStatus
 from messagestore_operator.api.text import Count, Value
 
 StreamPhase = Literal["Pending", "Running", "Idle", "Suspended", "Failing", "Stalled", "Deleting"]
@@ -60,7 +60,15 @@ class StreamRun(FinishedRun):
     expired: Count = Field(default=0, description="Messages that became EXPIRED.")
 
 
-class MessageStreamStatus(BaseStatus):
+class MaintenanceStatus(StatusModel):
+    """When the tables were last compacted and cleaned."""
+
+    at: Time | None = Field(default=None, description="When the last maintenance run ended.")
+    table_version: Count | None = Field(default=None, description="Version of the messages table after it.")
+    last_run: FinishedRun | None = Field(default=None, description="The maintenance run that ended last.")
+
+
+class MessageStreamStatus(TriggeredStatus):
     """What came of a stream."""
 
     phase: StreamPhase | None = Field(default=None, description="State of the stream, for people.")
@@ -70,7 +78,9 @@ class MessageStreamStatus(BaseStatus):
     current_run: CurrentRun | None = Field(default=None, description="The run that is under way.")
     last_run: StreamRun | None = Field(default=None, description="The run that ended last.")
     last_batch_time: Time | None = Field(default=None, description="When the last batch was committed.")
-    next_run_time: Time | None = Field(default=None, description="When the next run is due.")
+    maintenance: MaintenanceStatus | None = Field(
+        default=None, description="When the tables were last compacted and cleaned."
+    )
     recent_runs: Annotated[tuple[StreamRun, ...], Field(max_length=100)] = Field(
         default=(), description="Ended runs, the newest first."
     )

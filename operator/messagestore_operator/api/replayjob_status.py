@@ -8,7 +8,7 @@ from pydantic import Field
 
 from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Time
-from messagestore_operator.api.status import BaseStatus, CurrentRun, RunError
+from messagestore_operator.api.status import BaseStatus, CurrentRun, FinishedRun, RunError
 from messagestore_operator.api.text import Count, Value
 
 ReplayPhase = Literal["Pending", "Previewing", "Running", "Paused", "Succeeded", "Failed", "Cancelled"]
@@ -44,7 +44,13 @@ class ReplayJobStatus(BaseStatus):
     progress: Progress | None = Field(default=None, description="How far it has come.")
     destination: Value | None = Field(default=None, description="Where it goes, in short.")
     current_run: CurrentRun | None = Field(default=None, description="The run that is under way.")
+    last_run: FinishedRun | None = Field(default=None, description="The run that ended last.")
     attempts: Count | None = Field(default=None, description="Tries that were made.")
+    failures: Count = Field(default=0, description="Tries that failed.")
     error: RunError | None = Field(default=None, description="Why the last try failed.")
     started_at: Time | None = Field(default=None, description="When it was started.")
     finished_at: Time | None = Field(default=None, description="When it ended.")
+    paused_at: Time | None = Field(default=None, description="Since when it pauses.")
+    paused_seconds: Count = Field(
+        default=0, description="How long it paused before; no part of the time that it may take."
+    )

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Time
-from messagestore_operator.api.status import BaseStatus, CurrentRun, FinishedRun, RunError
-from messagestore_operator.api.text import Count, Name, UniqueNames, Value
+from messagestore_operator.api.status import CurrentRun, FinishedRun, RunError, TriggeredStatus
+from messagestore_operator.api.text import Count, Flag, Name, UniqueNames, Value
 
 PolicyPhase = Literal["Pending", "Previewing", "AwaitingApproval", "Running", "Idle", "Suspended", "Failing", "Stalled"]
 
@@ -56,9 +56,11 @@ class PolicyStreamStatus(StatusModel):
     current_run: CurrentRun | None = Field(default=None, description="The run that is under way.")
     last_run: FinishedRun | None = Field(default=None, description="The run that ended last.")
     error: RunError | None = Field(default=None, description="What keeps the policy from this stream.")
+    awaiting_approval: Flag = Field(default=False, description="Whether the preview waits for its approval.")
+    round: Count = Field(default=0, description="The last round of the policy that was ended here.")
 
 
-class RetentionPolicyStatus(BaseStatus):
+class RetentionPolicyStatus(TriggeredStatus):
     """What came of a policy."""
 
     phase: PolicyPhase | None = Field(default=None, description="State of the policy, for people.")
@@ -69,4 +71,4 @@ class RetentionPolicyStatus(BaseStatus):
     held: Count | None = Field(default=None, description="Messages that holds keep, over all streams.")
     purged: Count | None = Field(default=None, description="Messages that the last purges removed, over all streams.")
     last_purge_time: Time | None = Field(default=None, description="When the last purge was done.")
-    next_run_time: Time | None = Field(default=None, description="When the next run is due.")
+    round: Count = Field(default=0, description="How often the policy was triggered.")

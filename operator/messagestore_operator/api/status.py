@@ -44,6 +44,14 @@ class CurrentRun(StatusModel):
     state: RunState = Field(default="Pending", description="How far it has come.")
     attempt: Count = Field(default=1, description="Which try it is, counted from one.")
     started_at: Time | None = Field(default=None, description="When it was started.")
+    number: Count | None = Field(default=None, description="Number of the run, counted over all of the resource.")
+    generation: Count | None = Field(default=None, description="Generation of the spec that it was made from.")
+    requested_at: Time | None = Field(
+        default=None, description="When its number was reserved; whoever waits for a table is served in this order."
+    )
+    launched_at: Time | None = Field(default=None, description="When its Spark application was made.")
+    stop_requested_at: Time | None = Field(default=None, description="When it was asked to end after its batch.")
+    ending: RunError | None = Field(default=None, description="Why it is being ended.")
 
 
 class FinishedRun(StatusModel):
@@ -56,6 +64,7 @@ class FinishedRun(StatusModel):
     started_at: Time | None = Field(default=None, description="When it was started.")
     finished_at: Time | None = Field(default=None, description="When it ended.")
     error: RunError | None = Field(default=None, description="Why it failed.")
+    generation: Count | None = Field(default=None, description="Generation of the spec that it was made from.")
 
 
 class BaseStatus(StatusModel):
@@ -66,3 +75,15 @@ class BaseStatus(StatusModel):
     )
     conditions: Conditions = Field(default=(), description="State of the resource, for machines.")
     run_number: Count | None = Field(default=None, description="Number of the last run that was reserved.")
+
+
+class TriggeredStatus(BaseStatus):
+    """What the status of a resource remembers whose runs are triggered."""
+
+    next_run_time: Time | None = Field(default=None, description="When the next run is due.")
+    last_schedule_time: Time | None = Field(
+        default=None, description="The latest point in time of the schedule that has been dealt with."
+    )
+    last_request: Value | None = Field(
+        default=None, description="The value of annotation messagestore.dev/run-requested that was last acted on."
+    )
