@@ -17,7 +17,6 @@ from typing import Any, Literal
 
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.cluster.client import AlreadyExistsError, ApiError, KubeClient, NotFoundError
-from messagestore_operator.cluster.documents import at
 from messagestore_operator.cluster.kinds import EVENTS
 from messagestore_operator.cluster.labels import MANAGER
 
@@ -46,6 +45,7 @@ class Events:
         self._instance = instance
         self._clock = clock
         self._sent: OrderedDict[str, float] = OrderedDict()
+        self._counts: dict[str, int] = {}
 
     async def say(self, resource: Resource, happening: Happening) -> None:
         """Send an Event about a resource, unless the same was sent a moment ago."""
@@ -73,14 +73,16 @@ class Events:
             event = _event(resource, happening, name, now, self._instance)
             await self._client.create(EVENTS.path(namespace), event)
         except AlreadyExistsError:
-            path = EVENTS.path(namespace, name)
-            known = await self._client.find(path)
-            count = int(at(known, "count") or 1) + 1
-            try:
-                await self._client.merge_patch(path, {"count": count, "lastTimestamp": now})
-            except NotFoundError:
-                # It ran out between the two requests: it has been read by then.
-                return
+            await self._count(EVENTS.path(namespace, name), now)
+
+    async def _count(self, path: str, now: str) -> None:
+        """Say a known Event again; how often it was said before this operator started it doesn't know."""
+        self._counts[path] = self._counts.get(path, 1) + 1
+        try:
+            await self._client.merge_patch(path, {"count": self._counts[path], "lastTimestamp": now})
+        except NotFoundError:
+            # It ran out between the two requests: it has been read by then.
+            del self._counts[path]
 
 
 def _name(resource: Resource, happening: Happening) -> str:

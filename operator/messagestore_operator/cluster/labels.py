@@ -21,15 +21,3 @@ SELECTOR = f"{MANAGED_BY}={MANAGER}"
 
 FIELD_MANAGER = "message-store-operator"
 FINALIZER = f"{GROUP}/data"
-
-
-def run_labels(kind: str, resource: str, run: str, run_kind: str) -> dict[str, str]:
-    """The labels of everything that belongs to one run.
-
-    Args:
-        kind: of the resource that asked for the run.
-        resource: its name.
-        run: name of the run.
-        run_kind: such as ingest or purge.
-    """
-    return {MANAGED_BY: MANAGER, RESOURCE_LABELS[kind]: resource, RUN: run, RUN_KIND: run_kind}

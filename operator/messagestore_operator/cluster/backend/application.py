@@ -1,0 +1,77 @@
+"""A run as a SparkApplication of kubeflow's Spark operator, version v1beta2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from messagestore_operator.api.spark import ALLOWED_CONF, Spark
+from messagestore_operator.cluster.backend.base import Launch
+from messagestore_operator.cluster.backend.pods import driver_template, executor_template
+from messagestore_operator.cluster.owners import owner_reference
+from messagestore_operator.cluster.runref import run_annotations, run_labels
+
+API_VERSION = "sparkoperator.k8s.io/v1beta2"
+KIND = "SparkApplication"
+
+OWN_CONF: Mapping[str, str] = {
+    # The driver may make pods and no more: no configuration of executors by ConfigMap, no claims for volumes.
+    "spark.kubernetes.executor.disableConfigMap": "true",
+    "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+    "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
+    "spark.kubernetes.driver.service.deleteOnTermination": "false",
+    # It would show the whole configuration to whoever reaches the pod.
+    "spark.ui.enabled": "false",
+}
+"""Settings of every run, whatever else is set."""
+
+
+def application(launch: Launch) -> dict[str, Any]:
+    """The SparkApplication of a run, named as the run is and owned by the resource that asked for it.
+
+    Raises:
+        ValueError: the run asks for a Spark setting that is not allowed.
+    """
+    run, spark, wanted = launch.run.run, launch.spark, launch.run.spark or Spark()
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {
+            "name": run.name,
+            "namespace": run.namespace,
+            "labels": run_labels(run, launch.owner),
+            "annotations": run_annotations(run),
+            "ownerReferences": [owner_reference(launch.owner)],
+        },
+        "spec": {
+            "type": "Python",
+            "pythonVersion": "3",
+            "mode": "cluster",
+            "sparkVersion": spark.version,
+            "image": wanted.image or spark.image,
+            "imagePullPolicy": spark.image_pull_policy,
+            **({"imagePullSecrets": list(spark.image_pull_secrets)} if spark.image_pull_secrets else {}),
+            "mainApplicationFile": spark.main_file,
+            # Tries are the operator's own: a second one is another run, with another name.
+            "restartPolicy": {"type": "Never"},
+            "sparkConf": _conf(launch, wanted),
+            "driver": {
+                **_size(spark.driver, wanted.driver),
+                "serviceAccount": launch.driver.service_account,
+                "template": driver_template(launch),
+            },
+            "executor": {**_size(spark.executor, wanted.executor), "template": executor_template(launch)},
+        },
+    }
+
+
+def _size(default: Any, wanted: Any) -> dict[str, Any]:
+    """A pod's size, field by field: what the resource says, else what the settings say."""
+    return {**default.to_dict(), **(wanted.to_dict() if wanted else {})}
+
+
+def _conf(launch: Launch, wanted: Spark) -> dict[str, str]:
+    if refused := sorted(set(wanted.conf) - set(ALLOWED_CONF)):
+        # The API server has refused it already, unless somebody weakened its definition.
+        raise ValueError(f"spark.conf holds what is not allowed: {', '.join(refused)}")
+    return {**launch.spark.conf, **wanted.conf, **OWN_CONF}

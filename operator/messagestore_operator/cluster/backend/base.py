@@ -1,0 +1,73 @@
+"""The interface to whatever runs Spark applications in the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from messagestore_operator.api.resource import Resource
+from messagestore_operator.cluster.documents import Document
+from messagestore_operator.cluster.kinds import Kind
+from messagestore_operator.cluster.reports import Reading
+from messagestore_operator.decide.actions import CreateRun
+from messagestore_operator.decide.snapshot import ObservedRun
+from messagestore_operator.settings import DriverSettings, SparkSettings
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A run to be made: what decide asks for, whose it is, and what the settings say besides."""
+
+    run: CreateRun
+    owner: Resource
+    spark: SparkSettings
+    driver: DriverSettings
+
+
+@dataclass(frozen=True)
+class RunParts:
+    """What there is of a run in the cluster, each as the API has it; None for what isn't there."""
+
+    application: Document | None = None
+    config_map: Document | None = None
+    driver: Document | None = None
+    executors: tuple[Document, ...] = ()
+    lost_executors: Mapping[str, str] = field(default_factory=dict)
+    """Names of executors that have failed, whose pods may be gone, with the reason, such as OOMKilled."""
+    reading: Reading = field(default_factory=Reading)
+    """The report in its ConfigMap."""
+
+
+class SparkBackend(Protocol):
+    """Makes applications of runs and says what became of them: one a run, never changed, never restarted."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its applications: they are watched, and are named as their runs are."""
+        ...
+
+    def render(self, launch: Launch) -> dict[str, Any]:
+        """The application of a run: a pure function, so that the same run is the same application.
+
+        Raises:
+            ValueError: the run asks for a Spark setting that is not allowed.
+        """
+        ...
+
+    async def submit(self, application: Document) -> Document:
+        """Make the application; one that is there already is returned as it is.
+
+        Raises:
+            InvalidError: the API server refuses it.
+            ApiError: anything else.
+        """
+        ...
+
+    def observe(self, parts: RunParts) -> ObservedRun | None:
+        """What became of a run: a pure function; None where the parts don't say which run they are of."""
+        ...
+
+    async def delete(self, namespace: str, name: str) -> None:
+        """Delete an application and its pods; one that is gone already is fine."""
+        ...

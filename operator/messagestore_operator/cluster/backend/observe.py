@@ -1,0 +1,145 @@
+"""What became of a run, from its SparkApplication and its pods, in the words that every backend uses."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any, Literal, cast
+
+from messagestore_operator.cluster.backend.base import RunParts
+from messagestore_operator.cluster.backend.pods import DRIVER
+from messagestore_operator.cluster.documents import Document, at
+from messagestore_operator.cluster.reports import CONTROL, newest, read_report
+from messagestore_operator.cluster.runref import run_ref
+from messagestore_operator.decide.snapshot import AppState, Control, Driver, ObservedRun, Waiting
+
+_ENDED = {"COMPLETED": AppState.SUCCEEDED, "SUBMISSION_FAILED": AppState.SUBMISSION_FAILED}
+_UNDER_WAY = {"RUNNING", "SUCCEEDING", "FAILING", "UNKNOWN"}
+"""A driver is or was there, and what became of it is not settled."""
+_NORMAL = {"ContainerCreating", "PodInitializing"}
+_PHASES = ("Pending", "Running", "Succeeded", "Failed")
+_MAX_TEXT = 4096
+
+
+def observed_run(parts: RunParts) -> ObservedRun | None:
+    """The state of a run; None where no part says which run it is of."""
+    main = parts.application or parts.config_map or parts.driver
+    ref = run_ref(main) if main is not None else None
+    if ref is None or main is None:
+        return None
+    driver = driver_of(parts.driver) if parts.driver is not None else None
+    last_words = read_report(driver.termination_message, ref.name).report if driver else None
+    return ObservedRun(
+        ref=ref,
+        state=app_state(parts.application),
+        created_at=_time(at(main, "metadata", "creationTimestamp")),
+        message=_message(parts),
+        driver=driver,
+        executors_waiting=_executors_waiting(parts.executors),
+        report=newest(parts.reading.report, last_words),
+        report_problem=parts.reading.problem,
+        config_map=parts.config_map is not None,
+        control=_control(parts.config_map),
+        deleting=at(parts.application, "metadata", "deletionTimestamp") is not None,
+    )
+
+
+def app_state(application: Document | None) -> AppState:
+    """The state of a SparkApplication.
+
+    Only COMPLETED and FAILED are final with kubeflow; SUBMISSION_FAILED is too, because nothing is restarted.
+    """
+    if application is None:
+        return AppState.MISSING
+    state = str(at(application, "status", "applicationState", "state") or "")
+    if state == "FAILED":
+        submitted = int(at(application, "status", "executionAttempts") or 0) > 0
+        return AppState.FAILED if submitted else AppState.SUBMISSION_FAILED
+    if state in _ENDED:
+        return _ENDED[state]
+    return AppState.RUNNING if state in _UNDER_WAY else AppState.PENDING
+
+
+def driver_of(pod: Document) -> Driver:
+    """A driver's pod."""
+    status = pod.get("status") or {}
+    container = _container(status)
+    terminated = at(container, "state", "terminated") or {}
+    phase = status.get("phase")
+    return Driver(
+        phase=cast(Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"], phase)
+        if phase in _PHASES
+        else "Unknown",
+        waiting=waiting_of(pod),
+        reason=_text(status.get("reason")),
+        message=_text(status.get("message")),
+        exit_code=terminated.get("exitCode"),
+        termination_reason=_text(terminated.get("reason")),
+        # The last words of an unfinished write must not pass for a whole one, so they are not cut here.
+        termination_message=terminated.get("message") or None,
+        deleting=at(pod, "metadata", "deletionTimestamp") is not None,
+    )
+
+
+def waiting_of(pod: Document) -> Waiting | None:
+    """Why a pod does not run yet: no node takes it, or its container can't be made; None where it takes its course."""
+    for condition in at(pod, "status", "conditions") or []:
+        unplaced = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
+        if unplaced and condition.get("reason") == "Unschedulable":
+            return Waiting("Unschedulable", str(condition.get("message") or "")[:_MAX_TEXT])
+    for container in at(pod, "status", "containerStatuses") or []:
+        waiting = at(container, "state", "waiting")
+        if waiting and waiting.get("reason") not in _NORMAL:
+            return Waiting(str(waiting.get("reason") or ""), str(waiting.get("message") or "")[:_MAX_TEXT])
+    return None
+
+
+def loss_of(executor: Document) -> str | None:
+    """Why an executor failed, as a constant such as OOMKilled or Evicted; None where it has not."""
+    status = executor.get("status") or {}
+    for container in status.get("containerStatuses") or []:
+        for state in ("state", "lastState"):
+            reason = at(container, state, "terminated", "reason")
+            if reason and reason != "Completed":
+                return str(reason)
+    return str(status.get("reason") or "Failed") if status.get("phase") == "Failed" else None
+
+
+def _container(status: Document) -> Any:
+    containers = status.get("containerStatuses") or []
+    named = [container for container in containers if container.get("name") == DRIVER]
+    return next(iter(named or containers), None)
+
+
+def _executors_waiting(executors: tuple[Document, ...]) -> Waiting | None:
+    if any(at(pod, "status", "phase") in ("Running", "Succeeded") for pod in executors):
+        return None
+    return next((waiting for pod in executors if (waiting := waiting_of(pod))), None)
+
+
+def _message(parts: RunParts) -> str:
+    """What the application says of its failure, and why executors were lost: the two are one story."""
+    said = str(at(parts.application, "status", "applicationState", "errorMessage") or "")[:_MAX_TEXT]
+    lost = sorted(set(parts.lost_executors.values()))
+    executors = f"executors were lost: {', '.join(lost)}" if lost else ""
+    return "; ".join(part for part in (said, executors) if part)
+
+
+def _control(config_map: Document | None) -> Control:
+    try:
+        found = json.loads(at(config_map, "data", CONTROL) or "{}")
+        rate = found.get("messagesPerSecond")
+        return Control(found.get("stop") is True, float(rate) if rate is not None else None)
+    except (ValueError, TypeError, AttributeError):
+        return Control()
+
+
+def _time(text: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(text)) if text else None
+    except ValueError:
+        return None
+
+
+def _text(value: Any) -> str | None:
+    return str(value)[:_MAX_TEXT] if value else None

@@ -1,0 +1,120 @@
+"""Pod templates of a run's driver and executors.
+
+They meet the restricted Pod Security Standard by themselves, without any admission webhook: no root, no capability, no
+privilege to gain, nothing of the image to be written. What must be written goes to volumes that end with the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from messagestore_operator.cluster.backend.base import Launch
+from messagestore_operator.cluster.reports import DOCUMENT
+from messagestore_operator.cluster.runref import run_annotations, run_labels
+from messagestore_operator.translate.storage import CertificateMount, SecretVariable
+
+DRIVER = "spark-kubernetes-driver"
+EXECUTOR = "spark-kubernetes-executor"
+"""Containers by these names are the ones that Spark takes over from a template."""
+
+DOCUMENT_FILE = "/etc/messagestore/run.json"
+DOCUMENT_VARIABLE = "MESSAGESTORE_RUN_DOCUMENT"
+CONFIG_MAP_VARIABLE = "MESSAGESTORE_CONFIGMAP"
+TERMINATION_MESSAGE = "/dev/termination-log"
+_USER = 185
+_WRITABLE = {"tmp": "/tmp", "work-dir": "/opt/spark/work-dir"}
+
+
+def driver_template(launch: Launch) -> dict[str, Any]:
+    """The driver's pod: it reads its document from a file and reports to the API with its own account."""
+    run = launch.run.run
+    document = {
+        "name": "run",
+        "configMap": {"name": run.name, "items": [{"key": DOCUMENT, "path": DOCUMENT}]},
+    }
+    environment = [
+        {"name": DOCUMENT_VARIABLE, "value": DOCUMENT_FILE},
+        {"name": CONFIG_MAP_VARIABLE, "value": f"{run.namespace}/{run.name}"},
+    ]
+    container = {
+        **_container(DRIVER, launch, environment),
+        "terminationMessagePath": TERMINATION_MESSAGE,
+        "terminationMessagePolicy": "File",
+    }
+    # A single file, so that the folder around it is free for certificates.
+    container["volumeMounts"].append({"name": "run", "mountPath": DOCUMENT_FILE, "subPath": DOCUMENT, "readOnly": True})
+    return _template(launch, container, [document], token=True)
+
+
+def executor_template(launch: Launch) -> dict[str, Any]:
+    """An executor's pod: it reaches storage as the driver does, and has nothing to say to the API."""
+    return _template(launch, _container(EXECUTOR, launch, []), [], token=False)
+
+
+def _template(
+    launch: Launch, container: Mapping[str, Any], volumes: list[dict[str, Any]], *, token: bool
+) -> dict[str, Any]:
+    spark = launch.spark
+    return {
+        "metadata": {
+            "labels": {**spark.pod_labels, **run_labels(launch.run.run, launch.owner)},
+            "annotations": {**spark.pod_annotations, **run_annotations(launch.run.run)},
+        },
+        "spec": {
+            "automountServiceAccountToken": token,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": _USER,
+                "runAsGroup": _USER,
+                "fsGroup": _USER,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [container],
+            "volumes": [
+                *volumes,
+                *({"name": name, "emptyDir": {}} for name in _WRITABLE),
+                *map(_certificate_volume, launch.run.access.certificates),
+            ],
+            **({"nodeSelector": dict(spark.node_selector)} if spark.node_selector else {}),
+            **({"tolerations": list(spark.tolerations)} if spark.tolerations else {}),
+        },
+    }
+
+
+def _container(name: str, launch: Launch, environment: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    run = launch.run
+    return {
+        "name": name,
+        "env": [*environment, *map(_secret_variable, (*run.access.variables, *run.variables))],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "volumeMounts": [
+            *({"name": volume, "mountPath": path} for volume, path in _WRITABLE.items()),
+            *map(_certificate_mount, run.access.certificates),
+        ],
+    }
+
+
+def _secret_variable(variable: SecretVariable) -> dict[str, Any]:
+    reference = {"name": variable.secret, "key": variable.key, **({"optional": True} if variable.optional else {})}
+    return {"name": variable.variable, "valueFrom": {"secretKeyRef": reference}}
+
+
+def _certificate_volume(mount: CertificateMount) -> dict[str, Any]:
+    # The key alone: what else is in the Secret is none of the pod's business.
+    return {
+        "name": _volume_name(mount),
+        "secret": {"secretName": mount.secret, "items": [{"key": mount.key, "path": mount.key}]},
+    }
+
+
+def _certificate_mount(mount: CertificateMount) -> dict[str, Any]:
+    return {"name": _volume_name(mount), "mountPath": mount.folder, "readOnly": True}
+
+
+def _volume_name(mount: CertificateMount) -> str:
+    return f"ca-{mount.folder.rpartition('/')[2]}"

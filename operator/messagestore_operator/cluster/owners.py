@@ -1,0 +1,31 @@
+"""References from what the operator makes to what it was made for, so that the cluster itself clears up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from messagestore_operator.api.resource import Resource
+from messagestore_operator.cluster.documents import Document, at, name_of
+
+
+def owner_reference(resource: Resource) -> dict[str, Any]:
+    """One of the three kinds as owner."""
+    kind, _, name = resource.identity
+    return {
+        "apiVersion": resource.api_version,
+        "kind": kind,
+        "name": name,
+        "uid": resource.metadata.uid or "",
+        "controller": True,
+    }
+
+
+def document_reference(document: Document) -> dict[str, Any]:
+    """An object as owner."""
+    return {
+        "apiVersion": document["apiVersion"],
+        "kind": document["kind"],
+        "name": name_of(document),
+        "uid": at(document, "metadata", "uid"),
+        "controller": True,
+    }

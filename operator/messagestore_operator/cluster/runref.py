@@ -1,0 +1,73 @@
+"""Which run an object belongs to, as labels and annotations of the object."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from messagestore_operator.api.resource import GROUP, Resource
+from messagestore_operator.cluster.documents import Document, labels_of, metadata, namespace_of
+from messagestore_operator.cluster.labels import MANAGED_BY, MANAGER, RESOURCE_LABELS, RUN, RUN_KIND
+from messagestore_operator.decide.snapshot import RunKind, RunRef
+
+UID = f"{GROUP}/uid"
+_NUMBER = f"{GROUP}/run-number"
+_GENERATION = f"{GROUP}/generation"
+_ATTEMPT = f"{GROUP}/attempt"
+_CONTINUOUS = f"{GROUP}/continuous"
+_OF_STREAM = RESOURCE_LABELS["MessageStream"]
+
+
+def run_labels(ref: RunRef, owner: Resource) -> dict[str, str]:
+    """Labels of everything that belongs to a run; by them it is found and selected."""
+    kind, _, name = owner.identity
+    return {
+        MANAGED_BY: MANAGER,
+        RUN: ref.name,
+        RUN_KIND: ref.kind,
+        UID: owner.metadata.uid or "",
+        **({_OF_STREAM: ref.stream} if ref.stream else {}),
+        RESOURCE_LABELS[kind]: name,
+    }
+
+
+def run_annotations(ref: RunRef) -> dict[str, str]:
+    """The rest of what makes a run that run."""
+    return {
+        _NUMBER: str(ref.number),
+        _GENERATION: str(ref.generation),
+        _ATTEMPT: str(ref.attempt),
+        _CONTINUOUS: str(ref.continuous).lower(),
+    }
+
+
+def run_ref(document: Document) -> RunRef | None:
+    """The run that an object belongs to; None where it says so badly or not at all."""
+    found, notes = labels_of(document), metadata(document).get("annotations") or {}
+    kind: Any = found.get(RUN_KIND)
+    if kind not in get_args(RunKind) or RUN not in found:
+        return None
+    try:
+        return RunRef(
+            namespace=namespace_of(document),
+            name=found[RUN],
+            number=int(notes[_NUMBER]),
+            kind=kind,
+            generation=int(notes.get(_GENERATION, 1)),
+            attempt=int(notes.get(_ATTEMPT, 1)),
+            stream=found.get(_OF_STREAM) if RESOURCE_LABELS["RetentionPolicy"] in found else None,
+            continuous=notes.get(_CONTINUOUS) == "true",
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def owner_key(document: Document) -> tuple[str, str, str] | None:
+    """Kind, namespace and name of the resource that an object was made for.
+
+    A policy's or a replay's objects may name a stream besides, so the stream's label counts last.
+    """
+    found = labels_of(document)
+    for kind in ("RetentionPolicy", "ReplayJob", "MessageStream"):
+        if name := found.get(RESOURCE_LABELS[kind]):
+            return kind, namespace_of(document), name
+    return None
