@@ -20,12 +20,49 @@ class Reason(StrEnum):
     AWAITING_APPROVAL = "AwaitingApproval"
     REPLAYED = "Replayed"
     SUSPENDED = "Suspended"
+    WAITING = "Waiting"
 
     # Of what is under way.
     PENDING = "Pending"
     RUNNING = "Running"
+    DELETING = "Deleting"
 
-    # Of runs that failed.
+    # Of what keeps a run from starting.
+    DELETION_BLOCKED = "DeletionBlocked"
+    SECRET_MISSING = "SecretMissing"
+    STREAM_MISSING = "StreamMissing"
+    TOO_MANY_STREAMS = "TooManyStreams"
+    WAITING_FOR_DRIVER = "WaitingForDriver"
+    WRONG_APPROVAL = "WrongApproval"
+
+    # Of what only an Event tells.
+    DATA_DELETED = "DataDeleted"
+    DATA_KEPT = "DataKept"
+    DEAD_LETTERS = "DeadLetters"
+    RUN_FINISHED = "RunFinished"
+    RUN_STARTED = "RunStarted"
+    RUN_STOPPED = "RunStopped"
+    SCHEDULE_MISSED = "ScheduleMissed"
+
+    # Of runs that failed: their pods.
+    CONFIG_MISSING = "ConfigMissing"
+    DRIVER_LOST = "DriverLost"
+    EVICTED = "Evicted"
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    OUT_OF_MEMORY = "OutOfMemory"
+    POD_FAILED = "PodFailed"
+    REPORT_MISSING = "ReportMissing"
+    RUN_LOST = "RunLost"
+    START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
+    SUBMISSION_FAILED = "SubmissionFailed"
+    UNSCHEDULABLE = "Unschedulable"
+
+    # Of runs that the operator ended.
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+    SPEC_CHANGED = "SpecChanged"
+    STOP_DEADLINE_EXCEEDED = "StopDeadlineExceeded"
+
+    # Of runs that failed: their work.
     ARCHIVE_INCOMPLETE = "ArchiveIncomplete"
     COMMIT_LOST = "CommitLost"
     DESTINATION_NOT_EMPTY = "DestinationNotEmpty"
@@ -35,9 +72,13 @@ class Reason(StrEnum):
     PREDICATE_REFUSED = "PredicateRefused"
     REPLAY_CHANGED = "ReplayChanged"
     RUN_FAILED = "RunFailed"
+    STORAGE_DENIED = "StorageDenied"
+    STORAGE_MISSING = "StorageMissing"
+    STORAGE_UNREACHABLE = "StorageUnreachable"
     STREAM_FAILED = "StreamFailed"
     TABLE_BUSY = "TableBusy"
     TABLE_REFUSED = "TableRefused"
+    WRITER_FENCED = "WriterFenced"
 
 
 TERMINAL = frozenset(
@@ -52,3 +93,6 @@ TERMINAL = frozenset(
     }
 )
 """No other try mends these: somebody has to change something first."""
+
+CANCELLED = frozenset({Reason.SPEC_CHANGED, Reason.SUSPENDED, Reason.DELETING})
+"""Why the operator ends runs that did nothing wrong; they count as no failure."""
