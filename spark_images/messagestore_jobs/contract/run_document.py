@@ -33,6 +33,8 @@ class Table(ContractModel):
     owner: Owner
     adopt: bool = False
     """Whether a folder that another owner's marker names is taken over."""
+    epoch: int | None = Field(default=None, ge=1)
+    """Of the grant to write this table; each grant has a larger one. Absent: a local run, or one that only reads."""
 
 
 class FieldMapping(ContractModel):
@@ -269,6 +271,33 @@ class ReplayTask(ContractModel):
     mode: Literal["DryRun", "Run"] = "Run"
 
 
+class EraseTask(ContractModel):
+    """Remove from storage the bytes of what was erased, as far as that is due."""
+
+    kind: Literal["erase"] = "erase"
+
+
+class MaintainTask(ContractModel):
+    """Keep the tables fast: compact small files, check points, remove what nothing refers to any more."""
+
+    kind: Literal["maintain"] = "maintain"
+    target_file_bytes: int = Field(default=128 << 20, ge=1 << 20)
+    """About how large a file becomes; one of three quarters of it is left alone."""
+    log_retention: timedelta = timedelta(days=30)
+    """How long a table's earlier versions are known by its log."""
+    deleted_file_retention: timedelta = timedelta(days=7)
+    """How long a file stays that a table no longer has, for those who still read an earlier version."""
+    oldest_replay: datetime | None = None
+    """When the oldest replay out of this store that has not ended froze its selection; absent: there is none."""
+
+
+class DeleteTask(ContractModel):
+    """Delete the store: its tables, what lies beside them, and its marker last."""
+
+    kind: Literal["delete"] = "delete"
+    holds: tuple[Hold, ...] = ()
+
+
 class CredentialVariables(ContractModel):
     """Names of the environment variables that hold an object store's credentials; the values stand nowhere else."""
 
@@ -302,4 +331,6 @@ class RunDocument(ContractModel):
     """Absent: the wall clock."""
     storage: tuple[StorageEntry, ...] = ()
     """One entry a bucket; a bucket without one is reached by the pod's own identity at the default endpoint."""
-    task: Annotated[IngestTask | PurgeTask | ReplayTask, Field(discriminator="kind")]
+    task: Annotated[
+        IngestTask | PurgeTask | EraseTask | ReplayTask | MaintainTask | DeleteTask, Field(discriminator="kind")
+    ]

@@ -34,6 +34,14 @@ class TableState(ContractModel):
     oldest_message_time: datetime | None = None
     newest_message_time: datetime | None = None
     last_global_position: int | None = None
+    files: int = 0
+    """Of messages."""
+    small_files: int = 0
+    """Of those, the ones that a compaction would put together."""
+    versions_since_checkpoint: int = 0
+    """How many commits a reader of messages reads beside the last checkpoint."""
+    epoch: int | None = None
+    """The newest epoch under which the store was written; the next grant needs a larger one."""
 
 
 class Lag(ContractModel):
@@ -126,7 +134,49 @@ class ReplayOutcome(ContractModel):
     complete: bool = False
 
 
-Outcome = Annotated[IngestOutcome | PurgeOutcome | ReplayOutcome, Field(discriminator="kind")]
+class EraseOutcome(ContractModel):
+    """What was erased for good, and when the next erasure is due."""
+
+    kind: Literal["erase"] = "erase"
+    erased: int = 0
+    erased_at: datetime | None = None
+    erase_due_by: datetime | None = None
+    table: TableState
+
+
+class MaintainOutcome(ContractModel):
+    """What maintenance did; files and bytes are those of the messages that the table refers to."""
+
+    kind: Literal["maintain"] = "maintain"
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    table_version_before: int
+    table_version_after: int
+    tables_compacted: int = 0
+    files_removed: int = 0
+    """From storage, over all tables: what no version within the retention refers to."""
+    objects_removed: int = 0
+    """Beside the tables: claim checks that nothing refers to, and what broken runs left half written."""
+    kept_because: str | None = None
+    """Why files and log entries that are past their retention were kept, if they were."""
+    table: TableState
+
+
+class DeleteOutcome(ContractModel):
+    """What was deleted; nothing where the store was gone already."""
+
+    kind: Literal["delete"] = "delete"
+    deleted: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    """What else lies in the folder; it is not the store's, and was not touched."""
+
+
+Outcome = Annotated[
+    IngestOutcome | PurgeOutcome | EraseOutcome | ReplayOutcome | MaintainOutcome | DeleteOutcome,
+    Field(discriminator="kind"),
+]
 
 
 class RunError(ContractModel):
