@@ -45,6 +45,8 @@ class Waiting:
 
     reason: str
     message: str = ""
+    since: datetime | None = None
+    """When the pod was made."""
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,105 @@
-"""Which tables a resource's runs write, and under which name each one's lease is known."""
+"""Which tables a resource's runs write, under which name each is known, and who claims it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+
+from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.api.status import CurrentRun
+from messagestore_operator.decide.snapshot import Claim, RunKind
 from messagestore_operator.translate.storage import job_uri
 
 
 def table_key(uri: str) -> str:
     """A table's folder in its one spelling: resources that mean the same folder meet in it."""
     return job_uri(uri).rstrip("/")
+
+
+def tables_of(resource: Resource, streams: Iterable[MessageStream]) -> frozenset[str]:
+    """Every table that runs of the resource may write: those whose leases its snapshot has.
+
+    Args:
+        resource: any of the kinds.
+        streams: those of its namespace that it refers to and that exist; a stream is its own.
+    """
+    if isinstance(resource, MessageStream):
+        return frozenset({table_key(resource.spec.table.uri)})
+    found = list(streams)
+    if isinstance(resource, RetentionPolicy):
+        return frozenset(table_key(stream.spec.table.uri) for stream in found)
+    assert isinstance(resource, ReplayJob)
+    named = {stream.metadata.name: stream for stream in found}
+    return frozenset(replay_tables(resource, named))
+
+
+def replay_tables(job: ReplayJob, streams: Mapping[str, MessageStream]) -> list[str]:
+    """The tables that a replay writes, in the one order that keeps two runs from waiting for each other.
+
+    One to files writes none; a redrive into a stream notes on its own dead letters that they were sent.
+    """
+    to = job.spec.destination.stream
+    if to is None or job.spec.mode == "DryRun":
+        return []
+    names = {to.name, *([job.spec.stream_ref.name] if job.spec.origin == "DeadLetters" else [])}
+    return sorted({table_key(streams[name].spec.table.uri) for name in names if name in streams})
+
+
+def claims_of(resource: Resource, streams: Iterable[MessageStream]) -> Iterator[tuple[str, Claim, bool]]:
+    """The tables that a resource's current runs have or want.
+
+    Whoever takes a snapshot puts all resources' claims on one table together: those that wait are the lease's queue,
+    and the holder's claim is found by its name.
+
+    Returns:
+        The table, the claim, and whether it waits: its run has not been launched.
+    """
+    found = list(streams)
+    known = {stream.metadata.name: stream for stream in found}
+    for run, stream in _current_runs(resource):
+        for table in _written(resource, run, stream, known):
+            yield table, claim_of(resource, run), run.launched_at is None
+
+
+def claim_of(resource: Resource, run: CurrentRun) -> Claim:
+    """A current run as one that has or wants tables."""
+    kind, namespace, name = resource.identity
+    assert run.requested_at is not None
+    return Claim(
+        holder=f"{namespace}/{run.name}",
+        kind=_kind(run),
+        resource=f"{kind} {namespace}/{name}",
+        since=run.requested_at.datetime,
+        continuous=isinstance(resource, MessageStream) and resource.spec.trigger.continuous is not None,
+    )
+
+
+def writes(resource: Resource, kind: str) -> bool:
+    """Whether a run writes to a table at all: a preview of a policy does not."""
+    return not (isinstance(resource, RetentionPolicy) and kind == "purge" and resource.spec.mode == "DryRun")
+
+
+def _written(
+    resource: Resource, run: CurrentRun, stream: str | None, known: Mapping[str, MessageStream]
+) -> Iterable[str]:
+    if isinstance(resource, MessageStream):
+        return [table_key(resource.spec.table.uri)]
+    if isinstance(resource, ReplayJob):
+        return replay_tables(resource, known)
+    if stream not in known or not writes(resource, _kind(run)):
+        return []
+    return [table_key(known[stream].spec.table.uri)]
+
+
+def _current_runs(resource: Resource) -> Iterator[tuple[CurrentRun, str | None]]:
+    if isinstance(resource, RetentionPolicy):
+        for entry in resource.status.streams if resource.status else ():
+            if entry.current_run is not None and entry.current_run.requested_at is not None:
+                yield entry.current_run, entry.name
+    elif isinstance(resource, MessageStream | ReplayJob) and resource.status is not None:
+        run = resource.status.current_run
+        if run is not None and run.requested_at is not None:
+            yield run, None
+
+
+def _kind(run: CurrentRun) -> RunKind:
+    return run.kind  # type: ignore[return-value]

@@ -1,0 +1,27 @@
+"""How long to wait before the next try."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+
+_MOST_DOUBLINGS = 32
+_SPREAD = 0.2
+
+
+def backoff(failures: int, base: timedelta, longest: timedelta, jitter: float = 0.0) -> timedelta:
+    """Twice as long after each failure, from `base` to `longest`, and up to a fifth longer by jitter.
+
+    Args:
+        failures: so far, at least one.
+        base: after the first.
+        longest: before jitter.
+        jitter: from 0 to 1.
+    """
+    doubled = base * 2 ** min(max(failures, 1) - 1, _MOST_DOUBLINGS)
+    return min(doubled, longest) * (1 + _SPREAD * jitter)
+
+
+def jitter_of(key: str) -> float:
+    """A number from 0 to 1, always the same for the same key: what failed together does not come back together."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") / 2**32

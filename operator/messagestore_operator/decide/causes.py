@@ -1,0 +1,134 @@
+"""Why a run does not get on, or failed: a constant and words, from what its pods, its application and its report say."""
+
+from __future__ import annotations
+
+import re
+
+from messagestore_jobs.contract.run_report import RunError
+from messagestore_operator.decide.snapshot import AppState, ObservedRun, Waiting
+from messagestore_operator.reasons import Reason
+
+_LONGEST = 1000
+_OUT_OF_MEMORY = 137
+_IMAGE = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "ImageInspectError",
+        "RegistryUnavailable",
+    }
+)
+_CONFIG = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_LOOPING = frozenset({"CrashLoopBackOff"})
+
+
+def waiting_error(run: ObservedRun) -> RunError | None:
+    """What keeps the pods of a run that has not ended from running; None where nothing is known to."""
+    waiting = _waiting(run)
+    if waiting is None:
+        return None
+    who = "driver" if run.driver is not None and run.driver.waiting is waiting else "executors"
+    if waiting.reason == "Unschedulable":
+        return RunError(reason=Reason.UNSCHEDULABLE, message=_line(f"no node for the {who}: {waiting.message}"))
+    if waiting.reason in _IMAGE:
+        return RunError(reason=Reason.IMAGE_PULL_FAILED, message=_line(f"image of the {who}: {_said(waiting)}"))
+    if waiting.reason in _CONFIG:
+        return RunError(reason=Reason.CONFIG_MISSING, message=_line(f"the {who} can't be started: {_said(waiting)}"))
+    if waiting.reason in _LOOPING:
+        return RunError(reason=Reason.POD_FAILED, message=_line(f"the {who} fail again and again: {_said(waiting)}"))
+    return None
+
+
+def failure(run: ObservedRun) -> RunError:
+    """Why a run that ended without success failed, the most telling cause first."""
+    report = run.report
+    if report is not None and report.error is not None:
+        return report.error
+    driver = run.driver
+    if _out_of_memory(run):
+        return RunError(
+            reason=Reason.OUT_OF_MEMORY,
+            message="the driver ran out of memory and was killed; give spec.spark.driver.memory more",
+        )
+    if driver is not None and driver.reason == "Evicted":
+        return RunError(reason=Reason.EVICTED, message=_line(f"the driver was evicted: {driver.message or ''}"))
+    if driver is not None and driver.termination_message and driver.termination_message.strip():
+        return RunError(reason=Reason.RUN_FAILED, message=last_line(driver.termination_message))
+    if (waiting := waiting_error(run)) is not None:
+        return waiting
+    return _failure_by_state(run)
+
+
+def lost(launched: bool) -> RunError:
+    """Of a run of which nothing is left, and that did not say how it ended."""
+    gone = "its application was deleted before it had ended" if launched else "it was never launched"
+    return RunError(reason=Reason.RUN_LOST, message=gone)
+
+
+def report_missing(run: ObservedRun) -> RunError:
+    """Of a run that ended well by its application's word, and did not say with what."""
+    why = run.report_problem or "no final report of it was found"
+    return RunError(reason=Reason.REPORT_MISSING, message=_line(f"the run ended, but {why}"))
+
+
+def start_deadline(run: ObservedRun, minutes: int) -> RunError:
+    """Of a run that did not begin to work in time."""
+    known = waiting_error(run)
+    if known is not None:
+        return RunError(reason=known.reason, message=_line(f"not running after {minutes} min: {known.message}"))
+    if run.driver is None and run.state is AppState.PENDING:
+        message = f"no driver was made within {minutes} min: does the Spark operator run, and watch this namespace?"
+        return RunError(reason=Reason.START_DEADLINE_EXCEEDED, message=_line(f"{message} {run.message}".strip()))
+    return RunError(reason=Reason.START_DEADLINE_EXCEEDED, message=f"the driver does not run after {minutes} min")
+
+
+def last_line(text: str) -> str:
+    """The last line that says something; of a stack trace, the exception's."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if not re.match(r"(at |\.\.\. \d+ more|File \"|Traceback)", line)]
+    causes = [line.removeprefix("Caused by: ") for line in telling if line.startswith("Caused by: ")]
+    return _line((causes or telling or lines or ["the driver said nothing"])[-1])
+
+
+def _waiting(run: ObservedRun) -> Waiting | None:
+    if run.driver is not None and run.driver.waiting is not None:
+        return run.driver.waiting
+    return run.executors_waiting
+
+
+def _out_of_memory(run: ObservedRun) -> bool:
+    driver = run.driver
+    if driver is not None and (driver.termination_reason == "OOMKilled" or driver.exit_code == _OUT_OF_MEMORY):
+        return True
+    return re.search(r"OOMKilled|ExitCode:? ?137\b", run.message) is not None
+
+
+def _failure_by_state(run: ObservedRun) -> RunError:
+    if run.state is AppState.SUBMISSION_FAILED:
+        return RunError(reason=Reason.SUBMISSION_FAILED, message=last_line(run.message))
+    driver = run.driver
+    if driver is None:
+        message = "the driver's pod is gone, and left no word of why"
+        return RunError(
+            reason=Reason.DRIVER_LOST, message=_line(f"{message}: {run.message}" if run.message else message)
+        )
+    if driver.exit_code is not None:
+        said = f"; the application says: {run.message}" if run.message else ""
+        return RunError(
+            reason=Reason.RUN_FAILED,
+            message=_line(f"the driver ended with exit code {driver.exit_code} and said nothing{said}"),
+        )
+    said = run.message or driver.message or driver.reason or ""
+    return RunError(reason=Reason.RUN_FAILED, message=_line(said) if said else "the driver failed and said nothing")
+
+
+def _said(waiting: Waiting) -> str:
+    return f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
+
+
+def _line(text: str) -> str:
+    """In one line of printable text: what comes from pods and drivers is not to be trusted."""
+    shown = "".join(character if character.isprintable() else " " for character in " ".join(text.split()))
+    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"

@@ -1,0 +1,83 @@
+"""Who may write a table next: one run at a time, in the order in which they were reserved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from messagestore_operator.decide.actions import AcquireLease
+from messagestore_operator.decide.snapshot import Claim, Defaults, TableLease
+
+_EPOCHS_START = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Held:
+    """The claim has the table, or has it once the acquisition is done."""
+
+    epoch: int
+    acquire: AcquireLease | None = None
+
+
+@dataclass(frozen=True)
+class Busy:
+    """Somebody else has it, or comes first; and since when the claim could have it at the earliest, if that is known."""
+
+    who: str
+    until: datetime | None = None
+
+
+def grant(lease: TableLease, claim: Claim, now: datetime, defaults: Defaults) -> Held | Busy:
+    """Whether a claim may have the table now."""
+    if lease.holder == claim.holder:
+        return Held(lease.epoch)
+    if lease.holder and not is_abandoned(lease, now, defaults):
+        return Busy(_holder(lease))
+    ahead = min((other for other in lease.queue if _place(other) < _place(claim)), key=_place, default=None)
+    if ahead is not None and lease.resource_version is not None:
+        turn = max(lease.since or ahead.since, ahead.since) + defaults.turn_after
+        if now < turn:
+            return Busy(f"{ahead.kind} run {_run(ahead.holder)} of {ahead.resource}, which comes first", turn)
+    epoch = next_epoch(lease.epoch, now)
+    return Held(epoch, AcquireLease(lease.uri, claim.holder, epoch, lease.resource_version))
+
+
+def is_abandoned(lease: TableLease, now: datetime, defaults: Defaults) -> bool:
+    """Whether its holder is known to be gone without having let go.
+
+    Nobody's status names the run, and nothing of it writes any more. A lease that was taken just now is left alone:
+    what is known of its holder may be older than the lease.
+    """
+    if not lease.holder or lease.holder_claim is not None:
+        return False
+    if lease.since is not None and now - lease.since < defaults.turn_after:
+        return False
+    return lease.holder_run is None or lease.holder_run.over
+
+
+def next_epoch(before: int, now: datetime) -> int:
+    """Higher than before, and at least the seconds since 2020: a lease that was lost does not begin anew."""
+    return max(before + 1, int((now - _EPOCHS_START).total_seconds()))
+
+
+def longest_wait(queue: Sequence[Claim], holder: str) -> datetime | None:
+    """Since when others have waited for what `holder` has."""
+    return min((claim.since for claim in queue if claim.holder != holder), default=None)
+
+
+def _holder(lease: TableLease) -> str:
+    name = _run(lease.holder or "")
+    if lease.holder_claim is not None:
+        return f"{lease.holder_claim.kind} run {name} of {lease.holder_claim.resource}"
+    if lease.holder_run is not None:
+        return f"{lease.holder_run.ref.kind} run {name} of namespace {lease.holder_run.ref.namespace}"
+    return f"run {name}"
+
+
+def _run(holder: str) -> str:
+    return holder.rpartition("/")[2]
+
+
+def _place(claim: Claim) -> tuple[datetime, str]:
+    return claim.since, claim.holder
