@@ -18,8 +18,9 @@ def backoff(failures: int, base: timedelta, longest: timedelta, jitter: float = 
         longest: before jitter.
         jitter: from 0 to 1.
     """
-    doubled = base * 2 ** min(max(failures, 1) - 1, _MOST_DOUBLINGS)
-    return min(doubled, longest) * (1 + _SPREAD * jitter)
+    doubled: timedelta = base * 2 ** min(max(failures, 1) - 1, _MOST_DOUBLINGS)
+    waits: timedelta = min(doubled, longest) * (1 + _SPREAD * jitter)
+    return waits
 
 
 def jitter_of(key: str) -> float:

@@ -1,4 +1,4 @@
-"""Why a run does not get on, or failed: a constant and words, from what its pods, its application and its report say."""
+"""Why a run does not get on, or failed: a constant and words, from its pods, its application and its report."""
 
 from __future__ import annotations
 
@@ -110,10 +110,8 @@ def _failure_by_state(run: ObservedRun) -> RunError:
         return RunError(reason=Reason.SUBMISSION_FAILED, message=last_line(run.message))
     driver = run.driver
     if driver is None:
-        message = "the driver's pod is gone, and left no word of why"
-        return RunError(
-            reason=Reason.DRIVER_LOST, message=_line(f"{message}: {run.message}" if run.message else message)
-        )
+        said = f": {run.message}" if run.message else ""
+        return RunError(reason=Reason.DRIVER_LOST, message=_line(f"the driver's pod is gone{said}"))
     if driver.exit_code is not None:
         said = f"; the application says: {run.message}" if run.message else ""
         return RunError(

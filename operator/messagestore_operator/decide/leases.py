@@ -22,7 +22,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Busy:
-    """Somebody else has it, or comes first; and since when the claim could have it at the earliest, if that is known."""
+    """Somebody else has it, or comes first; until when at least, if that is known."""
 
     who: str
     until: datetime | None = None

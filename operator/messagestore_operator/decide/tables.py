@@ -85,7 +85,7 @@ def _written(
         return [table_key(resource.spec.table.uri)]
     if isinstance(resource, ReplayJob):
         return replay_tables(resource, known)
-    if stream not in known or not writes(resource, _kind(run)):
+    if stream is None or stream not in known or not writes(resource, _kind(run)):
         return []
     return [table_key(known[stream].spec.table.uri)]
 
