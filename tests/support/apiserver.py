@@ -45,21 +45,26 @@ class ApiServer:
     certificate: Path
     _connection: http.client.HTTPSConnection | None = field(default=None, repr=False)
 
-    def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Answer:
+    def request(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json", user: str = ""
+    ) -> Answer:
+        """Ask as an administrator, or as somebody else: a user by name, a service account by its long name."""
         for attempt in (1, 2):
             try:
-                return self._request(method, path, body, content_type)
+                return self._request(method, path, body, content_type, user)
             except (http.client.HTTPException, ConnectionError):
                 self.close()
                 if attempt == 2:
                     raise
         raise AssertionError("unreachable")
 
-    def _request(self, method: str, path: str, body: Any, content_type: str) -> Answer:
+    def _request(self, method: str, path: str, body: Any, content_type: str, user: str) -> Answer:
         if self._connection is None:
             context = ssl.create_default_context(cafile=str(self.certificate))
             self._connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=60)
         headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": content_type, "Accept": "application/json"}
+        if user:
+            headers["Impersonate-User"] = user
         self._connection.request(method, path, None if body is None else json.dumps(body), headers)
         response = self._connection.getresponse()
         text = response.read()
@@ -67,6 +72,21 @@ class ApiServer:
             return Answer(response.status, json.loads(text))
         except ValueError:
             return Answer(response.status, {"message": text.decode(errors="replace")})
+
+    def kubeconfig(self, folder: Path) -> Path:
+        """A file in the folder that lets helm and kubectl reach the server as an administrator."""
+        cluster = {"server": f"https://127.0.0.1:{self.port}", "certificate-authority": str(self.certificate)}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": "test", "user": {"token": _TOKEN}}],
+        }
+        file = folder / "kubeconfig"
+        file.write_text(json.dumps(content))
+        return file
 
     def close(self) -> None:
         if self._connection is not None:

@@ -1,0 +1,54 @@
+{{/* Names, labels and the few decisions that several templates share. */}}
+
+{{- define "message-store-operator.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "message-store-operator.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- else }}
+{{- $name := include "message-store-operator.name" . }}
+{{- if contains $name .Release.Name }}
+{{- .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "message-store-operator.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "message-store-operator.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: operator
+{{- end }}
+
+{{- define "message-store-operator.labels" -}}
+{{ include "message-store-operator.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: message-store-operator
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{/* Labels of what runs are made with, which is no part of the operator itself. */}}
+{{- define "message-store-operator.driverLabels" -}}
+{{ include "message-store-operator.labels" . | replace "component: operator" "component: driver" }}
+{{- end }}
+
+{{- define "message-store-operator.serviceAccountName" -}}
+{{- default (include "message-store-operator.fullname" .) .Values.serviceAccount.name }}
+{{- end }}
+
+{{- define "message-store-operator.driverRoleName" -}}
+{{- printf "%s-driver" (include "message-store-operator.fullname" .) }}
+{{- end }}
+
+{{/* An image by digest, by tag, or by the chart's own version. Takes a dict with "image" and "root". */}}
+{{- define "message-store-operator.image" -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" .image.repository .image.digest }}
+{{- else -}}
+{{- printf "%s:%s" .image.repository (default .root.Chart.AppVersion .image.tag) }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,66 @@
+{{/*
+The permissions, once. No wildcard stands in them, and no Secret: that one is missing shows in the state of the driver's
+pod, which mounts it into its environment itself.
+*/}}
+
+{{/* What the operator does in every namespace that it watches. */}}
+{{- define "message-store-operator.watchedRules" -}}
+- apiGroups: [messagestore.dev]
+  resources: [messagestreams, retentionpolicies, replayjobs]
+  verbs: [get, list, watch, patch]
+- apiGroups: [messagestore.dev]
+  resources: [messagestreams/status, retentionpolicies/status, replayjobs/status]
+  verbs: [patch, update]
+# A finished replay with ttlAfterFinished.
+- apiGroups: [messagestore.dev]
+  resources: [replayjobs]
+  verbs: [delete]
+# One application a run; its specification never changes.
+- apiGroups: [sparkoperator.k8s.io]
+  resources: [sparkapplications]
+  verbs: [get, list, watch, create, delete]
+# The run's document, report and control. get and patch are also what a run's own Role grants: nobody may grant more
+# than what they hold.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [roles, rolebindings]
+  verbs: [get, create, patch, delete]
+# Why a driver doesn't start or has ended.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+
+{{/* What the operator does in its own namespace. */}}
+{{- define "message-store-operator.ownRules" -}}
+# The leader's Lease, and one for each table: who may write to it.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, list, watch, create, update]
+{{- end }}
+
+{{/* How the operator gives each namespace that gets a run its drivers' account: it may bind that one role only. */}}
+{{- define "message-store-operator.accountRules" -}}
+- apiGroups: [""]
+  resources: [serviceaccounts]
+  verbs: [get, create, patch]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [clusterroles]
+  resourceNames: [{{ include "message-store-operator.driverRoleName" . }}]
+  verbs: [bind]
+{{- end }}
+
+{{/*
+What a driver does: it makes its executors and takes them away. Runs are configured to need no ConfigMap, Service or
+claim of Spark's own, and a run's report has a Role of its own that names one ConfigMap.
+*/}}
+{{- define "message-store-operator.driverRules" -}}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, delete, deletecollection]
+{{- end }}

@@ -1,0 +1,109 @@
+"""Who may do what, asked of a real API server."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.apiserver import Answer, ApiServer
+from support.helm import CHART, NAMESPACE, RELEASE, helm
+
+OPERATOR = f"system:serviceaccount:{NAMESPACE}:{RELEASE}-message-store-operator"
+OF_ALL = f"system:serviceaccount:{NAMESPACE}:all-message-store-operator"
+DRIVER = "system:serviceaccount:billing:message-store-driver"
+STREAMS, SPARK, ROLES = "messagestore.dev", "sparkoperator.k8s.io", "rbac.authorization.k8s.io"
+ALLOWED = [
+    (OPERATOR, "billing", STREAMS, "messagestreams", "watch"),
+    (OPERATOR, "billing", STREAMS, "replayjobs/status", "patch"),
+    (OPERATOR, "billing", STREAMS, "replayjobs", "delete"),
+    (OPERATOR, "billing", SPARK, "sparkapplications", "create"),
+    (OPERATOR, "billing", "", "configmaps", "create"),
+    (OPERATOR, "billing", ROLES, "rolebindings", "create"),
+    (OPERATOR, "billing", "", "pods", "list"),
+    (OPERATOR, "billing", "", "events", "create"),
+    (OPERATOR, NAMESPACE, "coordination.k8s.io", "leases", "update"),
+    (DRIVER, "billing", "", "pods", "create"),
+    (DRIVER, "billing", "", "pods", "deletecollection"),
+    (DRIVER, "billing", "", "pods", "watch"),
+]
+DENIED = [
+    (OPERATOR, "billing", "", "secrets", "get"),
+    (OPERATOR, "billing", "", "secrets", "list"),
+    (OPERATOR, "billing", STREAMS, "messagestreams", "create"),
+    (OPERATOR, "billing", STREAMS, "messagestreams", "delete"),
+    (OPERATOR, "billing", STREAMS, "retentionpolicies", "delete"),
+    (OPERATOR, "billing", "", "pods", "create"),
+    (OPERATOR, "billing", "", "pods/exec", "create"),
+    (OPERATOR, "billing", "coordination.k8s.io", "leases", "update"),
+    (OPERATOR, "shipping-not", STREAMS, "messagestreams", "get"),
+    (OPERATOR, "billing", "", "serviceaccounts", "create"),
+    (DRIVER, "billing", "", "configmaps", "get"),
+    (DRIVER, "billing", "", "configmaps", "create"),
+    (DRIVER, "billing", "", "configmaps", "patch"),
+    (DRIVER, "billing", "", "secrets", "get"),
+    (DRIVER, "billing", STREAMS, "messagestreams", "get"),
+    (DRIVER, "shipping", "", "pods", "get"),
+    (DRIVER, "billing", ROLES, "roles", "create"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _installed(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One release for two namespaces, and one for all."""
+    where = ["--kubeconfig", str(apiserver.kubeconfig(tmp_path_factory.mktemp("kube"))), "--namespace", NAMESPACE]
+    helm("install", RELEASE, CHART, *where, "--set", "watch.namespaces={billing,shipping},crds.keep=false")
+    helm("install", "all", CHART, *where, "--set", "crds.enabled=false")
+    yield
+    helm("uninstall", RELEASE, "all", *where)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "account", "namespace", "group", "resource", "verb"),
+    [(True, *one) for one in ALLOWED] + [(False, *one) for one in DENIED],
+)
+def test_what_the_accounts_may_do(
+    apiserver: ApiServer,
+    allowed: bool,
+    account: str,
+    namespace: str,
+    group: str,
+    resource: str,
+    verb: str,
+) -> None:
+    name, _, subresource = resource.partition("/")
+    asked = {"namespace": namespace, "group": group, "resource": name, "subresource": subresource, "verb": verb}
+    review = {"spec": {"user": account, "resourceAttributes": asked}}
+    answer = apiserver.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    assert answer.body["status"].get("allowed", False) is allowed, answer.body["status"]
+
+
+def test_the_operator_grants_a_run_its_own_report_and_no_more(apiserver: ApiServer) -> None:
+    """Who makes roles must hold what they grant, and the operator does for this one only."""
+    report = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["run-1"], "verbs": ["get", "patch"]}
+    assert _grant(apiserver, report).accepted
+    refused = _grant(apiserver, {**report, "resources": ["secrets"]})
+    assert (refused.status, "is attempting to grant RBAC permissions" in refused.body["message"]) == (403, True)
+
+
+def _grant(apiserver: ApiServer, rule: dict[str, Any]) -> Answer:
+    role = {"apiVersion": f"{ROLES}/v1", "kind": "Role", "metadata": {"name": "run-1"}, "rules": [rule]}
+    path = f"/apis/{ROLES}/v1/namespaces/billing/roles?dryRun=All"
+    return apiserver.request("POST", path, role, user=OPERATOR)
+
+
+def test_where_all_is_watched_the_operator_gives_drivers_their_role_and_no_other(apiserver: ApiServer) -> None:
+    assert _bind(apiserver, "all-message-store-operator-driver").accepted
+    refused = _bind(apiserver, "cluster-admin")
+    assert (refused.status, "is attempting to grant RBAC permissions" in refused.body["message"]) == (403, True)
+
+
+def _bind(apiserver: ApiServer, role: str) -> Answer:
+    binding = {
+        "apiVersion": f"{ROLES}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "drivers"},
+        "roleRef": {"apiGroup": ROLES, "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": "message-store-driver", "namespace": "default"}],
+    }
+    path = f"/apis/{ROLES}/v1/namespaces/default/rolebindings?dryRun=All"
+    return apiserver.request("POST", path, binding, user=OF_ALL)

@@ -1,0 +1,148 @@
+"""Releases come and go on a real API server, and no data with them."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from messagestore_operator.api import KINDS
+from support.apiserver import ApiServer
+from support.helm import CHART, NAMESPACE, RELEASE, helm
+from support.judges import url
+from support.resources import all_resources, smallest_stream
+
+Document = dict[str, Any]
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@pytest.fixture
+def release(apiserver: ApiServer, tmp_path: Path) -> Iterator[list[str]]:
+    """Arguments that tell helm where; whatever a test leaves of the chart is gone afterwards."""
+    where = ["--kubeconfig", str(apiserver.kubeconfig(tmp_path)), "--namespace", NAMESPACE]
+    yield where
+    helm("uninstall", RELEASE, "--ignore-not-found", *where)
+    for definition in _definitions(apiserver):
+        apiserver.request("DELETE", f"{DEFINITIONS}/{definition}")
+    _wait_until(lambda: not _definitions(apiserver))
+
+
+def _definitions(apiserver: ApiServer) -> list[str]:
+    names = [item["metadata"]["name"] for item in apiserver.request("GET", DEFINITIONS).body["items"]]
+    return [name for name in names if name.endswith(".messagestore.dev")]
+
+
+def test_an_upgrade_touches_no_resource(apiserver: ApiServer, release: list[str], tmp_path: Path) -> None:
+    helm("install", RELEASE, _previous_chart(tmp_path), *release)
+    _wait_until_served(apiserver)
+    before = [_make(apiserver, document) for document in all_resources()]
+    assert not _knows_run_history_limit(apiserver)
+
+    helm("upgrade", RELEASE, CHART, *release)
+    assert [_read(apiserver, one) for one in all_resources()] == before
+    assert _knows_run_history_limit(apiserver)
+
+    helm("rollback", RELEASE, "1", *release)
+    assert [_read(apiserver, one) for one in all_resources()] == before
+
+
+def _previous_chart(folder: Path) -> Path:
+    """The chart as a release before this one may have been: other version, a field less."""
+    chart = folder / CHART.name
+    shutil.copytree(CHART, chart)
+    with _changed(chart / "Chart.yaml") as about:
+        about |= {"version": "0.0.1", "appVersion": "0.0.1"}
+    with _changed(chart / "files" / "crds" / "messagestreams.yaml") as definition:
+        del _stream_spec(definition)["runHistoryLimit"]
+    return chart
+
+
+@contextmanager
+def _changed(file: Path) -> Iterator[Document]:
+    yaml = YAML()
+    content = yaml.load(file)
+    yield content
+    with file.open("w") as stream:
+        yaml.dump(content, stream)
+
+
+def _stream_spec(definition: Document) -> Document:
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    fields: Document = schema["properties"]["spec"]["properties"]
+    return fields
+
+
+def _knows_run_history_limit(apiserver: ApiServer) -> bool:
+    return "runHistoryLimit" in _stream_spec(
+        apiserver.request("GET", f"{DEFINITIONS}/messagestreams.messagestore.dev").body
+    )
+
+
+def _wait_until_served(apiserver: ApiServer) -> None:
+    _wait_until(lambda: all(apiserver.request("GET", url(kind)).accepted for kind in KINDS))
+
+
+def _wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not done():
+        assert time.monotonic() < deadline, "waited for 30 s"
+        time.sleep(0.1)
+
+
+def _make(apiserver: ApiServer, document: Document) -> Document:
+    # An older release doesn't know every field, and leaves out what it doesn't know.
+    path = url(document["kind"]).replace("Strict", "Ignore")
+    answer = apiserver.request("POST", path, document)
+    assert answer.accepted, answer.body
+    return _unversioned(answer.body)
+
+
+def _read(apiserver: ApiServer, document: Document) -> Document:
+    return _unversioned(apiserver.request("GET", url(document["kind"], document["metadata"]["name"])).body)
+
+
+def _unversioned(document: Document) -> Document:
+    """Without what a field that appears with its default changes by itself."""
+    spec = {name: value for name, value in document["spec"].items() if name != "runHistoryLimit"}
+    return {"metadata": document["metadata"], "spec": spec}
+
+
+def test_uninstalling_keeps_definitions_and_resources(apiserver: ApiServer, release: list[str]) -> None:
+    helm("install", RELEASE, CHART, *release)
+    _wait_until_served(apiserver)
+    stream = _make(apiserver, smallest_stream())
+    assert "These resources were kept" in helm("uninstall", RELEASE, *release)
+    assert len(_definitions(apiserver)) == 3
+    assert _read(apiserver, smallest_stream()) == stream
+
+    helm("install", RELEASE, CHART, *release)
+    assert _read(apiserver, smallest_stream()) == stream
+
+
+def test_definitions_go_where_that_was_asked_for(apiserver: ApiServer, release: list[str]) -> None:
+    helm("install", RELEASE, CHART, "--set", "crds.keep=false", *release)
+    _wait_until_served(apiserver)
+    helm("uninstall", RELEASE, *release)
+    _wait_until(lambda: not _definitions(apiserver))
+
+
+def test_the_notes_say_what_is_left_to_do(apiserver: ApiServer, release: list[str]) -> None:
+    said = _notes(release)
+    assert "no SparkApplication kind" in said
+    assert "create serviceaccount" not in said
+    assert "deletes every MessageStream" in _notes(release, "--set", "crds.keep=false")
+    assert "apply crds/" in _notes(release, "--set", "crds.enabled=false")
+    without_accounts = _notes(release, "--set", "driver.serviceAccount.create=false")
+    assert "create serviceaccount message-store-driver" in without_accounts
+    assert f"--clusterrole={RELEASE}-message-store-operator-driver" in without_accounts
+    chosen = _notes(release, "--set", "driver.serviceAccount.create=false,watch.namespaces={billing,shipping}")
+    assert "make it in billing, shipping." in chosen
+
+
+def _notes(release: list[str], *arguments: str) -> str:
+    return helm("install", RELEASE, CHART, "--dry-run=server", *arguments, *release).partition("NOTES:")[2]

@@ -1,0 +1,180 @@
+"""What the chart renders, before any cluster sees it."""
+
+import json
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from messagestore_operator.api import crd
+from messagestore_operator.settings import Settings, load
+from support.helm import CHART, KUBE_VERSION, REPOSITORY, HelmError, helm, rendered, template
+
+HERE = Path(__file__).parent
+VALUES = sorted((HERE / "values").glob("*.yaml"))
+RENEW = "RENEW_SNAPSHOTS"
+each_values = pytest.mark.parametrize("values", VALUES, ids=lambda file: file.stem)
+
+
+@each_values
+def test_lint_finds_nothing(values: Path) -> None:
+    said = helm("lint", "--strict", "--kube-version", KUBE_VERSION, "--values", values, CHART)
+    assert re.findall(r"\[(?:WARNING|ERROR)\].*", said) == []
+
+
+@each_values
+def test_the_objects_are_those_of_the_snapshot(values: Path) -> None:
+    """Renew the snapshots with: RENEW_SNAPSHOTS=1 .venv/bin/pytest tests/chart/test_templates.py."""
+    found = _without_definitions(template("--values", values))
+    snapshot = HERE / "snapshots" / values.name
+    if RENEW in os.environ:
+        snapshot.write_text(found, encoding="utf-8")
+    assert found == snapshot.read_text(encoding="utf-8"), f"if that is as it should be, run again with {RENEW}=1"
+
+
+def _without_definitions(text: str) -> str:
+    """The chart's own version changes with each release, and the definitions have a test of their own."""
+    objects = [part for part in re.split(r"^---\n", text, flags=re.MULTILINE) if "templates/crds.yaml" not in part]
+    chart = _chart()
+    return "---\n".join(objects).replace(f"message-store-operator-{chart['version']}", "message-store-operator-VERSION")
+
+
+def _chart() -> dict[str, Any]:
+    chart: dict[str, Any] = YAML(typ="safe").load(CHART / "Chart.yaml")
+    return chart
+
+
+def test_the_charts_definitions_are_those_of_the_models() -> None:
+    there = {file.name: file.read_text(encoding="utf-8") for file in (CHART / "files" / "crds").glob("*.yaml")}
+    assert there == crd.files(), "the chart's definitions are stale: run `make crds`"
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_definitions_are_rendered_as_they_are(keep: bool) -> None:
+    found = rendered("--show-only", "templates/crds.yaml", "--set", f"crds.keep={str(keep).lower()}")
+    assert [definition["metadata"].pop("annotations", {}) for definition in found] == [
+        {"helm.sh/resource-policy": "keep"} if keep else {}
+    ] * 3
+    assert all(definition["metadata"].pop("labels")["app.kubernetes.io/instance"] == "store" for definition in found)
+    assert found == sorted(
+        map(crd.custom_resource_definition, crd.NAMES), key=lambda definition: str(definition["metadata"]["name"])
+    )
+
+
+def test_the_chart_has_the_projects_version() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    chart = _chart()
+    assert (chart["version"], chart["appVersion"]) == (project["version"],) * 2
+
+
+REFUSED = [
+    ("replica=2", "additional properties 'replica' not allowed"),
+    ("image.tags=1", "additional properties 'tags' not allowed"),
+    ("spark.driver.cpu=1", "additional properties 'cpu' not allowed"),
+    ("replicas=-1", "'/replicas': minimum"),
+    ("replicas=two", "'/replicas': got string, want integer"),
+    ("watch.namespaces=billing", "'/watch/namespaces': got string, want array"),
+    ("watch.namespaces={a,a}", "'/watch/namespaces': items at 0 and 1 are equal"),
+    ("driver.serviceAccount.name=Driver", "'/driver/serviceAccount/name': 'Driver' does not match"),
+    ("spark.executor.memory=4Gi", "'/spark/executor/memory': '4Gi' does not match"),
+    ("spark.conf.a=1", "'/spark/conf/a': got number, want string"),
+    ("image.digest=latest", "'/image/digest': 'latest' does not match"),
+    ("image.pullPolicy=Sometimes", "'/image/pullPolicy': value must be one of"),
+    ("metrics.port=70000", "'/metrics/port': maximum"),
+    ("podDisruptionBudget.maxUnavailable=none", "'/podDisruptionBudget/maxUnavailable'"),
+]
+
+
+@pytest.mark.parametrize(("value", "complaint"), REFUSED)
+def test_wrong_values_are_refused_by_name(value: str, complaint: str) -> None:
+    with pytest.raises(HelmError, match=re.escape(complaint)):
+        template("--set", value)
+
+
+@each_values
+def test_no_role_has_a_wildcard_or_a_secret(values: Path) -> None:
+    roles = [one for one in rendered("--values", values) if one["kind"] in ("Role", "ClusterRole")]
+    assert bool(roles) == (values.stem != "least")
+    for role in roles:
+        for rule in role["rules"]:
+            words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+            assert not [word for word in words if "*" in word], (role["metadata"]["name"], rule)
+            assert not words & {"secrets", "escalate", "impersonate"}, (role["metadata"]["name"], rule)
+            assert "bind" not in words or rule["resourceNames"], (role["metadata"]["name"], rule)
+
+
+def test_chosen_namespaces_need_nothing_of_the_whole_cluster() -> None:
+    found = rendered("--values", HERE / "values" / "namespaces.yaml", "--set", "crds.enabled=false")
+    assert {one["kind"] for one in found if "namespace" not in one["metadata"]} == set()
+    accounts = {one["metadata"]["namespace"] for one in found if one["metadata"]["name"] == "message-store-driver"}
+    assert accounts == {"billing", "shipping"}
+
+
+@each_values
+def test_the_operator_takes_its_settings(values: Path, tmp_path: Path) -> None:
+    load(_settings_file(tmp_path, "--values", values), {})
+
+
+def test_values_say_what_the_operator_would_do_without(tmp_path: Path) -> None:
+    """The defaults of the values are the settings' own, but for names that carry the release's."""
+    found = load(_settings_file(tmp_path), {}).to_dict()
+    assert found["leader"].pop("lease") == "store-message-store-operator-leader"
+    assert found["driver"].pop("clusterRole") == "store-message-store-operator-driver"
+    own = Settings().to_dict()
+    del own["leader"]["lease"]
+    assert found == own
+
+
+def _settings_file(folder: Path, *arguments: str | Path) -> Path:
+    (config_map,) = rendered("--show-only", "templates/settings.yaml", *arguments)
+    file = folder / "settings.yaml"
+    file.write_text(config_map["data"]["settings.yaml"])
+    return file
+
+
+def test_every_value_is_in_the_schema_with_a_word_on_it() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = YAML(typ="safe").load(CHART / "values.yaml")
+    assert _paths_of_values(values, schema) == _paths_of_schema(schema) - {"global", "resources.claims"}
+
+
+def _paths_of_schema(schema: dict[str, Any], path: str = "") -> set[str]:
+    if path:
+        assert schema["description"], path
+    inner = schema.get("properties", {})
+    assert not inner or schema["additionalProperties"] is False, path
+    found = [_paths_of_schema(node, f"{path}.{name}".strip(".")) for name, node in inner.items()]
+    return {path}.union(*found) - {""}
+
+
+def _paths_of_values(values: Any, schema: dict[str, Any], path: str = "") -> set[str]:
+    inner = schema.get("properties", {})
+    found = [
+        _paths_of_values(values[name], node, f"{path}.{name}".strip("."))
+        for name, node in inner.items()
+        if name in values
+    ]
+    return {path}.union(*found) - {""}
+
+
+def test_other_settings_are_another_pod() -> None:
+    assert _checksum() == _checksum("--set", "replicas=1")
+    assert _checksum() != _checksum("--set", "spark.driver.cores=2")
+
+
+def _checksum(*arguments: str) -> str:
+    (deployment,) = rendered("--show-only", "templates/deployment.yaml", *arguments)
+    checksum: str = deployment["spec"]["template"]["metadata"]["annotations"]["checksum/settings"]
+    return checksum
+
+
+@each_values
+def test_every_object_is_labelled(values: Path) -> None:
+    wanted = {"name", "instance", "version", "component", "part-of", "managed-by"}
+    for one in rendered("--values", values):
+        labels = one["metadata"]["labels"]
+        assert {f"app.kubernetes.io/{name}" for name in wanted} | {"helm.sh/chart"} <= set(labels), one["metadata"]

@@ -1,0 +1,47 @@
+"""The real helm, on the project's chart."""
+
+import functools
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+Document = dict[str, Any]
+
+REPOSITORY = Path(__file__).parents[2]
+CHART = REPOSITORY / "charts" / "message-store-operator"
+RELEASE = "store"
+NAMESPACE = "messagestore"
+KUBE_VERSION = "1.34.4"
+
+
+class HelmError(Exception):
+    """What helm complained about."""
+
+
+@functools.cache
+def program() -> Path:
+    """The file of helm, built when missing."""
+    command = [sys.executable, "-m", "tools.cluster.programs", "helm"]
+    done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
+    return Path(done.stdout.strip())
+
+
+def helm(*arguments: str | Path) -> str:
+    """Run helm and return what it prints; raises HelmError with its complaint."""
+    done = subprocess.run([program(), *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise HelmError(f"{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def template(*arguments: str | Path, chart: Path = CHART) -> str:
+    """What the chart renders, as text."""
+    return helm("template", RELEASE, chart, "--namespace", NAMESPACE, "--kube-version", KUBE_VERSION, *arguments)
+
+
+def rendered(*arguments: str | Path, chart: Path = CHART) -> list[Document]:
+    """What the chart renders, object by object."""
+    return [document for document in YAML(typ="safe").load_all(template(*arguments, chart=chart)) if document]
