@@ -1,127 +1,101 @@
 """The right to write to one table, as a Lease that names the run which has it.
 
-The Lease is granted by a write that the API server refuses if anybody else was faster, and lasts until it is released:
-it has no duration, because no time tells that a driver is gone. It is never deleted, so that its epoch goes on.
+Each change is a write that the API server refuses if anybody else was faster. A Lease has no duration, because no time
+tells that a driver is gone, and it is never deleted, so that its epoch goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
 from messagestore_operator.api.resource import GROUP
 from messagestore_operator.cluster.client import KubeClient
-from messagestore_operator.cluster.documents import Document, at, name_of
+from messagestore_operator.cluster.documents import Document, at
 from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.labels import MANAGED_BY, MANAGER
 
 TABLE = f"{GROUP}/table"
-"""Annotation: the table's URI, for people."""
+"""Annotation: the table's URI."""
 
 _EPOCHS_START = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-class LeaseHeldError(Exception):
-    """Another run has the right to write.
+def lease_name(table: str) -> str:
+    """The Lease of a table, by its folder in its one spelling."""
+    return f"messagestore-{hashlib.sha256(table.encode()).hexdigest()[:16]}"
 
-    Attributes:
-        holder: namespace/run of the other.
+
+def first_epoch(now: datetime) -> int:
+    """The epoch that a Lease which isn't there counts as having had last: the seconds since 2020.
+
+    Grants of one table are seconds apart and more, so epochs are always behind the clock. Where a Lease was deleted,
+    the cluster was made anew, or a second cluster knows the table, the next grant is newer than all before.
     """
-
-    def __init__(self, name: str, holder: str) -> None:
-        super().__init__(f"Lease {name} is held by {holder}")
-        self.holder = holder
+    return int((now - _EPOCHS_START).total_seconds())
 
 
-@dataclass(frozen=True)
-class TableLease:
-    """The state of a table's Lease: who may write, empty for nobody, and the epoch of the last grant."""
-
-    name: str
-    holder: str
-    epoch: int
-
-
-def table_lease(document: Document) -> TableLease:
-    """A Lease as the API has it."""
-    holder, epoch = at(document, "spec", "holderIdentity"), at(document, "spec", "leaseTransitions")
-    return TableLease(name_of(document), str(holder or ""), int(epoch or 0))
-
-
-def next_epoch(before: int, now: datetime) -> int:
-    """The epoch of a grant: higher than that before, and at least the seconds since 2020.
-
-    Grants of one table are seconds apart and more. So it doesn't go back either where the Lease was deleted, the
-    cluster was made anew, or a second cluster knows the table: there is nothing before, but time has passed.
-    """
-    return max(before + 1, int((now - _EPOCHS_START).total_seconds()))
+def holder_of(lease: Document) -> str | None:
+    """Who has the right to write: namespace/run."""
+    return at(lease, "spec", "holderIdentity") or None
 
 
 class TableLeases:
     """The Leases of all tables, in the operator's own namespace: resources of any namespace meet there."""
 
-    def __init__(
-        self, client: KubeClient, namespace: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    ) -> None:
+    def __init__(self, client: KubeClient, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
-        self._now = now
 
-    async def read(self, name: str) -> TableLease | None:
-        """The Lease as it is this moment; None where no run ever wrote to the table."""
-        document = await self._client.find(LEASES.path(self._namespace, name))
-        return None if document is None else table_lease(document)
+    async def read(self, table: str) -> Document | None:
+        """A table's Lease as it is this moment; None where it was never made."""
+        return await self._client.find(LEASES.path(self._namespace, lease_name(table)))
 
-    async def grant(self, name: str, holder: str, table: str) -> int:
-        """Give a run the right to write, and return the grant's epoch; a run that has it already keeps its epoch.
+    async def acquire(self, table: str, holder: str, epoch: int, version: str | None, now: datetime) -> Document:
+        """Give the table to a run.
 
-        Raises:
-            LeaseHeldError: another run has it.
-            ConflictError: somebody was faster; look again.
-        """
-        document = await self._client.find(LEASES.path(self._namespace, name))
-        if document is None:
-            made = await self._client.create(LEASES.path(self._namespace), self._document(name, holder, table))
-            return table_lease(made).epoch
-        lease = table_lease(document)
-        if lease.holder == holder:
-            return lease.epoch
-        if lease.holder:
-            raise LeaseHeldError(name, lease.holder)
-        granted = {**document, "spec": {**(document.get("spec") or {}), **self._spec(holder, lease.epoch)}}
-        return table_lease(await self._client.replace(LEASES.path(self._namespace, name), granted)).epoch
-
-    async def release(self, name: str, holder: str) -> None:
-        """Take the right from a run that is over; nothing happens where it hasn't got it.
+        Args:
+            table: the folder in its one spelling.
+            holder: namespace/run.
+            epoch: of this grant.
+            version: that the Lease must still have; None: it must not be there.
+            now: the clock.
 
         Raises:
-            ConflictError: the Lease changed meanwhile; look again.
+            ConflictError: it is not as it was.
         """
-        document = await self._client.find(LEASES.path(self._namespace, name))
-        if document is None or table_lease(document).holder != holder:
-            return
-        free = {**document, "spec": {**document["spec"], "holderIdentity": "", "renewTime": _time(self._now())}}
-        await self._client.replace(LEASES.path(self._namespace, name), free)
+        times = {"acquireTime": _time(now), "renewTime": _time(now)}
+        spec: dict[str, Any] = {"holderIdentity": holder, "leaseTransitions": epoch, **times}
+        if version is None:
+            body = {
+                "apiVersion": LEASES.api_version,
+                "kind": LEASES.name,
+                "metadata": {
+                    "name": lease_name(table),
+                    "labels": {MANAGED_BY: MANAGER},
+                    "annotations": {TABLE: table},
+                },
+                "spec": spec,
+            }
+            return await self._client.create(LEASES.path(self._namespace), body)
+        return await self._change(table, version, spec)
 
-    def _document(self, name: str, holder: str, table: str) -> dict[str, Any]:
-        metadata = {"name": name, "labels": {MANAGED_BY: MANAGER}, "annotations": {TABLE: table}}
-        return {
-            "apiVersion": LEASES.api_version,
-            "kind": LEASES.name,
-            "metadata": metadata,
-            "spec": self._spec(holder, 0),
-        }
+    async def release(self, table: str, holder: str, now: datetime) -> Document | None:
+        """Take the table from a run; None where it hasn't got it.
 
-    def _spec(self, holder: str, before: int) -> dict[str, Any]:
-        now = self._now()
-        return {
-            "holderIdentity": holder,
-            "leaseTransitions": next_epoch(before, now),
-            "acquireTime": _time(now),
-            "renewTime": _time(now),
-        }
+        Raises:
+            ConflictError: the Lease changed in the same moment.
+        """
+        lease = await self.read(table)
+        if lease is None or holder_of(lease) != holder:
+            return None
+        version = str(at(lease, "metadata", "resourceVersion"))
+        return await self._change(table, version, {"holderIdentity": None, "renewTime": _time(now)})
+
+    async def _change(self, table: str, version: str, spec: dict[str, Any]) -> Document:
+        path = LEASES.path(self._namespace, lease_name(table))
+        return await self._client.merge_patch(path, {"metadata": {"resourceVersion": version}, "spec": spec})
 
 
 def _time(moment: datetime) -> str:

@@ -68,6 +68,10 @@ class SparkBackend(Protocol):
         """What became of a run: a pure function; None where the parts don't say which run they are of."""
         ...
 
-    async def delete(self, namespace: str, name: str) -> None:
-        """Delete an application and its pods; one that is gone already is fine."""
+    def driver_name(self, run: str) -> str:
+        """The name of the pod of a run's driver."""
+        ...
+
+    async def delete(self, namespace: str, name: str) -> bool:
+        """Delete an application and its pods; False where there was none."""
         ...

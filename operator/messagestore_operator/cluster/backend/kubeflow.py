@@ -47,6 +47,10 @@ class KubeflowBackend:
         """The state of a run."""
         return observed_run(parts)
 
-    async def delete(self, namespace: str, name: str) -> None:
+    def driver_name(self, run: str) -> str:
+        """As the Spark operator names it."""
+        return f"{run}-driver"
+
+    async def delete(self, namespace: str, name: str) -> bool:
         """Delete it; its pods follow, because it owns them."""
-        await self._client.delete(SPARK_APPLICATIONS.path(namespace, name))
+        return await self._client.delete(SPARK_APPLICATIONS.path(namespace, name))

@@ -1,0 +1,154 @@
+"""Carries out what was decided, action by action; each may be done twice, and the first that fails ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import singledispatchmethod
+from typing import Any
+
+from messagestore_operator.api.resource import Resource
+from messagestore_operator.cluster.backend import Launch, SparkBackend
+from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.client import ForbiddenError, KubeClient, NotFoundError
+from messagestore_operator.cluster.documents import Document
+from messagestore_operator.cluster.events import Events, Happening
+from messagestore_operator.cluster.kinds import CONFIG_MAPS, RESOURCES
+from messagestore_operator.cluster.labels import FINALIZER
+from messagestore_operator.cluster.launch import Launcher, control_text
+from messagestore_operator.cluster.lease import TableLeases
+from messagestore_operator.cluster.namespaces import Namespaces
+from messagestore_operator.cluster.reports import CONTROL
+from messagestore_operator.decide import actions
+from messagestore_operator.settings import Settings
+
+Touched = Callable[[Iterable[tuple[str, str, str]]], None]
+
+
+class Applier:
+    """Writes to the cluster, and tells the cache at once what came of it.
+
+    Args:
+        touched: is given the resources that a write may make a difference to.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        backend: SparkBackend,
+        cache: Cache,
+        leases: TableLeases,
+        events: Events,
+        namespaces: Namespaces,
+        settings: Settings,
+        touched: Touched,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._client = client
+        self._backend = backend
+        self._cache = cache
+        self._leases = leases
+        self._events = events
+        self._namespaces = namespaces
+        self._settings = settings
+        self._touched = touched
+        self._now = now
+        self._launcher = Launcher(client, backend, cache)
+
+    async def carry_out(self, resource: Resource, wanted: Iterable[actions.Action]) -> None:
+        """Do what was decided about a resource.
+
+        Raises:
+            ConflictError: something is not as it was in the snapshot: take another one.
+            ApiError: it can't be done now.
+        """
+        for action in wanted:
+            await self._do(action, resource)
+
+    async def mend(self, namespace: str, run: str) -> None:
+        """Finish what a killed operator left half done of a run that is under way."""
+        await self._launcher.mend(namespace, run)
+
+    @singledispatchmethod
+    async def _do(self, action: actions.Action, resource: Resource) -> None:
+        raise NotImplementedError(type(action).__name__)
+
+    @_do.register
+    async def _(self, action: actions.WriteStatus, resource: Resource) -> None:
+        changes: list[dict[str, Any]] = [{"op": "add", "path": "/status", "value": action.status.to_dict()}]
+        if action.resource_version is not None:
+            # Written with an old version, it is refused as a conflict, also where it would change nothing.
+            version = {"op": "replace", "path": "/metadata/resourceVersion", "value": action.resource_version}
+            changes.insert(0, version)
+        self._put(await self._client.json_patch(_path(resource, "status"), changes))
+
+    @_do.register
+    async def _(self, action: actions.AcquireLease, resource: Resource) -> None:
+        lease = await self._leases.acquire(
+            action.uri, action.holder, action.epoch, action.resource_version, self._now()
+        )
+        self._put(lease)
+
+    @_do.register
+    async def _(self, action: actions.ReleaseLease, resource: Resource) -> None:
+        lease = await self._leases.release(action.uri, action.holder, self._now())
+        if lease is not None:
+            self._put(lease)
+
+    @_do.register
+    async def _(self, action: actions.CreateRun, resource: Resource) -> None:
+        try:
+            await self._launcher.launch(Launch(action, resource, self._settings.spark, self._settings.driver))
+        except ForbiddenError as error:
+            if "being terminated" in error.message:
+                self._namespaces.note(action.run.namespace, terminating=True)
+            raise
+
+    @_do.register
+    async def _(self, action: actions.DeleteRun, resource: Resource) -> None:
+        if not await self._backend.delete(action.namespace, action.name):
+            # It was never launched, so nothing else takes its ConfigMap away.
+            await self._client.delete(CONFIG_MAPS.path(action.namespace, action.name))
+
+    @_do.register
+    async def _(self, action: actions.SetControl, resource: Resource) -> None:
+        path = CONFIG_MAPS.path(action.namespace, action.name)
+        try:
+            self._put(await self._client.merge_patch(path, {"data": {CONTROL: control_text(action.control)}}))
+        except NotFoundError:
+            return
+
+    @_do.register
+    async def _(self, action: actions.EmitEvent, resource: Resource) -> None:
+        await self._events.say(resource, Happening(action.type, str(action.reason), action.message))
+
+    @_do.register
+    async def _(self, action: actions.AddFinalizer, resource: Resource) -> None:
+        await self._set_finalizers(resource, lambda known: [*known, FINALIZER] if FINALIZER not in known else known)
+
+    @_do.register
+    async def _(self, action: actions.RemoveFinalizer, resource: Resource) -> None:
+        await self._set_finalizers(resource, lambda known: [name for name in known if name != FINALIZER])
+
+    @_do.register
+    async def _(self, action: actions.DeleteResource, resource: Resource) -> None:
+        await self._client.delete(_path(resource), action.uid)
+
+    async def _set_finalizers(self, resource: Resource, change: Callable[[list[str]], list[str]]) -> None:
+        newest = self._cache.resource(resource.identity) or resource
+        known = list(newest.metadata.finalizers)
+        if (finalizers := change(known)) == known:
+            return
+        metadata = {"resourceVersion": newest.metadata.resource_version, "finalizers": finalizers}
+        try:
+            self._put(await self._client.merge_patch(_path(resource), {"metadata": metadata}))
+        except NotFoundError:
+            return
+
+    def _put(self, document: Document) -> None:
+        self._touched(self._cache.put(document))
+
+
+def _path(resource: Resource, subresource: str | None = None) -> str:
+    kind, namespace, name = resource.identity
+    return RESOURCES[kind].path(namespace, name, subresource)

@@ -1,0 +1,393 @@
+"""What the watches have seen, kept small and found by what is asked of it.
+
+Only what decisions need is kept of each object. An object is as new as its resource version says, wherever it came
+from: a watch, a list, or the answer to a write of the operator's own.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from pydantic import ValidationError
+
+from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.api.kinds import KINDS, parse_resource
+from messagestore_operator.cluster.backend.observe import loss_of
+from messagestore_operator.cluster.documents import Document, at, labels_of, metadata, name_of, namespace_of
+from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, PODS
+from messagestore_operator.cluster.labels import RUN
+from messagestore_operator.cluster.lease import TABLE, holder_of
+from messagestore_operator.cluster.reports import CONTROL, REPORT
+from messagestore_operator.cluster.runref import UID, owner_key
+from messagestore_operator.decide.snapshot import Claim
+from messagestore_operator.decide.tables import claims_of, table_key
+
+_log = logging.getLogger(__name__)
+
+ResourceKey: TypeAlias = tuple[str, str, str]
+"""Kind, namespace, name."""
+RunKey: TypeAlias = tuple[str, str]
+"""Namespace, name."""
+
+_METADATA = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "labels",
+    "annotations",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "ownerReferences",
+)
+_GHOST_SECONDS = 600.0
+
+
+@dataclass
+class RunObjects:
+    """What there is of one run, and the uid of the resource that it belongs to."""
+
+    uid: str = ""
+    application: Document | None = None
+    config_map: Document | None = None
+    driver: Document | None = None
+    executors: dict[str, Document] = field(default_factory=dict)
+    lost_executors: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is left of it."""
+        return not (self.application or self.config_map or self.driver or self.executors)
+
+
+class Cache:
+    """Objects by what they are to the operator.
+
+    Args:
+        application_kind: what the backend calls its applications.
+        clock: seconds, for tests.
+    """
+
+    def __init__(self, application_kind: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._application_kind = application_kind
+        self._clock = clock
+        self._versions: dict[tuple[str, str, str], tuple[str, str]] = {}
+        self._ghosts: dict[str, float] = {}
+        self._resources: dict[ResourceKey, Resource] = {}
+        self._streams: dict[str, dict[str, MessageStream]] = defaultdict(dict)
+        self._by_table: dict[str, set[ResourceKey]] = defaultdict(set)
+        self._users: dict[str, set[ResourceKey]] = defaultdict(set)
+        self._runs: dict[RunKey, RunObjects] = {}
+        self._runs_by_uid: dict[str, set[RunKey]] = defaultdict(set)
+        self._leases: dict[str, Document] = {}
+        self._held: dict[str, set[str]] = defaultdict(set)
+
+    # What is asked.
+
+    def resource(self, key: ResourceKey) -> Resource | None:
+        """One of the three kinds."""
+        return self._resources.get(key)
+
+    def resources(self) -> Iterator[Resource]:
+        """All resources."""
+        yield from list(self._resources.values())
+
+    def streams_of(self, resource: Resource) -> tuple[MessageStream, ...]:
+        """The streams of its namespace that a resource refers to and that exist; a stream is its own."""
+        known = self._streams[resource.metadata.namespace]
+        return tuple(stream for stream in known.values() if refers_to(resource, stream))
+
+    def sharing(self, stream: MessageStream) -> tuple[MessageStream, ...]:
+        """Other streams, of any namespace, with the same table."""
+        keys = self._by_table.get(table_key(stream.spec.table.uri), set()) - {stream.identity}
+        found = (self._resources.get(key) for key in sorted(keys))
+        return tuple(other for other in found if isinstance(other, MessageStream))
+
+    def claims(self, table: str) -> Iterator[tuple[Claim, bool]]:
+        """What current runs of all resources have or want of a table; each with whether it waits."""
+        for key in sorted(self.interested(table)):
+            resource = self._resources[key]
+            for claimed, claim, waits in claims_of(resource, self.streams_of(resource)):
+                if claimed == table:
+                    yield claim, waits
+
+    def interested(self, table: str) -> set[ResourceKey]:
+        """Resources whose runs may write to a table."""
+        streams = self._by_table.get(table, set())
+        found = set(streams)
+        for _, namespace, name in streams:
+            stream = self._streams[namespace].get(name)
+            users = (self._resources[key] for key in self._users[namespace])
+            found |= {user.identity for user in users if stream is not None and refers_to(user, stream)}
+        return found
+
+    def run(self, key: RunKey) -> RunObjects:
+        """What there is of a run."""
+        return self._runs.get(key) or RunObjects()
+
+    def runs_of(self, uid: str | None) -> list[RunKey]:
+        """The runs of a resource."""
+        return sorted(self._runs_by_uid.get(uid or "", ()))
+
+    def all_runs(self) -> Iterator[tuple[RunKey, RunObjects]]:
+        """Every run of which there is anything."""
+        yield from list(self._runs.items())
+
+    def lease(self, name: str) -> Document | None:
+        """A table's Lease."""
+        return self._leases.get(name)
+
+    # What is seen.
+
+    def put(self, document: Document) -> set[ResourceKey]:
+        """Take an object in, and return the resources that it may make a difference to."""
+        kind, uid = str(document.get("kind")), str(at(document, "metadata", "uid"))
+        place = (kind, namespace_of(document), name_of(document))
+        if uid in self._ghosts or not self._is_newer(place, document):
+            return set()
+        self._versions[place] = (uid, str(at(document, "metadata", "resourceVersion")))
+        if kind in KINDS:
+            return self._put_resource(document)
+        if kind == LEASES.name:
+            return self._put_lease(document)
+        return self._put_part(kind, document)
+
+    def remove(self, document: Document) -> set[ResourceKey]:
+        """Take notice that an object is gone, and return the resources that it may make a difference to."""
+        kind, uid = str(document.get("kind")), str(at(document, "metadata", "uid"))
+        place = (kind, namespace_of(document), name_of(document))
+        self._ghosts[uid] = self._clock()
+        if self._versions.get(place, (uid, ""))[0] != uid:
+            # Another one of its name is there by now.
+            return set()
+        self._versions.pop(place, None)
+        if kind in KINDS:
+            return self._remove_resource(place)
+        if kind == LEASES.name:
+            return self._remove_lease(name_of(document))
+        return self._remove_part(kind, document)
+
+    def forget_others(self, kind: str, listed: Iterable[tuple[str, str]], before: dict[Any, Any]) -> set[ResourceKey]:
+        """After a list of all objects of a kind: drop what was known before it and wasn't in it.
+
+        A watch that broke off tells nothing of what was deleted meanwhile.
+
+        Args:
+            kind: of the objects.
+            listed: namespace and name of each.
+            before: what `versions` gave before the list was asked for.
+        """
+        there = set(listed)
+        touched: set[ResourceKey] = set()
+        for place, (uid, version) in before.items():
+            gone = place[0] == kind and (place[1], place[2]) not in there
+            if gone and self._versions.get(place) == (uid, version):
+                touched |= self.remove(self._stub(place, uid))
+        now = self._clock()
+        self._ghosts = {uid: since for uid, since in self._ghosts.items() if now - since < _GHOST_SECONDS}
+        return touched
+
+    def versions(self) -> dict[Any, Any]:
+        """Every object that is known, and its version."""
+        return dict(self._versions)
+
+    def _is_newer(self, place: tuple[str, str, str], document: Document) -> bool:
+        known = self._versions.get(place)
+        if known is None or known[0] != at(document, "metadata", "uid"):
+            return True
+        try:
+            return int(at(document, "metadata", "resourceVersion")) > int(known[1])
+        except (TypeError, ValueError):
+            return True
+
+    def _stub(self, place: tuple[str, str, str], uid: str) -> Document:
+        kind, namespace, name = place
+        labels: dict[str, str] = {}
+        for part in self._parts(kind):
+            if part is not None and name_of(part) == name and namespace_of(part) == namespace:
+                labels = dict(labels_of(part))
+        return {"kind": kind, "metadata": {"namespace": namespace, "name": name, "uid": uid, "labels": labels}}
+
+    def _parts(self, kind: str) -> Iterator[Document | None]:
+        for run in self._runs.values():
+            if kind == self._application_kind:
+                yield run.application
+            elif kind == CONFIG_MAPS.name:
+                yield run.config_map
+            elif kind == PODS.name:
+                yield run.driver
+                yield from run.executors.values()
+
+    # Resources.
+
+    def _put_resource(self, document: Document) -> set[ResourceKey]:
+        try:
+            resource = parse_resource({**document, "metadata": _known(document)})
+        except ValidationError as error:
+            _log.error("%s %s/%s can't be read: %s", document["kind"], *_place(document), error.errors()[0]["msg"])
+            return set()
+        key = resource.identity
+        before = self._resources.get(key)
+        self._resources[key] = resource
+        touched = {key}
+        if isinstance(resource, MessageStream):
+            self._streams[key[1]][key[2]] = resource
+            self._by_table[table_key(resource.spec.table.uri)].add(key)
+        else:
+            self._users[key[1]].add(key)
+        if before is None or _matters(before) != _matters(resource):
+            touched |= self._dependents(resource)
+        return touched
+
+    def _remove_resource(self, key: ResourceKey) -> set[ResourceKey]:
+        resource = self._resources.get(key)
+        if resource is None:
+            return set()
+        touched = self._dependents(resource) | {key}
+        del self._resources[key]
+        if isinstance(resource, MessageStream):
+            self._streams[key[1]].pop(key[2], None)
+            self._by_table[table_key(resource.spec.table.uri)].discard(key)
+        self._users[key[1]].discard(key)
+        return touched
+
+    def _dependents(self, resource: Resource) -> set[ResourceKey]:
+        """Who may have to act otherwise because a resource has changed."""
+        found: set[ResourceKey] = set()
+        for stream in self.streams_of(resource):
+            found |= self.interested(table_key(stream.spec.table.uri))
+        return found - {resource.identity}
+
+    # Runs.
+
+    def _put_part(self, kind: str, document: Document) -> set[ResourceKey]:
+        key = _run_key(document)
+        if key is None:
+            return set()
+        run = self._runs.setdefault(key, RunObjects())
+        if uid := labels_of(document).get(UID):
+            run.uid = uid
+            self._runs_by_uid[uid].add(key)
+        if kind == self._application_kind:
+            run.application = _small(document, "status")
+        elif kind == CONFIG_MAPS.name:
+            run.config_map = _small_config_map(document)
+        elif kind == PODS.name:
+            _put_pod(run, document)
+        return self._owner(document)
+
+    def _remove_part(self, kind: str, document: Document) -> set[ResourceKey]:
+        key = _run_key(document)
+        run = self._runs.get(key) if key else None
+        if key is None or run is None:
+            return set()
+        if kind == self._application_kind:
+            run.application = None
+        elif kind == CONFIG_MAPS.name:
+            run.config_map = None
+        elif kind == PODS.name:
+            if name_of(document) in run.executors:
+                del run.executors[name_of(document)]
+            else:
+                run.driver = None
+        if run.empty:
+            del self._runs[key]
+            self._runs_by_uid[run.uid].discard(key)
+            if not self._runs_by_uid[run.uid]:
+                del self._runs_by_uid[run.uid]
+        return self._owner(document)
+
+    def _owner(self, document: Document) -> set[ResourceKey]:
+        """The resource of a run, and those that wait for the tables that it holds."""
+        key = owner_key(document)
+        found = {key} if key is not None else set()
+        if run := _run_key(document):
+            for name in self._held.get("/".join(run), ()):
+                found |= self._of_lease(self._leases[name])
+        return {key for key in found if key in self._resources}
+
+    def _put_lease(self, document: Document) -> set[ResourceKey]:
+        name = name_of(document)
+        touched = self._remove_lease(name) | self._of_lease(document)
+        self._leases[name] = _small(document, "spec")
+        self._held[holder_of(document) or ""].add(name)
+        return touched
+
+    def _remove_lease(self, name: str) -> set[ResourceKey]:
+        before = self._leases.pop(name, None)
+        if before is None:
+            return set()
+        holder = holder_of(before) or ""
+        self._held[holder].discard(name)
+        if not self._held[holder]:
+            del self._held[holder]
+        return self._of_lease(before)
+
+    def _of_lease(self, lease: Document) -> set[ResourceKey]:
+        table = (metadata(lease).get("annotations") or {}).get(TABLE)
+        return self.interested(str(table)) if table else set()
+
+
+def refers_to(resource: Resource, stream: MessageStream) -> bool:
+    """Whether a resource is about a stream of its namespace."""
+    name = stream.metadata.name
+    if stream.metadata.namespace != resource.metadata.namespace:
+        return False
+    if isinstance(resource, RetentionPolicy):
+        selector = resource.spec.stream_selector
+        if selector is not None:
+            return selector.match_labels.items() <= stream.metadata.labels.items()
+        return any(ref.name == name for ref in resource.spec.stream_refs)
+    if isinstance(resource, ReplayJob):
+        to = resource.spec.destination.stream
+        return name in (resource.spec.stream_ref.name, to.name if to else None)
+    return resource.identity == stream.identity
+
+
+def _matters(resource: Resource) -> Any:
+    """What others may look at, of a resource."""
+    meta, status = resource.metadata, getattr(resource, "status", None)
+    runs: list[Any] = [getattr(status, "current_run", None)]
+    runs += [entry.current_run for entry in getattr(status, "streams", ())]
+    current = [(run.name, run.launched_at) for run in runs if run is not None]
+    return meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, meta.annotations, current
+
+
+def _known(document: Document) -> dict[str, Any]:
+    return {key: value for key, value in metadata(document).items() if key != "managedFields"}
+
+
+def _small(document: Document, *keys: str) -> Document:
+    kept = {key: value for key, value in metadata(document).items() if key in _METADATA}
+    parts = {key: document[key] for key in keys if key in document}
+    return {"apiVersion": document.get("apiVersion"), "kind": document.get("kind"), "metadata": kept, **parts}
+
+
+def _small_config_map(document: Document) -> Document:
+    data = {key: text for key, text in (document.get("data") or {}).items() if key in (REPORT, CONTROL)}
+    return {**_small(document), "data": data}
+
+
+def _put_pod(run: RunObjects, document: Document) -> None:
+    pod = _small(document, "status")
+    if labels_of(document).get("spark-role") == "executor":
+        run.executors[name_of(document)] = pod
+        # The driver removes the pods of executors that failed: why they did must be noted when it is seen.
+        if loss := loss_of(document):
+            run.lost_executors[name_of(document)] = loss
+    else:
+        run.driver = pod
+
+
+def _run_key(document: Document) -> RunKey | None:
+    run = labels_of(document).get(RUN)
+    return (namespace_of(document), run) if run else None
+
+
+def _place(document: Document) -> tuple[str, str]:
+    return namespace_of(document), name_of(document)

@@ -1,0 +1,187 @@
+"""One immutable picture of a resource and all that decisions about it look at.
+
+Most of it comes from what the watches have seen. What may only be concluded from a fresh look is asked of the API
+server itself: that an application isn't there, and that a driver's pod is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.cluster.backend import RunParts, SparkBackend
+from messagestore_operator.cluster.cache import Cache, ResourceKey, RunKey, RunObjects
+from messagestore_operator.cluster.client import ForbiddenError, KubeClient
+from messagestore_operator.cluster.documents import Document, at
+from messagestore_operator.cluster.kinds import CONFIG_MAPS, PODS
+from messagestore_operator.cluster.lease import first_epoch, holder_of, lease_name
+from messagestore_operator.cluster.namespaces import Namespaces
+from messagestore_operator.cluster.reports import Reports
+from messagestore_operator.decide.snapshot import (
+    AppState,
+    Claim,
+    Defaults,
+    ObservedRun,
+    PolicySnapshot,
+    ReplaySnapshot,
+    RunRef,
+    Snapshot,
+    StreamSnapshot,
+    TableLease,
+)
+from messagestore_operator.decide.tables import tables_of
+
+
+class Gatherer:
+    """Takes snapshots."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        client: KubeClient,
+        backend: SparkBackend,
+        namespaces: Namespaces,
+        defaults: Defaults,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._cache = cache
+        self._client = client
+        self._backend = backend
+        self._namespaces = namespaces
+        self._defaults = defaults
+        self._reports = Reports()
+        self._now = now
+
+    async def snapshot(self, key: ResourceKey) -> Snapshot | None:
+        """The picture of a resource; None where it isn't there.
+
+        Raises:
+            ApiError: the API server could not be asked for what must be fresh.
+        """
+        resource = self._cache.resource(key)
+        if resource is None:
+            return None
+        streams = self._cache.streams_of(resource)
+        common: dict[str, Any] = {
+            "runs": await self._runs(resource),
+            "leases": {table: await self._lease(table) for table in sorted(tables_of(resource, streams))},
+            "can_run": not await self._namespaces.terminating(resource.metadata.namespace),
+            "defaults": self._defaults,
+            # Last, so that nothing in the picture is younger than its clock.
+            "now": self._now(),
+        }
+        if isinstance(resource, MessageStream):
+            return StreamSnapshot(stream=resource, sharing=self._cache.sharing(resource), **common)
+        if isinstance(resource, RetentionPolicy):
+            return PolicySnapshot(policy=resource, streams=streams, **common)
+        assert isinstance(resource, ReplayJob)
+        to = resource.spec.destination.stream
+        named = {stream.metadata.name: stream for stream in streams}
+        target = named.get(to.name) if to else None
+        return ReplaySnapshot(job=resource, stream=named.get(resource.spec.stream_ref.name), target=target, **common)
+
+    async def _runs(self, resource: Resource) -> tuple[ObservedRun, ...]:
+        namespace = resource.metadata.namespace
+        current = {(namespace, name) for name in current_runs(resource)}
+        keys = sorted({*self._cache.runs_of(resource.metadata.uid), *current})
+        found = [await self._observe(key, sure=key in current) for key in keys]
+        return tuple(run for run in found if run is not None)
+
+    async def _observe(self, key: RunKey, *, sure: bool) -> ObservedRun | None:
+        """A run; None where nothing is there of it.
+
+        Args:
+            key: of the run.
+            sure: whether something hangs on its being over, so that this is asked of the API server.
+        """
+        run = self._observed(key)
+        if run is None or run.state is AppState.MISSING:
+            if run is None and not sure:
+                return None
+            await self._look_for(key)
+            run = self._observed(key)
+        elif sure and run.state.ended and run.driver is None:
+            await self._look_for_driver(key)
+            run = self._observed(key)
+        return run
+
+    def _observed(self, key: RunKey) -> ObservedRun | None:
+        objects = self._cache.run(key)
+        return None if objects.empty else self._backend.observe(self._parts(key, objects))
+
+    def _parts(self, key: RunKey, objects: RunObjects) -> RunParts:
+        return RunParts(
+            application=objects.application,
+            config_map=objects.config_map,
+            driver=objects.driver,
+            executors=tuple(objects.executors.values()),
+            lost_executors=dict(objects.lost_executors),
+            reading=self._reports.of(objects.config_map, key[1]),
+        )
+
+    async def _look_for(self, key: RunKey) -> None:
+        namespace, name = key
+        if application := await self._client.find(self._backend.kind.path(namespace, name)):
+            self._put(self._backend.kind.name, application)
+        if self._cache.run(key).config_map is None:
+            self._put(CONFIG_MAPS.name, await self._client.find(CONFIG_MAPS.path(namespace, name)))
+        await self._look_for_driver(key)
+
+    async def _look_for_driver(self, key: RunKey) -> None:
+        namespace, name = key
+        if self._cache.run(key).driver is None:
+            self._put(PODS.name, await self._client.find(PODS.path(namespace, self._backend.driver_name(name))))
+
+    def _put(self, kind: str, document: Document | None) -> None:
+        if document is not None:
+            self._cache.put({**document, "kind": kind})
+
+    async def _lease(self, table: str) -> TableLease:
+        document = self._cache.lease(lease_name(table))
+        claims = list(self._cache.claims(table))
+        queue = tuple(claim for claim, waits in claims if waits)
+        if document is None:
+            return TableLease(table, epoch=first_epoch(self._now()), queue=queue)
+        holder = holder_of(document)
+        spec = document.get("spec") or {}
+        lease = TableLease(
+            uri=table,
+            epoch=int(spec.get("leaseTransitions") or 0),
+            holder=holder,
+            since=_time(spec.get("acquireTime") if holder else spec.get("renewTime")),
+            resource_version=str(at(document, "metadata", "resourceVersion")),
+            queue=queue,
+        )
+        return lease if holder is None else await self._with_holder(lease, [claim for claim, _ in claims])
+
+    async def _with_holder(self, lease: TableLease, claims: list[Claim]) -> TableLease:
+        claim = next((claim for claim in claims if claim.holder == lease.holder), None)
+        namespace, _, name = (lease.holder or "").partition("/")
+        try:
+            run = await self._observe((namespace, name), sure=True)
+        except ForbiddenError:
+            run = _out_of_sight(namespace, name)
+        return replace(lease, holder_claim=claim, holder_run=run)
+
+
+def current_runs(resource: Resource) -> list[str]:
+    """The runs that a resource's status names as under way."""
+    status: Any = getattr(resource, "status", None)
+    runs = [getattr(status, "current_run", None), *(entry.current_run for entry in getattr(status, "streams", ()))]
+    return [run.name for run in runs if run is not None]
+
+
+def _out_of_sight(namespace: str, name: str) -> ObservedRun:
+    """A run in a namespace that this operator may not look into: for all it knows, it writes."""
+    ref = RunRef(namespace, name, 0, "ingest")
+    return ObservedRun(ref, AppState.RUNNING, message=f"namespace {namespace} is not this operator's to look into")
+
+
+def _time(text: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(text)) if text else None
+    except ValueError:
+        return None
