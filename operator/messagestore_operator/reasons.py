@@ -66,6 +66,7 @@ class Reason(StrEnum):
     ARCHIVE_INCOMPLETE = "ArchiveIncomplete"
     COMMIT_LOST = "CommitLost"
     DESTINATION_NOT_EMPTY = "DestinationNotEmpty"
+    FENCED = "Fenced"
     INVALID_SPEC = "InvalidSpec"
     MISSING_KEY = "MissingKey"
     NOT_SUPPORTED = "NotSupported"
@@ -78,7 +79,6 @@ class Reason(StrEnum):
     STREAM_FAILED = "StreamFailed"
     TABLE_BUSY = "TableBusy"
     TABLE_REFUSED = "TableRefused"
-    WRITER_FENCED = "WriterFenced"
 
 
 TERMINAL = frozenset(

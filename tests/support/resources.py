@@ -142,6 +142,7 @@ def _stream_status() -> Document:
             "messages": 12,
             "deadLetters": 1,
             "bytes": 4096,
+            "smallFiles": 2,
             "oldestMessageTime": TIME,
             "newestMessageTime": LATER,
             "lastGlobalPosition": 12,
@@ -153,7 +154,7 @@ def _stream_status() -> Document:
         "nextRunTime": LATER,
         "lastScheduleTime": TIME,
         "lastRequest": "once-more",
-        "maintenance": {"at": TIME, "tableVersion": 2, "lastRun": _FINISHED_RUN},
+        "maintenance": {"at": TIME, "tableVersion": 2, "smallFiles": 1, "lastRun": _FINISHED_RUN},
         "recentRuns": [_STREAM_RUN],
     }
 

@@ -75,6 +75,8 @@ def _resource_schema(kind: str) -> dict[str, Any]:
     schema = structural_schema(KINDS[kind])
     schema["properties"].update(apiVersion={"type": "string"}, kind={"type": "string"}, metadata={"type": "object"})
     schema["required"] = ["spec"]
+    # Until the operator has looked at a resource it is not done: without any status, kstatus would say that it is.
+    schema["properties"]["status"]["default"] = {"observedGeneration": 0}
     return schema
 
 

@@ -32,6 +32,9 @@ class TableStatus(StatusModel):
     messages: Count | None = Field(default=None, description="Messages in the store.")
     dead_letters: Count | None = Field(default=None, description="Dead letters in the store.")
     bytes: Count | None = Field(default=None, description="Size of the table's files.")
+    small_files: Count | None = Field(
+        default=None, description="Files of the messages table that maintenance would put together."
+    )
     oldest_message_time: Time | None = Field(default=None, description="Time of the oldest message.")
     newest_message_time: Time | None = Field(default=None, description="Time of the newest message.")
     last_global_position: Count | None = Field(default=None, description="The last global position given.")
@@ -65,6 +68,7 @@ class MaintenanceStatus(StatusModel):
 
     at: Time | None = Field(default=None, description="When the last maintenance run ended.")
     table_version: Count | None = Field(default=None, description="Version of the messages table after it.")
+    small_files: Count | None = Field(default=None, description="Small files that it left.")
     last_run: FinishedRun | None = Field(default=None, description="The maintenance run that ended last.")
 
 

@@ -234,6 +234,8 @@ class StreamSnapshot(Snapshot):
     stream: MessageStream
     sharing: tuple[MessageStream, ...] = ()
     """Other streams, of any namespace, that name the same table folder."""
+    replays: tuple[ReplayJob, ...] = ()
+    """Those of its namespace that replay it and have not ended."""
 
 
 @dataclass(frozen=True, kw_only=True)

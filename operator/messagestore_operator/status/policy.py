@@ -38,7 +38,7 @@ def policy_status(
     """
     before = policy.status or RetentionPolicyStatus()
     known = {stream.name: stream for stream in before.streams}
-    streams = tuple(_stream(result, known.get(result.stream)) for result in results) or before.streams
+    streams = tuple(policy_stream(result, known.get(result.stream)) for result in results) or before.streams
     purges = [stream.last_purge for stream in streams if stream.last_purge]
     times = [purge.at for purge in purges if purge.at]
     return RetentionPolicyStatus(
@@ -55,7 +55,8 @@ def policy_status(
     )
 
 
-def _stream(result: StreamResult, before: PolicyStreamStatus | None) -> PolicyStreamStatus:
+def policy_stream(result: StreamResult, before: PolicyStreamStatus | None) -> PolicyStreamStatus:
+    """One stream's part of the status, with what came of a run on it; what that does not tell stays as it was."""
     before = before or PolicyStreamStatus(name=result.stream)
     outcome = result.report.outcome if result.report else None
     preview = purge = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from messagestore_jobs.contract.run_report import IngestOutcome, RunError, RunReport
 from messagestore_operator.api import status as api
 from messagestore_operator.api.messagestream_status import StreamRun
@@ -25,9 +27,23 @@ def finished_run(report: RunReport, kind: str) -> api.FinishedRun:
     )
 
 
+def ended_run(run: api.CurrentRun, state: api.RunState, at: datetime, error: RunError | None = None) -> api.FinishedRun:
+    """A run that was watched to its end, with the watcher's own times."""
+    return api.FinishedRun(
+        name=run.name,
+        kind=run.kind,
+        state=state,
+        attempt=run.attempt,
+        started_at=run.started_at or run.launched_at or run.requested_at,
+        finished_at=clock_time(at),
+        error=api_error(error),
+        generation=run.generation,
+    )
+
+
 def stream_run(report: RunReport) -> StreamRun:
     """A run of a stream, with what became of its records."""
-    counts = report.outcome.counts.model_dump() if isinstance(report.outcome, IngestOutcome) else {}
+    counts = counts_of(report)
     return StreamRun(
         name=report.run,
         kind="ingest",
@@ -37,3 +53,11 @@ def stream_run(report: RunReport) -> StreamRun:
         error=api_error(report.error),
         **counts,
     )
+
+
+def counts_of(report: RunReport | None) -> dict[str, int]:
+    """What became of an ingest's records, as far as a report says."""
+    if report is None or not isinstance(report.outcome, IngestOutcome):
+        return {}
+    counts: dict[str, int] = report.outcome.counts.model_dump()
+    return counts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from messagestore_jobs.contract import run_report as contract
-from messagestore_jobs.contract.run_report import IngestOutcome, RunError, RunReport
+from messagestore_jobs.contract.run_report import IngestOutcome, MaintainOutcome, RunError, RunReport
 from messagestore_operator.api import MessageStream, MessageStreamStatus
 from messagestore_operator.api.messagestream_status import Lag, StreamPhase, StreamRun, StreamTotals, TableStatus
 from messagestore_operator.reasons import Reason
@@ -59,6 +59,30 @@ def stream_status(
     )
 
 
+def with_progress(before: MessageStreamStatus, report: RunReport | None, now: datetime) -> MessageStreamStatus:
+    """A status with the numbers of a report, of a run under way or ended; it says when a batch was committed last.
+
+    The report is taken for what it says of the store, never for times: its clock is another one.
+    """
+    outcome = report.outcome if report else None
+    if isinstance(outcome, IngestOutcome):
+        totals = StreamTotals(**outcome.totals.model_dump())
+        more = before.totals is None or totals.received > before.totals.received
+        batch = clock_time(now) if more and outcome.batches else before.last_batch_time
+        news = {"totals": totals, "lag": _lag(report), "last_batch_time": batch}
+        return before.model_copy(update={**news, "table": _table(outcome.table)})
+    if isinstance(outcome, MaintainOutcome):
+        return before.model_copy(update={"table": _table(outcome.table)})
+    return before
+
+
+def stored(status: MessageStreamStatus) -> str:
+    """What is in the store, in words that change only when it does."""
+    messages = status.table.messages if status.table else None
+    words = f"{count(messages or 0, 'message')} stored"
+    return f"{words}; last batch at {status.last_batch_time}" if status.last_batch_time else f"{words}; no batch yet"
+
+
 def _known(before: MessageStreamStatus, store: StoreFacts | None) -> MessageStreamStatus:
     """Totals, table and last batch: from the store, and only where that could not be read from the status so far."""
     if store is None:
@@ -76,6 +100,7 @@ def _table(state: contract.TableState) -> TableStatus:
         messages=state.messages,
         dead_letters=state.dead_letters,
         bytes=state.bytes,
+        small_files=state.small_files,
         oldest_message_time=message_time(state.oldest_message_time),
         newest_message_time=message_time(state.newest_message_time),
         last_global_position=state.last_global_position,

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from messagestore_operator.api import GROUP, MessageStream, RetentionPolicy
+from messagestore_operator.api import GROUP, MessageStream, Resource, RetentionPolicy
 
 ADOPT_TABLE = f"{GROUP}/adopt-table"
 APPROVED_PREVIEW = f"{GROUP}/approved-preview"
+RUN_REQUESTED = f"{GROUP}/run-requested"
 
 
 def adopts(stream: MessageStream) -> bool:
     """Whether the stream takes its folder over from another owner; the annotation must name that very folder."""
     asked = stream.metadata.annotations.get(ADOPT_TABLE, "")
     return asked.rstrip("/") == stream.spec.table.uri.rstrip("/")
+
+
+def run_requested(resource: Resource) -> str | None:
+    """What somebody wrote to have a run made; each new value asks for one."""
+    return resource.metadata.annotations.get(RUN_REQUESTED) or None
 
 
 def approved_preview(policy: RetentionPolicy) -> str | None:

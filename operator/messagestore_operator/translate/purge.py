@@ -30,7 +30,7 @@ def purge_document(
         approval_required=spec.approval == "Required",
         approved_preview=approved_preview(policy),
         rules=tuple(map(_rule, spec.rules)),
-        holds=tuple(map(_hold, stream.spec.holds)),
+        holds=holds_of(stream),
         action=spec.action,
         scrub=_scrub(spec.scrub) if spec.scrub else None,
         archive=contract.Archive(uri=job_uri(spec.archive.uri.rstrip("/")), format=spec.archive.format)
@@ -47,6 +47,11 @@ def purge_document(
         storage=purge_access(policy, stream).entries,
         task=task,
     )
+
+
+def holds_of(stream: MessageStream) -> tuple[contract.Hold, ...]:
+    """What nobody may remove from the stream's store."""
+    return tuple(map(_hold, stream.spec.holds))
 
 
 def needs_scrub_key(policy: RetentionPolicy) -> bool:

@@ -92,6 +92,15 @@ def purge_access(policy: RetentionPolicy, stream: MessageStream) -> StorageAcces
     return access(places)
 
 
+def table_access(stream: MessageStream) -> StorageAccess:
+    """What a run needs that works on the stream's store alone.
+
+    Raises:
+        NotSupportedError: the folder is on no object store of this release.
+    """
+    return access([_table(stream)])
+
+
 def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream | None) -> StorageAccess:
     """What a replay needs; `target` is the stream that its destination names, if it names one.
 

@@ -1,0 +1,50 @@
+"""What is left of runs that are nobody's current one: kept for people to look at, or removed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+
+from messagestore_operator.decide.actions import DeleteRun, ReleaseLease
+from messagestore_operator.decide.snapshot import AppState, ObservedRun, Snapshot
+
+
+def old_runs(snapshot: Snapshot, current: Collection[str], kept: int) -> Iterator[DeleteRun]:
+    """Remove all runs but the current ones and, of each stream, the newest that ended.
+
+    A run that goes on and is no current one was forgotten by nobody but its status: it is ended, as it may write
+    nothing any more.
+    """
+    ended: dict[str | None, list[ObservedRun]] = defaultdict(list)
+    for run in snapshot.runs:
+        if run.ref.name in current or run.deleting:
+            continue
+        if run.state.ended:
+            ended[run.ref.stream].append(run)
+        elif run.state is not AppState.MISSING or (run.config_map and run.driver is None):
+            yield DeleteRun(run.ref.namespace, run.ref.name)
+    for runs in ended.values():
+        newest = sorted(runs, key=lambda run: run.ref.number, reverse=True)
+        yield from (DeleteRun(run.ref.namespace, run.ref.name) for run in newest[kept:])
+
+
+def old_leases(
+    snapshot: Snapshot, namespace: str, current: Collection[str], over: Collection[str]
+) -> Iterator[ReleaseLease]:
+    """Let go of tables that the resource's runs hold and need no more.
+
+    Args:
+        snapshot: with the leases.
+        namespace: the resource's.
+        current: names of runs that go on.
+        over: names of runs that are known to be over, though the status in the snapshot may still name them.
+    """
+    for uri, lease in sorted(snapshot.leases.items()):
+        if not lease.holder:
+            continue
+        where, _, name = lease.holder.partition("/")
+        if where != namespace or name in current:
+            continue
+        run = snapshot.run(name)
+        if name in over or (lease.holder_claim is None and run is not None and run.over):
+            yield ReleaseLease(uri, lease.holder, lease.resource_version)

@@ -1,0 +1,140 @@
+"""What is made of a reserved run: its document, what its pods need of Secrets, and what its objects say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from messagestore_jobs.contract.run_document import (
+    DeleteTask,
+    EraseTask,
+    IngestTask,
+    MaintainTask,
+    PurgeTask,
+    ReplayTask,
+    RunDocument,
+    StreamDestination,
+    Table,
+)
+from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
+from messagestore_operator.api.status import CurrentRun
+from messagestore_operator.decide.actions import CreateRun
+from messagestore_operator.decide.life import run_ref
+from messagestore_operator.decide.needs import scrub_key
+from messagestore_operator.decide.snapshot import Control, ReplaySnapshot, StreamSnapshot
+from messagestore_operator.decide.tables import table_key
+from messagestore_operator.translate import (
+    adopts,
+    ingest_access,
+    ingest_document,
+    purge_access,
+    purge_document,
+    replay_access,
+    replay_document,
+)
+from messagestore_operator.translate.common import resource_of, table_of
+from messagestore_operator.translate.purge import holds_of
+from messagestore_operator.translate.storage import table_access
+
+Epochs = Mapping[str, int]
+
+
+def stream_run(snapshot: StreamSnapshot, current: CurrentRun, epochs: Epochs) -> CreateRun:
+    """A stream's own run: it takes messages in, or keeps its tables fast, or deletes them.
+
+    Raises:
+        NotSupportedError: the stream asks for what this release can't do.
+    """
+    stream = snapshot.stream
+    continuous = stream.spec.trigger.continuous if current.kind == "ingest" else None
+    if current.kind == "ingest":
+        document, access = ingest_document(stream, current.name, None, adopt=adopts(stream)), ingest_access(stream)
+        if continuous is not None:
+            assert isinstance(document.task, IngestTask)
+            task = document.task.model_copy(update={"batch_interval": continuous.batch_interval.timedelta})
+            document = document.model_copy(update={"task": task})
+    else:
+        access = table_access(stream)
+        document = RunDocument(
+            run=current.name,
+            resource=resource_of(stream),
+            table=table_of(stream, adopt=adopts(stream)),
+            storage=access.entries,
+            task=_upkeep(snapshot, current),
+        )
+    return CreateRun(
+        run=run_ref(stream, current, continuous=continuous is not None),
+        document=_with_epochs(document, epochs),
+        control=Control(),
+        access=access,
+        spark=stream.spec.spark,
+    )
+
+
+def policy_run(policy: RetentionPolicy, stream: MessageStream, current: CurrentRun, epochs: Epochs) -> CreateRun:
+    """A policy's run on one of its streams.
+
+    Raises:
+        NotSupportedError: the policy and the stream ask for what this release can't do.
+    """
+    document = purge_document(policy, stream, current.name, None, adopt=adopts(stream))
+    if current.kind == "erase":
+        document = document.model_copy(update={"task": EraseTask()})
+    hashes = isinstance(document.task, PurgeTask)
+    return CreateRun(
+        run=run_ref(policy, current, stream=stream.metadata.name),
+        document=_with_epochs(document, epochs),
+        control=Control(),
+        access=purge_access(policy, stream),
+        variables=scrub_key(policy) if hashes else (),
+        spark=policy.spec.spark,
+    )
+
+
+def replay_run(
+    job: ReplayJob, stream: MessageStream, target: MessageStream | None, current: CurrentRun, epochs: Epochs
+) -> CreateRun:
+    """A run of a replay.
+
+    Raises:
+        NotSupportedError: the job and its streams ask for what this release can't do.
+    """
+    document = replay_document(job, stream, target, current.name, None)
+    return CreateRun(
+        run=run_ref(job, current),
+        document=_with_epochs(document, epochs),
+        control=Control(messages_per_second=rate(job)),
+        access=replay_access(job, stream, target),
+        spark=job.spec.spark,
+    )
+
+
+def rate(job: ReplayJob) -> float | None:
+    """How many messages a second a replay may send; None is no limit."""
+    return float(job.spec.rate_limit.messages_per_second) if job.spec.rate_limit else None
+
+
+def _upkeep(snapshot: StreamSnapshot, current: CurrentRun) -> MaintainTask | DeleteTask:
+    if current.kind == "delete":
+        return DeleteTask(holds=holds_of(snapshot.stream))
+    begun = [job.status.started_at.datetime for job in snapshot.replays if job.status and job.status.started_at]
+    return MaintainTask(oldest_replay=min(begun, default=None))
+
+
+def _with_epochs(document: RunDocument, epochs: Epochs) -> RunDocument:
+    """The document with the epoch of each table that it may write."""
+    table, task = _granted(document.table, epochs), document.task
+    if isinstance(task, ReplayTask) and isinstance(task.destination, StreamDestination):
+        destination = task.destination.model_copy(update={"table": _granted(task.destination.table, epochs)})
+        task = task.model_copy(update={"destination": destination})
+    return document.model_copy(update={"table": table, "task": task})
+
+
+def _granted(table: Table, epochs: Epochs) -> Table:
+    return table.model_copy(update={"epoch": epochs.get(table_key(table.uri))})
+
+
+def missing_streams(snapshot: ReplaySnapshot) -> list[str]:
+    """Names of streams that a replay refers to and that don't exist."""
+    to = snapshot.job.spec.destination.stream
+    names = [] if snapshot.stream else [snapshot.job.spec.stream_ref.name]
+    return [*names, *([to.name] if to and snapshot.target is None and to.name not in names else [])]

@@ -1,0 +1,238 @@
+"""The life of one current run, from its reservation to the moment when it has ended and its driver is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from messagestore_jobs.contract.run_report import RunError, RunReport
+from messagestore_operator.api import Resource
+from messagestore_operator.api.status import CurrentRun, RunState
+from messagestore_operator.api.status import RunError as ApiError
+from messagestore_operator.decide.actions import AcquireLease, Action, CreateRun, DeleteRun, SetControl
+from messagestore_operator.decide.causes import failure, lost, report_missing, start_deadline, waiting_error
+from messagestore_operator.decide.leases import Busy, grant
+from messagestore_operator.decide.snapshot import AppState, Control, ObservedRun, RunKind, RunRef, Snapshot
+from messagestore_operator.decide.tables import claim_of
+from messagestore_operator.reasons import CANCELLED, Reason
+from messagestore_operator.status.conditions import generation
+from messagestore_operator.status.runs import api_error
+from messagestore_operator.status.times import clock_time
+from messagestore_operator.translate import numbered_run_name
+
+_FINAL = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is wanted of a run under way.
+
+    `stop` asks it to end after its batch, `abort` says why to end it whatever it does, `messages_per_second` is how
+    fast it may go. One that can't start is ended once the resource has another generation, or no run is `wanted`.
+    """
+
+    generation: int
+    wanted: bool = True
+    stop: bool = False
+    abort: RunError | None = None
+    messages_per_second: float | None = None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What came of a run. Times are the operator's own; `report` is its last one, whatever it says."""
+
+    run: CurrentRun
+    state: RunState
+    at: datetime
+    report: RunReport | None = None
+    error: RunError | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where a current run is now.
+
+    `current` is what the status says of it from now on, `ended` what came of it, `trouble` what keeps it from getting
+    on, `live` what it reports while it goes on.
+    """
+
+    current: CurrentRun | None = None
+    ended: Ended | None = None
+    trouble: RunError | None = None
+    live: RunReport | None = None
+    actions: tuple[Action, ...] = ()
+    look_at: tuple[datetime, ...] = ()
+
+    @property
+    def free(self) -> bool:
+        """Whether there is no run, and none has just ended."""
+        return self.current is None and self.ended is None
+
+    @property
+    def unlaunched(self) -> bool:
+        """Whether the run has a number and nothing else yet."""
+        return self.current is not None and self.current.launched_at is None
+
+
+def reserve(snapshot: Snapshot, resource: Resource, kind: RunKind, number: int, attempt: int = 1) -> CurrentRun:
+    """A run with a number of its own, to be written down before anything is made of it."""
+    return CurrentRun(
+        name=numbered_run_name(resource, kind, number),
+        kind=kind,
+        attempt=attempt,
+        number=number,
+        generation=generation(resource),
+        requested_at=clock_time(snapshot.now),
+    )
+
+
+def follow(snapshot: Snapshot, current: CurrentRun | None, wishes: Wishes) -> Step:
+    """Look at a current run, and do what is wanted of it."""
+    if current is None:
+        return Step()
+    run = snapshot.run(current.name)
+    if run is None or (run.state is AppState.MISSING and run.driver is None):
+        if current.launched_at is None:
+            return Step(current)
+        return Step(ended=_ended(snapshot, current, run))
+    seen = _seen(snapshot, current, run)
+    if run.over:
+        return Step(ended=_ended(snapshot, seen, run))
+    if run.state.ended or run.state is AppState.MISSING:
+        message = f"run {seen.name} has ended, and its driver's pod may still write: nothing follows until it is gone"
+        trouble = RunError(reason=Reason.WAITING_FOR_DRIVER, message=message)
+        return Step(seen, trouble=trouble, look_at=_soon(snapshot))
+    return _guide(snapshot, seen, run, wishes)
+
+
+def launch(
+    snapshot: Snapshot,
+    resource: Resource,
+    current: CurrentRun,
+    tables: Iterable[str],
+    make: Callable[[Mapping[str, int]], CreateRun],
+) -> Step:
+    """Take the tables that a reserved run writes and, with all of them, make it.
+
+    Args:
+        snapshot: with the leases of the tables.
+        resource: whose run it is.
+        current: the run.
+        tables: in the order that all who write several keep to.
+        make: what is to be made, given each table's epoch.
+    """
+    epochs: dict[str, int] = {}
+    taken: list[AcquireLease] = []
+    for table in tables:
+        answer = grant(snapshot.lease(table), claim_of(resource, current), snapshot.now, snapshot.defaults)
+        if isinstance(answer, Busy):
+            words = RunError(reason=Reason.TABLE_BUSY, message=f"{table} is being written: waits for {answer.who}")
+            when = (answer.until,) if answer.until else ()
+            return Step(current, trouble=words, actions=tuple(taken), look_at=(*when, *_soon(snapshot)))
+        epochs[table] = answer.epoch
+        taken += [answer.acquire] if answer.acquire else []
+    fresh = current.model_copy(update={"generation": generation(resource)})
+    return Step(fresh, actions=(*taken, make(epochs)), look_at=_soon(snapshot))
+
+
+def run_ref(resource: Resource, current: CurrentRun, *, stream: str | None = None, continuous: bool = False) -> RunRef:
+    """A current run as its objects name it."""
+    assert current.number is not None
+    kind: RunKind = current.kind  # type: ignore[assignment]
+    return RunRef(
+        namespace=resource.metadata.namespace,
+        name=current.name,
+        number=current.number,
+        kind=kind,
+        generation=generation(resource),
+        attempt=current.attempt,
+        stream=stream,
+        continuous=continuous,
+    )
+
+
+def _seen(snapshot: Snapshot, current: CurrentRun, run: ObservedRun) -> CurrentRun:
+    """The run as the status has it, with what is seen of it now."""
+    news: dict[str, object] = {}
+    if current.launched_at is None:
+        news["launched_at"] = clock_time(run.created_at or snapshot.now)
+        news["generation"] = run.ref.generation
+    works = run.state is AppState.RUNNING or (run.driver is not None and run.driver.phase == "Running")
+    if works and current.started_at is None:
+        news |= {"started_at": clock_time(snapshot.now), "state": "Running"}
+    return current.model_copy(update=news) if news else current
+
+
+def _guide(snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, wishes: Wishes) -> Step:
+    """Let a run go on, or bring it to its end."""
+    trouble = waiting_error(run)
+    ending = _known_end(seen) or wishes.abort or _end(snapshot, seen, run, wishes, trouble)
+    if ending is not None:
+        delete = () if run.deleting else (DeleteRun(run.ref.namespace, run.ref.name),)
+        ended = seen.model_copy(update={"ending": seen.ending or api_error(ending)})
+        return Step(ended, trouble=trouble, live=run.report, actions=delete, look_at=_soon(snapshot))
+    told = Control(run.control.stop or wishes.stop, wishes.messages_per_second)
+    if told.stop and seen.stop_requested_at is None:
+        seen = seen.model_copy(update={"stop_requested_at": clock_time(snapshot.now)})
+    tell = (SetControl(run.ref.namespace, run.ref.name, told),) if told != run.control and run.config_map else ()
+    return Step(seen, trouble=trouble, live=run.report, actions=tell, look_at=_soon(snapshot))
+
+
+def _end(
+    snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, wishes: Wishes, trouble: RunError | None
+) -> RunError | None:
+    """Why a run is not let go on, if it is not."""
+    defaults, now = snapshot.defaults, snapshot.now
+    if trouble is not None and seen.generation != wishes.generation:
+        return RunError(reason=Reason.SPEC_CHANGED, message="it could not start, and the spec has changed since")
+    if trouble is not None and not wishes.wanted:
+        return RunError(reason=Reason.SUSPENDED, message="it could not start, and is not wanted any more")
+    begun = _waits_since(seen, run)
+    if begun is not None and now - begun >= defaults.start_deadline:
+        return start_deadline(run, int(defaults.start_deadline / timedelta(minutes=1)))
+    asked = seen.stop_requested_at
+    if asked is not None and now - asked.datetime >= defaults.stop_deadline:
+        minutes = int(defaults.stop_deadline / timedelta(minutes=1))
+        return RunError(
+            reason=Reason.STOP_DEADLINE_EXCEEDED, message=f"it was asked to stop, and goes on after {minutes} min"
+        )
+    return None
+
+
+def _waits_since(seen: CurrentRun, run: ObservedRun) -> datetime | None:
+    """Since when pods of the run have been waited for; None where none is."""
+    if seen.started_at is None:
+        return seen.launched_at.datetime if seen.launched_at else None
+    return run.executors_waiting.since if run.executors_waiting else None
+
+
+def _ended(snapshot: Snapshot, current: CurrentRun, run: ObservedRun | None) -> Ended:
+    report = run.report if run else None
+    state, error = _outcome(current, run, report)
+    return Ended(current, state, snapshot.now, report, error)
+
+
+def _outcome(
+    current: CurrentRun, run: ObservedRun | None, report: RunReport | None
+) -> tuple[RunState, RunError | None]:
+    """How it ended: by its own final word first, then by what the operator did to it, then by what is left of it."""
+    if report is not None and report.state == "Succeeded":
+        return "Succeeded", None
+    if (ending := _known_end(current)) is not None:
+        return ("Cancelled" if ending.reason in CANCELLED else "Failed"), ending
+    if run is None or run.state is AppState.MISSING:
+        return "Failed", failure(run) if run and report and report.error else lost(launched=True)
+    if run.state is AppState.SUCCEEDED and (report is None or report.error is None):
+        return "Failed", report_missing(run)
+    return "Failed", failure(run)
+
+
+def _known_end(current: CurrentRun) -> RunError | None:
+    ending: ApiError | None = current.ending
+    return RunError(reason=ending.reason, message=ending.message) if ending else None
+
+
+def _soon(snapshot: Snapshot) -> tuple[datetime, ...]:
+    return (snapshot.now + snapshot.defaults.look_again,)

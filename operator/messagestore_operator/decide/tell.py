@@ -1,0 +1,66 @@
+"""Events: what people would want to know when it happens, told once, from what a status says before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from messagestore_operator.api.status import BaseStatus, Condition, CurrentRun
+from messagestore_operator.decide.actions import EmitEvent
+from messagestore_operator.decide.life import Ended, Step
+from messagestore_operator.reasons import Reason
+
+_TOLD_WHEN_NEW: dict[str, bool] = {
+    Reason.AWAITING_APPROVAL: False,
+    Reason.CONFIG_MISSING: True,
+    Reason.DELETION_BLOCKED: True,
+    Reason.IMAGE_PULL_FAILED: True,
+    Reason.NOT_SUPPORTED: True,
+    Reason.POD_FAILED: True,
+    Reason.PREDICATE_REFUSED: True,
+    Reason.SECRET_MISSING: True,
+    Reason.STREAM_MISSING: True,
+    Reason.TABLE_BUSY: False,
+    Reason.TOO_MANY_STREAMS: True,
+    Reason.UNSCHEDULABLE: True,
+    Reason.WAITING_FOR_DRIVER: True,
+    Reason.WRONG_APPROVAL: True,
+}
+"""Reasons of condition Ready that are told when it comes to have them, and whether as a warning."""
+
+
+def of_run(before: CurrentRun | None, step: Step) -> Iterator[EmitEvent]:
+    """That a run was started, was asked to stop, or has ended."""
+    run = step.current or (step.ended.run if step.ended else None)
+    if run is None:
+        return
+    if run.launched_at is not None and (before is None or before.launched_at is None):
+        which = f"{run.kind} run {run.name}"
+        yield EmitEvent("Normal", Reason.RUN_STARTED, f"{which}, try {run.attempt}" if run.attempt > 1 else which)
+    if run.stop_requested_at is not None and (before is None or before.stop_requested_at is None):
+        yield EmitEvent("Normal", Reason.RUN_STOPPED, f"{run.kind} run {run.name} ends after its batch")
+    if step.ended is not None:
+        yield _ending(step.ended)
+
+
+def of_conditions(before: BaseStatus | None, after: BaseStatus) -> Iterator[EmitEvent]:
+    """That condition Ready has come to have a reason that people would want to know of."""
+    known = _ready(before.conditions if before else ())
+    ready = _ready(after.conditions)
+    if ready is None or ready.reason not in _TOLD_WHEN_NEW or (known is not None and known.reason == ready.reason):
+        return
+    yield EmitEvent("Warning" if _TOLD_WHEN_NEW[ready.reason] else "Normal", ready.reason, ready.message)
+
+
+def _ending(ended: Ended) -> EmitEvent:
+    which = f"{ended.run.kind} run {ended.run.name}"
+    if ended.state == "Succeeded":
+        return EmitEvent("Normal", Reason.RUN_FINISHED, f"{which} has ended well")
+    if ended.error is None:
+        return EmitEvent("Warning", Reason.RUN_FAILED, f"{which} failed")
+    if ended.state == "Cancelled":
+        return EmitEvent("Normal", ended.error.reason, f"{which} was ended: {ended.error.message}")
+    return EmitEvent("Warning", ended.error.reason, f"{which} failed: {ended.error.message}")
+
+
+def _ready(conditions: Sequence[Condition]) -> Condition | None:
+    return next((condition for condition in conditions if condition.type == "Ready"), None)

@@ -1,0 +1,78 @@
+"""When the next run is due, by what the trigger says, what people asked for, and how the last one ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from messagestore_operator.api import Resource
+from messagestore_operator.api.common import Schedule
+from messagestore_operator.api.status import FinishedRun, TriggeredStatus
+from messagestore_operator.decide.backoff import backoff, jitter_of
+from messagestore_operator.decide.schedule import is_too_late, latest_time, next_time
+from messagestore_operator.decide.snapshot import Defaults
+from messagestore_operator.reasons import TERMINAL
+from messagestore_operator.status.conditions import generation
+from messagestore_operator.translate.annotations import run_requested
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """Points in time of a schedule: the latest that is due, one that is too late to be made up for, the next."""
+
+    due: datetime | None
+    missed: datetime | None
+    next: datetime | None
+
+
+def scheduled(schedule: Schedule, resource: Resource, status: TriggeredStatus, now: datetime) -> Scheduled:
+    """What the schedule says now: all that was missed is made up for by one run, the latest."""
+    after = status.last_schedule_time.datetime if status.last_schedule_time else created(resource, now)
+    latest, upcoming = latest_time(schedule, after, now), next_time(schedule, now)
+    if latest is not None and is_too_late(schedule, latest, now):
+        return Scheduled(None, latest, upcoming)
+    return Scheduled(latest, None, upcoming)
+
+
+def new_request(resource: Resource, status: TriggeredStatus) -> str | None:
+    """What somebody asked for by annotation and has not got yet."""
+    request = run_requested(resource)
+    return request if request is not None and request != status.last_request else None
+
+
+def failed(run: FinishedRun | None) -> bool:
+    """Whether the last run failed, through no doing of the operator."""
+    return run is not None and run.state == "Failed"
+
+
+def failed_as_it_is(run: FinishedRun | None, resource: Resource) -> bool:
+    """Whether the last run failed on the spec of today: a new one is tried at once."""
+    return run is not None and failed(run) and run.generation == generation(resource)
+
+
+def retry_at(run: FinishedRun, resource: Resource, defaults: Defaults) -> datetime | None:
+    """When a run that failed is tried again; None where no other try mends it."""
+    if run.error is not None and run.error.reason in TERMINAL:
+        return None
+    assert run.finished_at is not None
+    jitter = jitter_of(f"{resource.metadata.uid}/{run.name}")
+    return run.finished_at.datetime + backoff(run.attempt, defaults.backoff_base, defaults.backoff_max, jitter)
+
+
+def next_attempt(run: FinishedRun | None, resource: Resource, defaults: Defaults) -> int:
+    """Which try the next run is; one that failed after it had worked for long begins the count anew."""
+    if run is None or not failed_as_it_is(run, resource) or _lasted(run) > defaults.backoff_max:
+        return 1
+    return run.attempt + 1
+
+
+def created(resource: Resource, now: datetime) -> datetime:
+    """When the resource was made."""
+    stamp = resource.metadata.creation_timestamp
+    return datetime.fromisoformat(stamp) if stamp else now
+
+
+def _lasted(run: FinishedRun) -> timedelta:
+    if run.started_at is None or run.finished_at is None:
+        return timedelta(0)
+    return run.finished_at.datetime - run.started_at.datetime

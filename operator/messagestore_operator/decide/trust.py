@@ -1,0 +1,62 @@
+"""Reports are the word of a process that reads other people's data: what can't be meant is not believed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import datetime
+from typing import TypeVar
+
+from messagestore_jobs.contract.run_report import PurgeOutcome, ReplayOutcome, RunReport
+from messagestore_operator.api import MessageStreamStatus
+from messagestore_operator.api.replayjob_status import Progress, Selection
+from messagestore_operator.decide.snapshot import ObservedRun, Snapshot
+from messagestore_operator.reasons import Reason
+from messagestore_operator.status.facts import StreamResult
+from messagestore_operator.status.policy import policy_stream
+from messagestore_operator.status.stream import with_progress
+
+_REASON = re.compile(r"[A-Z][A-Za-z]{0,62}")
+_LONGEST_MESSAGE = 4000
+_AnySnapshot = TypeVar("_AnySnapshot", bound=Snapshot)
+
+
+def believed(snapshot: _AnySnapshot) -> _AnySnapshot:
+    """The snapshot without what no status could hold; of such a report only that it was there is left."""
+    return replace(snapshot, runs=tuple(_believed(run, snapshot.now) for run in snapshot.runs))
+
+
+def _believed(run: ObservedRun, now: datetime) -> ObservedRun:
+    report = run.report
+    if report is None:
+        return run
+    if report.run != run.ref.name:
+        return replace(run, report=None, report_problem="its report speaks of another run")
+    try:
+        _check(report, now)
+    except (ValueError, OverflowError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return replace(run, report=None, report_problem=f"its report says what can't be: {first}")
+    return replace(run, report=_plain(report))
+
+
+def _check(report: RunReport, now: datetime) -> None:
+    """Raise ValueError or OverflowError for what a status can't hold."""
+    outcome = report.outcome
+    with_progress(MessageStreamStatus(), report, now)
+    if isinstance(outcome, PurgeOutcome):
+        policy_stream(StreamResult("any", report.model_copy(update={"error": None})), None)
+    if isinstance(outcome, ReplayOutcome):
+        Selection(**outcome.selection.model_dump())
+        Progress(**outcome.progress.model_dump())
+
+
+def _plain(report: RunReport) -> RunReport:
+    """With an error that fits a condition."""
+    error = report.error
+    if error is None:
+        return report
+    reason = error.reason if _REASON.fullmatch(error.reason) else Reason.RUN_FAILED
+    words = " ".join("".join(letter if letter.isprintable() else " " for letter in error.message).split())
+    plain = error.model_copy(update={"reason": reason, "message": words[:_LONGEST_MESSAGE]})
+    return report.model_copy(update={"error": plain})
