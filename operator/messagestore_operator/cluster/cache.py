@@ -196,6 +196,10 @@ class Cache:
         """Every object that is known, and its version."""
         return dict(self._versions)
 
+    def is_gone(self, document: Document) -> bool:
+        """Whether an object is known to have been deleted a moment ago."""
+        return str(at(document, "metadata", "uid")) in self._ghosts
+
     def _is_newer(self, place: tuple[str, str, str], document: Document) -> bool:
         known = self._versions.get(place)
         if known is None or known[0] != at(document, "metadata", "uid"):

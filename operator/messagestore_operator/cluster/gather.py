@@ -16,8 +16,8 @@ from messagestore_operator.cluster.backend import RunParts, SparkBackend
 from messagestore_operator.cluster.cache import Cache, ResourceKey, RunKey, RunObjects
 from messagestore_operator.cluster.client import ForbiddenError, KubeClient
 from messagestore_operator.cluster.documents import Document, at
-from messagestore_operator.cluster.kinds import CONFIG_MAPS, PODS
-from messagestore_operator.cluster.lease import first_epoch, holder_of, lease_name
+from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, PODS, RESOURCES
+from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder_of, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.reports import Reports
 from messagestore_operator.decide.snapshot import (
@@ -43,6 +43,7 @@ class Gatherer:
         cache: Cache,
         client: KubeClient,
         backend: SparkBackend,
+        leases: TableLeases,
         namespaces: Namespaces,
         defaults: Defaults,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -50,6 +51,7 @@ class Gatherer:
         self._cache = cache
         self._client = client
         self._backend = backend
+        self._leases = leases
         self._namespaces = namespaces
         self._defaults = defaults
         self._reports = Reports()
@@ -82,6 +84,29 @@ class Gatherer:
         named = {stream.metadata.name: stream for stream in streams}
         target = named.get(to.name) if to else None
         return ReplaySnapshot(job=resource, stream=named.get(resource.spec.stream_ref.name), target=target, **common)
+
+    async def refresh(self, key: ResourceKey) -> None:
+        """Read a resource and its tables' Leases anew: what is known of them was out of date.
+
+        Raises:
+            ApiError: the API server could not be asked.
+        """
+        kind, namespace, name = key
+        document = await self._client.find(RESOURCES[kind].path(namespace, name))
+        known = self._cache.resource(key)
+        if document is not None:
+            self._put(kind, document)
+        elif known is not None:
+            self._cache.remove({"kind": kind, "metadata": {**known.metadata.to_dict()}})
+        resource = self._cache.resource(key)
+        if resource is None:
+            return
+        for table in tables_of(resource, self._cache.streams_of(resource)):
+            lease = await self._leases.read(table)
+            if lease is not None:
+                self._put(LEASES.name, lease)
+            elif (gone := self._cache.lease(lease_name(table))) is not None:
+                self._cache.remove({**gone, "kind": LEASES.name})
 
     async def _runs(self, resource: Resource) -> tuple[ObservedRun, ...]:
         namespace = resource.metadata.namespace

@@ -1,0 +1,112 @@
+"""Whether the operator gets on, and the small web servers that say so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from messagestore_operator.settings import Settings, seconds
+
+
+class Health:
+    """Judges the process by what it has done lately.
+
+    Args:
+        stalled_after: seconds that work may be late by.
+        resync: seconds between two readings of everything.
+        clock: seconds, for tests.
+    """
+
+    def __init__(self, stalled_after: float, resync: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stalled_after = stalled_after
+        self._resync = resync
+        self._clock = clock
+        self._busy: dict[object, float] = {}
+        self._synced: float | None = None
+        self._misses = 0
+        self.waiting_to_lead = False
+        self.lateness: Callable[[], float] = lambda: 0.0
+
+    def begin(self, work: object) -> None:
+        """A worker has taken something up."""
+        self._busy[work] = self._clock()
+
+    def end(self, work: object) -> None:
+        """A worker is done with it."""
+        self._busy.pop(work, None)
+
+    def synced(self, missed: int = 0) -> None:
+        """Everything was read; so many changes of it no watch had shown."""
+        self._synced = self._clock()
+        self._misses = self._misses + 1 if missed else 0
+
+    def problems(self) -> list[str]:
+        """What stands still, in words; empty where all gets on. A replica that waits to lead has nothing to do."""
+        if self.waiting_to_lead or self._synced is None:
+            return []
+        now, found = self._clock(), list[str]()
+        if (late := self.lateness()) > self._stalled_after:
+            found.append(f"a resource has been due for {late:.0f} s")
+        longest = max((now - since for since in self._busy.values()), default=0.0)
+        if longest > self._stalled_after:
+            found.append(f"a look at a resource has lasted {longest:.0f} s")
+        if now - self._synced > 2 * self._resync + self._stalled_after:
+            found.append(f"everything was last read {now - self._synced:.0f} s ago")
+        if self._misses > 1:
+            found.append("watches have missed changes, twice in a row")
+        return found
+
+    def unready(self) -> list[str]:
+        """Why the replica is not ready, in words."""
+        if not self.waiting_to_lead and self._synced is None:
+            return ["not everything has been read yet"]
+        return self.problems()
+
+
+@asynccontextmanager
+async def served(health: Health, figures: CollectorRegistry, settings: Settings) -> AsyncIterator[tuple[int, int]]:
+    """Probes and metrics over HTTP for as long as it is needed; gives the two ports."""
+
+    def answer(problems: Callable[[], list[str]]) -> Callable[[web.Request], web.Response]:
+        def respond(_: web.Request) -> web.Response:
+            found = problems()
+            return web.Response(text="; ".join(found) or "ok", status=503 if found else 200)
+
+        return respond
+
+    def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(figures), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    probes, numbers = web.Application(), web.Application()
+    probes.router.add_get("/healthz", _asynchronous(answer(health.problems)))
+    probes.router.add_get("/readyz", _asynchronous(answer(health.unready)))
+    numbers.router.add_get("/metrics", _asynchronous(metrics))
+    runners = [web.AppRunner(probes, access_log=None), web.AppRunner(numbers, access_log=None)]
+    try:
+        ports = []
+        for runner, port in zip(runners, (settings.health_port, settings.metrics_port), strict=True):
+            await runner.setup()
+            await web.TCPSite(runner, settings.listen, port).start()
+            ports.append(int(runner.addresses[0][1]))
+        yield ports[0], ports[1]
+    finally:
+        for runner in runners:
+            await runner.cleanup()
+
+
+def _asynchronous(
+    respond: Callable[[web.Request], web.Response],
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return respond(request)
+
+    return handle
+
+
+def health_of(settings: Settings) -> Health:
+    """A judge by the settings."""
+    return Health(seconds(settings.stalled_after), seconds(settings.resync))

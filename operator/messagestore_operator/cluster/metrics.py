@@ -1,0 +1,101 @@
+"""Figures for Prometheus: how reconciling goes, and what there is of runs, messages, dead letters and lag."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from messagestore_operator.api import MessageStream
+from messagestore_operator.cluster.backend.observe import app_state
+from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.documents import labels_of
+from messagestore_operator.cluster.labels import RUN_KIND
+
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class Metrics:
+    """All of the operator's figures, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        name = "messagestore_operator"
+        self.reconciled = Histogram(
+            f"{name}_reconcile_seconds",
+            "Time that looking at a resource took.",
+            ["kind"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self.errors = Counter(
+            f"{name}_reconcile_errors", "Looks at a resource that failed.", ["kind", "error"], registry=self.registry
+        )
+        self.requests = Counter(
+            f"{name}_requests", "Requests to the API server.", ["method", "status"], registry=self.registry
+        )
+        self.missed = Counter(
+            f"{name}_watch_missed", "Changes that a list showed and no watch did.", registry=self.registry
+        )
+        self.leading = Gauge(f"{name}_leading", "Whether this replica leads.", registry=self.registry)
+
+    def observe_request(self, method: str, status: int) -> None:
+        """Count a request; 0 is one without an answer."""
+        self.requests.labels(method, str(status)).inc()
+
+    def watch_queue(self, depth: Callable[[], float], lateness: Callable[[], float]) -> None:
+        """Tell of the work queue."""
+        name = "messagestore_operator_queue"
+        Gauge(f"{name}_depth", "Resources that are due.", registry=self.registry).set_function(depth)
+        late = Gauge(f"{name}_lateness_seconds", "How long the one due longest waits.", registry=self.registry)
+        late.set_function(lateness)
+
+    def watch_cache(self, cache: Cache) -> None:
+        """Tell of what is in the cluster, each time the figures are asked for."""
+        self.registry.register(_ClusterCollector(cache))
+
+
+class _ClusterCollector(Collector):
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def collect(self) -> Iterator[Metric]:
+        """The figures of this moment."""
+        yield self._runs()
+        yield from self._streams()
+
+    def _runs(self) -> Metric:
+        found = GaugeMetricFamily("messagestore_runs", "Runs there is an object of.", labels=["kind", "state"])
+        tally: Tally[tuple[str, str]] = Tally()
+        for _, run in self._cache.all_runs():
+            main = run.application or run.config_map or run.driver
+            if main is not None:
+                tally[labels_of(main).get(RUN_KIND, ""), app_state(run.application).value] += 1
+        for labels, number in sorted(tally.items()):
+            found.add_metric(labels, number)
+        return found
+
+    def _streams(self) -> Iterator[Metric]:
+        labels = ["namespace", "stream"]
+        messages = GaugeMetricFamily("messagestore_messages", "Messages in the store.", labels=labels)
+        dead = GaugeMetricFamily("messagestore_dead_letters", "Dead letters in the store.", labels=labels)
+        files = GaugeMetricFamily("messagestore_lag_files", "Files that were not read yet.", labels=labels)
+        waits = GaugeMetricFamily("messagestore_lag_seconds", "Age of the oldest that waits.", labels=labels)
+        now = datetime.now(UTC)
+        for stream in self._cache.resources():
+            if not isinstance(stream, MessageStream) or stream.status is None:
+                continue
+            place = [stream.metadata.namespace, stream.metadata.name]
+            table, lag = stream.status.table, stream.status.lag
+            if table is not None:
+                messages.add_metric(place, table.messages or 0)
+                dead.add_metric(place, table.dead_letters or 0)
+            if lag is not None:
+                files.add_metric(place, lag.files or 0)
+                oldest = lag.oldest_pending_time
+                waits.add_metric(place, (now - oldest.datetime).total_seconds() if oldest else 0)
+        yield from (messages, dead, files, waits)

@@ -1,0 +1,110 @@
+"""Looks at a resource: gather, decide, apply, and when to look again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from time import perf_counter
+
+from messagestore_operator.cluster.apply import Applier
+from messagestore_operator.cluster.cache import Cache, ResourceKey
+from messagestore_operator.cluster.client import ApiError, ConflictError
+from messagestore_operator.cluster.gather import Gatherer
+from messagestore_operator.cluster.health import Health
+from messagestore_operator.cluster.metrics import Metrics
+from messagestore_operator.cluster.queue import WorkQueue
+from messagestore_operator.decide.actions import Decision
+from messagestore_operator.decide.snapshot import Snapshot
+
+_log = logging.getLogger(__name__)
+
+Decide = Callable[[Snapshot], Decision]
+
+
+class Reconciler:
+    """Works the queue off."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        gatherer: Gatherer,
+        decide: Decide,
+        applier: Applier,
+        queue: WorkQueue[ResourceKey],
+        metrics: Metrics,
+        health: Health,
+    ) -> None:
+        self._cache = cache
+        self._gatherer = gatherer
+        self._decide = decide
+        self._applier = applier
+        self._queue = queue
+        self._metrics = metrics
+        self._health = health
+
+    async def work(self) -> None:
+        """Take one resource after the other, for ever; nothing that goes wrong with one ends it."""
+        while True:
+            key = await self._queue.get()
+            self._health.begin(key)
+            started = perf_counter()
+            failed = True
+            try:
+                failed = not await self._look(key)
+            finally:
+                self._health.end(key)
+                self._metrics.reconciled.labels(key[0]).observe(perf_counter() - started)
+                self._queue.done(key, failed=failed)
+
+    async def _look(self, key: ResourceKey) -> bool:
+        """Look at a resource, and say whether that went well."""
+        try:
+            await self.look(key)
+        except ConflictError as error:
+            _log.info("%s: looking again: %s", "/".join(key), error)
+            return await self._refresh(key)
+        except (ApiError, ValueError) as error:
+            self._note(key, type(error).__name__)
+            _log.warning("%s: %s", "/".join(key), error)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self._note(key, type(error).__name__)
+            _log.exception("%s: this is a fault of the operator", "/".join(key))
+        else:
+            return True
+        return False
+
+    async def look(self, key: ResourceKey) -> None:
+        """Do what is to be done about a resource now.
+
+        Raises:
+            ConflictError: something changed meanwhile.
+            ApiError: it can't be done now.
+        """
+        snapshot = await self._gatherer.snapshot(key)
+        resource = self._cache.resource(key)
+        if snapshot is None or resource is None:
+            self._queue.forget(key)
+            return
+        for run in snapshot.runs:
+            await self._applier.mend(run.ref.namespace, run.ref.name)
+        decision = self._decide(snapshot)
+        await self._applier.carry_out(resource, decision.actions)
+        if decision.look_again is not None:
+            self._queue.add(key, (decision.look_again - datetime.now(UTC)).total_seconds())
+
+    async def _refresh(self, key: ResourceKey) -> bool:
+        """After a conflict: read what the decision hung on, and look again soon."""
+        try:
+            await self._gatherer.refresh(key)
+        except ApiError as error:
+            self._note(key, type(error).__name__)
+            return False
+        self._queue.add(key, 0.1)
+        return True
+
+    def _note(self, key: ResourceKey, error: str) -> None:
+        self._metrics.errors.labels(key[0], error).inc()

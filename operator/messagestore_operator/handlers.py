@@ -1,0 +1,56 @@
+"""What kopf is used for: watches, in all or in chosen namespaces. Its handlers only pass on what they see.
+
+None of them writes to an object or puts a finalizer on it: all handle events, and nothing else. An error in one would
+be logged and forgotten, so nothing in here can fail; what follows from what is seen has a queue of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import kopf
+
+from messagestore_operator.api.resource import GROUP
+from messagestore_operator.cluster.connection import login
+from messagestore_operator.cluster.documents import Document
+from messagestore_operator.cluster.kinds import Kind
+from messagestore_operator.cluster.labels import FINALIZER, SELECTOR
+
+Seen = Callable[[str | None, Document], None]
+"""Takes what happened (ADDED, MODIFIED, DELETED; None in the list that a watch begins with) and the object."""
+
+
+def registry(kinds: Iterable[Kind], seen: Seen) -> kopf.OperatorRegistry:
+    """Handlers for every kind that is watched."""
+    handlers = kopf.OperatorRegistry()
+    kopf.on.login(registry=handlers)(login)
+
+    async def pass_on(event: kopf.RawEvent, **_: Any) -> None:
+        seen(event["type"], event["object"])
+
+    for kind in kinds:
+        kopf.on.event(kind.group, kind.version, kind.plural, registry=handlers)(pass_on)
+    return handlers
+
+
+def settings(foreign: Iterable[Kind]) -> kopf.OperatorSettings:
+    """Kopf's settings.
+
+    Args:
+        foreign: kinds that are not the project's own: of these only what the operator made is watched.
+    """
+    found = kopf.OperatorSettings()
+    found.posting.enabled = False
+    found.scanning.disabled = True
+    # Ours, should any handler ever come to store something.
+    found.persistence.finalizer = FINALIZER
+    found.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
+    found.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
+    found.watching.connect_timeout = 30
+    found.watching.server_timeout = 300
+    # The process is ended by its own shutdown, which lets requests under way finish.
+    found.process.ultimate_exiting_timeout = None
+    for kind in foreign:
+        found.watching.label_selectors[kind.group, kind.version, kind.plural] = SELECTOR
+    return found

@@ -1,0 +1,239 @@
+"""The operator as a process: elects a leader, reads everything, watches, works, and ends in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import kopf
+
+from messagestore_operator import handlers
+from messagestore_operator.cluster import connection
+from messagestore_operator.cluster.apply import Applier
+from messagestore_operator.cluster.backend import KubeflowBackend, SparkBackend
+from messagestore_operator.cluster.cache import Cache, ResourceKey
+from messagestore_operator.cluster.client import ApiError, KubeClient, connect
+from messagestore_operator.cluster.documents import Document
+from messagestore_operator.cluster.events import Events
+from messagestore_operator.cluster.gather import Gatherer
+from messagestore_operator.cluster.health import Health, health_of, served
+from messagestore_operator.cluster.kinds import CONFIG_MAPS, PODS, RESOURCES, Kind
+from messagestore_operator.cluster.leader import Leader, Timing
+from messagestore_operator.cluster.lease import TableLeases
+from messagestore_operator.cluster.metrics import Metrics
+from messagestore_operator.cluster.namespaces import Namespaces
+from messagestore_operator.cluster.queue import WorkQueue
+from messagestore_operator.cluster.ratelimit import TokenBucket
+from messagestore_operator.cluster.reconcile import Decide, Reconciler
+from messagestore_operator.cluster.sync import KindMissingError, Sync
+from messagestore_operator.decide.snapshot import Defaults, Maintenance
+from messagestore_operator.settings import LeaderSettings, Settings, seconds
+
+_log = logging.getLogger(__name__)
+MakeBackend = Callable[[KubeClient], SparkBackend]
+LOST_LEADERSHIP = 3
+"""Exit code of a leader that is one no more."""
+
+
+class ServiceError(Exception):
+    """The operator can't go on; says why."""
+
+
+async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = KubeflowBackend) -> None:
+    """Serve until a signal asks for the end.
+
+    Raises:
+        ServiceError: there is no way to the API server, a kind is not installed, or the watches ended.
+    """
+    metrics, health = Metrics(), health_of(settings)
+    stop = _stop_signal()
+    try:
+        found = await connection.configuration()
+    except connection.ConnectionProblemError as error:
+        raise ServiceError(str(error)) from error
+    limit = TokenBucket(settings.requests_per_second, settings.request_burst)
+    async with connect(found, limit, metrics.observe_request) as client, served(health, metrics.registry, settings):
+        identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+        health.waiting_to_lead = True
+        async with _leadership(client, settings, identity, stop):
+            if stop.done():
+                return
+            health.waiting_to_lead = False
+            metrics.leading.set(1)
+            service = Service(settings, client, make_backend(client), decide, metrics, health, identity)
+            try:
+                await service.serve(stop)
+            except (KindMissingError, ApiError) as error:
+                raise ServiceError(str(error)) from error
+
+
+class Service:
+    """The leader's work."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        client: KubeClient,
+        backend: SparkBackend,
+        decide: Decide,
+        metrics: Metrics,
+        health: Health,
+        identity: str,
+    ) -> None:
+        self._settings = settings
+        self._foreign: list[Kind] = [backend.kind, CONFIG_MAPS, PODS]
+        self._kinds: list[Kind] = [*RESOURCES.values(), *self._foreign]
+        self._cache = Cache(backend.kind.name)
+        self._queue: WorkQueue[ResourceKey] = WorkQueue()
+        leases, namespaces = TableLeases(client, settings.namespace), Namespaces(client)
+        gatherer = Gatherer(self._cache, client, backend, leases, namespaces, defaults(settings))
+        applier = Applier(
+            client,
+            backend,
+            self._cache,
+            leases,
+            Events(client, identity),
+            namespaces,
+            settings,
+            self._touched,
+        )
+        self._reconciler = Reconciler(self._cache, gatherer, decide, applier, self._queue, metrics, health)
+        self._sync = Sync(
+            client,
+            self._cache,
+            self._kinds,
+            settings.watch_namespaces,
+            settings.namespace,
+            self._touched,
+            metrics,
+            health,
+        )
+        health.lateness = lambda: self._queue.lateness
+        metrics.watch_queue(lambda: self._queue.depth, lambda: self._queue.lateness)
+        metrics.watch_cache(self._cache)
+
+    async def serve(self, stop: asyncio.Future[None]) -> None:
+        """Work until asked to stop.
+
+        Raises:
+            KindMissingError: a kind is not installed.
+            ApiError: not everything could be read at the start.
+            ServiceError: the watches ended.
+        """
+        await self._sync.fill()
+        work = [self._reconciler.work() for _ in range(self._settings.workers)]
+        resync = self._sync.keep_up(seconds(self._settings.resync))
+        async with _tasks(*work, resync) as tasks:
+            ended = asyncio.Event()
+            watches = asyncio.create_task(self._watch(ended))
+            await asyncio.wait([stop, watches, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            ended.set()
+            with suppress(asyncio.CancelledError):
+                await watches
+            if not stop.done():
+                raise ServiceError("the watches ended, or a worker did")
+
+    def _touched(self, keys: Iterable[ResourceKey]) -> None:
+        for key in keys:
+            self._queue.add(key)
+
+    def _seen(self, happened: str | None, document: Document) -> None:
+        self._touched(self._cache.remove(document) if happened == "DELETED" else self._cache.put(document))
+
+    async def _watch(self, ended: asyncio.Event) -> None:
+        namespaces = self._settings.watch_namespaces
+        await kopf.operator(
+            registry=handlers.registry(self._kinds, self._seen),
+            settings=handlers.settings(self._foreign),
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+            standalone=True,
+            stop_flag=ended,
+        )
+
+
+def defaults(settings: Settings) -> Defaults:
+    """The settings, as far as policy goes."""
+    runs, upkeep = settings.runs, settings.maintenance
+    return Defaults(
+        start_deadline=runs.start_deadline.timedelta,
+        stop_deadline=runs.stop_deadline.timedelta,
+        backoff_base=runs.backoff_base.timedelta,
+        backoff_max=runs.backoff_max.timedelta,
+        yield_after=runs.yield_after.timedelta,
+        look_again=runs.look_again.timedelta,
+        streams_at_once=runs.streams_at_once,
+        ended_runs=runs.ended_runs,
+        deletion_bound=runs.deletion_bound.timedelta,
+        maintenance=Maintenance(
+            upkeep.commits, upkeep.small_files, upkeep.every.timedelta if upkeep.every is not None else None
+        ),
+    )
+
+
+@asynccontextmanager
+async def _leadership(
+    client: KubeClient, settings: Settings, identity: str, stop: asyncio.Future[None]
+) -> AsyncIterator[None]:
+    """Wait to be the leader, and be it; a leader that loses its Lease leaves the process at once, in mid-sentence."""
+    wanted = settings.leader
+    if not wanted.enabled:
+        yield
+        return
+    leader = _leader(client, settings.namespace, wanted, identity)
+    async with _tasks(leader.acquire()) as (acquired,):
+        await asyncio.wait([acquired, stop], return_when=asyncio.FIRST_COMPLETED)
+        if not acquired.done():
+            yield
+            return
+        acquired.result()
+    try:
+        async with _tasks(_hold_or_exit(leader)):
+            yield
+    finally:
+        await leader.release()
+
+
+def _leader(client: KubeClient, namespace: str, wanted: LeaderSettings, identity: str) -> Leader:
+    timing = Timing(wanted.duration, wanted.renew_deadline, wanted.retry)
+    return Leader(client.unlimited(wanted.renew_deadline), namespace, wanted.lease, identity, timing)
+
+
+async def _hold_or_exit(leader: Leader) -> None:
+    await leader.hold()
+    logging.shutdown()
+    # Whatever is under way must not write a second longer: another replica may work by now.
+    os._exit(LOST_LEADERSHIP)
+
+
+@asynccontextmanager
+async def _tasks(*work: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Things that go on meanwhile, and are ended and waited for afterwards."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _stop_signal() -> asyncio.Future[None]:
+    """Done when the process is asked to end."""
+    loop = asyncio.get_running_loop()
+    stop: asyncio.Future[None] = loop.create_future()
+
+    def ask() -> None:
+        if not stop.done():
+            stop.set_result(None)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ask)
+    return stop
