@@ -16,7 +16,7 @@ from typing import Any
 
 REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 90
-_TOKEN = "test-token"
+TOKEN = "test-token"
 
 
 @dataclass
@@ -62,7 +62,7 @@ class ApiServer:
         if self._connection is None:
             context = ssl.create_default_context(cafile=str(self.certificate))
             self._connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=60)
-        headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": content_type, "Accept": "application/json"}
+        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": content_type, "Accept": "application/json"}
         if user:
             headers["Impersonate-User"] = user
         self._connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -82,7 +82,7 @@ class ApiServer:
             "current-context": "test",
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
             "clusters": [{"name": "test", "cluster": cluster}],
-            "users": [{"name": "test", "user": {"token": _TOKEN}}],
+            "users": [{"name": "test", "user": {"token": TOKEN}}],
         }
         file = folder / "kubeconfig"
         file.write_text(json.dumps(content))
@@ -148,7 +148,7 @@ def _apiserver(programs: Path, home: Path, etcd_port: int, port: int) -> list[st
     key = home / "service-account.key"
     subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
     tokens = home / "tokens.csv"
-    tokens.write_text(f"{_TOKEN},tester,tester,system:masters\n")
+    tokens.write_text(f"{TOKEN},tester,tester,system:masters\n")
     return [
         str(programs / "kube-apiserver"),
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",

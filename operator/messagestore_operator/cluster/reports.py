@@ -37,13 +37,14 @@ def read_report(text: object, run: str) -> Reading:
     """
     if text is None or text == "":
         return Reading()
-    if not isinstance(text, str) or len(text.encode()) > MAX_BYTES:
+    content = text.encode(errors="replace") if isinstance(text, str) else b""
+    if not 0 < len(content) <= MAX_BYTES:
         return Reading(problem=f"the report of run {run} is longer than {MAX_BYTES} bytes, or no text")
     try:
-        report = RunReport.model_validate_json(text)
+        report = RunReport.model_validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the whole"
+        where = ".".join(map(str, first["loc"]))[:200] or "the whole"
         return Reading(problem=f"the report of run {run} can't be read: {where}: {first['msg']}")
     if report.run != run:
         return Reading(problem=f"the report of run {run} speaks of another run")

@@ -1,0 +1,148 @@
+"""Replicas and their leader on a real API server."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import TypeVar
+
+import pytest
+
+from messagestore_operator.cluster.client import ApiError, KubeClient
+from messagestore_operator.cluster.documents import Document
+from messagestore_operator.cluster.kinds import LEASES
+from messagestore_operator.cluster.leader import Leader, Timing
+from support.apiserver import ApiServer
+from support.kube import connected
+
+T = TypeVar("T")
+FAST = Timing(duration=1.0, renew_deadline=0.6, retry=0.1)
+_numbers = count()
+
+
+@pytest.fixture
+def name() -> str:
+    return f"leader-{next(_numbers)}"
+
+
+def _with_client(server: ApiServer, scenario: Callable[[KubeClient], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with connected(server) as client:
+            return await scenario(client)
+
+    return asyncio.run(run())
+
+
+class Hanging(KubeClient):
+    """A connection that stops answering."""
+
+    hangs = False
+
+    async def find(self, path: str) -> Document | None:
+        if self.hangs:
+            await asyncio.sleep(60)
+        return await super().find(path)
+
+
+def _hanging(client: KubeClient) -> Hanging:
+    return Hanging(client._api)
+
+
+def test_of_two_replicas_one_leads_and_the_other_follows_when_it_lets_go(apiserver: ApiServer, name: str) -> None:
+    async def scenario(client: KubeClient) -> tuple[str, bool]:
+        first, second = (Leader(client, "default", name, identity, FAST) for identity in ("first", "second"))
+        await first.acquire()
+        waiting = asyncio.create_task(second.acquire())
+        await asyncio.sleep(0.3)
+        seen, early = second.holder, waiting.done()
+        await first.release()
+        await asyncio.wait_for(waiting, 0.8)
+        return seen, early
+
+    assert _with_client(apiserver, scenario) == ("first", False)
+
+
+def test_a_replica_takes_over_from_one_that_died_after_the_duration_and_not_before(
+    apiserver: ApiServer, name: str
+) -> None:
+    async def scenario(client: KubeClient) -> float:
+        dead, next_one = (Leader(client, "default", name, identity, FAST) for identity in ("dead", "next"))
+        await dead.acquire()
+        started = asyncio.get_running_loop().time()
+        await asyncio.wait_for(next_one.acquire(), 5)
+        return asyncio.get_running_loop().time() - started
+
+    assert 1.0 <= _with_client(apiserver, scenario) < 2.0
+
+
+def test_a_leader_that_renews_is_not_taken_over_from(apiserver: ApiServer, name: str) -> None:
+    async def scenario(client: KubeClient) -> bool:
+        first, second = (Leader(client, "default", name, identity, FAST) for identity in ("first", "second"))
+        await first.acquire()
+        holding = asyncio.create_task(first.hold())
+        waiting = asyncio.create_task(second.acquire())
+        await asyncio.sleep(2.5)
+        took_over = waiting.done()
+        for task in (holding, waiting):
+            task.cancel()
+        return took_over
+
+    assert _with_client(apiserver, scenario) is False
+
+
+def test_a_leader_whose_requests_hang_knows_that_it_leads_no_more_before_another_may(
+    apiserver: ApiServer, name: str
+) -> None:
+    async def scenario(client: KubeClient) -> tuple[float, float]:
+        loop = asyncio.get_running_loop()
+        connection = _hanging(client)
+        first, second = Leader(connection, "default", name, "first", FAST), Leader(client, "default", name, "b", FAST)
+        await first.acquire()
+        holding, waiting = asyncio.create_task(first.hold()), asyncio.create_task(second.acquire())
+        ended: dict[str, float] = {}
+        holding.add_done_callback(lambda _: ended.update(first=loop.time()))
+        waiting.add_done_callback(lambda _: ended.update(second=loop.time()))
+        await asyncio.sleep(0.3)
+        connection.hangs = True
+        await asyncio.wait_for(asyncio.gather(holding, waiting), 10)
+        return ended["first"], ended["second"]
+
+    lost, taken = _with_client(apiserver, scenario)
+    assert lost < taken
+
+
+def test_a_leader_whose_lease_another_holds_leads_no_more(apiserver: ApiServer, name: str) -> None:
+    async def scenario(client: KubeClient) -> None:
+        leader = Leader(client, "default", name, "first", FAST)
+        await leader.acquire()
+        await client.merge_patch(LEASES.path("default", name), {"spec": {"holderIdentity": "somebody"}})
+        await asyncio.wait_for(leader.hold(), 0.5)
+
+    _with_client(apiserver, scenario)
+
+
+def test_a_deleted_lease_is_made_again_by_its_leader(apiserver: ApiServer, name: str) -> None:
+    async def scenario(client: KubeClient) -> Document | None:
+        leader = Leader(client, "default", name, "first", FAST)
+        await leader.acquire()
+        holding = asyncio.create_task(leader.hold())
+        await client.delete(LEASES.path("default", name))
+        await asyncio.sleep(0.5)
+        holding.cancel()
+        return await client.find(LEASES.path("default", name))
+
+    lease = _with_client(apiserver, scenario)
+    assert lease is not None
+    assert lease["spec"]["holderIdentity"] == "first"
+
+
+def test_no_answer_is_an_error_in_words() -> None:
+    from kubernetes.aio.client import Configuration
+
+    from messagestore_operator.cluster.client import connect
+
+    async def scenario() -> None:
+        async with connect(Configuration(host="https://127.0.0.1:9")) as client:
+            await client.get("/version")
+
+    with pytest.raises(ApiError, match="no answer Unreachable"):
+        asyncio.run(scenario())

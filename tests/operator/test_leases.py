@@ -1,0 +1,109 @@
+"""A table's Lease on a real API server: one holder, and an epoch that goes up whatever happens to the Lease."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import TypeVar
+
+import pytest
+
+from messagestore_operator.cluster.client import ConflictError, KubeClient
+from messagestore_operator.cluster.documents import Document, at
+from messagestore_operator.cluster.kinds import LEASES
+from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder_of, lease_name
+from support.apiserver import ApiServer
+from support.kube import connected
+
+T = TypeVar("T")
+NAMESPACE = "default"
+NOW = datetime(2026, 3, 1, 6, 30, tzinfo=UTC)
+_numbers = count()
+
+
+@pytest.fixture
+def table() -> str:
+    return f"s3a://lake/leases-{next(_numbers)}"
+
+
+def _with_leases(server: ApiServer, scenario: Callable[[TableLeases, KubeClient], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with connected(server) as client:
+            return await scenario(TableLeases(client, NAMESPACE), client)
+
+    return asyncio.run(run())
+
+
+def _version(lease: Document) -> str:
+    return str(at(lease, "metadata", "resourceVersion"))
+
+
+def _epoch(lease: Document) -> int:
+    return int(at(lease, "spec", "leaseTransitions"))
+
+
+def test_of_many_that_want_a_new_table_one_gets_it(apiserver: ApiServer, table: str) -> None:
+    async def scenario(leases: TableLeases, _: KubeClient) -> list[object]:
+        wants = (leases.acquire(table, f"default/run-{n}", 1, None, NOW) for n in range(8))
+        return list(await asyncio.gather(*wants, return_exceptions=True))
+
+    answers = _with_leases(apiserver, scenario)
+    assert sum(isinstance(answer, ConflictError) for answer in answers) == 7
+
+
+def test_of_many_that_want_a_free_table_one_gets_it(apiserver: ApiServer, table: str) -> None:
+    async def scenario(leases: TableLeases, _: KubeClient) -> list[object]:
+        await leases.acquire(table, "default/first", 1, None, NOW)
+        free = await leases.release(table, "default/first", NOW)
+        assert free is not None
+        wants = (leases.acquire(table, f"default/run-{n}", 2, _version(free), NOW) for n in range(8))
+        return list(await asyncio.gather(*wants, return_exceptions=True))
+
+    answers = _with_leases(apiserver, scenario)
+    assert sum(isinstance(answer, ConflictError) for answer in answers) == 7
+
+
+def test_a_released_table_keeps_its_epoch_and_has_no_holder(apiserver: ApiServer, table: str) -> None:
+    async def scenario(leases: TableLeases, _: KubeClient) -> Document | None:
+        await leases.acquire(table, "default/first", 41, None, NOW)
+        await leases.release(table, "default/first", NOW + timedelta(minutes=1))
+        return await leases.read(table)
+
+    lease = _with_leases(apiserver, scenario)
+    assert lease is not None
+    assert (holder_of(lease), _epoch(lease)) == (None, 41)
+    assert at(lease, "metadata", "annotations", "messagestore.dev/table") == table
+
+
+def test_nobody_takes_a_table_from_a_run_that_is_not_its_holder(apiserver: ApiServer, table: str) -> None:
+    async def scenario(leases: TableLeases, _: KubeClient) -> Document | None:
+        await leases.acquire(table, "default/first", 1, None, NOW)
+        assert await leases.release(table, "default/second", NOW) is None
+        return await leases.read(table)
+
+    lease = _with_leases(apiserver, scenario)
+    assert lease is not None
+    assert holder_of(lease) == "default/first"
+
+
+def test_the_epoch_goes_up_though_the_lease_was_deleted(apiserver: ApiServer, table: str) -> None:
+    async def scenario(leases: TableLeases, client: KubeClient) -> list[int]:
+        epochs, now = [], NOW
+        for _ in range(3):
+            lease = await leases.acquire(table, "default/first", first_epoch(now) + 1, None, now)
+            epochs.append(_epoch(lease))
+            for _ in range(20):
+                # Grants in a row, as fast as they ever come.
+                now += timedelta(seconds=2)
+                lease = await leases.acquire(table, "default/first", _epoch(lease) + 1, _version(lease), now)
+                epochs.append(_epoch(lease))
+            await client.delete(LEASES.path(NAMESPACE, lease_name(table)))
+            now += timedelta(seconds=2)
+        return epochs
+
+    epochs = _with_leases(apiserver, scenario)
+    assert epochs == sorted(set(epochs))
+
+
+def test_an_epoch_by_the_clock_fits_where_it_is_kept_for_decades() -> None:
+    assert first_epoch(datetime(2080, 1, 1, tzinfo=UTC)) < 2**31

@@ -1,0 +1,151 @@
+"""What the Spark operator and the kubelet write, in the words that decisions are made in."""
+
+from typing import Any
+
+import pytest
+
+from messagestore_operator.cluster.backend import RunParts
+from messagestore_operator.cluster.backend.application import application
+from messagestore_operator.cluster.backend.observe import app_state, driver_of, loss_of, observed_run, waiting_of
+from messagestore_operator.decide.snapshot import AppState, Waiting
+from support.launches import launch
+
+CONTAINER = "spark-kubernetes-driver"
+
+
+def _application(state: str, attempts: int = 1, **status: Any) -> dict[str, Any]:
+    rendered = application(launch())
+    rendered["metadata"]["creationTimestamp"] = "2026-03-01T06:30:00Z"
+    app_status = {"applicationState": {"state": state, **status}, "executionAttempts": attempts}
+    return {**rendered, "status": app_status}
+
+
+def _pod(phase: str, *, conditions: list[Any] | None = None, **state: Any) -> dict[str, Any]:
+    containers = [{"name": CONTAINER, "state": state}] if state else []
+    status = {"phase": phase, "conditions": conditions or [], "containerStatuses": containers}
+    return {"kind": "Pod", "metadata": {"name": "orders-ingest-1-driver"}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("state", "attempts", "expected"),
+    [
+        ("", 0, AppState.PENDING),
+        ("SUBMITTED", 1, AppState.PENDING),
+        ("PENDING_RERUN", 1, AppState.PENDING),
+        ("SUSPENDED", 1, AppState.PENDING),
+        ("RUNNING", 1, AppState.RUNNING),
+        ("SUCCEEDING", 1, AppState.RUNNING),
+        ("FAILING", 1, AppState.RUNNING),
+        ("UNKNOWN", 1, AppState.RUNNING),
+        ("COMPLETED", 1, AppState.SUCCEEDED),
+        ("FAILED", 1, AppState.FAILED),
+        ("FAILED", 0, AppState.SUBMISSION_FAILED),
+        ("SUBMISSION_FAILED", 0, AppState.SUBMISSION_FAILED),
+        ("SOMETHING_NEW", 1, AppState.PENDING),
+    ],
+)
+def test_each_state_of_an_application_has_one_meaning(state: str, attempts: int, expected: AppState) -> None:
+    assert app_state(_application(state, attempts)) is expected
+
+
+def test_no_application_is_a_missing_one() -> None:
+    assert app_state(None) is AppState.MISSING
+
+
+def test_a_run_is_known_by_its_application_again() -> None:
+    wanted = launch()
+    run = observed_run(RunParts(application=_application("RUNNING")))
+    assert run is not None
+    assert run.ref == wanted.run.run
+
+
+def test_an_application_that_is_not_labelled_as_a_run_is_nobodys() -> None:
+    stranger = {"kind": "SparkApplication", "metadata": {"name": "theirs", "namespace": "default"}}
+    assert observed_run(RunParts(application=stranger)) is None
+
+
+def test_a_pod_that_no_node_takes_says_why() -> None:
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/3 nodes are available: insufficient memory",
+    }
+    pod = _pod("Pending", conditions=[condition])
+    assert waiting_of(pod) == Waiting("Unschedulable", "0/3 nodes are available: insufficient memory")
+
+
+def test_an_image_that_can_not_be_pulled_is_what_a_driver_waits_for() -> None:
+    pod = _pod("Pending", waiting={"reason": "ImagePullBackOff", "message": "not found"})
+    assert driver_of(pod).waiting == Waiting("ImagePullBackOff", "not found")
+
+
+def test_a_container_that_is_being_made_waits_for_nothing() -> None:
+    assert waiting_of(_pod("Pending", waiting={"reason": "ContainerCreating"})) is None
+
+
+def test_a_driver_that_ran_out_of_memory_says_so() -> None:
+    driver = driver_of(_pod("Failed", terminated={"exitCode": 137, "reason": "OOMKilled"}))
+    assert (driver.exit_code, driver.termination_reason, driver.gone) == (137, "OOMKilled", True)
+
+
+def test_a_driver_on_a_lost_node_is_not_gone() -> None:
+    pod = _pod("Unknown")
+    pod["status"]["reason"] = "NodeLost"
+    assert (driver_of(pod).gone, driver_of(pod).reason) == (False, "NodeLost")
+
+
+def test_a_sidecar_is_not_taken_for_the_driver() -> None:
+    pod = _pod("Failed", terminated={"exitCode": 1, "reason": "Error"})
+    pod["status"]["containerStatuses"].insert(0, {"name": "proxy", "state": {"terminated": {"exitCode": 0}}})
+    assert driver_of(pod).exit_code == 1
+
+
+def test_the_last_words_of_a_driver_count_where_its_config_map_has_an_older_report() -> None:
+    words = '{"run": "orders-ingest-1", "sequence": 9, "state": "Failed", "startedAt": "2026-03-01T06:30:00Z"}'
+    pod = _pod("Failed", terminated={"exitCode": 1, "message": words})
+    run = observed_run(RunParts(application=_application("FAILED"), driver=pod))
+    assert run is not None
+    assert run.report is not None
+    assert run.report.sequence == 9
+
+
+def test_last_words_that_are_no_report_are_words_only() -> None:
+    pod = _pod("Failed", terminated={"exitCode": 1, "message": "OSError: no space left on device"})
+    run = observed_run(RunParts(application=_application("FAILED"), driver=pod))
+    assert run is not None
+    assert run.driver is not None
+    assert (run.report, run.driver.termination_message) == (None, "OSError: no space left on device")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ({"phase": "Failed", "containerStatuses": [{"state": {"terminated": {"reason": "OOMKilled"}}}]}, "OOMKilled"),
+        ({"phase": "Failed", "reason": "Evicted"}, "Evicted"),
+        ({"phase": "Failed"}, "Failed"),
+        ({"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]}, None),
+        ({"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": {"reason": "Completed"}}}]}, None),
+    ],
+)
+def test_why_an_executor_was_lost(status: dict[str, Any], reason: str | None) -> None:
+    assert loss_of({"status": status}) == reason
+
+
+def test_lost_executors_are_a_part_of_what_the_application_says() -> None:
+    parts = RunParts(
+        application=_application("FAILED", errorMessage="driver container failed with ExitCode: 1, Reason: Error"),
+        lost_executors={"exec-1": "OOMKilled", "exec-2": "OOMKilled"},
+    )
+    run = observed_run(parts)
+    assert run is not None
+    assert run.message.endswith("Reason: Error; executors were lost: OOMKilled")
+
+
+def test_executors_wait_only_as_long_as_none_runs() -> None:
+    waiting = _pod("Pending", waiting={"reason": "ImagePullBackOff", "message": "not found"})
+    alone = observed_run(RunParts(application=_application("RUNNING"), executors=(waiting,)))
+    beside = observed_run(RunParts(application=_application("RUNNING"), executors=(waiting, _pod("Running"))))
+    assert alone is not None
+    assert beside is not None
+    assert (alone.executors_waiting, beside.executors_waiting) == (Waiting("ImagePullBackOff", "not found"), None)

@@ -1,0 +1,125 @@
+"""The work queue: due keys, once each, by one worker at a time."""
+
+import asyncio
+
+import pytest
+
+from messagestore_operator.cluster.queue import WorkQueue
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def _due(queue: WorkQueue[str]) -> list[str]:
+    """All keys that are due, taken in order."""
+
+    async def take() -> list[str]:
+        found: list[str] = []
+        while queue.depth:
+            found.append(await queue.get())
+        return found
+
+    return asyncio.run(take())
+
+
+def test_a_key_that_is_asked_for_three_times_is_due_once(clock: Clock) -> None:
+    queue = WorkQueue[str](clock=clock)
+    for _ in range(3):
+        queue.add("a")
+    assert _due(queue) == ["a"]
+
+
+def test_the_earlier_of_two_times_counts(clock: Clock) -> None:
+    queue = WorkQueue[str](clock=clock)
+    queue.add("a", 60)
+    queue.add("a", 5)
+    queue.add("a", 30)
+    clock.now += 5
+    assert _due(queue) == ["a"]
+    clock.now += 60
+    assert _due(queue) == []
+
+
+def test_a_key_that_a_worker_has_is_due_again_only_when_it_is_done(clock: Clock) -> None:
+    queue = WorkQueue[str](clock=clock)
+    queue.add("a")
+    assert _due(queue) == ["a"]
+    queue.add("a")
+    assert queue.depth == 0
+    queue.done("a")
+    assert _due(queue) == ["a"]
+
+
+def test_others_are_served_while_one_is_taken_and_asked_for_again(clock: Clock) -> None:
+    queue = WorkQueue[str](clock=clock)
+    queue.add("a")
+    assert _due(queue) == ["a"]
+    queue.add("a")
+    clock.now += 1
+    queue.add("b")
+    assert _due(queue) == ["b"]
+
+
+def _fail(queue: WorkQueue[str], clock: Clock) -> float:
+    """Take a key that is due, fail with it, wait until it is due again, and say how long that was."""
+    assert _due(queue) == ["a"]
+    wait = queue.done("a", failed=True)
+    assert queue.depth == 0
+    clock.now += wait
+    return wait
+
+
+def test_a_key_that_fails_waits_twice_as_long_each_time_up_to_a_bound(clock: Clock) -> None:
+    queue = WorkQueue[str](backoff_base=1, backoff_max=5, clock=clock)
+    queue.add("a")
+    assert [_fail(queue, clock) for _ in range(5)] == [1, 2, 4, 5, 5]
+
+
+def test_a_success_ends_the_row_of_failures(clock: Clock) -> None:
+    queue = WorkQueue[str](backoff_base=1, clock=clock)
+    queue.add("a")
+    assert [_fail(queue, clock) for _ in range(2)] == [1, 2]
+    assert _due(queue) == ["a"]
+    queue.done("a")
+    queue.add("a")
+    assert _fail(queue, clock) == 1
+
+
+def test_lateness_is_that_of_the_key_that_is_due_the_longest(clock: Clock) -> None:
+    queue = WorkQueue[str](clock=clock)
+    queue.add("a")
+    clock.now += 3
+    queue.add("b")
+    queue.add("c", 60)
+    clock.now += 4
+    assert (queue.lateness, queue.depth) == (7, 2)
+
+
+def test_a_waiting_worker_wakes_up_for_a_new_key() -> None:
+    async def scenario() -> str:
+        queue = WorkQueue[str]()
+        taken = asyncio.create_task(queue.get())
+        await asyncio.sleep(0.01)
+        queue.add("a")
+        return await asyncio.wait_for(taken, 1)
+
+    assert asyncio.run(scenario()) == "a"
+
+
+def test_a_waiting_worker_wakes_up_when_a_key_becomes_due() -> None:
+    async def scenario() -> str:
+        queue = WorkQueue[str]()
+        queue.add("a", 0.02)
+        return await asyncio.wait_for(queue.get(), 1)
+
+    assert asyncio.run(scenario()) == "a"
