@@ -11,7 +11,8 @@ PYTHON := $(VENV)/bin/python
 PYTEST := $(PYTHON) -m pytest
 export MESSAGESTORE_CACHE := $(CACHE)
 
-.PHONY: help install tools demo test test-unit test-jobs test-operator bench lint format crds lock clean
+.PHONY: help install tools images cluster cluster-down demo test test-unit test-jobs test-operator test-e2e \
+	bench lint format crds lock clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -34,6 +35,15 @@ install: $(VENV)/.installed ## Set up .venv with the CLI, and the jars
 tools: ## Build kube-apiserver and etcd into the cache, for the tests
 	@python3 -m tools.controlplane
 
+images: | $(UV) ## Build the container images, and bring them into the cluster's node when there is one
+	@UV=$(UV) python3 -m tools.cluster images
+
+cluster: | $(UV) ## Make a kind cluster with a Spark operator and an S3 server; needs no container registry
+	@UV=$(UV) python3 -m tools.cluster up
+
+cluster-down: ## Take the cluster away, and all that was started for it
+	@python3 -m tools.cluster down
+
 demo: install ## Ingest, purge and replay real webhooks on this machine
 	@examples/demo.sh $(VENV)/bin/messagestore
 
@@ -49,6 +59,9 @@ test-jobs: install ## Tests of the jobs on local Spark
 test-operator: install tools ## Tests against a real kube-apiserver
 	$(PYTEST) tests/operator
 
+test-e2e: install ## Tests in a real cluster; makes it when there is none
+	UV=$(UV) $(PYTEST) tests/e2e
+
 bench: install ## Benchmarks: tables of ratios
 	$(PYTHON) -m tests.perf
 
@@ -62,12 +75,17 @@ format: install ## Format and mend what can be
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-crds: install ## Generate crds/ from the models
+crds: install ## Generate crds/ and the chart's copy of it from the models
 	$(VENV)/bin/messagestore crds --output crds
+	$(VENV)/bin/messagestore crds --output charts/message-store-operator/files/crds
 
-lock: | $(UV) ## Renew requirements.lock from pyproject.toml
-	$(UV) pip compile --quiet --upgrade --group dev pyproject.toml --universal --python-version 3.11 \
-		--no-annotate --no-header --generate-hashes --no-emit-index-url --output-file requirements.lock
+COMPILE := pip compile --quiet pyproject.toml --universal --python-version 3.11 \
+	--no-annotate --no-header --generate-hashes --no-emit-index-url
+
+lock: | $(UV) ## Renew requirements.lock from pyproject.toml, and the parts of it that each image installs
+	$(UV) $(COMPILE) --upgrade --group dev --all-extras --output-file requirements.lock
+	$(UV) $(COMPILE) --constraint requirements.lock --extra jobs --output-file spark_images/requirements.lock
+	$(UV) $(COMPILE) --constraint requirements.lock --extra operator --output-file operator/requirements.lock
 
 clean: ## Remove .venv; the cache stays
 	rm -rf $(VENV)

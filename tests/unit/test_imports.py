@@ -1,0 +1,53 @@
+"""The operator's image has neither Spark nor a JVM: what runs in it must not ask for them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+ONLY_IN_THE_JOBS_IMAGE = ("delta", "deltalake", "numpy", "py4j", "pyarrow", "pyspark")
+# Local runs are the jobs themselves, in one process; the rest of the package runs in the operator's pod.
+LOCAL_RUNS = ("messagestore_operator.local", "messagestore_operator.cli.console")
+
+IMPORT_ALL = f"""
+import importlib, pkgutil, sys
+for name in {ONLY_IN_THE_JOBS_IMAGE}:
+    sys.modules[name] = None
+import messagestore_operator
+for module in pkgutil.walk_packages(messagestore_operator.__path__, "messagestore_operator."):
+    if not module.name.startswith({LOCAL_RUNS}):
+        importlib.import_module(module.name)
+        print(module.name)
+"""
+
+
+def test_the_operator_imports_without_what_only_the_jobs_need() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORT_ALL], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert "messagestore_operator.cli.main" in done.stdout
+
+
+def test_each_image_installs_a_part_of_the_one_lock() -> None:
+    whole = _pins("requirements.lock")
+
+    for part in ("operator/requirements.lock", "spark_images/requirements.lock"):
+        assert _pins(part).items() <= whole.items(), f"{part}: run make lock"
+
+
+def test_neither_image_installs_what_only_the_other_needs() -> None:
+    operator, jobs = _pins("operator/requirements.lock"), _pins("spark_images/requirements.lock")
+
+    assert not {"pyspark", "deltalake", "pyarrow", "numpy"} & operator.keys()
+    assert not {"kopf", "kubernetes", "typer"} & jobs.keys()
+
+
+def _pins(lock: str) -> dict[str, str]:
+    """Each requirement of a lock file with its hashes, as it stands there."""
+    pins: dict[str, str] = {}
+    name = ""
+    for line in (REPOSITORY / lock).read_text().splitlines():
+        if not line.startswith(" "):
+            name = line.split("==")[0]
+        pins[name] = pins.get(name, "") + line
+    return pins
