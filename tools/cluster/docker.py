@@ -68,7 +68,7 @@ def find(probe_image: str) -> Docker:
 
 def start() -> Docker:
     """Our own daemon, started when it isn't running."""
-    docker = Docker(own=True, environment={"DOCKER_HOST": f"unix://{state_folder() / 'docker.sock'}"})
+    docker = _own()
     if _answers(docker):
         return docker
     debian.need(
@@ -83,10 +83,7 @@ def start() -> Docker:
 
 def running() -> Docker | None:
     """Our own daemon when it runs, the machine's when that does, else None. Starts nothing."""
-    if NAMESPACE.exists():
-        docker = Docker(own=True, environment={"DOCKER_HOST": f"unix://{state_folder() / 'docker.sock'}"})
-    else:
-        docker = Docker(own=False, environment={})
+    docker = _own() if NAMESPACE.exists() else Docker(own=False, environment={})
     return docker if _answers(docker) else None
 
 
@@ -116,6 +113,12 @@ def forward(*ports: int) -> None:
             start_new_session=True,
         )
     pid_file.write_text(str(process.pid))
+
+
+def _own() -> Docker:
+    # Debian's daemon builds by itself; the client would otherwise look for a plug-in that does.
+    socket = state_folder() / "docker.sock"
+    return Docker(own=True, environment={"DOCKER_HOST": f"unix://{socket}", "DOCKER_BUILDKIT": "0"})
 
 
 def _machine_docker_pulls(image: str) -> bool:

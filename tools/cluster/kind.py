@@ -53,7 +53,7 @@ def healthy() -> bool:
 
 
 def create(docker: Docker) -> None:
-    """Make the cluster unless it's there, and wait until it can run pods and names resolve in it."""
+    """Make the cluster unless it's there, and wait until its node is ready."""
     if docker.own:
         daemon.forward(API_PORT, S3_PORT)
     if not exists(docker):
@@ -64,6 +64,10 @@ def create(docker: Docker) -> None:
             command: list[str | Path] = [programs.program("kind"), "create", "cluster", "--name", NAME]
             command += ["--kubeconfig", kubeconfig(), "--config", "-", "--wait", "120s"]
             run(command, environment=docker.environment, stdin=config)
+
+
+def wait_for_names() -> None:
+    """Wait until the cluster's own name service answers, which pods can't do without."""
     with step("waiting for the cluster's name service"):
         kubectl("--namespace", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=180s")
 
@@ -72,12 +76,6 @@ def delete(docker: Docker) -> None:
     """Take the cluster away."""
     _delete(docker)
     kubeconfig().unlink(missing_ok=True)
-
-
-def load(docker: Docker, *images: str) -> None:
-    """Bring images of the Docker daemon into the node, where pods find them by the same names."""
-    target = ["exec", "--interactive", NODE, "ctr", "--namespace", "k8s.io", "images", "import", "-"]
-    docker.pipe(["docker", "save", *images], *target)
 
 
 def _delete(docker: Docker) -> None:

@@ -10,7 +10,7 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_MEDIA = "application/vnd.oci.image"
+MEDIA = "application/vnd.oci.image"
 _FOLDERS = ("etc", "tmp", "var", "run")
 _TEXTS = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
@@ -36,13 +36,13 @@ def write_image(archive: Path, name: str, files: Mapping[str, Path], entrypoint:
                 "Entrypoint": list(entrypoint),
                 "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
             },
-            "rootfs": {"type": "layers", "diff_ids": [_digest(raw)]},
+            "rootfs": {"type": "layers", "diff_ids": [digest(raw)]},
         }
     ).encode()
     manifest = json.dumps(
         {
             "schemaVersion": 2,
-            "mediaType": f"{_MEDIA}.manifest.v1+json",
+            "mediaType": f"{MEDIA}.manifest.v1+json",
             "config": _descriptor("config.v1+json", config),
             "layers": [_descriptor("layer.v1.tar+gzip", layer)],
         }
@@ -59,7 +59,7 @@ def write_image(archive: Path, name: str, files: Mapping[str, Path], entrypoint:
             ],
         }
     ).encode()
-    blobs = {f"blobs/sha256/{_digest(blob)[7:]}": blob for blob in (config, manifest, layer)}
+    blobs = {f"blobs/sha256/{digest(blob)[7:]}": blob for blob in (config, manifest, layer)}
     with tarfile.open(archive, "w") as out:
         for path, content in {"oci-layout": b'{"imageLayoutVersion":"1.0.0"}', "index.json": index, **blobs}.items():
             _add_bytes(out, path, content)
@@ -100,8 +100,9 @@ def _add_bytes(out: tarfile.TarFile, path: str, content: bytes) -> None:
 
 
 def _descriptor(kind: str, blob: bytes) -> dict[str, object]:
-    return {"mediaType": f"{_MEDIA}.{kind}", "digest": _digest(blob), "size": len(blob)}
+    return {"mediaType": f"{MEDIA}.{kind}", "digest": digest(blob), "size": len(blob)}
 
 
-def _digest(blob: bytes) -> str:
+def digest(blob: bytes) -> str:
+    """The name of a blob: sha256 and its hexadecimal digits."""
     return f"sha256:{hashlib.sha256(blob).hexdigest()}"

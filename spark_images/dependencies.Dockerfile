@@ -1,0 +1,25 @@
+# What the jobs run on: Java, Python and Spark. It changes seldom; spark_images/Dockerfile puts the jobs on top.
+# The build's context is a folder that `make images` fills: site/, the Python packages of requirements.lock.
+ARG BASE=debian:bookworm-slim
+FROM ${BASE}
+
+# A base that has them already is left as it is, and then the build needs no network.
+RUN command -v java python3 tini > /dev/null || { \
+      apt-get update && \
+      apt-get install --yes --no-install-recommends ca-certificates openjdk-17-jre-headless python3 tini tzdata && \
+      rm -rf /var/lib/apt/lists/*; }
+
+RUN groupadd --gid 185 spark && \
+    useradd --uid 185 --gid 185 --home-dir /opt/spark/work-dir --shell /usr/sbin/nologin spark && \
+    mkdir -p /opt/spark/work-dir && \
+    chown spark:spark /opt/spark/work-dir
+
+COPY site /usr/local/lib/python3.11/dist-packages
+RUN python3 -m compileall -q -j 0 /usr/local/lib/python3.11/dist-packages
+
+ENV SPARK_HOME=/usr/local/lib/python3.11/dist-packages/pyspark \
+    PYSPARK_PYTHON=python3 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+WORKDIR /opt/spark/work-dir
+USER 185:185

@@ -1,0 +1,36 @@
+#!/bin/bash
+# Starts what Spark on Kubernetes asks a container for: `driver ARGUMENTS...`, or `executor` with all else in the
+# environment. Anything else is a command.
+set -euo pipefail
+
+case ${1:-} in
+  driver)
+    shift
+    exec tini -s -- "$SPARK_HOME/bin/spark-submit" \
+      --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" \
+      --conf "spark.executorEnv.SPARK_DRIVER_POD_IP=$SPARK_DRIVER_BIND_ADDRESS" \
+      --deploy-mode client "$@"
+    ;;
+  executor)
+    # SPARK_JAVA_OPT_0, _1, … hold an option each, which may have blanks.
+    options=()
+    for ((number = 0; ; number++)); do
+      name=SPARK_JAVA_OPT_$number
+      if [ -z "${!name+set}" ]; then break; fi
+      options+=("${!name}")
+    done
+    exec tini -s -- java "${options[@]}" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
+      -cp "${SPARK_CONF_DIR:+$SPARK_CONF_DIR:}${SPARK_CLASSPATH:+$SPARK_CLASSPATH:}$SPARK_HOME/jars/*:$SPARK_DIST_CLASSPATH" \
+      org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
+      --driver-url "$SPARK_DRIVER_URL" \
+      --executor-id "$SPARK_EXECUTOR_ID" \
+      --cores "$SPARK_EXECUTOR_CORES" \
+      --app-id "$SPARK_APPLICATION_ID" \
+      --hostname "$SPARK_EXECUTOR_POD_IP" \
+      --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" \
+      --podName "$SPARK_EXECUTOR_POD_NAME"
+    ;;
+  *)
+    exec "$@"
+    ;;
+esac

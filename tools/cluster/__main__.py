@@ -1,0 +1,82 @@
+"""The cluster's command line: `python3 -m tools.cluster up`; make has a target for each command.
+
+up      make the cluster, or what is missing of it
+images  build the project's images and bring them into the cluster's node, when there is one
+down    take the cluster away, and all that was started for it
+status  say whether it's healthy; exit 1 when not
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping
+
+from tools import images
+from tools.cluster import docker, install, kind
+from tools.cluster.load import load
+from tools.machine import lock, say, step
+
+
+def up() -> None:
+    """Make the cluster, or what is missing of it. What is there stays."""
+    if os.geteuid() != 0:
+        say("not root: this works where Docker does without")
+    daemon = docker.find(kind.public_node_image())
+    kind.create(daemon)
+    _build_and_load(daemon, images.spark_operator, images.versitygw, images.spark, images.operator)
+    kind.wait_for_names()
+    install.s3()
+    install.spark_operator()
+    say(f"kubeconfig: {kind.kubeconfig()}")
+
+
+def build_images() -> None:
+    """Build the project's images, and bring them into the node when there is one."""
+    daemon = docker.find(kind.public_node_image())
+    _build_and_load(daemon, images.spark, images.operator)
+
+
+def down() -> None:
+    """Take the cluster away, and all that was started for it; images stay in the cache."""
+    if docker.NAMESPACE.exists():
+        # A daemon that was killed leaves containers: one that is started anew knows how to end them.
+        daemon = docker.start()
+        kind.delete(daemon)
+    elif (found := docker.running()) is not None:
+        kind.delete(found)
+    docker.stop()
+
+
+def status() -> None:
+    """Say whether the cluster is healthy; exits 1 when it's not."""
+    healthy = kind.healthy()
+    say(f"healthy, kubeconfig {kind.kubeconfig()}" if healthy else "no healthy cluster")
+    if not healthy:
+        raise SystemExit(1)
+
+
+def _build_and_load(daemon: docker.Docker, *builds: Callable[[images.Builder], str]) -> None:
+    builder = images.Builder(daemon)
+    built = [build(builder) for build in builds]
+    if kind.exists(daemon):
+        load(daemon, kind.NODE, built)
+
+
+COMMANDS: Mapping[str, Callable[[], None]] = {"up": up, "images": build_images, "down": down, "status": status}
+
+
+def main() -> None:
+    """Run the command line; two at once take turns."""
+    parser = argparse.ArgumentParser(prog="python3 -m tools.cluster", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("command", choices=COMMANDS)
+    command = parser.parse_args().command
+    if command == "status":
+        status()
+        return
+    with lock(docker.state_folder() / "lock", "cluster command"), step(f"cluster {command}"):
+        COMMANDS[command]()
+
+
+if __name__ == "__main__":
+    main()

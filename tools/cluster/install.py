@@ -1,0 +1,80 @@
+"""What runs in the cluster before anything of the project does: the Spark operator, and an S3 server."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+
+from tools.cluster import programs
+from tools.cluster.kind import kubeconfig, kubectl
+from tools.gobuild import module_source
+from tools.machine import REPOSITORY, run, step
+
+MANIFESTS = Path(__file__).with_name("manifests")
+SPARK_OPERATOR_NAMESPACE = "spark-operator"
+STORAGE_NAMESPACE = "storage"
+S3_SECRET = "s3-root"
+OPERATOR_NAMESPACE = "messagestore"
+CHART = REPOSITORY / "charts" / "message-store-operator"
+
+
+def spark_operator() -> None:
+    """Install kubeflow's Spark operator from its own chart, in all namespaces; its definitions come first."""
+    module = "github.com/kubeflow/spark-operator/v2"
+    chart = module_source(module, programs.SPARK_OPERATOR_VERSION) / "charts" / "spark-operator-chart"
+    # It exits when it starts before its kinds are known. Server-side: they are too large for an annotation.
+    for definitions in sorted((chart / "crds").glob("*.yaml")):
+        kubectl("apply", "--server-side", "--force-conflicts", "--filename", definitions)
+    kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/sparkapplications.sparkoperator.k8s.io")
+    tag = programs.SPARK_OPERATOR_VERSION
+    with step(f"Spark operator {tag}"):
+        values = ("--values", MANIFESTS / "spark-operator.yaml", "--set", f"image.tag={tag}", "--skip-crds")
+        helm_install("spark-operator", chart, SPARK_OPERATOR_NAMESPACE, *values)
+
+
+def s3() -> None:
+    """Run the S3 server, with credentials made here and kept in a Secret alone."""
+    with step("S3 server"):
+        _namespace(STORAGE_NAMESPACE)
+        if not kubectl("--namespace", STORAGE_NAMESPACE, "get", "secret", S3_SECRET, "--ignore-not-found").strip():
+            kubectl("apply", "--filename", "-", stdin=json.dumps(_fresh_credentials()))
+        kubectl("apply", "--filename", MANIFESTS / "s3.yaml")
+        kubectl("--namespace", STORAGE_NAMESPACE, "rollout", "status", "deployment/s3", "--timeout=120s")
+
+
+def message_store_operator() -> None:
+    """Install the project's operator by its own chart, and start it anew so that it's of the image just loaded."""
+    with step("message store operator"):
+        helm_install("store", CHART, OPERATOR_NAMESPACE)
+        # The image's tag stays the same from build to build.
+        selector = "--selector=app.kubernetes.io/name=message-store-operator"
+        kubectl("--namespace", OPERATOR_NAMESPACE, "rollout", "restart", "deployment", selector)
+        kubectl("--namespace", OPERATOR_NAMESPACE, "rollout", "status", "deployment", selector, "--timeout=180s")
+
+
+def helm_install(release: str, chart: Path, namespace: str, *options: str | Path) -> None:
+    """Install or upgrade a chart and wait until what it made is ready."""
+    command: list[str | Path] = [
+        programs.program("helm"),
+        "--kubeconfig",
+        kubeconfig(),
+        "upgrade",
+        "--install",
+        release,
+    ]
+    run([*command, chart, "--namespace", namespace, "--create-namespace", *options, "--wait", "--timeout", "3m"])
+
+
+def _namespace(name: str) -> None:
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    kubectl("apply", "--filename", "-", stdin=json.dumps(manifest))
+
+
+def _fresh_credentials() -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": S3_SECRET, "namespace": STORAGE_NAMESPACE},
+        "stringData": {"accessKey": secrets.token_hex(10), "secretKey": secrets.token_urlsafe(30)},
+    }

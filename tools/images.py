@@ -1,0 +1,201 @@
+"""The project's container images, and those of what it is tested with.
+
+Each build gets a context folder that is filled here, Python packages from the lock files included: so the same
+Dockerfiles build with a registry and without, and a build without one needs no network.
+
+python3 -m tools.images    build them with the machine's Docker, from the base images that the Dockerfiles name
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.cluster import debian, programs
+from tools.cluster.docker import Docker
+from tools.machine import REPOSITORY, cache_folder, run, step
+
+PREFIX = "message-store-operator"
+PYTHON_VERSION = "3.11"
+"""Of Debian bookworm, on which the images are built."""
+
+SPARK = REPOSITORY / "spark_images"
+OPERATOR = REPOSITORY / "operator"
+
+_SPARK_PACKAGES = ("ca-certificates", "openjdk-17-jre-headless", "python3", "tini", "tzdata")
+_PYTHON_PACKAGES = ("ca-certificates", "python3", "tzdata")
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Where images are built: the Docker daemon, and whether base images come from a registry."""
+
+    docker: Docker
+
+    def base(self, name: str, packages: tuple[str, ...]) -> Mapping[str, str]:
+        """Build arguments that name the base image: none where a registry has the Dockerfile's own."""
+        if not self.docker.own:
+            return {}
+        root = debian.root_file_system(name, packages)
+        image = f"{PREFIX}/debian-{root.name.replace('-', ':', 1)}"
+        if not self.docker.has_image(image):
+            with step(f"base image {image}"):
+                self.docker.pipe(["tar", "-C", root, "--numeric-owner", "-c", "."], "import", "-", image)
+        return {"BASE": image}
+
+    def build(self, image: str, dockerfile: Path, context: Path, arguments: Mapping[str, str]) -> str:
+        """Build `image` and return its name; the daemon finds out by itself what has not changed."""
+        options = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
+        with step(f"image {image}"):
+            self.docker.run("build", "--quiet", "--tag", image, "--file", dockerfile, *options, context)
+        return image
+
+
+def spark_dependencies(builder: Builder) -> str:
+    """The image that the jobs' image and the Spark operator's stand on; made once for each state of what it's from."""
+    digest = _digest([SPARK / name for name in ("requirements.lock", "dependencies.Dockerfile", "unused.txt")])
+    image = f"{PREFIX}/spark-dependencies:{digest}"
+    context = _jobs_packages().parent
+    if builder.docker.has_image(image):
+        return image
+    arguments = builder.base("spark", _SPARK_PACKAGES)
+    return builder.build(image, SPARK / "dependencies.Dockerfile", context, arguments)
+
+
+def spark(builder: Builder) -> str:
+    """The jobs' image."""
+    dependencies = spark_dependencies(builder)
+    context = cache_folder() / "images" / "spark"
+    context.mkdir(parents=True, exist_ok=True)
+    # It looks by itself whether the jars are those of the sources.
+    build_jars: list[str | Path] = [SPARK / "jars" / "build.sh", sys.executable, context / "jars"]
+    run(build_jars, environment={"PYTHONPATH": str(_jobs_packages())})
+    for name in ("entrypoint.sh", "main.py"):
+        shutil.copy(SPARK / name, context / name)
+    _copy_package(SPARK / "messagestore_jobs", context / "messagestore_jobs")
+    image = f"{PREFIX}/spark:{project_version()}"
+    return builder.build(image, SPARK / "Dockerfile", context, {"DEPENDENCIES": dependencies})
+
+
+def _jobs_packages() -> Path:
+    """The folder with the Python packages of the jobs, less what they don't use."""
+    folder = cache_folder() / "images" / "spark-dependencies" / "site"
+    _install_packages(SPARK / "requirements.lock", folder, SPARK / "unused.txt")
+    return folder
+
+
+def operator(builder: Builder) -> str:
+    """The operator's image."""
+    context = cache_folder() / "images" / "operator"
+    _install_packages(OPERATOR / "requirements.lock", context / "site")
+    _install_project(context / "project")
+    image = f"{PREFIX}/operator:{project_version()}"
+    arguments = builder.base("python", _PYTHON_PACKAGES)
+    return builder.build(image, OPERATOR / "Dockerfile", context, arguments)
+
+
+def spark_operator(builder: Builder) -> str:
+    """The image of kubeflow's Spark operator, on the Spark of the jobs' image."""
+    image = f"{PREFIX}/spark-operator:{programs.SPARK_OPERATOR_VERSION}"
+    return _of_program(builder, image, "spark-operator", {"DEPENDENCIES": spark_dependencies(builder)})
+
+
+def versitygw(builder: Builder) -> str:
+    """The image of the S3 server that the tests use."""
+    return _of_program(builder, f"{PREFIX}/versitygw:{programs.VERSITYGW_VERSION}", "versitygw", {})
+
+
+def _of_program(builder: Builder, image: str, name: str, arguments: Mapping[str, str]) -> str:
+    context = _fresh(cache_folder() / "images" / name)
+    shutil.copy(programs.program(name), context / name)
+    return builder.build(image, REPOSITORY / "tools/cluster/images" / f"{name}.Dockerfile", context, arguments)
+
+
+def project_version() -> str:
+    """The project's version, which is the tag of its images."""
+    found = re.search(r'^version = "(.+)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE)
+    if found is None:
+        raise SystemExit("pyproject.toml names no version")
+    return found[1]
+
+
+def _install_packages(requirements: Path, folder: Path, unused: Path | None = None) -> None:
+    """Install what a lock file names into `folder`, as the image's Python will find it, less the files `unused`.
+
+    What is there already stays, unless either file has changed.
+    """
+    stamp = folder.with_name(f"{folder.name}.stamp")
+    digest = _digest([requirements, *([unused] if unused else [])])
+    if stamp.exists() and stamp.read_text() == digest:
+        return
+    with step(f"Python packages of {requirements.relative_to(REPOSITORY)}"):
+        _fresh(folder)
+        target = ["--python-version", PYTHON_VERSION, "--python-platform", f"{platform.machine()}-manylinux_2_28"]
+        options: list[str | Path] = ["--quiet", "--require-hashes", *target, "--target", folder]
+        run([_uv(), "pip", "install", *options, "--requirement", requirements])
+        if unused:
+            _remove(folder, unused)
+    stamp.write_text(digest)
+
+
+def _install_project(folder: Path) -> None:
+    """Install the project itself: its packages, and the metadata that says which version it is."""
+    _fresh(folder)
+    run([_uv(), "pip", "install", "--quiet", "--no-deps", "--target", folder, REPOSITORY])
+    shutil.rmtree(folder / "bin", ignore_errors=True)
+
+
+def _remove(site: Path, unused: Path) -> None:
+    patterns = [line for line in unused.read_text().splitlines() if line and not line.startswith("#")]
+    for pattern in patterns:
+        found = list(site.glob(pattern))
+        if not found:
+            raise SystemExit(f"{unused}: {pattern} is nowhere to be found")
+        for path in found:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def _copy_package(source: Path, target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def _fresh(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _digest(files: list[Path]) -> str:
+    together = hashlib.sha256()
+    for file in files:
+        together.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return together.hexdigest()[:12]
+
+
+def _uv() -> str:
+    found = os.environ.get("UV") or shutil.which("uv")
+    if not found:
+        raise SystemExit("no uv: run this through make, which installs it")
+    return found
+
+
+def main() -> None:
+    """Run the command line."""
+    builder = Builder(Docker(own=False, environment={}))
+    for build in (spark, operator):
+        sys.stdout.write(f"{build(builder)}\n")
+
+
+if __name__ == "__main__":
+    main()
