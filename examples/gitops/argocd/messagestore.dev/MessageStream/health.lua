@@ -1,0 +1,32 @@
+-- Argo CD's health of a resource of messagestore.dev, from its conditions; the same script for all three kinds.
+local health = {status = "Progressing", message = "waiting for the operator to look at it"}
+if obj.metadata.deletionTimestamp ~= nil then
+  health.message = "being deleted"
+  return health
+end
+local status = obj.status
+-- A status about an older spec says nothing of this one.
+if status == nil or status.observedGeneration ~= obj.metadata.generation then
+  return health
+end
+
+local conditions = {}
+for _, condition in ipairs(status.conditions or {}) do
+  conditions[condition.type] = condition
+end
+local function holds(type)
+  return conditions[type] ~= nil and conditions[type].status == "True"
+end
+
+local ready = conditions.Ready
+if ready ~= nil then
+  health.message = ready.message
+end
+if holds("Stalled") or holds("Failed") then
+  health.status = "Degraded"
+elseif holds("Ready") and not holds("Reconciling") then
+  -- What waits for a person is neither ill nor under way.
+  local waits = ready.reason == "Suspended" or ready.reason == "AwaitingApproval"
+  health.status = waits and "Suspended" or "Healthy"
+end
+return health

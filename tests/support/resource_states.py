@@ -1,0 +1,192 @@
+"""The three kinds in every state that a GitOps tool has to tell apart; the statuses are the operator's own."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from messagestore_jobs.contract.run_report import (
+    FrozenSelection,
+    IngestCounts,
+    IngestOutcome,
+    Lag,
+    Preview,
+    Purged,
+    PurgeOutcome,
+    ReplayOutcome,
+    ReplayProgress,
+    RunError,
+    RunReport,
+    TableState,
+)
+from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy, parse_resource
+from messagestore_operator.api.resource import API_VERSION
+from messagestore_operator.reasons import Reason
+from messagestore_operator.status import StreamResult, policy_status, replay_status, stream_status
+from messagestore_operator.status.conditions import conditions, under_way
+
+Document = dict[str, Any]
+
+NOW = datetime(2026, 1, 5, 8, 20, 12, tzinfo=UTC)
+GENERATION = 3
+
+_STARTED, _ENDED = NOW - timedelta(minutes=1), NOW - timedelta(seconds=12)
+_TABLE = TableState(version=1, messages=329, dead_letters=1, bytes=812345, oldest_message_time=_STARTED)
+_COUNTS = IngestCounts(received=331, stored=329, duplicates=1, dead_lettered=1)
+_INGESTED = IngestOutcome(counts=_COUNTS, totals=_COUNTS, batches=1, table=_TABLE, lag=Lag(as_of=_ENDED))
+_PREVIEW = Preview(id="8c1f", table_version=1, as_of=_ENDED, messages=40, bytes=91234, by_rule={"old": 40}, held=2)
+_PURGE = Purged(run="run-1", at=_ENDED, table_version_before=1, table_version_after=3, purged=40, archived=40, held=2)
+_SELECTION = FrozenSelection(table_version=1, messages=13, bytes=90321, first_global_position=4)
+_REPLAYED = ReplayOutcome(
+    selection=_SELECTION, progress=ReplayProgress(replayed=13, percent=100, messages_per_second=410.0), complete=True
+)
+_HALF = ReplayOutcome(
+    selection=_SELECTION, progress=ReplayProgress(replayed=6, percent=46, messages_per_second=410.0), complete=False
+)
+_BUSY = RunError(reason=Reason.TABLE_BUSY, message="another run is writing")
+_REFUSED = RunError(reason=Reason.TABLE_REFUSED, message="the folder holds something else")
+
+
+@dataclass(frozen=True)
+class State:
+    """One resource in one state, and what Argo CD and kstatus are to make of it."""
+
+    kind: str
+    name: str
+    document: Document
+    health: str
+    verdict: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind}-{self.name}"
+
+
+def states() -> list[State]:
+    """All of them."""
+    return [*_of_all_kinds(), *_of_streams(), *_of_policies(), *_of_jobs()]
+
+
+def _of_streams() -> list[State]:
+    def state(name: str, health: str, verdict: str, spec: Document | None = None, **given: Any) -> State:
+        stream = _stream(**(spec or {}))
+        return _state(name, health, verdict, stream, stream_status(stream, NOW, **given))
+
+    running = _report(_INGESTED).model_copy(update={"state": "Running", "finished_at": None})
+    return [
+        state("pending", "Progressing", "InProgress"),
+        state("idle", "Healthy", "Current", report=_report(_INGESTED)),
+        state("running", "Healthy", "Current", report=running),
+        state("suspended", "Suspended", "Current", {"suspend": True}, report=_report(_INGESTED)),
+        state("failing", "Progressing", "InProgress", report=_report(error=_BUSY)),
+        state("stalled", "Degraded", "Failed", report=_report(error=_REFUSED)),
+    ]
+
+
+def _of_policies() -> list[State]:
+    def state(name: str, health: str, verdict: str, report: RunReport | None = None, **spec: Any) -> State:
+        policy = _policy(**spec)
+        results = [StreamResult("orders", report)] if report else []
+        return _state(name, health, verdict, policy, policy_status(policy, NOW, results))
+
+    previewed = PurgeOutcome(preview=_PREVIEW, table=_TABLE)
+    waiting = previewed.model_copy(update={"awaiting_approval": True})
+    return [
+        state("pending", "Progressing", "InProgress"),
+        state("purged", "Healthy", "Current", _report(previewed.model_copy(update={"purge": _PURGE}))),
+        state("previewed", "Healthy", "Current", _report(previewed), mode="DryRun"),
+        state("awaiting-approval", "Suspended", "Current", _report(waiting), approval="Required"),
+        state("suspended", "Suspended", "Current", suspend=True),
+        state("failing", "Progressing", "InProgress", _report(error=_BUSY)),
+        state("stalled", "Degraded", "Failed", _report(error=_REFUSED)),
+    ]
+
+
+def _of_jobs() -> list[State]:
+    def state(name: str, health: str, verdict: str, spec: Document | None = None, **given: Any) -> State:
+        job = _job(**(spec or {}))
+        return _state(name, health, verdict, job, replay_status(job, NOW, **given))
+
+    running = _report(_HALF).model_copy(update={"state": "Running", "finished_at": None})
+    return [
+        state("pending", "Progressing", "InProgress"),
+        state("running", "Progressing", "InProgress", report=running),
+        state("paused", "Suspended", "Current", {"suspend": True}, report=_report(_HALF)),
+        state("succeeded", "Healthy", "Current", report=_report(_REPLAYED)),
+        state("previewed", "Healthy", "Current", {"mode": "DryRun"}, report=_report(_REPLAYED)),
+        state("tried-again", "Progressing", "InProgress", report=_report(error=_BUSY), another_try=True),
+        state("failed", "Degraded", "Failed", report=_report(error=_REFUSED)),
+    ]
+
+
+def _of_all_kinds() -> list[State]:
+    """What no status says by itself: nothing looked at yet, an older spec's status, a deletion."""
+    made: list[tuple[Resource, Any]] = [
+        (stream := _stream(), stream_status(stream, NOW, _report(_INGESTED))),
+        (policy := _policy(), policy_status(policy, NOW, [StreamResult("orders", _report(error=_REFUSED))])),
+        (job := _job(), replay_status(job, NOW, _report(_REPLAYED))),
+    ]
+    found = []
+    for resource, status in made:
+        # As the API server shows it before the operator has written anything.
+        unseen = _state("unseen", "Progressing", "InProgress", resource, None)
+        unseen.document["status"] = {"observedGeneration": 0, "conditions": []}
+        changed = _state("changed", "Progressing", "InProgress", resource, status)
+        changed.document["metadata"]["generation"] += 1
+        deleting = status.model_copy(update={"conditions": conditions(resource, status, _deleting(), NOW)})
+        deleted = _state("deleting", "Progressing", "Terminating", resource, deleting)
+        deleted.document["metadata"]["deletionTimestamp"] = "2026-01-05T08:20:00Z"
+        found += [unseen, changed, deleted]
+    return found
+
+
+def _deleting() -> Any:
+    return under_way(Reason.DELETING, "its run is being ended")
+
+
+def _state(name: str, health: str, verdict: str, resource: Resource, status: Any) -> State:
+    document = {**resource.to_dict(), **({"status": status.to_dict()} if status else {})}
+    return State(resource.identity[0], name, document, health, verdict)
+
+
+def _report(outcome: Any = None, error: RunError | None = None) -> RunReport:
+    return RunReport(
+        run="run-1",
+        sequence=1,
+        state="Failed" if error else "Succeeded",
+        started_at=_STARTED,
+        finished_at=_ENDED,
+        outcome=outcome,
+        error=error,
+    )
+
+
+def _resource(kind: str, name: str, spec: Document) -> Any:
+    metadata = {"name": name, "namespace": "messaging", "generation": GENERATION}
+    return parse_resource({"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec})
+
+
+def _stream(**spec: Any) -> MessageStream:
+    given = {
+        "table": {"uri": "s3a://lake/orders"},
+        "source": {"files": {"uri": "s3a://landing/orders/"}},
+        "trigger": {"interval": "PT5M"},
+    }
+    stream: MessageStream = _resource("MessageStream", "orders", {**given, **spec})
+    return stream
+
+
+def _policy(**spec: Any) -> RetentionPolicy:
+    given = {
+        "streamRefs": [{"name": "orders"}],
+        "trigger": {"manual": {}},
+        "rules": [{"name": "old", "maxAge": "P90D"}],
+        "mode": "Enforce",
+    }
+    policy: RetentionPolicy = _resource("RetentionPolicy", "orders-90-days", {**given, **spec})
+    return policy
+
+
+def _job(**spec: Any) -> ReplayJob:
+    given = {"streamRef": {"name": "orders"}, "destination": {"files": {"uri": "s3a://replay/checks/"}}}
+    job: ReplayJob = _resource("ReplayJob", "orders-again", {**given, **spec})
+    return job

@@ -1,0 +1,34 @@
+"""What Flux's `wait: true` and `kubectl wait` make of the three kinds."""
+
+import pytest
+
+from support.kstatus import verdict
+from support.resource_states import State, states
+
+each_state = pytest.mark.parametrize("state", states(), ids=lambda state: state.title)
+
+
+@each_state
+def test_verdict(state: State) -> None:
+    assert verdict(state.document) == state.verdict
+
+
+@each_state
+def test_conditions_keep_to_the_rules(state: State) -> None:
+    """Ready is always there once the operator has looked, and one of the two that explain why it doesn't hold."""
+    conditions = {one["type"]: one for one in state.document["status"]["conditions"]}
+    if state.name == "unseen":
+        assert conditions == {}
+        return
+    explained = {"Reconciling", "Stalled"} & set(conditions)
+    assert len(explained) == (0 if conditions["Ready"]["status"] == "True" else 1)
+    for one in conditions.values():
+        assert one["observedGeneration"] == state.document["status"]["observedGeneration"]
+        assert one["reason"].isalpha()
+        assert one["message"]
+
+
+def test_a_kind_without_a_status_would_be_current_at_once() -> None:
+    """Why the definitions give a resource its first status: Flux would take it for done before it has begun."""
+    assert verdict({"metadata": {"generation": 1}}) == "Current"
+    assert verdict({"metadata": {"generation": 1}, "status": {"observedGeneration": 0}}) == "InProgress"
