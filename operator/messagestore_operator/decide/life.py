@@ -76,6 +76,10 @@ class Step:
         return self.current is not None and self.current.launched_at is None
 
 
+NOTHING = Step()
+"""There is no run."""
+
+
 def reserve(snapshot: Snapshot, resource: Resource, kind: RunKind, number: int, attempt: int = 1) -> CurrentRun:
     """A run with a number of its own, to be written down before anything is made of it."""
     return CurrentRun(

@@ -1,0 +1,193 @@
+"""What is to be done about a MessageStream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from messagestore_jobs.contract.run_report import RunError
+from messagestore_operator.api import MessageStream, MessageStreamStatus
+from messagestore_operator.decide.actions import Action, AddFinalizer, Decision, EmitEvent, RemoveFinalizer
+from messagestore_operator.decide.assemble import decision
+from messagestore_operator.decide.check import refused, unreachable
+from messagestore_operator.decide.clean import old_leases, old_runs
+from messagestore_operator.decide.documents import stream_run
+from messagestore_operator.decide.leases import longest_wait
+from messagestore_operator.decide.life import Step, Wishes, follow, launch, reserve
+from messagestore_operator.decide.maintenance import maintenance_due
+from messagestore_operator.decide.snapshot import RunKind, StreamSnapshot
+from messagestore_operator.decide.stream_deletion import FINALIZER, decide_deletion
+from messagestore_operator.decide.stream_record import recorded
+from messagestore_operator.decide.stream_view import dead_letters_event, viewed
+from messagestore_operator.decide.tables import table_key
+from messagestore_operator.decide.tell import of_conditions, of_run
+from messagestore_operator.decide.trigger import (
+    failed,
+    failed_as_it_is,
+    new_request,
+    next_attempt,
+    retry_at,
+    scheduled,
+)
+from messagestore_operator.decide.trust import believed
+from messagestore_operator.reasons import Reason
+from messagestore_operator.status.conditions import generation
+from messagestore_operator.status.times import clock_time
+from messagestore_operator.translate import ingest_access
+from messagestore_operator.translate.annotations import run_requested
+
+
+@dataclass(frozen=True)
+class Due:
+    """A run that is to be made now."""
+
+    kind: RunKind = "ingest"
+    attempt: int = 1
+
+
+def decide_stream(snapshot: StreamSnapshot) -> Decision:
+    """One look at a stream."""
+    snapshot = believed(snapshot)
+    stream, before = snapshot.stream, snapshot.stream.status or MessageStreamStatus()
+    if stream.metadata.deletion_timestamp is not None:
+        return decide_deletion(snapshot, before)
+    blocker = refused(stream) or unreachable(snapshot, lambda: ingest_access(stream))
+    watched = follow(snapshot, before.current_run, _wishes(snapshot, before))
+    status, actions = _with_schedule(snapshot, recorded(snapshot, before, watched))
+    step, wait = _next(snapshot, status, watched, blocker)
+    status = _reserved(snapshot, status, step)
+    status = viewed(snapshot, before, status, step, blocker, wait)
+    told = [*of_run(before.current_run, watched), *dead_letters_event(before, status), *of_conditions(before, status)]
+    current = {step.current.name} if step.current else set()
+    over = {watched.ended.run.name} if watched.ended else set()
+    if step.current is None and before.current_run is not None:
+        over.add(before.current_run.name)
+    cleaning: list[Action] = [
+        *old_runs(snapshot, current, stream.spec.run_history_limit),
+        *old_leases(snapshot, stream.metadata.namespace, current, over),
+    ]
+    look_at = [*watched.look_at, *step.look_at, *([wait] if wait else [])]
+    look_at += [snapshot.now] if watched.ended else []
+    done: list[Action] = [*_finalizer(stream), *watched.actions, *actions, *told, *cleaning, *step.actions]
+    return decision(stream, stream.status, status, _once(done), look_at)
+
+
+def _wishes(snapshot: StreamSnapshot, status: MessageStreamStatus) -> Wishes:
+    """A finite run is let end; a continuous one ends where anything else is to be done first, or differently."""
+    stream, current = snapshot.stream, status.current_run
+    suspend = stream.spec.suspend
+    run = snapshot.run(current.name) if current else None
+    if current is None or run is None or not run.ref.continuous:
+        return Wishes(generation(stream), wanted=not suspend)
+    stop = (
+        suspend
+        or current.generation != generation(stream)
+        or _others_wait_long(snapshot, run.ref.holder)
+        or maintenance_due(snapshot, status)
+    )
+    return Wishes(generation(stream), wanted=not suspend, stop=stop)
+
+
+def _others_wait_long(snapshot: StreamSnapshot, holder: str) -> bool:
+    since = longest_wait(snapshot.lease(table_key(snapshot.stream.spec.table.uri)).queue, holder)
+    return since is not None and snapshot.now - since >= snapshot.defaults.yield_after
+
+
+def _with_schedule(
+    snapshot: StreamSnapshot, status: MessageStreamStatus
+) -> tuple[MessageStreamStatus, list[EmitEvent]]:
+    """A point in time that came too late to be made up for is put behind, and told."""
+    schedule = snapshot.stream.spec.trigger.schedule
+    if schedule is None or snapshot.stream.spec.suspend:
+        return status, []
+    times = scheduled(schedule, snapshot.stream, status, snapshot.now)
+    if times.missed is None:
+        return status, []
+    words = f"the run of {clock_time(times.missed)} is skipped: its starting deadline has passed"
+    event = EmitEvent("Warning", Reason.SCHEDULE_MISSED, words)
+    return status.model_copy(update={"last_schedule_time": clock_time(times.missed)}), [event]
+
+
+def _next(
+    snapshot: StreamSnapshot, status: MessageStreamStatus, watched: Step, blocker: RunError | None
+) -> tuple[Step, datetime | None]:
+    """Where the stream goes from here: its run launched, a new one made, or the time to wait for."""
+    stream = snapshot.stream
+    if watched.ended is not None or (watched.current is not None and not watched.unlaunched):
+        return _without_actions(watched), None
+    if blocker is not None or stream.spec.suspend or not snapshot.can_run:
+        return Step(), None
+    step = watched
+    if watched.current is None:
+        due = next_run(snapshot, status)
+        if not isinstance(due, Due):
+            return Step(), due
+        number = (status.run_number or 0) + 1
+        step = Step(reserve(snapshot, stream, due.kind, number, due.attempt))
+    current = step.current
+    assert current is not None
+    table = table_key(stream.spec.table.uri)
+    return launch(snapshot, stream, current, [table], lambda epochs: stream_run(snapshot, current, epochs)), None
+
+
+def next_run(snapshot: StreamSnapshot, status: MessageStreamStatus) -> Due | datetime | None:
+    """The run that is due, or when the next will be; None where only a change brings one."""
+    stream, last, now = snapshot.stream, status.last_run, snapshot.now
+    if last is not None and failed_as_it_is(last, stream) and not new_request(stream, status):
+        at = retry_at(last, stream, snapshot.defaults)
+        if at is None or at > now:
+            return at
+        return Due(attempt=next_attempt(last, stream, snapshot.defaults))
+    if failed(last) or (last is not None and last.state == "Cancelled") or new_request(stream, status):
+        return Due()
+    if maintenance_due(snapshot, status) and not snapshot.lease(table_key(stream.spec.table.uri)).queue:
+        return Due("maintain")
+    at = trigger_time(snapshot, status)
+    return at if at is None or at > now else Due()
+
+
+def trigger_time(snapshot: StreamSnapshot, status: MessageStreamStatus) -> datetime | None:
+    """When the trigger asks for the next run; None for one that only people pull."""
+    stream, now = snapshot.stream, snapshot.now
+    trigger, last = stream.spec.trigger, status.last_run
+    begun = last.started_at.datetime if last and last.started_at else None
+    if trigger.interval is not None:
+        return begun + trigger.interval.timedelta if begun else now
+    if trigger.continuous is not None:
+        # One that ends by itself at once must not be made again at once.
+        return begun + snapshot.defaults.backoff_base if begun else now
+    if trigger.schedule is not None:
+        times = scheduled(trigger.schedule, stream, status, now)
+        return times.due or times.next
+    return None
+
+
+def _reserved(snapshot: StreamSnapshot, status: MessageStreamStatus, step: Step) -> MessageStreamStatus:
+    """The status with the run that goes on or is new; a new one answers all that was asked for until now."""
+    current, known = step.current, status.run_number or 0
+    news: dict[str, object] = {"current_run": current}
+    if current is not None and current.number is not None and current.number > known:
+        news["run_number"] = current.number
+        if current.kind == "ingest":
+            schedule = snapshot.stream.spec.trigger.schedule
+            due = scheduled(schedule, snapshot.stream, status, snapshot.now).due if schedule else None
+            news["last_schedule_time"] = clock_time(due) or status.last_schedule_time
+            news["last_request"] = run_requested(snapshot.stream) or status.last_request
+    return status.model_copy(update=news)
+
+
+def _finalizer(stream: MessageStream) -> list[Action]:
+    """Only data that is to be deleted keeps a resource from going."""
+    wanted, there = stream.spec.table.deletion_policy == "Delete", FINALIZER in stream.metadata.finalizers
+    if wanted == there:
+        return []
+    return [AddFinalizer() if wanted else RemoveFinalizer()]
+
+
+def _without_actions(step: Step) -> Step:
+    """The same step, whose actions are taken already."""
+    return Step(step.current, step.ended, step.trouble, step.live)
+
+
+def _once(actions: list[Action]) -> list[Action]:
+    return [action for index, action in enumerate(actions) if action not in actions[:index]]

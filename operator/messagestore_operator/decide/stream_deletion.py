@@ -1,0 +1,173 @@
+"""A stream that is being deleted, with deletionPolicy Delete: its data goes first, unless something forbids it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from messagestore_jobs.contract.run_report import RunError
+from messagestore_operator.api import MessageStreamStatus
+from messagestore_operator.api.status import FinishedRun
+from messagestore_operator.decide.actions import Action, Decision, EmitEvent, RemoveFinalizer
+from messagestore_operator.decide.assemble import decision
+from messagestore_operator.decide.check import unreachable
+from messagestore_operator.decide.clean import old_leases, old_runs
+from messagestore_operator.decide.documents import stream_run
+from messagestore_operator.decide.life import NOTHING, Step, Wishes, follow, launch, reserve
+from messagestore_operator.decide.snapshot import StreamSnapshot
+from messagestore_operator.decide.stream_record import recorded
+from messagestore_operator.decide.tables import table_key
+from messagestore_operator.decide.tell import of_conditions, of_run
+from messagestore_operator.decide.trigger import next_attempt, retry_at
+from messagestore_operator.reasons import Reason
+from messagestore_operator.status.conditions import conditions, generation, under_way
+from messagestore_operator.status.times import clock_time
+from messagestore_operator.translate.storage import table_access
+
+FINALIZER = "messagestore.dev/data"
+_GONE = RunError(reason=Reason.DELETING, message="the MessageStream is being deleted")
+_WAY_OUT = "to keep the data and let the resource go, set spec.table.deletionPolicy to Retain"
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How a deletion goes on: it is over, or a run goes on, or something keeps it."""
+
+    step: Step = NOTHING
+    over: EmitEvent | None = None
+    kept_by: RunError | None = None
+    look_at: tuple[datetime, ...] = ()
+
+
+def decide_deletion(snapshot: StreamSnapshot, before: MessageStreamStatus) -> Decision:
+    """One look at a stream that is to go. With Retain nothing keeps it, and its runs go with it."""
+    stream = snapshot.stream
+    if FINALIZER not in stream.metadata.finalizers:
+        return decision(stream, stream.status, before, [], [])
+    if stream.spec.table.deletion_policy == "Retain":
+        kept = EmitEvent("Normal", Reason.DATA_KEPT, f"{stream.spec.table.uri} is kept, as deletionPolicy says")
+        return decision(stream, stream.status, before, [kept, RemoveFinalizer()], [])
+    deletes = before.current_run is not None and before.current_run.kind == "delete"
+    wishes = Wishes(generation(stream), abort=None if deletes else _GONE)
+    watched = follow(snapshot, before.current_run, wishes)
+    status = recorded(snapshot, before, watched)
+    way = _way(snapshot, status, watched)
+    current = way.step.current
+    news: dict[str, object] = {"current_run": current}
+    if current is not None and current.number is not None:
+        news["run_number"] = max(status.run_number or 0, current.number)
+    status = _viewed(snapshot, before, status.model_copy(update=news), way)
+    looks = [*way.look_at, *way.step.look_at, *watched.look_at]
+    return decision(stream, stream.status, status, _actions(snapshot, before, status, watched, way), looks)
+
+
+def _way(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: Step) -> _Way:
+    uri = snapshot.stream.spec.table.uri
+    if watched.ended is not None:
+        done = watched.ended.run.kind == "delete" and watched.ended.state == "Succeeded"
+        over = EmitEvent("Normal", Reason.DATA_DELETED, f"the store at {uri} is deleted") if done else None
+        return _Way(over=over, look_at=() if done else (snapshot.now,))
+    if watched.current is not None and not watched.unlaunched:
+        return _Way(Step(watched.current, trouble=watched.trouble))
+    if not status.run_number:
+        return _Way(over=EmitEvent("Normal", Reason.DATA_KEPT, f"no run of this resource ever wrote to {uri}"))
+    if (blocked := _blocked(snapshot)) is not None:
+        return blocked
+    if (impossible := _impossible(snapshot)) is not None:
+        return impossible
+    return _deleting(snapshot, status, watched)
+
+
+def _blocked(snapshot: StreamSnapshot) -> _Way | None:
+    """What must not be deleted: what is held, and what another resource calls its own."""
+    stream, now = snapshot.stream, snapshot.now
+    held = [hold for hold in stream.spec.holds if hold.until is None or hold.until.datetime > now]
+    if held:
+        ends = [hold.until.datetime for hold in held if hold.until]
+        words = f"hold {held[0].name} keeps the data; {_WAY_OUT}"
+        return _Way(kept_by=RunError(reason=Reason.DELETION_BLOCKED, message=words), look_at=(*ends, *_soon(snapshot)))
+    if snapshot.sharing:
+        other = snapshot.sharing[0].metadata
+        words = f"MessageStream {other.namespace}/{other.name} names {stream.spec.table.uri} too; {_WAY_OUT}"
+        return _Way(kept_by=RunError(reason=Reason.DELETION_BLOCKED, message=words), look_at=_soon(snapshot))
+    return None
+
+
+def _impossible(snapshot: StreamSnapshot) -> _Way | None:
+    """Where no run can be made the resource is let go after a while, and its data stays."""
+    why = unreachable(snapshot, lambda: table_access(snapshot.stream))
+    if not snapshot.can_run:
+        why = RunError(reason=Reason.DELETION_BLOCKED, message="the namespace is being deleted: nothing can run in it")
+    asked = snapshot.stream.metadata.deletion_timestamp
+    if why is None or asked is None:
+        return None
+    end = datetime.fromisoformat(asked) + snapshot.defaults.deletion_bound
+    if snapshot.now < end:
+        return _Way(kept_by=why, look_at=(end,))
+    words = f"the data at {snapshot.stream.spec.table.uri} is kept: {why.message}"
+    return _Way(over=EmitEvent("Warning", Reason.DATA_KEPT, words))
+
+
+def _deleting(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: Step) -> _Way:
+    stream, last = snapshot.stream, _last_delete(status)
+    current = watched.current
+    if current is not None and current.kind != "delete":
+        # It was reserved before the deletion was asked for, and nothing was made of it.
+        current = None
+    if current is None and last is not None and (wait := _wait(snapshot, last)) is not None:
+        error = last.error.message if last.error else "it failed"
+        words = f"the data could not be deleted: {error}; the next try is at {clock_time(wait)}; {_WAY_OUT}"
+        reason = last.error.reason if last.error else Reason.RUN_FAILED
+        return _Way(kept_by=RunError(reason=reason, message=words), look_at=(wait,))
+    attempt = next_attempt(last, stream, snapshot.defaults)
+    run = current or reserve(snapshot, stream, "delete", (status.run_number or 0) + 1, attempt)
+    table = table_key(stream.spec.table.uri)
+    return _Way(launch(snapshot, stream, run, [table], lambda epochs: stream_run(snapshot, run, epochs)))
+
+
+def _last_delete(status: MessageStreamStatus) -> FinishedRun | None:
+    last = status.last_run
+    return last if last is not None and last.kind == "delete" and last.state == "Failed" else None
+
+
+def _wait(snapshot: StreamSnapshot, last: FinishedRun) -> datetime | None:
+    """When the next try is due; None: now. No failure is for good here: people need a way to mend it."""
+    at = retry_at(last, snapshot.stream, snapshot.defaults)
+    if at is None and last.finished_at is not None:
+        at = last.finished_at.datetime + snapshot.defaults.backoff_max
+    return at if at is not None and at > snapshot.now else None
+
+
+def _viewed(
+    snapshot: StreamSnapshot, before: MessageStreamStatus, status: MessageStreamStatus, way: _Way
+) -> MessageStreamStatus:
+    current, trouble = way.step.current, way.kept_by or way.step.trouble
+    if trouble is not None:
+        aspects = under_way(trouble.reason, trouble.message)
+    else:
+        doing = f"run {current.name}" if current else "the last steps"
+        aspects = under_way(Reason.DELETING, f"the store is being deleted: {doing}")
+    return status.model_copy(
+        update={
+            "observed_generation": generation(snapshot.stream),
+            "conditions": conditions(snapshot.stream, before, aspects, snapshot.now),
+            "phase": "Deleting",
+            "next_run_time": None,
+        }
+    )
+
+
+def _actions(
+    snapshot: StreamSnapshot, before: MessageStreamStatus, status: MessageStreamStatus, watched: Step, way: _Way
+) -> list[Action]:
+    current = {way.step.current.name} if way.step.current else set()
+    over = {before.current_run.name} if before.current_run and before.current_run.name not in current else set()
+    actions: list[Action] = [*of_run(before.current_run, watched), *of_conditions(before, status)]
+    actions += [*watched.actions, *way.step.actions]
+    actions += old_runs(snapshot, current | over, snapshot.stream.spec.run_history_limit)
+    actions += old_leases(snapshot, snapshot.stream.metadata.namespace, current, over)
+    return [*actions, way.over, RemoveFinalizer()] if way.over else actions
+
+
+def _soon(snapshot: StreamSnapshot) -> tuple[datetime, ...]:
+    return (snapshot.now + snapshot.defaults.deletion_bound,)

@@ -1,0 +1,146 @@
+"""What people and tools read of a stream: its phase, its conditions, its next run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from messagestore_jobs.contract.run_report import IngestOutcome, RunError
+from messagestore_operator.api import MessageStreamStatus
+from messagestore_operator.api.messagestream_status import StreamPhase
+from messagestore_operator.api.status import FinishedRun
+from messagestore_operator.decide.actions import EmitEvent
+from messagestore_operator.decide.life import Step
+from messagestore_operator.decide.snapshot import StreamSnapshot
+from messagestore_operator.decide.trigger import failed, failed_as_it_is
+from messagestore_operator.reasons import TERMINAL, Reason
+from messagestore_operator.status.conditions import Aspect, after_error, conditions, generation, under_way, well
+from messagestore_operator.status.stream import stored
+from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import count
+from messagestore_operator.translate.annotations import RUN_REQUESTED
+
+_PATIENCE = timedelta(seconds=15)
+"""How long a store that is well waits for its table before that is said: a short run of another is no matter."""
+
+
+def viewed(
+    snapshot: StreamSnapshot,
+    before: MessageStreamStatus,
+    status: MessageStreamStatus,
+    step: Step,
+    blocker: RunError | None,
+    wait: datetime | None,
+) -> MessageStreamStatus:
+    """The status with its phase and conditions.
+
+    Args:
+        snapshot: what there is.
+        before: the status so far.
+        status: with all that is remembered.
+        step: where the current run is.
+        blocker: why no run can be made.
+        wait: when the next run is due.
+    """
+    aspects = _aspects(snapshot, status, step, blocker, wait)
+    return status.model_copy(
+        update={
+            "observed_generation": generation(snapshot.stream),
+            "conditions": conditions(snapshot.stream, before, aspects, snapshot.now),
+            "phase": _phase(snapshot, status, step, blocker),
+            "next_run_time": clock_time(wait),
+        }
+    )
+
+
+def dead_letters_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
+    """That records were set aside."""
+    known = before.totals.dead_lettered if before.totals else 0
+    now = after.totals.dead_lettered if after.totals else 0
+    if now > known:
+        yield EmitEvent(
+            "Warning", Reason.DEAD_LETTERS, f"{count(now - known, 'record')} set aside as dead letters, {now} in all"
+        )
+
+
+def _aspects(
+    snapshot: StreamSnapshot,
+    status: MessageStreamStatus,
+    step: Step,
+    blocker: RunError | None,
+    wait: datetime | None,
+) -> list[Aspect]:
+    if blocker is not None:
+        return after_error(blocker)
+    if (said := _of_current(snapshot, status, step)) is not None:
+        return said
+    last = status.last_run
+    if last is not None and failed(last) and not _works(step):
+        return _of_failure(snapshot, last, step, wait)
+    if status.totals is None:
+        return _of_beginning(snapshot, step, wait)
+    return well(Reason.INGESTING, stored(status))
+
+
+def _of_current(snapshot: StreamSnapshot, status: MessageStreamStatus, step: Step) -> list[Aspect] | None:
+    """What the current run says, where that is more than that it goes on."""
+    current = step.current
+    if snapshot.stream.spec.suspend:
+        if current is None:
+            return well(Reason.SUSPENDED, "no run is started while spec.suspend is true")
+        return under_way(Reason.SUSPENDED, f"run {current.name} is let end; none follows while spec.suspend is true")
+    if current is not None and current.ending is not None:
+        return under_way(current.ending.reason, f"run {current.name} is being ended: {current.ending.message}")
+    if step.trouble is None or current is None:
+        return None
+    waited = snapshot.now - current.requested_at.datetime if current.requested_at else _PATIENCE
+    is_well = status.totals is not None and not failed(status.last_run)
+    if step.trouble.reason == Reason.TABLE_BUSY and is_well and waited < _PATIENCE:
+        return None
+    return under_way(step.trouble.reason, step.trouble.message)
+
+
+def _of_failure(snapshot: StreamSnapshot, last: FinishedRun, step: Step, wait: datetime | None) -> list[Aspect]:
+    if not failed_as_it_is(last, snapshot.stream):
+        return under_way(Reason.PENDING, "the last run failed; the spec has changed since, and a new run is made")
+    error = RunError(reason=last.error.reason, message=last.error.message) if last.error else None
+    if error is None:
+        return under_way(Reason.RUN_FAILED, f"run {last.name} failed")
+    if step.current is not None:
+        return under_way(error.reason, f"{error.message}; try {step.current.attempt} is under way")
+    if wait is not None:
+        return under_way(error.reason, f"{error.message}; the next try is at {clock_time(wait)}")
+    return after_error(error)
+
+
+def _of_beginning(snapshot: StreamSnapshot, step: Step, wait: datetime | None) -> list[Aspect]:
+    if step.current is not None and step.current.state == "Running":
+        return under_way(Reason.RUNNING, f"run {step.current.name} takes in what has arrived")
+    if step.current is not None:
+        return under_way(Reason.PENDING, f"run {step.current.name} is being started")
+    if wait is not None:
+        return well(Reason.WAITING, f"the first run is at {clock_time(wait)}")
+    if snapshot.stream.spec.trigger.manual is not None:
+        return well(Reason.WAITING, f"a run is made when annotation {RUN_REQUESTED} changes")
+    return under_way(Reason.PENDING, "nothing has been taken in yet")
+
+
+def _phase(snapshot: StreamSnapshot, status: MessageStreamStatus, step: Step, blocker: RunError | None) -> StreamPhase:
+    last = status.last_run
+    if blocker is not None:
+        return "Stalled" if blocker.reason in TERMINAL else "Failing"
+    if step.current is not None and step.current.launched_at is not None:
+        return "Failing" if step.trouble is not None else "Running"
+    if snapshot.stream.spec.suspend:
+        return "Suspended"
+    if last is not None and failed_as_it_is(last, snapshot.stream):
+        return "Stalled" if last.error is not None and last.error.reason in TERMINAL else "Failing"
+    if step.current is not None or last is None:
+        return "Pending"
+    return "Idle"
+
+
+def _works(step: Step) -> bool:
+    """Whether a run under way has taken something in since the last one failed."""
+    outcome = step.live.outcome if step.live else None
+    return isinstance(outcome, IngestOutcome) and outcome.batches > 0
