@@ -32,8 +32,10 @@ SETTINGS = {
     # Of a log, what comes after the last checkpoint is listed, and not all of it each time.
     "spark.hadoop.delta.enableFastS3AListFrom": "true",
     "spark.driver.maxResultSize": "0",
+    # Secrets are no settings: each bucket's settings name the variables that hold them.
+    "spark.hadoop.fs.s3a.aws.credentials.provider": "dev.messagestore.spark.BucketCredentials",
     # No checksum files beside local tables.
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.file.impl": "dev.messagestore.spark.PlainLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_jobs.contract.run_report import IngestOutcome, RunError, RunReport
+from messagestore_jobs.driver.execute import execute
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.local.console import Console
-from messagestore_operator.local.execute import execute
 from messagestore_operator.local.secrets import scrub_key
 from messagestore_operator.local.spark import LocalSpark
 from messagestore_operator.local.store import store_facts
@@ -100,7 +100,7 @@ class LocalRun:
             self.console.say("starting Spark")
         session = self.spark.session()
         with self.console.progress(document.run) as progress:
-            return execute(document, session, progress, self.wait_seconds, self.now)
+            return execute(document, lambda: session, progress, self.wait_seconds, self.now)
 
     def _in_the_way(self, stream: MessageStream) -> RunError | None:
         """Why nothing that depends on the stream is run."""

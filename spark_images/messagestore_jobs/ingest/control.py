@@ -1,7 +1,10 @@
 """Who may end a continuous ingest, and when."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Protocol
+
+from messagestore_jobs.contract.run_report import IngestOutcome
 
 
 class Control(Protocol):
@@ -10,6 +13,9 @@ class Control(Protocol):
     def stopped(self, wait: timedelta) -> bool:
         """Whether to stop now; waits up to ``wait`` to be told."""
 
+    def taken_in(self, tell: Callable[[], IngestOutcome]) -> None:
+        """Hear after each batch, and each look for more, how far the run is; ``tell`` looks at the tables for it."""
+
 
 class Unattended:
     """Nobody ends the run: it takes in what has arrived when it starts."""
@@ -17,3 +23,6 @@ class Unattended:
     def stopped(self, wait: timedelta) -> bool:
         """Not while there is something to take in; at once where more would have to be waited for."""
         return wait > timedelta(0)
+
+    def taken_in(self, tell: Callable[[], IngestOutcome]) -> None:
+        """Pass over it."""

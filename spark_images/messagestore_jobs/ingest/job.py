@@ -1,7 +1,7 @@
 """The ingest run: batch after batch, until all that has arrived is in the store."""
 
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -70,15 +70,20 @@ class _Ingest:
             self._read.write_down(batch)
             self._take_in(batch, before)
             waiting = rest(waiting, batch.ranges)
+            self._control.taken_in(partial(self._outcome, waiting))
+        self._control.taken_in(partial(self._outcome, waiting))
 
     def outcome(self) -> IngestOutcome:
         """What the run did, and what the store holds after it."""
+        return self._outcome(self._waiting())
+
+    def _outcome(self, waiting: list[Range]) -> IngestOutcome:
         return IngestOutcome(
             counts=_difference(self._note.totals, self._first.totals),
             totals=self._note.totals,
             batches=self._batches,
             table=table_state(self._uri),
-            lag=_lag(self._document, self._waiting()),
+            lag=_lag(self._document, waiting),
         )
 
     def _take_in(self, batch: Batch, before: set[str]) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import re
-from pathlib import PurePosixPath
 
 from pyarrow import fs
 
@@ -28,8 +27,8 @@ class Places(Objects):
         """Give an object another name, and this moment as its time; where it has the name already, nothing is done."""
         if not self.exists(name):
             return
-        self._fs.create_dir(str(PurePosixPath(self._path(to)).parent), recursive=True)
-        if isinstance(self._fs, fs.LocalFileSystem):
+        self._make_parent(self._path(to))
+        if self._local:
             # On object storage a copy has a time of its own; here tasks that ended in another order would show.
             os.utime(self._path(name))
         self._fs.move(self._path(name), self._path(to))

@@ -9,6 +9,7 @@ from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.objects import Objects, delta_uri, join
 from messagestore_jobs.store.schemas import MESSAGES_PROPERTIES, TABLES
+from messagestore_jobs.store.storage import current
 
 FORMAT_VERSION = 1
 MARKER = "_messagestore.json"
@@ -36,7 +37,12 @@ def open_folder(table: Table) -> None:
         _create(join(table.uri, name), name)
 
 
-def _check_marker(objects: Objects, marker: bytes, table: Table) -> None:
+def owner_of(table: Table, marker: bytes) -> Owner:
+    """Whose a folder is, by its marker.
+
+    Raises:
+        TableRefusedError: it is no marker, or one of a newer format.
+    """
     try:
         content = json.loads(marker)
         version, owner = int(content["formatVersion"]), Owner(**content["owner"])
@@ -47,6 +53,11 @@ def _check_marker(objects: Objects, marker: bytes, table: Table) -> None:
             f"{table.uri} has format version {version}, this release knows up to {FORMAT_VERSION}; "
             "use the release that wrote it, or a newer one"
         )
+    return owner
+
+
+def _check_marker(objects: Objects, marker: bytes, table: Table) -> None:
+    owner = owner_of(table, marker)
     if owner != table.owner:
         if not table.adopt:
             raise TableRefusedError(
@@ -63,7 +74,8 @@ def _write_marker(objects: Objects, owner: Owner) -> None:
 
 
 def _create(uri: str, name: str) -> None:
-    if DeltaTable.is_deltatable(delta_uri(uri)):
+    options = current().delta_options(uri)
+    if DeltaTable.is_deltatable(delta_uri(uri), options):
         return
     with external_write(f"create-{name}"):
         DeltaTable.create(
@@ -72,6 +84,7 @@ def _create(uri: str, name: str) -> None:
             mode="ignore",
             partition_by=["inserted_date"] if name == "messages" else None,
             configuration=MESSAGES_PROPERTIES if name == "messages" else None,
+            storage_options=options,
         )
 
 

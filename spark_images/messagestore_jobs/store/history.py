@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from messagestore_jobs.contract.base import ContractModel
 from messagestore_jobs.contract.run_report import IngestCounts, TableState
 from messagestore_jobs.store.objects import delta_uri, join
+from messagestore_jobs.store.storage import current
 
 
 class CommitNote(ContractModel):
@@ -29,7 +30,7 @@ class CommitNote(ContractModel):
 
 def open_table(uri: str, name: str, version: int | None = None) -> DeltaTable:
     """One table of the folder, by delta-rs."""
-    return DeltaTable(delta_uri(join(uri, name)), version=version)
+    return DeltaTable(delta_uri(join(uri, name)), version=version, storage_options=current().delta_options(uri))
 
 
 def committed_batch(uri: str, source_id: str) -> int:

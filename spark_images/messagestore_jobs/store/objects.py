@@ -5,6 +5,8 @@ from urllib.parse import urlsplit
 
 from pyarrow import fs
 
+from messagestore_jobs.store.storage import current
+
 LOCAL = "file://"
 
 
@@ -21,8 +23,8 @@ def local_path(uri: str) -> str:
 
 
 def delta_uri(uri: str) -> str:
-    """The URI as delta-rs takes it."""
-    return local_path(uri) if is_local(uri) else uri.replace("s3a://", "s3://", 1)
+    """The URI as delta-rs takes it, which decodes what is percent-encoded in one of object storage."""
+    return local_path(uri) if is_local(uri) else uri.replace("s3a://", "s3://", 1).replace("%", "%25")
 
 
 def join(uri: str, *names: str) -> str:
@@ -37,6 +39,15 @@ class Objects:
         self.uri = uri
         self._fs, self._root = _open(uri)
 
+    @property
+    def _local(self) -> bool:
+        return isinstance(self._fs, fs.LocalFileSystem)
+
+    def _make_parent(self, path: str) -> None:
+        """Object storage has no folders, only objects that would pretend to be some."""
+        if self._local:
+            self._fs.create_dir(str(PurePosixPath(path).parent), recursive=True)
+
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
 
@@ -44,7 +55,7 @@ class Objects:
         """The object's bytes, or None where there is none."""
         if not self.exists(name):
             return None
-        with self._fs.open_input_stream(self._path(name)) as stream:
+        with self._fs.open_input_stream(self._path(name), compression=None) as stream:
             return bytes(stream.read())
 
     def exists(self, name: str) -> bool:
@@ -54,12 +65,11 @@ class Objects:
     def write(self, name: str, content: bytes) -> None:
         """Write an object whole: a reader sees all of it or none."""
         path = self._path(name)
-        self._fs.create_dir(str(PurePosixPath(path).parent), recursive=True)
-        local = isinstance(self._fs, fs.LocalFileSystem)
-        target = f"{path}.partial" if local else path
-        with self._fs.open_output_stream(target) as stream:
+        self._make_parent(path)
+        target = f"{path}.partial" if self._local else path
+        with self._fs.open_output_stream(target, compression=None) as stream:
             stream.write(content)
-        if local:
+        if self._local:
             self._fs.move(target, path)
 
     def delete(self, name: str) -> None:
@@ -86,4 +96,4 @@ def _open(uri: str) -> tuple[fs.FileSystem, str]:
     if is_local(uri):
         return fs.LocalFileSystem(), local_path(uri).rstrip("/")
     parts = urlsplit(uri)
-    return fs.S3FileSystem(), f"{parts.netloc}{parts.path}".rstrip("/")
+    return current().filesystem(uri), f"{parts.netloc}{parts.path}".rstrip("/")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from messagestore_jobs.ingest.control import Unattended
 from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.store.folder import open_folder
 from support.ingests import Stream, lines, record
@@ -13,7 +14,7 @@ from support.ingests import Stream, lines, record
 INTERVAL = timedelta(seconds=10)
 
 
-class Scripted:
+class Scripted(Unattended):
     """Lets time pass at once: each wait for more is one act of the script; then the run is stopped."""
 
     def __init__(self, *acts: Callable[[], object]) -> None:
@@ -30,7 +31,7 @@ class Scripted:
         return False
 
 
-class StoppedAfterOneBatch:
+class StoppedAfterOneBatch(Unattended):
     def __init__(self) -> None:
         self.asked = 0
 

@@ -17,8 +17,8 @@ from messagestore_jobs.contract.run_document import (
     StreamDestination,
     Table,
 )
+from messagestore_jobs.driver.places import written_tables
 from messagestore_operator.cli.options import memory, moment, seconds
-from messagestore_operator.local.execute import written_tables
 
 OWNER = Owner(namespace="default", name="orders")
 INGEST = IngestTask(source_id="s", source=FilesSource(uri="file:///landing"))

@@ -1,0 +1,53 @@
+"""What may be changed while a run lasts: whether it goes on, and how fast a replay sends."""
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from messagestore_jobs.contract.run_report import IngestOutcome, Outcome, ReplayOutcome
+
+_TELL_SECONDS = 4
+"""How often an ingest says how far it is: that costs a look at the tables."""
+
+
+class RunControl:
+    """Heeded by ingests and replays alike, told from any thread; keeps how far the run is, as it says itself."""
+
+    def __init__(self, messages_per_second: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stop = threading.Event()
+        self._rate = messages_per_second
+        self._clock = clock
+        self._told_at: float | None = None
+        self.outcome: Outcome | None = None
+
+    def stop(self) -> None:
+        """End the run after what is under way: a batch, or a chunk."""
+        self._stop.set()
+
+    def limit(self, messages_per_second: float | None) -> None:
+        """Send no faster from here on; None is no limit."""
+        self._rate = messages_per_second
+
+    def stopped(self, wait: timedelta) -> bool:
+        """Whether an ingest ends now; waits up to ``wait`` to be told."""
+        return self._stop.wait(wait.total_seconds())
+
+    def taken_in(self, tell: Callable[[], IngestOutcome]) -> None:
+        """Hear how far an ingest is, unless that was heard a moment ago."""
+        now = self._clock()
+        if self._told_at is None or now - self._told_at >= _TELL_SECONDS:
+            self.outcome = tell()
+            self._told_at = self._clock()
+
+    def suspended(self) -> bool:
+        """Whether a replay ends now."""
+        return self._stop.is_set()
+
+    def messages_per_second(self) -> float | None:
+        """A replay's rate limit of this moment."""
+        return self._rate
+
+    def reached(self, outcome: ReplayOutcome) -> None:
+        """Hear how far a replay is."""
+        self.outcome = outcome

@@ -1,0 +1,80 @@
+"""One run: its storage, its locks, its folder, its job; whatever happens becomes a report."""
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from messagestore_jobs.contract.run_document import PurgeTask, ReplayTask, RunDocument
+from messagestore_jobs.contract.run_report import Outcome, RunReport
+from messagestore_jobs.driver.control import RunControl
+from messagestore_jobs.driver.failures import error_of
+from messagestore_jobs.driver.places import storage_uris, written_tables
+from messagestore_jobs.driver.secrets import scrubbed, secrets_of
+from messagestore_jobs.progress import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+
+
+def execute(
+    document: RunDocument,
+    spark: Callable[[], "SparkSession"],
+    progress: Progress,
+    wait_seconds: float,
+    clock: Callable[[], datetime],
+    control: RunControl | None = None,
+) -> RunReport:
+    """Carry a run out and report it; a run that fails is a report too, also where Spark does not start.
+
+    Args:
+        wait_seconds: how long another process of this machine may hold a local table folder.
+        clock: tells the time in UTC.
+        control: stops and paces the run; without one it goes on to its end.
+    """
+    started_at = clock()
+    outcome, error = None, None
+    try:
+        outcome = _carry_out(document, spark(), progress, wait_seconds, control)
+    except Exception as failure:
+        _log.info("run %s failed", document.run, exc_info=True)
+        said = error_of(failure, document)
+        error = said.model_copy(update={"message": scrubbed(said.message, secrets_of(document))})
+    return RunReport(
+        run=document.run,
+        sequence=1,
+        state="Failed" if error else "Succeeded",
+        started_at=started_at,
+        finished_at=clock(),
+        outcome=outcome,
+        error=error,
+    )
+
+
+def _carry_out(
+    document: RunDocument, spark: "SparkSession", progress: Progress, wait_seconds: float, control: RunControl | None
+) -> Outcome:
+    from messagestore_jobs.ingest.job import run_ingest
+    from messagestore_jobs.purge.job import run_purge
+    from messagestore_jobs.replay.job import run_replay
+    from messagestore_jobs.store.folder import exists, open_folder
+    from messagestore_jobs.store.lock import writing
+    from messagestore_jobs.store.reachable import check_reachable
+    from messagestore_jobs.store.storage import using
+
+    with ExitStack() as held:
+        held.enter_context(using(document.storage, spark))
+        check_reachable(storage_uris(document))
+        for uri in written_tables(document):
+            held.enter_context(writing(uri, spark, wait_seconds, progress.say))
+        # A replay makes no store where there is none; it only has to know that the one it reads is the right one.
+        if not isinstance(document.task, ReplayTask) or exists(document.table.uri):
+            open_folder(document.table)
+        if isinstance(document.task, ReplayTask):
+            return run_replay(document, spark, progress, control)
+        if isinstance(document.task, PurgeTask):
+            return run_purge(document, spark, progress)
+        return run_ingest(document, spark, progress, control)

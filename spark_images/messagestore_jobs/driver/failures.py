@@ -1,0 +1,90 @@
+"""Why a run failed: a constant reason, and words that say what to do."""
+
+import re
+from collections.abc import Iterator
+
+from messagestore_jobs.contract.run_document import RunDocument
+from messagestore_jobs.contract.run_report import RunError
+from messagestore_jobs.driver.places import storage_uris
+from messagestore_jobs.store.errors import RunFailedError
+
+RUN_FAILED = "RunFailed"
+STORAGE_DENIED = "StorageDenied"
+STORAGE_MISSING = "StorageMissing"
+STORAGE_UNREACHABLE = "StorageUnreachable"
+OUT_OF_MEMORY = "OutOfMemory"
+
+LONGEST_MESSAGE = 1000
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+_MEMORY = re.compile(r"OutOfMemoryError|Java heap space|GC overhead limit|\bOOMKilled\b|exit code:? 137|MemoryError")
+_LOST_JVM = re.compile(r"Answer from Java side is empty|Error while sending or receiving|Java gateway process exited")
+_STORAGE = (
+    (
+        STORAGE_DENIED,
+        re.compile(
+            r"ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch"
+            r"|SIGNATURE_DOES_NOT_MATCH|ExpiredToken|InvalidToken|NoAuthWithAWS|no credentials for|403 Forbidden"
+            r"|Status Code: 403|Unable to load credentials"
+        ),
+        "the object store refuses the credentials for {buckets}: check the keys of the Secret, and what they may do",
+    ),
+    (
+        STORAGE_MISSING,
+        re.compile(r"NoSuchBucket|NO_SUCH_BUCKET|UnknownStoreException|specified bucket does not exist"),
+        "a bucket does not exist: create it, or correct the URI; the run names {buckets}",
+    ),
+    (
+        STORAGE_UNREACHABLE,
+        re.compile(
+            r"NETWORK_CONNECTION|Connection refused|UnknownHostException|dns error|[Ff]ailed to lookup address"
+            r"|ConnectTimeoutException|connect timed out|[Cc]onnection reset|error sending request"
+            r"|NoRouteToHostException|SSLHandshakeException|UnknownIssuer|Unable to execute HTTP request"
+            r"|503 Service Unavailable|ApiCallTimeoutException"
+        ),
+        "the object store of {buckets} can't be reached: check storage.endpoint, its certificate and the network",
+    ),
+)
+
+
+def error_of(failure: BaseException, document: RunDocument) -> RunError:
+    """The reason and the words for whatever ended a run."""
+    if isinstance(failure, RunFailedError):
+        return RunError(reason=failure.reason, message=clipped(str(failure)))
+    reason, advice = _cause("\n".join(_texts(failure)), document)
+    said = words(failure)
+    return RunError(reason=reason, message=clipped(f"{advice} ({said})" if advice else said))
+
+
+def words(failure: BaseException) -> str:
+    """What happened, in one line."""
+    lines = [line.strip(" \t↳") for line in _COLOURS.sub("", str(failure)).splitlines() if line.strip(" \t↳")]
+    # py4j says first which call failed; what Java said comes after a colon.
+    said = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0] if lines else "")
+    return clipped(f"{type(failure).__name__}: {said}")
+
+
+def clipped(text: str, longest: int = LONGEST_MESSAGE) -> str:
+    """A text that a report has room for."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _cause(text: str, document: RunDocument) -> tuple[str, str | None]:
+    if _MEMORY.search(text):
+        return OUT_OF_MEMORY, "the driver or an executor ran out of memory: give it more in spec.spark"
+    buckets = sorted({uri.split("/")[2] for uri in storage_uris(document)})
+    if buckets:
+        for reason, signs, advice in _STORAGE:
+            if signs.search(text):
+                return reason, advice.format(buckets=", ".join(buckets))
+    if _LOST_JVM.search(text):
+        return RUN_FAILED, "the driver's JVM ended, most often for want of memory: raise spec.spark.driver.memory"
+    return RUN_FAILED, None
+
+
+def _texts(failure: BaseException) -> Iterator[str]:
+    """The failure and what it came of; the outermost first."""
+    seen: BaseException | None = failure
+    while seen is not None:
+        yield f"{type(seen).__name__}: {seen}"
+        seen = seen.__cause__ or seen.__context__

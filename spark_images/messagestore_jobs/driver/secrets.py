@@ -1,0 +1,31 @@
+"""Secrets of a run's environment, kept out of everything that is said of it."""
+
+import os
+from collections.abc import Collection, Iterator
+
+from messagestore_jobs.contract.run_document import PurgeTask, RunDocument
+
+_IN_ITS_PLACE = "…"
+
+
+def secrets_of(document: RunDocument) -> frozenset[str]:
+    """The values of the environment variables that the document names."""
+    return frozenset(value for name in _variables(document) if (value := os.environ.get(name)))
+
+
+def scrubbed(text: str, secrets: Collection[str]) -> str:
+    """The text without any of the secrets; the longest first, as one may be a part of another."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, _IN_ITS_PLACE)
+    return text
+
+
+def _variables(document: RunDocument) -> Iterator[str]:
+    for entry in document.storage:
+        names = entry.environment
+        if names is not None:
+            yield from (names.access_key, names.secret_key)
+            if names.session_token is not None:
+                yield names.session_token
+    if isinstance(document.task, PurgeTask) and document.task.scrub and document.task.scrub.key_environment:
+        yield document.task.scrub.key_environment

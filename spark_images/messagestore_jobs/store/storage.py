@@ -1,0 +1,151 @@
+"""How a run's buckets are reached: by delta-rs, by pyarrow and by Spark's own file system, from the same entries.
+
+Credentials are read from the environment where they are used. They never become a Spark setting, as those are logged
+and shown.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pyarrow import fs
+
+from messagestore_jobs.contract.run_document import StorageEntry
+from messagestore_jobs.store.certificates import trusting
+from messagestore_jobs.store.errors import RunFailedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+S3_CONNECT_SECONDS = 10
+_ENTRY = "fs.s3a.bucket.{bucket}."
+
+
+class Storage:
+    """The entries of one run by bucket; a bucket without one is reached by the pod's own identity."""
+
+    def __init__(self, entries: Sequence[StorageEntry] = (), bundle: str | None = None) -> None:
+        self._entries = {entry.bucket: entry for entry in entries}
+        self._bundle = bundle
+
+    def delta_options(self, uri: str) -> dict[str, str]:
+        """What delta-rs is told for a URI. Commits are conditional puts: of two writers the second is refused.
+
+        Raises:
+            RunFailedError: credentials are not in the environment.
+        """
+        entry = self._entry(uri)
+        if entry is None:
+            return {}
+        options = {
+            "aws_region": entry.region,
+            "aws_virtual_hosted_style_request": "false" if entry.path_style_access else "true",
+            "aws_conditional_put": "etag",
+        }
+        if entry.endpoint is not None:
+            options["aws_endpoint_url"] = entry.endpoint if entry.path_style_access else _with_bucket(entry)
+            options["aws_allow_http"] = str(entry.endpoint.startswith("http://")).lower()
+        key, secret, token = credentials(entry, os.environ)
+        given = {"aws_access_key_id": key, "aws_secret_access_key": secret, "aws_session_token": token}
+        return options | {name: value for name, value in given.items() if value}
+
+    def filesystem(self, uri: str) -> fs.FileSystem:
+        """The file system of pyarrow for a URI on object storage.
+
+        Raises:
+            RunFailedError: credentials are not in the environment.
+        """
+        entry = self._entry(uri)
+        if entry is None:
+            return fs.S3FileSystem()
+        key, secret, token = credentials(entry, os.environ)
+        endpoint = urlsplit(entry.endpoint) if entry.endpoint else None
+        return fs.S3FileSystem(
+            access_key=key,
+            secret_key=secret,
+            session_token=token,
+            region=entry.region,
+            scheme=endpoint.scheme if endpoint else "https",
+            endpoint_override=endpoint.netloc if endpoint else None,
+            force_virtual_addressing=not entry.path_style_access,
+            connect_timeout=S3_CONNECT_SECONDS,
+            tls_ca_file_path=self._bundle,
+        )
+
+    def hadoop_settings(self) -> dict[str, str]:
+        """What Hadoop's S3A is told: names of variables and files, no secret."""
+        return {name: value for entry in self._entries.values() for name, value in _hadoop(entry).items()}
+
+    def _entry(self, uri: str) -> StorageEntry | None:
+        return self._entries.get(urlsplit(uri).netloc)
+
+
+_current = Storage()
+
+
+def current() -> Storage:
+    """The storage of the run under way in this process."""
+    return _current
+
+
+@contextmanager
+def using(entries: Sequence[StorageEntry], spark: "SparkSession") -> Iterator[None]:
+    """Reach buckets by these entries, in this process and in its Spark session, while the block lasts.
+
+    What Spark was told stays: it keeps the file systems that it has opened.
+    """
+    global _current
+    before = _current
+    with trusting([entry.ca_file for entry in entries if entry.ca_file]) as bundle:
+        _current = Storage(entries, bundle)
+        configuration = spark.sparkContext._jsc.hadoopConfiguration()
+        for name, value in _current.hadoop_settings().items():
+            configuration.set(name, value)
+        try:
+            yield
+        finally:
+            _current = before
+
+
+def credentials(entry: StorageEntry, environment: Mapping[str, str]) -> tuple[str | None, str | None, str | None]:
+    """Access key, secret key and session token; all None where the pod's own identity is meant.
+
+    Raises:
+        RunFailedError: a variable that must be there is missing or empty.
+    """
+    names = entry.environment
+    if names is None:
+        return None, None, None
+    for name in (names.access_key, names.secret_key):
+        if not environment.get(name):
+            raise RunFailedError(
+                "StorageDenied",
+                f"there are no credentials for bucket {entry.bucket}: environment variable {name} is not set; "
+                "check the keys of the Secret that credentialsSecretRef names",
+            )
+    token = environment.get(names.session_token) if names.session_token else None
+    return environment[names.access_key], environment[names.secret_key], token or None
+
+
+def _with_bucket(entry: StorageEntry) -> str:
+    """delta-rs takes an endpoint as it is, so the bucket has to stand in the host's name."""
+    parts = urlsplit(entry.endpoint or "")
+    return f"{parts.scheme}://{entry.bucket}.{parts.netloc}"
+
+
+def _hadoop(entry: StorageEntry) -> dict[str, str]:
+    names = entry.environment
+    settings = {
+        "endpoint": entry.endpoint,
+        "endpoint.region": entry.region,
+        "path.style.access": str(entry.path_style_access).lower(),
+        "connection.ssl.enabled": str(not (entry.endpoint or "").startswith("http://")).lower(),
+        "messagestore.access.key.variable": names.access_key if names else None,
+        "messagestore.secret.key.variable": names.secret_key if names else None,
+        "messagestore.session.token.variable": names.session_token if names else None,
+        "messagestore.ca.file": entry.ca_file,
+    }
+    prefix = _ENTRY.format(bucket=entry.bucket)
+    return {f"{prefix}{name}": value for name, value in settings.items() if value is not None}
