@@ -1,0 +1,495 @@
+"""A cluster in memory: resources, runs, leases and a clock; decisions are carried out in it, whole or cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import singledispatchmethod
+from typing import Any
+
+from messagestore_jobs.contract.run_document import IngestTask
+from messagestore_jobs.contract.run_report import (
+    DeleteOutcome,
+    FrozenSelection,
+    IngestCounts,
+    IngestOutcome,
+    Lag,
+    MaintainOutcome,
+    Outcome,
+    Preview,
+    Purged,
+    PurgeOutcome,
+    ReplayOutcome,
+    ReplayProgress,
+    RunError,
+    RunReport,
+    TableState,
+)
+from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy, parse_resource
+from messagestore_operator.decide import actions as act
+from messagestore_operator.decide.actions import Decision
+from messagestore_operator.decide.decision import decide
+from messagestore_operator.decide.snapshot import (
+    AppState,
+    Claim,
+    Control,
+    Defaults,
+    Driver,
+    ObservedRun,
+    PolicySnapshot,
+    ReplaySnapshot,
+    Snapshot,
+    StreamSnapshot,
+    TableLease,
+    Waiting,
+)
+from messagestore_operator.decide.tables import claims_of, tables_of
+
+START = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
+Key = tuple[str, str, str]
+FINALIZER = "messagestore.dev/data"
+
+
+class Conflict(Exception):  # noqa: N818 - named as the API server names it
+    """Something changed since the snapshot was taken."""
+
+
+class Killed(Exception):  # noqa: N818
+    """The operator was killed between two actions."""
+
+
+@dataclass
+class App:
+    """A run in the cluster: its application, its driver's pod and its ConfigMap."""
+
+    create: act.CreateRun
+    owner: Key
+    made_at: datetime
+    state: AppState = AppState.PENDING
+    there: bool = True
+    driver: Driver | None = None
+    report: RunReport | None = None
+    control: Control = field(default_factory=Control)
+    executors_waiting: Waiting | None = None
+    message: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.create.run.name
+
+    @property
+    def live(self) -> bool:
+        """Whether its driver's process may write."""
+        return self.driver is not None and not self.driver.gone
+
+    def observed(self) -> ObservedRun:
+        return ObservedRun(
+            ref=self.create.run,
+            state=self.state if self.there else AppState.MISSING,
+            created_at=self.made_at,
+            message=self.message,
+            driver=self.driver,
+            executors_waiting=self.executors_waiting,
+            report=self.report if self.there else None,
+            config_map=self.there,
+            control=self.control,
+        )
+
+
+@dataclass
+class Stored:
+    """What a table holds, as far as reports tell of it."""
+
+    version: int = 0
+    messages: int = 0
+    dead: int = 0
+    batches: int = 0
+
+
+@dataclass
+class World:
+    """Everything there is."""
+
+    now: datetime = START
+    resources: dict[Key, Resource] = field(default_factory=dict)
+    apps: dict[tuple[str, str], App] = field(default_factory=dict)
+    leases: dict[str, TableLease] = field(default_factory=dict)
+    tables: dict[str, Stored] = field(default_factory=dict)
+    events: list[tuple[Key, act.EmitEvent]] = field(default_factory=list)
+    launched: list[str] = field(default_factory=list)
+    looks: dict[Key, datetime | None] = field(default_factory=dict)
+    secrets: frozenset[str] | None = None
+    can_run: bool = True
+    defaults: Defaults = field(default_factory=Defaults)
+    version: int = 0
+
+    # Resources, as people write them.
+
+    def apply(self, kind: str, name: str, spec: dict[str, Any], namespace: str = "default", **metadata: Any) -> Key:
+        """Create or change a resource."""
+        key = (kind, namespace, name)
+        known = self.resources.get(key)
+        generation = 1
+        if known is not None:
+            old = known.to_dict()["spec"]
+            generation = known.metadata.generation or 1
+            generation += parse_resource(_document(kind, name, namespace, spec, {})).to_dict()["spec"] != old
+        stamp = known.metadata.creation_timestamp if known else _stamp(self.now)
+        given = {
+            "uid": f"uid-{namespace}-{name}-{kind}",
+            "creationTimestamp": stamp,
+            "generation": generation,
+            "resourceVersion": self._next_version(),
+            "finalizers": list(known.metadata.finalizers) if known else [],
+            "annotations": known.metadata.annotations if known else {},
+            **metadata,
+        }
+        document = _document(kind, name, namespace, spec, given)
+        status = getattr(known, "status", None) if known else None
+        if status is not None:
+            document["status"] = status.to_dict()
+        self.resources[key] = parse_resource(document)
+        self.looks[key] = self.now
+        return key
+
+    def annotate(self, key: Key, **annotations: str) -> None:
+        """Set annotations, by their names without the group."""
+        resource = self.resources[key]
+        known = dict(resource.metadata.annotations)
+        known |= {f"messagestore.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
+        self._put(resource, annotations=known)
+        self.looks[key] = self.now
+
+    def delete(self, key: Key) -> None:
+        """Ask for a resource's deletion; without a finalizer it goes at once, and its runs with it."""
+        resource = self.resources[key]
+        if not resource.metadata.finalizers:
+            self._remove(key)
+        elif resource.metadata.deletion_timestamp is None:
+            self._put(resource, deletion_timestamp=_stamp(self.now))
+            self.looks[key] = self.now
+
+    def status(self, key: Key) -> Any:
+        """The status of a resource."""
+        return getattr(self.resources[key], "status", None)
+
+    def ready(self, key: Key) -> tuple[str, str, str]:
+        """Condition Ready: status, reason, message."""
+        found = next(one for one in self.status(key).conditions if one.type == "Ready")
+        return found.status, found.reason, found.message
+
+    def reasons(self, key: Key) -> list[str]:
+        """Reasons of all Events about a resource, in order."""
+        return [str(event.reason) for about, event in self.events if about == key]
+
+    # The operator.
+
+    def snapshot(self, key: Key) -> Snapshot:
+        """What there is to be seen of a resource."""
+        resource = self.resources[key]
+        streams = self._streams(resource)
+        common: dict[str, Any] = {
+            "now": self.now,
+            "runs": tuple(app.observed() for app in self.apps.values() if app.owner == key and self._visible(app)),
+            "leases": {uri: self._lease(uri) for uri in tables_of(resource, streams)},
+            "secrets": self.secrets,
+            "can_run": self.can_run,
+            "defaults": self.defaults,
+        }
+        if isinstance(resource, MessageStream):
+            sharing = tuple(
+                other
+                for other in self.resources.values()
+                if isinstance(other, MessageStream)
+                and other.identity != key
+                and other.spec.table.uri.rstrip("/") == resource.spec.table.uri.rstrip("/")
+            )
+            return StreamSnapshot(stream=resource, sharing=sharing, **common)
+        if isinstance(resource, RetentionPolicy):
+            return PolicySnapshot(policy=resource, streams=tuple(streams), **common)
+        assert isinstance(resource, ReplayJob)
+        named = {stream.metadata.name: stream for stream in streams}
+        to = resource.spec.destination.stream
+        return ReplaySnapshot(
+            job=resource,
+            stream=named.get(resource.spec.stream_ref.name),
+            target=named.get(to.name) if to else None,
+            **common,
+        )
+
+    def look(self, key: Key, cut_after: int | None = None) -> Decision:
+        """Decide and carry out; cut off after so many actions, the operator was killed."""
+        decision = decide(self.snapshot(key))
+        try:
+            for number, action in enumerate(decision.actions):
+                if cut_after is not None and number >= cut_after:
+                    raise Killed
+                self._do(action, key)
+        except (Conflict, Killed):
+            self.looks[key] = self.now
+            return decision
+        if key in self.resources:
+            wrote = any(isinstance(action, act.WriteStatus) for action in decision.actions)
+            self.looks[key] = self.now if wrote else decision.look_again
+        return decision
+
+    def settle(self, *keys: Key, most: int = 12) -> None:
+        """Look until nothing more is to be done at this moment."""
+        for _ in range(most):
+            acted = False
+            for key in keys or list(self.resources):
+                if key in self.resources:
+                    acted = bool(self.look(key).actions) or acted
+            if not acted:
+                return
+        raise AssertionError("decisions do not come to rest")
+
+    def wait(self, **duration: float) -> None:
+        """Let time go by."""
+        self.now += timedelta(**duration)
+
+    # The cluster.
+
+    def runs(self, kind: str | None = None) -> list[App]:
+        """Runs whose application is there, oldest first."""
+        return [app for app in self.apps.values() if app.there and (kind is None or app.create.run.kind == kind)]
+
+    def only_run(self, kind: str | None = None) -> App:
+        """The one run whose application has not ended."""
+        (app,) = [app for app in self.runs(kind) if not app.state.ended]
+        return app
+
+    def start(self, app: App) -> None:
+        """Its driver begins to work."""
+        app.state, app.driver = AppState.RUNNING, Driver("Running")
+
+    def finish(self, app: App, error: RunError | None = None, outcome: Outcome | None = None) -> None:
+        """It ends, and says so."""
+        app.report = self.report(
+            app, "Failed" if error else "Succeeded", outcome if error else outcome or self.outcome(app), error
+        )
+        app.state = AppState.FAILED if error else AppState.SUCCEEDED
+        app.driver = Driver("Failed" if error else "Succeeded", exit_code=1 if error else 0)
+        self._look_at_all()
+
+    def die(self, app: App, **driver: Any) -> None:
+        """Its driver dies and says nothing."""
+        app.state, app.driver = AppState.FAILED, Driver("Failed", **driver)
+
+    def lose(self, app: App) -> None:
+        """Somebody deletes its application, and with it its pods."""
+        app.there, app.driver = False, None
+
+    def report(self, app: App, state: Any, outcome: Outcome | None = None, error: RunError | None = None) -> RunReport:
+        sequence = app.report.sequence + 1 if app.report else 1
+        ended = None if state == "Running" else self.now
+        return RunReport(
+            run=app.name,
+            sequence=sequence,
+            state=state,
+            started_at=app.made_at,
+            finished_at=ended,
+            outcome=outcome,
+            error=error,
+        )
+
+    def outcome(self, app: App) -> Outcome:
+        """What a run of its kind does when all goes well."""
+        document = app.create.document
+        stored = self.tables.setdefault(document.table.uri, Stored())
+        stored.version += 1
+        table = TableState(version=stored.version, messages=stored.messages, dead_letters=stored.dead, bytes=1)
+        kind = document.task.kind
+        if isinstance(document.task, IngestTask):
+            stored.messages += 10
+            counts = IngestCounts(received=10, stored=10)
+            totals = IngestCounts(received=stored.messages, stored=stored.messages)
+            table = table.model_copy(update={"messages": stored.messages})
+            return IngestOutcome(counts=counts, totals=totals, batches=1, table=table, lag=Lag(as_of=self.now))
+        if kind == "maintain":
+            return MaintainOutcome(
+                files_before=1,
+                files_after=1,
+                bytes_before=1,
+                bytes_after=1,
+                table_version_before=stored.version - 1,
+                table_version_after=stored.version,
+                table=table,
+            )
+        if kind == "delete":
+            self.tables.pop(document.table.uri)
+            return DeleteOutcome()
+        if kind == "replay":
+            selection = FrozenSelection(table_version=1, messages=5, bytes=5)
+            return ReplayOutcome(selection=selection, progress=ReplayProgress(replayed=5, percent=100), complete=True)
+        return self.purged(app)
+
+    def purged(self, app: App, waiting: bool = False, preview: str = "preview-1", **done: Any) -> PurgeOutcome:
+        """What a purge reports."""
+        task: Any = app.create.document.task
+        table = TableState(version=2, messages=0, dead_letters=0, bytes=0)
+        seen = Preview(id=preview, table_version=1, as_of=self.now, messages=4, bytes=4)
+        given = {"purged": 4, **done}
+        purge = Purged(run=app.name, at=self.now, table_version_before=1, table_version_after=2, **given)
+        does = not waiting and getattr(task, "mode", "Enforce") == "Enforce"
+        return PurgeOutcome(preview=seen, purge=purge if does else None, awaiting_approval=waiting, table=table)
+
+    def writers(self, uri: str) -> list[App]:
+        """Runs whose driver may write a table right now."""
+        return [app for app in self.apps.values() if app.live and uri in written(app)]
+
+    # How actions change it.
+
+    @singledispatchmethod
+    def _do(self, action: act.Action, key: Key) -> None:
+        raise NotImplementedError(type(action).__name__)
+
+    @_do.register
+    def _(self, action: act.WriteStatus, key: Key) -> None:
+        resource = self.resources[key]
+        if action.resource_version != resource.metadata.resource_version:
+            raise Conflict
+        if self.status(key) is None or action.status.to_dict() != self.status(key).to_dict():
+            self._put(resource, status=action.status)
+
+    @_do.register
+    def _(self, action: act.AcquireLease, key: Key) -> None:
+        lease = self.leases.get(action.uri, TableLease(action.uri))
+        if lease.resource_version != action.resource_version:
+            raise Conflict
+        assert action.epoch > lease.epoch, "an epoch is given once"
+        self.leases[action.uri] = TableLease(action.uri, action.epoch, action.holder, self.now, self._next_version())
+
+    @_do.register
+    def _(self, action: act.ReleaseLease, key: Key) -> None:
+        lease = self.leases[action.uri]
+        if lease.holder == action.holder:
+            free = replace(lease, holder=None, since=self.now, resource_version=self._next_version())
+            self.leases[action.uri] = free
+            self._look_at_all()
+
+    @_do.register
+    def _(self, action: act.CreateRun, key: Key) -> None:
+        where = (action.run.namespace, action.run.name)
+        known = self.apps.get(where)
+        if known is None or not known.there:
+            self.launched.append(action.run.name)
+            self.apps[where] = App(action, key, self.now, control=action.control)
+
+    @_do.register
+    def _(self, action: act.DeleteRun, key: Key) -> None:
+        if app := self.apps.get((action.namespace, action.name)):
+            self.lose(app)
+            self._look_at_all()
+
+    @_do.register
+    def _(self, action: act.SetControl, key: Key) -> None:
+        self.apps[action.namespace, action.name].control = action.control
+
+    @_do.register
+    def _(self, action: act.EmitEvent, key: Key) -> None:
+        self.events.append((key, action))
+
+    @_do.register
+    def _(self, action: act.AddFinalizer, key: Key) -> None:
+        resource = self.resources[key]
+        self._put(resource, bump=False, finalizers=(*resource.metadata.finalizers, FINALIZER))
+
+    @_do.register
+    def _(self, action: act.RemoveFinalizer, key: Key) -> None:
+        resource = self.resources[key]
+        self._put(resource, bump=False, finalizers=())
+        if resource.metadata.deletion_timestamp is not None:
+            self._remove(key)
+
+    @_do.register
+    def _(self, action: act.DeleteResource, key: Key) -> None:
+        self._remove(key)
+
+    def _put(self, resource: Resource, bump: bool = True, status: Any = None, **metadata: Any) -> None:
+        version = {"resource_version": self._next_version()} if bump else {}
+        changed = resource.metadata.model_copy(update={**metadata, **version})
+        update: dict[str, Any] = {"metadata": changed, **({"status": status} if status is not None else {})}
+        self.resources[resource.identity] = resource.model_copy(update=update)
+
+    def _remove(self, key: Key) -> None:
+        self.resources.pop(key, None)
+        self.looks.pop(key, None)
+        for app in self.apps.values():
+            if app.owner == key:
+                self.lose(app)
+        self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        """What changed is seen by the watches."""
+        self.looks = dict.fromkeys(self.looks, self.now)
+
+    def _visible(self, app: App) -> bool:
+        return app.there or app.driver is not None
+
+    def _streams(self, resource: Resource) -> list[MessageStream]:
+        streams = [
+            other
+            for other in self.resources.values()
+            if isinstance(other, MessageStream) and other.metadata.namespace == resource.metadata.namespace
+        ]
+        if isinstance(resource, MessageStream):
+            return [resource]
+        if isinstance(resource, RetentionPolicy):
+            selector = resource.spec.stream_selector
+            if selector is not None:
+                wanted = selector.match_labels.items()
+                return [stream for stream in streams if wanted <= stream.metadata.labels.items()]
+            names = {ref.name for ref in resource.spec.stream_refs}
+        else:
+            assert isinstance(resource, ReplayJob)
+            to = resource.spec.destination.stream
+            names = {resource.spec.stream_ref.name, *([to.name] if to else [])}
+        return [stream for stream in streams if stream.metadata.name in names]
+
+    def _claims(self, uri: str) -> Iterator[tuple[Claim, bool]]:
+        for resource in self.resources.values():
+            for table, claim, waits in claims_of(resource, self._streams(resource)):
+                if table == uri:
+                    yield claim, waits
+
+    def _lease(self, uri: str) -> TableLease:
+        lease = self.leases.get(uri, TableLease(uri))
+        claims = list(self._claims(uri))
+        holder = next((claim for claim, _ in claims if claim.holder == lease.holder), None)
+        where = tuple((lease.holder or "/").split("/"))
+        app = self.apps.get((where[0], where[1]))
+        return replace(
+            lease,
+            holder_claim=holder,
+            holder_run=app.observed() if app is not None and self._visible(app) else None,
+            queue=tuple(claim for claim, waits in claims if waits),
+        )
+
+    def _next_version(self) -> str:
+        self.version += 1
+        return str(self.version)
+
+
+def written(app: App) -> Iterable[str]:
+    """The tables that a run writes: those that it has an epoch for."""
+    document = app.create.document
+    tables = [document.table]
+    to = getattr(document.task, "destination", None)
+    if to is not None and to.kind == "stream":
+        tables.append(to.table)
+    return [table.uri for table in tables if table.epoch is not None]
+
+
+def _document(kind: str, name: str, namespace: str, spec: Any, metadata: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "messagestore.dev/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace, **metadata},
+        "spec": spec,
+    }
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,581 @@
+"""What becomes of a stream, told as it goes on: a world in memory carries out what is decided."""
+
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from messagestore_jobs.contract.run_report import RunError
+from messagestore_operator.decide import actions as act
+from messagestore_operator.decide.snapshot import AppState, Driver, Waiting
+from support.world import FINALIZER, Key, World
+
+INTERVAL = {"interval": "PT5M"}
+CONTINUOUS = {"continuous": {"batchInterval": "PT10S"}}
+DENIED = RunError(reason="StorageDenied", message="access denied to bucket lake")
+
+
+def spec(trigger: dict[str, Any] = INTERVAL, **more: Any) -> dict[str, Any]:
+    return {
+        "table": {"uri": "s3a://lake/orders"},
+        "source": {"files": {"uri": "s3a://landing/orders/"}},
+        "trigger": trigger,
+        **more,
+    }
+
+
+def orders(world: World, trigger: dict[str, Any] = INTERVAL, **more: Any) -> Key:
+    return world.apply("MessageStream", "orders", spec(trigger, **more))
+
+
+def run_once(world: World, **how: Any) -> str:
+    """Let the run that is wanted start and end."""
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    world.finish(app, **how)
+    world.settle()
+    return app.name
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_new_stream_is_launched_in_one_look(world: World) -> None:
+    stream = orders(world)
+    kinds = [type(action) for action in world.look(stream).actions]
+    assert kinds == [act.WriteStatus, act.AcquireLease, act.CreateRun]
+    status = world.status(stream)
+    assert (status.run_number, status.current_run.number, status.current_run.state) == (1, 1, "Pending")
+    assert world.ready(stream)[:2] == ("False", "Pending")
+    assert world.only_run().create.document.table.epoch == world.leases["s3a://lake/orders"].epoch
+
+
+def test_an_interval_counts_from_start_to_start(world: World) -> None:
+    stream = orders(world)
+    first = run_once(world)
+    status = world.status(stream)
+    assert (status.phase, status.last_run.name, status.recent_runs[0].stored) == ("Idle", first, 10)
+    assert world.ready(stream) == ("True", "Ingesting", "10 messages stored; last batch at 2026-01-05T08:00:00Z")
+    assert status.next_run_time == "2026-01-05T08:05:00Z"
+    assert world.leases["s3a://lake/orders"].holder is None
+    world.wait(minutes=4)
+    world.settle()
+    assert world.launched == [first]
+    world.wait(minutes=1)
+    second = run_once(world)
+    assert world.launched == [first, second]
+    assert world.reasons(stream) == ["RunStarted", "RunFinished", "RunStarted", "RunFinished"]
+
+
+def test_a_failed_run_is_tried_again_ever_later(world: World) -> None:
+    stream = orders(world)
+    waits = []
+    for attempt in range(1, 5):
+        run_once(world, error=DENIED)
+        status = world.status(stream)
+        assert (status.last_run.attempt, status.last_run.state, status.phase) == (attempt, "Failed", "Failing")
+        assert world.ready(stream)[:2] == ("False", "StorageDenied")
+        waits.append(status.next_run_time.datetime - world.now)
+        world.now = status.next_run_time.datetime + timedelta(seconds=1)
+    assert all(a < b for a, b in pairwise(waits))
+    assert waits[0] >= timedelta(seconds=10)
+    run_once(world)
+    assert world.ready(stream)[0] == "True"
+    assert world.status(stream).last_run.attempt == 5
+
+
+def test_a_failure_that_no_other_try_mends_waits_for_a_change(world: World) -> None:
+    stream = orders(world)
+    run_once(world, error=RunError(reason="TableRefused", message="belongs to default/other"))
+    types = {one.type: one.status for one in world.status(stream).conditions}
+    assert (world.status(stream).phase, types) == ("Stalled", {"Ready": "False", "Stalled": "True"})
+    world.wait(days=1)
+    world.settle()
+    assert len(world.launched) == 1
+    orders(world, filter={"types": ["a"]})
+    run_once(world)
+    assert world.ready(stream)[0] == "True"
+
+
+TROUBLES: list[tuple[Waiting, str, str]] = [
+    (Waiting("ImagePullBackOff", "no such image"), "ImagePullFailed", "image of the driver: ImagePullBackOff: no such"),
+    (Waiting("Unschedulable", "0/1 nodes: 1 Insufficient cpu"), "Unschedulable", "no node for the driver: 0/1 nodes"),
+    (
+        Waiting("CreateContainerConfigError", 'secret "lake" not found'),
+        "ConfigMissing",
+        'the driver can\'t be started: CreateContainerConfigError: secret "lake" not found',
+    ),
+]
+
+
+@pytest.mark.parametrize(("waiting", "reason", "words"), TROUBLES)
+def test_why_a_driver_waits_is_said_while_it_waits_and_a_change_of_the_spec_heals_it(
+    world: World, waiting: Waiting, reason: str, words: str
+) -> None:
+    stream = orders(world)
+    world.settle()
+    app = world.only_run()
+    app.driver = Driver("Pending", waiting=waiting)
+    world.settle()
+    assert world.ready(stream)[:2] == ("False", reason)
+    assert world.ready(stream)[2].startswith(words)
+    assert reason in world.reasons(stream)
+    orders(world, spark={"driver": {"cores": 1}})
+    world.settle()
+    assert not app.there
+    run_once(world)
+    assert [run.state for run in world.status(stream).recent_runs] == ["Succeeded", "Cancelled"]
+    assert world.ready(stream)[0] == "True"
+
+
+def test_a_driver_that_never_runs_fails_with_its_cause(world: World) -> None:
+    stream = orders(world)
+    world.settle()
+    app = world.only_run()
+    app.driver = Driver("Pending", waiting=Waiting("Unschedulable", "no memory"))
+    world.settle()
+    world.wait(minutes=15)
+    world.settle()
+    error = world.status(stream).last_run.error
+    assert (error.reason, error.message) == (
+        "Unschedulable",
+        "not running after 15 min: no node for the driver: no memory",
+    )
+    assert not app.there
+
+
+ENDS: list[tuple[dict[str, Any], str, str]] = [
+    ({"termination_reason": "OOMKilled", "exit_code": 137}, "OutOfMemory", "ran out of memory"),
+    ({"exit_code": 137}, "OutOfMemory", "ran out of memory"),
+    ({"reason": "Evicted", "message": "low on disk"}, "Evicted", "the driver was evicted: low on disk"),
+    (
+        {
+            "exit_code": 1,
+            "termination_message": "boom\n  at x.y(Z.java:1)\nCaused by: java.io.IOException: gone\n",
+        },
+        "RunFailed",
+        "java.io.IOException: gone",
+    ),
+    ({"exit_code": 3}, "RunFailed", "exit code 3"),
+]
+
+
+@pytest.mark.parametrize(("driver", "reason", "words"), ENDS)
+def test_why_a_driver_died_is_said_in_words(world: World, driver: dict[str, Any], reason: str, words: str) -> None:
+    stream = orders(world)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    world.die(app, **driver)
+    world.settle()
+    error = world.status(stream).last_run.error
+    assert error.reason == reason
+    assert words in error.message
+
+
+def test_a_submission_that_failed_says_what_it_said(world: World) -> None:
+    stream = orders(world)
+    world.settle()
+    app = world.only_run()
+    app.state, app.message = AppState.SUBMISSION_FAILED, "failed to run spark-submit:\nforbidden: quota exceeded\n"
+    world.settle()
+    error = world.status(stream).last_run.error
+    assert (error.reason, error.message) == ("SubmissionFailed", "forbidden: quota exceeded")
+
+
+def test_an_application_that_somebody_deleted_is_run_again_under_another_number(world: World) -> None:
+    stream = orders(world)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    world.lose(app)
+    world.settle()
+    assert world.status(stream).last_run.error.reason == "RunLost"
+    world.wait(seconds=15)
+    world.settle()
+    assert world.status(stream).run_number == 2
+
+
+def test_a_run_that_says_nothing_of_its_end_is_no_success(world: World) -> None:
+    stream = orders(world)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    app.state, app.driver = AppState.SUCCEEDED, Driver("Succeeded")
+    world.settle()
+    assert world.status(stream).last_run.error.reason == "ReportMissing"
+
+
+def test_nothing_follows_until_the_driver_is_gone(world: World) -> None:
+    stream = orders(world)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    app.state = AppState.FAILED
+    app.driver = Driver("Unknown")
+    world.settle()
+    assert world.ready(stream)[1] == "WaitingForDriver"
+    world.wait(hours=1)
+    world.settle()
+    assert world.leases["s3a://lake/orders"].holder == f"default/{app.name}"
+    app.driver = None
+    world.settle()
+    assert world.status(stream).last_run.error.reason == "DriverLost"
+    assert world.leases["s3a://lake/orders"].holder is None
+
+
+def test_a_schedule_makes_one_run_for_all_that_was_missed(world: World) -> None:
+    stream = orders(world, {"schedule": {"cron": "0 * * * *"}})
+    world.settle()
+    assert world.launched == []
+    assert world.status(stream).next_run_time == "2026-01-05T09:00:00Z"
+    assert world.ready(stream)[:2] == ("True", "Waiting")
+    world.wait(hours=5, minutes=20)
+    run_once(world)
+    assert len(world.launched) == 1
+    assert world.status(stream).last_schedule_time == "2026-01-05T13:00:00Z"
+    assert world.status(stream).next_run_time == "2026-01-05T14:00:00Z"
+
+
+def test_a_run_that_is_too_late_is_skipped_and_told(world: World) -> None:
+    stream = orders(world, {"schedule": {"cron": "0 * * * *", "startingDeadline": "PT10M"}})
+    world.settle()
+    world.wait(hours=1, minutes=20)
+    world.settle()
+    assert world.launched == []
+    assert world.reasons(stream) == ["ScheduleMissed"]
+    world.wait(minutes=45)
+    world.settle()
+    assert len(world.launched) == 1
+
+
+def test_a_manual_stream_runs_once_for_each_new_request(world: World) -> None:
+    stream = orders(world, {"manual": {}})
+    world.settle()
+    assert (world.launched, world.ready(stream)[1]) == ([], "Waiting")
+    world.annotate(stream, run_requested="one")
+    run_once(world)
+    world.wait(hours=9)
+    world.settle()
+    assert len(world.launched) == 1
+    world.annotate(stream, run_requested="two")
+    run_once(world)
+    assert len(world.launched) == 2
+    assert world.status(stream).last_request == "two"
+
+
+def test_a_continuous_stream_restarts_cleanly_on_a_new_spec(world: World) -> None:
+    stream = orders(world, CONTINUOUS)
+    world.settle()
+    app = world.only_run()
+    assert app.create.document.task.batch_interval == timedelta(seconds=10)  # type: ignore[union-attr]
+    world.start(app)
+    world.settle()
+    assert not app.control.stop
+    orders(world, CONTINUOUS, filter={"types": ["a"]})
+    world.settle()
+    assert app.control.stop
+    assert "RunStopped" in world.reasons(stream)
+    world.finish(app)
+    world.wait(seconds=20)
+    world.settle()
+    assert world.only_run().create.run.generation == 2
+
+
+def test_a_continuous_stream_shows_how_far_it_is(world: World) -> None:
+    stream = orders(world, CONTINUOUS)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    app.report = world.report(app, "Running", world.outcome(app))
+    world.settle()
+    assert world.status(stream).totals.received == 10
+    assert (world.status(stream).phase, world.ready(stream)[:2]) == ("Running", ("True", "Ingesting"))
+
+
+def test_a_finite_run_ends_on_the_spec_that_it_was_made_from(world: World) -> None:
+    stream = orders(world)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    orders(world, filter={"types": ["a"]})
+    world.settle()
+    assert app.there
+    assert not app.control.stop
+    world.finish(app)
+    world.settle()
+    assert world.status(stream).last_run.generation == 1
+    assert world.status(stream).observed_generation == 2
+
+
+@pytest.mark.parametrize("trigger", [INTERVAL, CONTINUOUS])
+def test_suspend_lets_a_finite_run_end_and_stops_a_continuous_one(world: World, trigger: dict[str, Any]) -> None:
+    stream = orders(world, trigger)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    orders(world, trigger, suspend=True)
+    world.settle()
+    assert app.there
+    assert app.control.stop == (trigger is CONTINUOUS)
+    world.finish(app)
+    world.wait(hours=1)
+    world.settle()
+    assert (world.status(stream).phase, len(world.launched)) == ("Suspended", 1)
+    orders(world, trigger)
+    world.settle()
+    assert len(world.launched) == 2
+
+
+def test_suspend_before_anything_was_made_gives_up_the_place(world: World) -> None:
+    stream = orders(world)
+    world.look(stream, cut_after=1)
+    orders(world, suspend=True)
+    world.settle()
+    assert world.launched == []
+    assert world.status(stream).current_run is None
+
+
+def test_what_is_refused_is_said_without_a_run(world: World) -> None:
+    stream = orders(world, filter={"where": "no_such_column = 1"})
+    world.settle()
+    assert (world.status(stream).phase, world.ready(stream)[1], world.launched) == ("Stalled", "PredicateRefused", [])
+    orders(world)
+    run_once(world)
+    assert world.ready(stream)[0] == "True"
+
+
+def test_a_missing_secret_is_named_and_waited_for(world: World) -> None:
+    world.secrets = frozenset()
+    stream = orders(world, storage={"credentialsSecretRef": {"name": "lake"}})
+    world.settle()
+    assert world.ready(stream) == ("False", "SecretMissing", "Secret lake doesn't exist in this namespace")
+    world.secrets = frozenset({"lake"})
+    run_once(world)
+    assert world.ready(stream)[0] == "True"
+
+
+def test_dead_letters_are_told(world: World) -> None:
+    stream = orders(world)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    outcome: Any = world.outcome(app)
+    counts = outcome.totals.model_copy(update={"received": 13, "dead_lettered": 3})
+    world.finish(app, outcome=outcome.model_copy(update={"totals": counts}))
+    world.settle()
+    told = [event.message for _, event in world.events if event.reason == "DeadLetters"]
+    assert told == ["3 records set aside as dead letters, 3 in all"]
+    assert world.status(stream).totals.dead_lettered == 3
+
+
+def test_only_the_newest_ended_runs_are_kept(world: World) -> None:
+    orders(world, runHistoryLimit=2)
+    names = []
+    for _ in range(4):
+        names.append(run_once(world))
+        world.wait(minutes=5)
+    assert [app.name for app in world.runs()][:2] == names[2:]
+
+
+def test_an_incredible_report_stops_nothing(world: World) -> None:
+    stream = orders(world)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    outcome: Any = world.outcome(app)
+    mad = outcome.model_copy(update={"totals": outcome.totals.model_copy(update={"received": -5})})
+    world.finish(app, outcome=mad)
+    world.settle()
+    assert world.status(stream).last_run.error.reason == "ReportMissing"
+    assert world.status(stream).totals is None
+
+
+def test_maintenance_comes_between_runs_and_never_before_someone_who_waits(world: World) -> None:
+    stream = orders(world)
+    run_once(world)
+    world.tables["s3a://lake/orders"].version = 300
+    world.wait(minutes=5)
+    run_once(world)
+    assert world.only_run().create.run.kind == "maintain"
+    run_once(world)
+    assert world.status(stream).maintenance.table_version == 302
+    assert world.status(stream).last_run.kind == "ingest"
+    world.wait(minutes=5)
+    world.settle()
+    assert world.only_run().create.run.kind == "ingest"
+
+
+def test_a_failing_maintenance_keeps_no_message_waiting(world: World) -> None:
+    stream = orders(world)
+    run_once(world)
+    world.tables["s3a://lake/orders"].version = 300
+    world.wait(minutes=5)
+    run_once(world)
+    run_once(world, error=DENIED)
+    assert world.ready(stream)[0] == "True"
+    world.wait(minutes=5)
+    world.settle()
+    assert world.only_run().create.run.kind == "ingest"
+
+
+# Two streams, one table.
+
+
+def other(world: World, trigger: dict[str, Any] = INTERVAL) -> Key:
+    return world.apply("MessageStream", "other", spec(trigger), namespace="team-b")
+
+
+def test_a_second_stream_on_a_table_waits_and_says_for_whom(world: World) -> None:
+    first, second = orders(world), other(world)
+    world.settle()
+    (app,) = world.runs()
+    world.start(app)
+    world.settle()
+    truth, reason, words = world.ready(second)
+    assert (truth, reason) == ("False", "TableBusy")
+    assert (
+        words == f"s3a://lake/orders is being written: waits for ingest run {app.name} of MessageStream default/orders"
+    )
+    world.finish(app)
+    world.settle()
+    assert world.only_run().owner == second
+    assert world.status(first).phase == "Idle"
+
+
+def test_a_continuous_stream_gives_way_and_goes_on(world: World) -> None:
+    first = orders(world, CONTINUOUS)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    second = other(world)
+    world.settle()
+    assert not app.control.stop
+    world.wait(minutes=1)
+    world.settle()
+    assert app.control.stop
+    world.finish(app)
+    world.wait(seconds=20)
+    world.settle()
+    assert world.only_run().owner == second
+    run_once(world)
+    assert world.only_run().owner == first
+
+
+def test_a_lease_whose_holder_vanished_is_taken_over_after_a_while(world: World) -> None:
+    first = orders(world)
+    world.look(first, cut_after=2)
+    world.resources.pop(first)
+    second = other(world)
+    world.settle()
+    assert world.launched == []
+    assert world.ready(second)[1] == "TableBusy"
+    world.wait(seconds=31)
+    world.settle()
+    assert world.only_run().owner == second
+
+
+@pytest.mark.parametrize("cut", range(1, 4))
+def test_an_operator_killed_between_two_actions_launches_once(world: World, cut: int) -> None:
+    stream = orders(world)
+    world.look(stream, cut_after=cut)
+    second = other(world)
+    world.settle()
+    assert len(world.launched) == 1
+    assert world.only_run().owner == stream
+    assert world.ready(second)[1] == "TableBusy"
+
+
+# Deletion.
+
+
+def deletable(world: World, **more: Any) -> Key:
+    stream = orders(world, table={"uri": "s3a://lake/orders", "deletionPolicy": "Delete"}, **more)
+    run_once(world)
+    return stream
+
+
+def test_retain_takes_no_finalizer(world: World) -> None:
+    stream = orders(world)
+    run_once(world)
+    assert world.resources[stream].metadata.finalizers == ()
+    world.delete(stream)
+    assert stream not in world.resources
+
+
+def test_delete_removes_the_data_first(world: World) -> None:
+    stream = deletable(world)
+    assert world.resources[stream].metadata.finalizers == (FINALIZER,)
+    world.delete(stream)
+    world.settle()
+    assert world.status(stream).phase == "Deleting"
+    app = world.only_run()
+    assert app.create.run.kind == "delete"
+    world.start(app)
+    world.finish(app)
+    world.settle()
+    assert stream not in world.resources
+    assert "DataDeleted" in world.reasons(stream)
+
+
+def test_what_is_held_or_shared_is_not_deleted(world: World) -> None:
+    stream = deletable(world, holds=[{"name": "court", "until": "2026-01-05T09:00:00Z"}])
+    neighbour = world.apply("MessageStream", "other", spec(suspend=True), namespace="team-b")
+    world.delete(stream)
+    world.settle()
+    assert world.ready(stream)[1] == "DeletionBlocked"
+    assert "hold court" in world.ready(stream)[2]
+    world.wait(hours=2)
+    world.settle()
+    assert "MessageStream team-b/other" in world.ready(stream)[2]
+    world.delete(neighbour)
+    world.settle()
+    assert world.only_run().create.run.kind == "delete"
+
+
+def test_a_deletion_ends_the_run_under_way(world: World) -> None:
+    stream = deletable(world)
+    world.wait(minutes=5)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    world.delete(stream)
+    world.settle()
+    assert not app.there
+    assert world.only_run().create.run.kind == "delete"
+
+
+def test_a_deletion_does_not_hang_where_nothing_can_run(world: World) -> None:
+    stream = deletable(world)
+    world.delete(stream)
+    world.can_run = False
+    world.settle()
+    assert stream in world.resources
+    world.wait(minutes=6)
+    world.settle()
+    assert stream not in world.resources
+    assert world.reasons(stream)[-1] == "DataKept"
+
+
+def test_a_deletion_that_fails_says_the_way_out_and_takes_it(world: World) -> None:
+    stream = deletable(world)
+    world.delete(stream)
+    run_once(world, error=DENIED)
+    assert world.ready(stream)[1] == "StorageDenied"
+    assert "set spec.table.deletionPolicy to Retain" in world.ready(stream)[2]
+    metadata = world.resources[stream].metadata
+    world.apply("MessageStream", "orders", spec(), deletionTimestamp=metadata.deletion_timestamp)
+    world.settle()
+    assert stream not in world.resources
