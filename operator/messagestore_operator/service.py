@@ -9,7 +9,7 @@ import signal
 import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import kopf
@@ -134,11 +134,11 @@ class Service:
             ended = asyncio.Event()
             watches = asyncio.create_task(self._watch(ended))
             await asyncio.wait([stop, watches, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            broken = next((task for task in tasks if task.done()), None)
             ended.set()
-            with suppress(asyncio.CancelledError):
-                await watches
-            if not stop.done():
-                raise ServiceError("the watches ended, or a worker did")
+            await _ended_watches(watches)
+            if broken is not None:
+                raise ServiceError("a worker ended, and none ever should") from broken.exception()
 
     def _touched(self, keys: Iterable[ResourceKey]) -> None:
         for key in keys:
@@ -176,6 +176,20 @@ def defaults(settings: Settings) -> Defaults:
             upkeep.commits, upkeep.small_files, upkeep.every.timedelta if upkeep.every is not None else None
         ),
     )
+
+
+async def _ended_watches(watches: asyncio.Task[None]) -> None:
+    """Wait for kopf, which takes signals over and ends by itself when the process is asked to.
+
+    Raises:
+        ServiceError: it ended because something failed.
+    """
+    try:
+        await watches
+    except asyncio.CancelledError:
+        return
+    except Exception as error:
+        raise ServiceError(f"the watches ended: {error}") from error
 
 
 @asynccontextmanager

@@ -100,7 +100,7 @@ def running_apiserver() -> Iterator[ApiServer]:
     programs = _programs()
     with tempfile.TemporaryDirectory(prefix="apiserver-") as folder:
         home = Path(folder)
-        etcd_port, peer_port, api_port = _free_ports(3)
+        etcd_port, peer_port, api_port = free_ports(3)
         etcd = _start(home / "etcd.log", _etcd(programs, home, etcd_port, peer_port))
         try:
             apiserver = _start(home / "apiserver.log", _apiserver(programs, home, etcd_port, api_port))
@@ -120,7 +120,7 @@ def _programs() -> Path:
     return Path(subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
         one.bind(("127.0.0.1", 0))

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from messagestore_operator.cli.crds import crds
+from messagestore_operator.cli.operator import operator
 from messagestore_operator.cli.run import run
 from messagestore_operator.cli.validate import validate
 
@@ -32,6 +33,7 @@ Examples:
 app.command()(validate)
 app.command()(run)
 app.command()(crds)
+app.command()(operator)
 
 
 def _print_version(wanted: bool) -> None:

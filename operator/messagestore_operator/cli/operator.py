@@ -1,0 +1,55 @@
+"""`messagestore operator`: the operator itself, as its pod runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from messagestore_operator.settings import Settings, SettingsProblemError, load
+
+
+def operator(
+    settings: Annotated[
+        Path | None, typer.Option("--settings", metavar="FILE", help="YAML file with the operator's settings.")
+    ] = None,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option("--namespace", "-n", metavar="NAME", help="Serve this namespace; may be given several times."),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log more.")] = False,
+) -> None:
+    """Run the operator against a cluster, until it is asked to end.
+
+    The API server is found by KUBECONFIG or, in a pod, by its service account. Each setting may also be given by a
+    variable such as MESSAGESTORE_OPERATOR_SPARK__IMAGE.
+    """
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    if not verbose:
+        # Kopf tells of each event that it hands on.
+        logging.getLogger("kopf").setLevel(logging.WARNING)
+    try:
+        found = load(settings, os.environ, {"watchNamespaces": namespace or None})
+    except SettingsProblemError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    raise typer.Exit(_serve(found))
+
+
+def _serve(settings: Settings) -> int:
+    # Only this command needs kopf and a client, and they take a second to load.
+    from messagestore_operator.cluster.decisions import decide
+    from messagestore_operator.service import ServiceError, run
+
+    try:
+        asyncio.run(run(settings, decide))
+    except ServiceError as error:
+        typer.echo(f"error: {error}", err=True)
+        return 1
+    return 0

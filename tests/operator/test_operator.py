@@ -1,0 +1,241 @@
+"""The operator as a process against a real API server; Spark is played by the test."""
+
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import sparkoperator
+from support.apiserver import ApiServer
+from support.fakespark import FakeSpark, fake_spark
+from support.launches import stream
+from support.operators import Operator, eventually, running_operator, start_operator
+
+STREAMS = "/apis/messagestore.dev/v1alpha1/namespaces/{}/messagestreams"
+_numbers = count()
+
+
+@pytest.fixture
+def namespace(apiserver: ApiServer) -> Iterator[str]:
+    """A namespace of the test's own, without streams afterwards."""
+    name = f"operator-{next(_numbers)}"
+    assert apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).accepted
+    yield name
+    for path in (STREAMS.format(name), sparkoperator.path(name), f"/api/v1/namespaces/{name}/configmaps"):
+        apiserver.request("DELETE", path)
+
+
+@pytest.fixture
+def spark(apiserver: ApiServer) -> Iterator[FakeSpark]:
+    with fake_spark(apiserver) as fake:
+        yield fake
+    assert (fake.problems, fake.overlaps) == ([], [])
+
+
+def _settings(namespace: str) -> dict[str, Any]:
+    return {"namespace": namespace, "watchNamespaces": [namespace]}
+
+
+@pytest.fixture
+def operator(apiserver: ApiServer, namespace: str, tmp_path: Path) -> Iterator[Operator]:
+    with running_operator(apiserver, tmp_path, _settings(namespace)) as started:
+        yield started
+
+
+def _apply(server: ApiServer, namespace: str, name: str, **spec: Any) -> None:
+    document = stream(name, namespace=namespace, **spec).to_dict()
+    for given in ("uid", "generation"):
+        del document["metadata"][given]
+    answer = server.request("POST", STREAMS.format(namespace), document)
+    assert answer.accepted, answer.body
+
+
+def _status(server: ApiServer, namespace: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = server.request("GET", f"{STREAMS.format(namespace)}/{name}").body.get("status", {})
+    return found
+
+
+def _condition(status: dict[str, Any], kind: str = "Ready") -> dict[str, Any]:
+    found: list[dict[str, Any]] = [one for one in status.get("conditions", []) if one["type"] == kind]
+    return found[0] if found else {}
+
+
+def test_a_stream_that_is_applied_gets_a_run_and_its_report_becomes_the_status(
+    apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
+) -> None:
+    _apply(apiserver, namespace, "orders", trigger={"interval": "PT1H"})
+    status = eventually(lambda: (found := _status(apiserver, namespace, "orders")).get("lastRun") and found)
+    assert (status["phase"], status["totals"]["stored"], status["observedGeneration"]) == ("Idle", 2, 1)
+    assert _condition(status)["status"] == "True"
+    (run,) = spark.launched("orders-")
+    assert status["lastRun"]["name"] == run.name
+    time.sleep(1.5)
+    assert len(spark.launched("orders-")) == 1
+
+
+def test_what_a_run_is_made_of_belongs_to_it_and_its_driver_may_reach_its_own_report_only(
+    apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
+) -> None:
+    spark.seconds = 60
+    _apply(apiserver, namespace, "orders", trigger={"interval": "PT1H"})
+    run = eventually(lambda: spark.launched("orders-"))[0]
+    owner = apiserver.request("GET", f"{STREAMS.format(namespace)}/orders").body["metadata"]
+    application = apiserver.request("GET", sparkoperator.path(namespace, run.name)).body["metadata"]
+    assert application["ownerReferences"][0]["uid"] == owner["uid"]
+    objects = {"configmaps": "/api/v1", "roles": "/apis/rbac.authorization.k8s.io/v1"}
+    objects["rolebindings"] = objects["roles"]
+    found = {
+        plural: apiserver.request("GET", f"{root}/namespaces/{namespace}/{plural}/{run.name}").body
+        for plural, root in objects.items()
+    }
+    owners = {plural: one["metadata"]["ownerReferences"][0]["uid"] for plural, one in found.items()}
+    config_map = found["configmaps"]["metadata"]["uid"]
+    assert owners == {"configmaps": application["uid"], "roles": config_map, "rolebindings": config_map}
+    driver = f"system:serviceaccount:{namespace}:message-store-driver"
+    maps = f"/api/v1/namespaces/{namespace}/configmaps"
+    patch = {"data": {"note": "mine"}}
+    asked = {
+        name: apiserver.request("PATCH", f"{maps}/{name}", patch, "application/merge-patch+json", driver).status
+        for name in (run.name, "kube-root-ca.crt")
+    }
+    assert asked == {run.name: 200, "kube-root-ca.crt": 403}
+    assert apiserver.request("GET", maps, user=driver).status == 403
+
+
+def test_two_streams_on_one_table_never_have_two_writers(
+    apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
+) -> None:
+    for name in ("first", "second"):
+        table = {"uri": f"s3a://lake/{namespace}-shared"}
+        _apply(apiserver, namespace, name, table=table, trigger={"interval": "PT1S"})
+    eventually(lambda: len(spark.runs) >= 6)
+    holders = Counter(run.name.partition("-")[0] for run in spark.runs.values())
+    assert set(holders) == {"first", "second"}
+    assert spark.overlaps == []
+
+
+def test_a_continuous_stream_stops_after_its_batch_when_it_is_suspended_and_goes_on_when_it_is_not(
+    apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
+) -> None:
+    _apply(apiserver, namespace, "orders", trigger={"continuous": {"batchInterval": "PT1S"}})
+    eventually(lambda: _status(apiserver, namespace, "orders").get("phase") == "Running")
+    _suspend(apiserver, namespace, "orders", True)
+    eventually(lambda: _status(apiserver, namespace, "orders").get("phase") == "Suspended")
+    assert all(run.over for run in spark.runs.values())
+    _suspend(apiserver, namespace, "orders", False)
+    eventually(lambda: len(spark.launched("orders-")) == 2)
+
+
+def _suspend(server: ApiServer, namespace: str, name: str, suspend: bool) -> None:
+    patch = {"spec": {"suspend": suspend}}
+    answer = server.request("PATCH", f"{STREAMS.format(namespace)}/{name}", patch, "application/merge-patch+json")
+    assert answer.accepted, answer.body
+
+
+def test_a_run_that_fails_is_tried_again_and_says_why_meanwhile(
+    apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
+) -> None:
+    spark.fails = True
+    _apply(apiserver, namespace, "orders", trigger={"interval": "PT1H"})
+    eventually(lambda: len(spark.launched("orders-")) >= 2)
+    ready = _condition(eventually(lambda: (one := _status(apiserver, namespace, "orders")).get("lastRun") and one))
+    assert (ready["status"], ready["reason"]) == ("False", "StorageDenied")
+    assert "403 from the object store" in ready["message"]
+    spark.fails = False
+    eventually(lambda: _condition(_status(apiserver, namespace, "orders")).get("status") == "True")
+
+
+def test_an_operator_killed_over_and_over_launches_nothing_twice_and_forgets_nothing(
+    apiserver: ApiServer, namespace: str, spark: FakeSpark, tmp_path: Path
+) -> None:
+    dice = random.Random(7)
+    names = ("one", "two", "three", "four")
+    settings = {**_settings(namespace), "leader": {"enabled": False}}
+    for name in names:
+        _apply(apiserver, namespace, name, trigger={"interval": "PT1S"})
+    for _ in range(9):
+        # Short of a second after its start it begins to work: these fall into the midst of that.
+        operator = start_operator(apiserver, tmp_path, settings)
+        try:
+            eventually(lambda started=operator: started.get("/readyz")[0] == 200)
+            time.sleep(dice.uniform(0.0, 1.0))
+        finally:
+            operator.kill()
+    with running_operator(apiserver, tmp_path, settings):
+        reached = {name: len(spark.launched(f"{name}-")) for name in names}
+        eventually(lambda: all(len(spark.launched(f"{name}-")) > reached[name] for name in names))
+        for name in names:
+            _suspend(apiserver, namespace, name, True)
+        eventually(
+            lambda: (
+                all(_status(apiserver, namespace, name).get("phase") == "Suspended" for name in names)
+                and all(run.over for run in spark.runs.values())
+            )
+        )
+        for name in names:
+            status = eventually(lambda name=name: _at_rest(_status(apiserver, namespace, name)))
+            launched = [int(run.name.split("-")[2]) for run in spark.launched(f"{name}-")]
+            # Every number that was reserved was launched, but for one that the suspension took back.
+            assert launched == list(range(1, len(launched) + 1))
+            assert status["runNumber"] - len(launched) in (0, 1)
+            assert status["lastRun"]["name"] == spark.launched(f"{name}-")[-1].name
+
+
+def _at_rest(status: dict[str, Any]) -> dict[str, Any] | None:
+    return None if status.get("currentRun") else status
+
+
+def test_another_replica_takes_over_when_the_leader_dies_and_only_then(
+    apiserver: ApiServer, namespace: str, spark: FakeSpark, tmp_path: Path
+) -> None:
+    with (
+        running_operator(apiserver, tmp_path / "a", _settings(namespace)) as first,
+        running_operator(apiserver, tmp_path / "b", _settings(namespace)) as second,
+    ):
+        replicas = [first, second]
+        leader = eventually(lambda: _leader(replicas))
+        waiting = next(one for one in replicas if one is not leader)
+        eventually(lambda: waiting.get("/readyz")[0] == 200)
+        _apply(apiserver, namespace, "orders", trigger={"interval": "PT1S"})
+        eventually(lambda: spark.launched("orders-"))
+        assert waiting.figure("messagestore_operator_leading") == 0
+        leader.kill()
+        before = len(spark.launched("orders-"))
+        eventually(lambda: len(spark.launched("orders-")) > before, seconds=10)
+        assert waiting.figure("messagestore_operator_leading") == 1
+
+
+def _leader(replicas: list[Operator]) -> Operator | None:
+    return next((one for one in replicas if one.figure("messagestore_operator_leading")), None)
+
+
+def test_a_leader_that_was_frozen_finds_itself_replaced_and_ends_without_another_word(
+    apiserver: ApiServer, namespace: str, spark: FakeSpark, tmp_path: Path
+) -> None:
+    with running_operator(apiserver, tmp_path / "a", _settings(namespace)) as frozen:
+        _apply(apiserver, namespace, "orders", trigger={"interval": "PT1S"})
+        eventually(lambda: spark.launched("orders-"))
+        frozen.process.send_signal(signal.SIGSTOP)
+        with running_operator(apiserver, tmp_path / "b", _settings(namespace)) as other:
+            eventually(lambda: other.figure("messagestore_operator_leading"))
+            before = len(spark.launched("orders-"))
+            eventually(lambda: len(spark.launched("orders-")) > before)
+            frozen.process.send_signal(signal.SIGCONT)
+            assert frozen.process.wait(timeout=10) == 3
+
+
+def test_it_ends_when_it_is_asked_to_and_the_next_one_leads_at_once(
+    apiserver: ApiServer, namespace: str, spark: FakeSpark, tmp_path: Path
+) -> None:
+    settings = {**_settings(namespace), "leader": {"duration": 60.0, "renewDeadline": 40.0, "retry": 0.3}}
+    with running_operator(apiserver, tmp_path, settings) as first:
+        eventually(lambda: first.figure("messagestore_operator_leading"))
+        assert first.stop() == 0
+    with running_operator(apiserver, tmp_path, settings) as second:
+        eventually(lambda: second.figure("messagestore_operator_leading"), seconds=10)

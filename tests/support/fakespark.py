@@ -1,0 +1,165 @@
+"""Stands for what a bare API server lacks: the Spark operator, the kubelet, the drivers and the garbage collector.
+
+Applications get a driver's pod, run for a while, report to their ConfigMap and end. It keeps a record of what it saw,
+and notices at once when two drivers could write to one table.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from support import sparkoperator
+from support.apiserver import ApiServer
+
+MERGE = "application/merge-patch+json"
+_ALL = f"/apis/{sparkoperator.GROUP}/v1beta2/{sparkoperator.PLURAL}"
+
+
+@dataclass
+class Run:
+    """An application that was seen."""
+
+    namespace: str
+    name: str
+    table: str
+    document: dict[str, Any]
+    started: float
+    over: bool = False
+
+
+@dataclass
+class FakeSpark:
+    """Runs what it finds; `seconds` is how long a driver runs."""
+
+    server: ApiServer
+    seconds: float = 0.3
+    fails: bool = False
+    runs: dict[str, Run] = field(default_factory=dict)
+    overlaps: list[tuple[str, str]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def launched(self, prefix: str) -> list[Run]:
+        """The runs whose names begin so, in the order of their start."""
+        return sorted((run for run in self.runs.values() if run.name.startswith(prefix)), key=lambda run: run.started)
+
+    def step(self) -> None:
+        """Bring every application one step on."""
+        answer = self.server.request("GET", _ALL)
+        applications = {app["metadata"]["uid"]: app for app in answer.body.get("items", [])}
+        for uid, app in applications.items():
+            state = app.get("status", {}).get("applicationState", {}).get("state", "")
+            if uid not in self.runs:
+                self._submit(uid, app)
+            elif state == "RUNNING":
+                self._drive(self.runs[uid])
+        for uid, run in self.runs.items():
+            if uid not in applications and not run.over:
+                self._collect(run)
+
+    def _submit(self, uid: str, app: dict[str, Any]) -> None:
+        meta = app["metadata"]
+        config_map = self.server.request("GET", _config_map(meta["namespace"], meta["name"]))
+        if not config_map.accepted:
+            self.problems.append(f"{meta['name']} was launched without its ConfigMap")
+            return
+        document = json.loads(config_map.body["data"]["run.json"])
+        run = Run(meta["namespace"], meta["name"], document["table"]["uri"], document, time.monotonic())
+        if any(other.name == run.name for other in self.runs.values()):
+            self.problems.append(f"{run.name} was launched twice")
+        self.overlaps += [
+            (other.name, run.name) for other in self.runs.values() if other.table == run.table and not other.over
+        ]
+        self.runs[uid] = run
+        template = app["spec"]["driver"]["template"]
+        pod = {
+            "metadata": {
+                "name": f"{run.name}-driver",
+                "labels": {**template["metadata"]["labels"], "spark-role": "driver"},
+                "annotations": template["metadata"]["annotations"],
+            },
+            "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "none"}]},
+        }
+        self.server.request("POST", f"/api/v1/namespaces/{run.namespace}/pods", pod)
+        self._set_pod(run, "Running")
+        sparkoperator.set_state(self.server, run.namespace, run.name, "RUNNING")
+        self._report(run, "Running")
+
+    def _drive(self, run: Run) -> None:
+        config_map = self.server.request("GET", _config_map(run.namespace, run.name)).body
+        told = json.loads(config_map.get("data", {}).get("control.json", "{}"))
+        continuous = run.document["task"].get("batchInterval") is not None
+        enough = time.monotonic() - run.started > self.seconds
+        if told.get("stop") or (enough and not continuous):
+            self._report(run, "Failed" if self.fails else "Succeeded")
+            self._set_pod(run, "Failed" if self.fails else "Succeeded")
+            run.over = True
+            sparkoperator.set_state(self.server, run.namespace, run.name, "FAILED" if self.fails else "COMPLETED")
+
+    def _collect(self, run: Run) -> None:
+        self.server.request("DELETE", f"/api/v1/namespaces/{run.namespace}/pods/{run.name}-driver")
+        self.server.request("DELETE", _config_map(run.namespace, run.name))
+        run.over = True
+
+    def _set_pod(self, run: Run, phase: str) -> None:
+        path = f"/api/v1/namespaces/{run.namespace}/pods/{run.name}-driver/status"
+        answer = self.server.request("PATCH", path, {"status": {"phase": phase}}, MERGE)
+        if not answer.accepted:
+            self.problems.append(str(answer.body))
+
+    def _report(self, run: Run, state: str) -> None:
+        now = datetime.now(UTC).isoformat()
+        counts = {"received": 3, "stored": 2, "duplicates": 1, "deadLettered": 0, "filtered": 0, "discarded": 0}
+        report: dict[str, Any] = {
+            "run": run.name,
+            "sequence": 1 if state == "Running" else 2,
+            "state": state,
+            "startedAt": now,
+        }
+        if state != "Running":
+            report["finishedAt"] = now
+        if state == "Succeeded" and run.document["task"]["kind"] == "ingest":
+            report["outcome"] = {
+                "kind": "ingest",
+                "counts": counts,
+                "totals": counts,
+                "batches": 1,
+                "table": {"version": 1, "messages": 2, "deadLetters": 0, "bytes": 100},
+                "lag": {"asOf": now, "files": 0},
+            }
+        if state == "Failed":
+            report["error"] = {"reason": "StorageDenied", "message": "403 from the object store"}
+        patch = {"data": {"report.json": json.dumps(report)}}
+        self.server.request("PATCH", _config_map(run.namespace, run.name), patch, MERGE)
+
+
+def _config_map(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps/{name}"
+
+
+@contextmanager
+def fake_spark(server: ApiServer, seconds: float = 0.3) -> Iterator[FakeSpark]:
+    """Runs applications in the background, over a connection of its own."""
+    fake = FakeSpark(ApiServer(server.port, server.certificate), seconds)
+    stop = threading.Event()
+
+    def go_on() -> None:
+        while not stop.wait(0.05):
+            try:
+                fake.step()
+            except Exception as error:
+                fake.problems.append(repr(error))
+                raise
+
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    try:
+        yield fake
+    finally:
+        stop.set()
+        thread.join(timeout=30)
+        fake.server.close()

@@ -1,0 +1,111 @@
+"""Operators as processes of their own, against the API server of the tests."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from support.apiserver import ApiServer, free_ports
+
+_COMMAND = [sys.executable, "-c", "from messagestore_operator.cli.main import main; main()", "operator"]
+FAST: dict[str, Any] = {
+    "leader": {"duration": 3.0, "renewDeadline": 2.0, "retry": 0.3},
+    "runs": {"lookAgain": "PT1S", "yieldAfter": "PT2S", "backoffBase": "PT1S"},
+    "resync": "PT30S",
+    "listen": "127.0.0.1",
+}
+
+
+@dataclass
+class Operator:
+    """One operator process."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    health_port: int
+    metrics_port: int
+
+    def kill(self) -> None:
+        """End it as a lost node would: in mid-sentence."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """Ask it to end, as a pod is asked to."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=20)
+
+    def get(self, path: str) -> tuple[int, str]:
+        """What its probes or figures say; status 0 is no answer."""
+        port = self.metrics_port if path == "/metrics" else self.health_port
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def figure(self, name: str) -> float:
+        """The sum of a figure over its labels."""
+        lines = [line for line in self.get("/metrics")[1].splitlines() if line.startswith((f"{name} ", f"{name}{{"))]
+        return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+    @property
+    def text(self) -> str:
+        """What it has logged."""
+        return self.log.read_text()
+
+
+@contextmanager
+def running_operator(
+    server: ApiServer, folder: Path, settings: dict[str, Any] | None = None, kubeconfig: Path | None = None
+) -> Iterator[Operator]:
+    """An operator that reacts quickly, ended afterwards."""
+    started = start_operator(server, folder, settings, kubeconfig)
+    try:
+        yield started
+    finally:
+        if started.process.poll() is None:
+            started.kill()
+
+
+def start_operator(
+    server: ApiServer, folder: Path, settings: dict[str, Any] | None = None, kubeconfig: Path | None = None
+) -> Operator:
+    """Start one; whoever starts it ends it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    health, metrics = free_ports(2)
+    file = folder / f"settings-{health}.yaml"
+    file.write_text(yaml.safe_dump({**FAST, "healthPort": health, "metricsPort": metrics, **(settings or {})}))
+    config = kubeconfig or server.kubeconfig(folder)
+    log = folder / f"operator-{health}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*_COMMAND, "--settings", str(file)],
+            env={**os.environ, "KUBECONFIG": str(config)},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    return Operator(process, log, health, metrics)
+
+
+def eventually(check: Callable[[], Any], seconds: float = 20, what: str = "") -> Any:
+    """Wait until a check gives something true, and return that."""
+    deadline = time.monotonic() + seconds
+    found: Any = None
+    while time.monotonic() < deadline:
+        if found := check():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{what or check.__name__} has not come about in {seconds} s; last: {found!r}")
