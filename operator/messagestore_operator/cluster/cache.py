@@ -237,16 +237,16 @@ class Cache:
             return set()
         key = resource.identity
         before = self._resources.get(key)
+        news = before is None or _matters(before) != _matters(resource)
+        # Those that are concerned no more have to know that as well.
+        touched = {key} | (self._dependents(before) if before is not None and news else set())
         self._resources[key] = resource
-        touched = {key}
         if isinstance(resource, MessageStream):
             self._streams[key[1]][key[2]] = resource
             self._by_table[table_key(resource.spec.table.uri)].add(key)
         else:
             self._users[key[1]].add(key)
-        if before is None or _matters(before) != _matters(resource):
-            touched |= self._dependents(resource)
-        return touched
+        return touched | (self._dependents(resource) if news else set())
 
     def _remove_resource(self, key: ResourceKey) -> set[ResourceKey]:
         resource = self._resources.get(key)

@@ -1,0 +1,160 @@
+"""What the watches have seen: the newest of each object, and who is to look at what."""
+
+from typing import Any
+
+import pytest
+
+from messagestore_operator.cluster.backend.application import application
+from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.runref import UID
+from support.launches import launch, stream
+
+RUN = ("default", "orders-ingest-1")
+ORDERS = ("MessageStream", "default", "orders")
+POLICY = ("RetentionPolicy", "default", "old")
+
+
+@pytest.fixture
+def cache() -> Cache:
+    return Cache("SparkApplication")
+
+
+def _stream(name: str = "orders", version: int = 1, uid: str = "u1", **metadata: Any) -> dict[str, Any]:
+    document = stream(name).to_dict()
+    document["metadata"] |= {"uid": uid, "resourceVersion": str(version), **metadata}
+    return document
+
+
+def _policy(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "messagestore.dev/v1alpha1",
+        "kind": "RetentionPolicy",
+        "metadata": {"name": "old", "namespace": "default", "uid": "p1", "resourceVersion": "1"},
+        "spec": {"trigger": {"manual": {}}, "rules": [{"name": "old", "maxAge": "P1D"}], **spec},
+    }
+
+
+def _application(version: int = 1, uid: str = "a1", state: str = "RUNNING") -> dict[str, Any]:
+    found = application(launch())
+    found["metadata"] |= {"uid": uid, "resourceVersion": str(version)}
+    return {**found, "status": {"applicationState": {"state": state}}}
+
+
+def _pod(name: str, role: str, version: int = 1, **status: Any) -> dict[str, Any]:
+    labels = {**application(launch())["metadata"]["labels"], "spark-role": role}
+    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": str(version)}
+    return {"kind": "Pod", "metadata": {**meta, "labels": labels}, "status": status}
+
+
+def _lease(holder: str | None, version: int = 1) -> dict[str, Any]:
+    annotations = {"messagestore.dev/table": "s3a://lake/orders"}
+    meta = {"name": "messagestore-1", "namespace": "op", "uid": "l1", "resourceVersion": str(version)}
+    return {"kind": "Lease", "metadata": {**meta, "annotations": annotations}, "spec": {"holderIdentity": holder}}
+
+
+def test_an_older_version_of_an_object_is_passed_over(cache: Cache) -> None:
+    cache.put(_stream(version=5, labels={"now": "newer"}))
+    assert cache.put(_stream(version=4, labels={"now": "older"})) == set()
+    found = cache.resource(ORDERS)
+    assert found is not None
+    assert found.metadata.labels == {"now": "newer"}
+
+
+def test_a_late_answer_does_not_bring_back_what_was_deleted(cache: Cache) -> None:
+    cache.put(_stream(version=5))
+    cache.remove(_stream(version=6))
+    cache.put(_stream(version=5))
+    assert cache.resource(ORDERS) is None
+
+
+def test_a_resource_made_again_is_another_one_however_late_the_news_of_the_first_ones_end(cache: Cache) -> None:
+    cache.put(_stream(version=5, uid="first"))
+    cache.put(_stream(version=9, uid="second"))
+    cache.remove(_stream(version=8, uid="first"))
+    found = cache.resource(ORDERS)
+    assert found is not None
+    assert found.metadata.uid == "second"
+
+
+def test_a_run_is_found_by_the_uid_of_its_resource_until_nothing_is_left_of_it(cache: Cache) -> None:
+    uid = application(launch())["metadata"]["labels"][UID]
+    cache.put(_application())
+    cache.put(_pod("orders-ingest-1-driver", "driver", phase="Running"))
+    assert cache.runs_of(uid) == [RUN]
+    cache.remove(_application(version=2))
+    assert cache.runs_of(uid) == [RUN]
+    cache.remove(_pod("orders-ingest-1-driver", "driver", version=2))
+    assert cache.runs_of(uid) == []
+
+
+def test_a_change_of_a_run_is_for_its_resource_to_look_at(cache: Cache) -> None:
+    cache.put(_stream())
+    assert cache.put(_application()) == {ORDERS}
+    assert cache.put(_application(version=2, state="COMPLETED")) == {ORDERS}
+
+
+def test_why_an_executor_was_lost_is_remembered_after_its_pod_is_gone(cache: Cache) -> None:
+    terminated = {"state": {"terminated": {"reason": "OOMKilled"}}}
+    cache.put(_application())
+    cache.put(_pod("exec-1", "executor", phase="Failed", containerStatuses=[terminated]))
+    cache.remove(_pod("exec-1", "executor", version=2))
+    assert cache.run(RUN).lost_executors == {"exec-1": "OOMKilled"}
+
+
+def test_a_freed_table_is_for_all_that_may_write_to_it_to_look_at(cache: Cache) -> None:
+    cache.put(_stream())
+    cache.put(_policy(streamRefs=[{"name": "orders"}]))
+    cache.put(_lease("default/orders-ingest-1"))
+    assert cache.put(_lease(None, version=2)) == {ORDERS, POLICY}
+
+
+def test_the_end_of_a_run_is_for_those_that_wait_for_its_table_to_look_at(cache: Cache) -> None:
+    cache.put(_stream())
+    cache.put(_policy(streamRefs=[{"name": "orders"}]))
+    cache.put(_lease("default/orders-ingest-1"))
+    assert cache.put(_application(state="COMPLETED")) == {ORDERS, POLICY}
+
+
+def test_a_policy_is_told_of_a_stream_that_comes_to_have_the_labels_it_selects_or_loses_them(cache: Cache) -> None:
+    cache.put(_policy(streamSelector={"matchLabels": {"keep": "short"}}))
+    assert cache.put(_stream()) == {ORDERS}
+    assert cache.put(_stream(version=2, labels={"keep": "short"})) == {ORDERS, POLICY}
+    assert cache.put(_stream(version=3)) == {ORDERS, POLICY}
+
+
+def test_a_policy_is_not_told_of_each_status_of_its_stream(cache: Cache) -> None:
+    cache.put(_policy(streamRefs=[{"name": "orders"}]))
+    cache.put(_stream())
+    assert cache.put({**_stream(version=2), "status": {"phase": "Idle"}}) == {ORDERS}
+
+
+def test_what_a_list_does_not_show_any_more_is_dropped_but_not_what_came_meanwhile(cache: Cache) -> None:
+    cache.put(_stream("orders"))
+    before = cache.versions()
+    cache.put(_stream("meanwhile", uid="u2"))
+    touched = cache.forget_others("MessageStream", [], before)
+    assert cache.resource(ORDERS) is None
+    assert cache.resource(("MessageStream", "default", "meanwhile")) is not None
+    assert touched == {ORDERS}
+
+
+def test_an_application_that_a_list_does_not_show_is_dropped_from_its_run(cache: Cache) -> None:
+    cache.put(_stream())
+    cache.put(_application())
+    assert cache.forget_others("SparkApplication", [], cache.versions()) == {ORDERS}
+    assert cache.run(RUN).empty
+
+
+def test_of_config_maps_only_what_is_looked_at_is_kept(cache: Cache) -> None:
+    config_map = {**_application(), "kind": "ConfigMap", "data": {"run.json": "{}", "control.json": "{}"}}
+    cache.put(config_map)
+    kept = cache.run(RUN).config_map
+    assert kept is not None
+    assert kept["data"] == {"control.json": "{}"}
+
+
+def test_a_resource_that_can_not_be_read_is_passed_over(cache: Cache) -> None:
+    broken = _stream()
+    broken["spec"] = {"nonsense": True}
+    assert cache.put(broken) == set()
+    assert cache.resource(ORDERS) is None

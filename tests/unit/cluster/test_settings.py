@@ -1,0 +1,58 @@
+"""Settings: a file, then the environment, then options; what is wrong is said in words."""
+
+from pathlib import Path
+
+import pytest
+
+from messagestore_operator.settings import SettingsProblemError, load
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "settings.yaml"
+
+
+def test_without_anything_the_defaults_hold() -> None:
+    found = load(None, {})
+    assert (found.watch_namespaces, found.leader.enabled, found.spark.driver.memory) == ((), True, "1g")
+
+
+def test_the_environment_beats_the_file_and_an_option_beats_both(file: Path) -> None:
+    file.write_text("watchNamespaces: [a]\nworkers: 2\nspark: {image: of-the-file, version: 4.1.4}\n")
+    environment = {
+        "MESSAGESTORE_OPERATOR_SPARK__IMAGE": "of-the-environment",
+        "MESSAGESTORE_OPERATOR_WATCH_NAMESPACES": "[b]",
+        "MESSAGESTORE_CACHE": "nothing to do with it",
+    }
+    found = load(file, environment, {"watchNamespaces": ["c"], "workers": None})
+    assert (found.spark.image, found.spark.version) == ("of-the-environment", "4.1.4")
+    assert (found.watch_namespaces, found.workers) == (("c",), 2)
+
+
+def test_in_a_pod_it_is_where_the_pod_is_unless_the_file_says_otherwise(file: Path) -> None:
+    assert load(None, {"POD_NAMESPACE": "store"}).namespace == "store"
+    file.write_text("namespace: elsewhere\n")
+    assert load(file, {"POD_NAMESPACE": "store"}).namespace == "elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("worker: 3\n", "worker: unknown field; did you mean workers?"),
+        ("workers: 0\n", "workers: "),
+        ("runs: {startDeadline: soon}\n", "runs.startDeadline: must be"),
+        ("spark: {driver: {memory: lots}}\n", "spark.driver.memory: "),
+        ("[1]\n", "must hold settings by their names"),
+        ("a: [\n", "settings.yaml"),
+    ],
+)
+def test_what_is_wrong_is_named(file: Path, text: str, words: str) -> None:
+    file.write_text(text)
+    with pytest.raises(SettingsProblemError) as caught:
+        load(file, {})
+    assert words in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsProblemError, match=r"missing\.yaml"):
+        load(tmp_path / "missing.yaml", {})
