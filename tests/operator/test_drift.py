@@ -1,0 +1,139 @@
+"""What was applied stays as it was applied: whoever compares finds nothing, and applying again does nothing."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from messagestore_operator.api import KINDS, parse_resource
+from support.apiserver import Answer, ApiServer
+from support.judges import delete, url
+from support.resource_states import states
+from support.resources import all_resources, redrive
+
+Document = dict[str, Any]
+
+REPOSITORY = Path(__file__).parents[2]
+MERGE = "application/merge-patch+json"
+SERVER_SIDE = "application/apply-patch+yaml"
+
+
+def _manifests() -> list[tuple[str, Document]]:
+    """Every resource of the examples, and those that together have every field."""
+    found = [(f"generated-{one['metadata']['name']}", one) for one in all_resources()]
+    for file in sorted((REPOSITORY / "examples").rglob("*.yaml")):
+        if "testdata" not in file.parts:
+            documents = YAML(typ="safe", pure=True).load_all(file)
+            ours = [one for one in documents if one and one.get("kind") in KINDS]
+            found += [(f"{file.relative_to(REPOSITORY / 'examples')}-{one['metadata']['name']}", one) for one in ours]
+    return found
+
+
+MANIFESTS = _manifests()
+
+
+@pytest.fixture(params=[one for _, one in MANIFESTS], ids=[name for name, _ in MANIFESTS])
+def manifest(request: pytest.FixtureRequest, apiserver: ApiServer) -> Iterator[Document]:
+    """As it stands in Git: no status, no namespace of its own."""
+    document: Document = deepcopy(request.param)
+    document.pop("status", None)
+    document["metadata"]["namespace"] = "default"
+    if document["spec"].get("select", {}).get("limit", 0) is None:
+        del document["spec"]["select"]["limit"]
+    yield document
+    delete(apiserver, document)
+
+
+def _apply(apiserver: ApiServer, document: Document) -> Document:
+    """Server-side apply, as Argo CD and Flux do it."""
+    path = url(document["kind"], document["metadata"]["name"], "&fieldManager=gitops")
+    return _accepted(apiserver.request("PATCH", path, document, SERVER_SIDE))
+
+
+def _accepted(answer: Answer) -> Document:
+    assert answer.accepted, answer.body
+    return answer.body
+
+
+def _where(document: Document) -> str:
+    return url(document["kind"], document["metadata"]["name"])
+
+
+def test_a_comparison_finds_nothing(apiserver: ApiServer, manifest: Document) -> None:
+    """What was given is there as it was given, and what was added are defaults that the models have too."""
+    live = _apply(apiserver, manifest)
+    assert _changed(manifest["spec"], live["spec"]) == []
+    assert live["spec"] == parse_resource(manifest).to_dict()["spec"]
+
+
+def _changed(given: Any, live: Any, path: str = "spec") -> list[str]:
+    """Where the live value isn't the one that was given."""
+    if isinstance(given, dict) and isinstance(live, dict):
+        return [found for name, value in given.items() for found in _changed(value, live.get(name), f"{path}.{name}")]
+    if isinstance(given, list) and isinstance(live, list) and len(given) == len(live):
+        pairs = enumerate(zip(given, live, strict=True))
+        return [found for at, (one, other) in pairs for found in _changed(one, other, f"{path}[{at}]")]
+    return [] if given == live else [f"{path}: {given!r} became {live!r}"]
+
+
+def test_applying_again_does_nothing(apiserver: ApiServer, manifest: Document) -> None:
+    _apply(apiserver, manifest)
+    before = _look_at(apiserver, manifest)
+    assert _apply(apiserver, manifest) == before
+    assert _accepted(apiserver.request("PATCH", _where(manifest), manifest, MERGE)) == before
+    replaced = apiserver.request("PUT", _where(manifest), {**manifest, "metadata": before["metadata"]})
+    assert _accepted(replaced)["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+
+def _look_at(apiserver: ApiServer, manifest: Document) -> Document:
+    """Write a status, as the operator does first of all; the one before it is a default, and stored nowhere yet."""
+    place = url(manifest["kind"], f"{manifest['metadata']['name']}/status")
+    return _accepted(apiserver.request("PATCH", place, {"status": {"observedGeneration": 1}}, MERGE))
+
+
+def test_a_null_is_refused_by_name(apiserver: ApiServer) -> None:
+    """Server-side apply takes none; whoever creates or applies on the client's side has it dropped."""
+    document = redrive()
+    path = url(document["kind"], document["metadata"]["name"], "&fieldManager=gitops")
+    refused = apiserver.request("PATCH", path, document, SERVER_SIDE)
+    assert "spec.select.limit" in {field for field, _ in refused.causes}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_operator_writes_is_no_drift(apiserver: ApiServer, kind: str) -> None:
+    """A status, a finalizer and its own annotations stay when the manifest is applied again, and none is in its way."""
+    (state,) = [one for one in states() if one.kind == kind and one.name in ("idle", "purged", "succeeded")]
+    manifest = {name: state.document[name] for name in ("apiVersion", "kind", "spec")}
+    manifest["metadata"] = {"name": state.document["metadata"]["name"], "namespace": "default"}
+    try:
+        _apply(apiserver, manifest)
+        own = {"finalizers": ["messagestore.dev/data"], "annotations": {"messagestore.dev/last-handled": "{}"}}
+        _accepted(apiserver.request("PATCH", _where(manifest), {"metadata": own}, MERGE))
+        place = url(kind, f"{manifest['metadata']['name']}/status")
+        written = _accepted(apiserver.request("PATCH", place, {"status": state.document["status"]}, MERGE))
+        assert _apply(apiserver, manifest) == written
+        assert written["metadata"]["generation"] == 1
+        assert written["status"]["conditions"] == state.document["status"]["conditions"]
+    finally:
+        apiserver.request("PATCH", _where(manifest), {"metadata": {"finalizers": None}}, MERGE)
+        delete(apiserver, manifest)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_resource_is_not_done(apiserver: ApiServer, kind: str) -> None:
+    manifest = next(one for one in all_resources() if one["kind"] == kind)
+    manifest.pop("status", None)
+    try:
+        live = _apply(apiserver, manifest)
+        assert live["metadata"]["generation"] == 1
+        assert live["status"] == {"observedGeneration": 0, **_empty(live["status"])}
+    finally:
+        delete(apiserver, manifest)
+
+
+def _empty(status: Document) -> Document:
+    """The fields that the server gave an empty or a zero default."""
+    return {name: value for name, value in status.items() if not value}
