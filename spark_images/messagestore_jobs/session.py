@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 JARS = "MESSAGESTORE_JARS"
@@ -31,7 +32,6 @@ SETTINGS = {
     "spark.delta.logStore.s3a.impl": "dev.messagestore.spark.ConditionalLogStore",
     # Of a log, what comes after the last checkpoint is listed, and not all of it each time.
     "spark.hadoop.delta.enableFastS3AListFrom": "true",
-    "spark.driver.maxResultSize": "0",
     # Secrets are no settings: each bucket's settings name the variables that hold them.
     "spark.hadoop.fs.s3a.aws.credentials.provider": "dev.messagestore.spark.BucketCredentials",
     # No checksum files beside local tables.
@@ -40,6 +40,10 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+
+
+DEFAULTS = {"spark.driver.maxResultSize": "0"}
+"""What a run may be given another value for."""
 
 
 def jars_folder() -> Path:
@@ -68,8 +72,26 @@ def local_session(cores: int = 2, memory: str = "2g", settings: dict[str, str] |
         .config("spark.sql.shuffle.partitions", str(cores))
         .config("spark.default.parallelism", str(cores))
     )
-    for name, value in {**SETTINGS, **(settings or {})}.items():
+    for name, value in {**DEFAULTS, **SETTINGS, **(settings or {})}.items():
         builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def cluster_session() -> SparkSession:
+    """The session of a driver in a cluster: master, sizes and addresses are what Spark was submitted with.
+
+    Our settings hold, whatever was submitted. Where this process starts the JVM itself, that gets our options too.
+    """
+    os.environ.setdefault("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
+    # What was submitted is known to the JVM alone.
+    SparkContext._ensure_initialized()
+    submitted = SparkConf()
+    builder = SparkSession.builder.appName("messagestore").config("spark.executorEnv.JDK_JAVA_OPTIONS", JAVA_OPTIONS)
+    for name, value in {**DEFAULTS, **SETTINGS}.items():
+        if name in SETTINGS or not submitted.contains(name):
+            builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

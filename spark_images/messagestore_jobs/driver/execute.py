@@ -6,11 +6,19 @@ from contextlib import ExitStack
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from messagestore_jobs.contract.run_document import PurgeTask, ReplayTask, RunDocument
+from messagestore_jobs.contract.run_document import (
+    DeleteTask,
+    EraseTask,
+    IngestTask,
+    MaintainTask,
+    PurgeTask,
+    ReplayTask,
+    RunDocument,
+)
 from messagestore_jobs.contract.run_report import Outcome, RunReport
 from messagestore_jobs.driver.control import RunControl
 from messagestore_jobs.driver.failures import error_of
-from messagestore_jobs.driver.places import storage_uris, written_tables
+from messagestore_jobs.driver.places import granted_tables, storage_uris, written_tables
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
 from messagestore_jobs.progress import Progress
 
@@ -57,10 +65,13 @@ def execute(
 def _carry_out(
     document: RunDocument, spark: "SparkSession", progress: Progress, wait_seconds: float, control: RunControl | None
 ) -> Outcome:
+    from messagestore_jobs.delete.job import run_delete
     from messagestore_jobs.ingest.job import run_ingest
+    from messagestore_jobs.maintain.job import run_maintain
+    from messagestore_jobs.purge.erase import run_erase
     from messagestore_jobs.purge.job import run_purge
     from messagestore_jobs.replay.job import run_replay
-    from messagestore_jobs.store.folder import exists, open_folder
+    from messagestore_jobs.store.fence import holding
     from messagestore_jobs.store.lock import writing
     from messagestore_jobs.store.reachable import check_reachable
     from messagestore_jobs.store.storage import using
@@ -70,11 +81,34 @@ def _carry_out(
         check_reachable(storage_uris(document))
         for uri in written_tables(document):
             held.enter_context(writing(uri, spark, wait_seconds, progress.say))
-        # A replay makes no store where there is none; it only has to know that the one it reads is the right one.
-        if not isinstance(document.task, ReplayTask) or exists(document.table.uri):
-            open_folder(document.table)
-        if isinstance(document.task, ReplayTask):
-            return run_replay(document, spark, progress, control)
-        if isinstance(document.task, PurgeTask):
-            return run_purge(document, spark, progress)
-        return run_ingest(document, spark, progress, control)
+        _open(document)
+        held.enter_context(holding(granted_tables(document), document.run, spark))
+        match document.task:
+            case IngestTask():
+                return run_ingest(document, spark, progress, control)
+            case PurgeTask():
+                return run_purge(document, spark, progress)
+            case EraseTask():
+                return run_erase(document, spark, progress)
+            case ReplayTask():
+                return run_replay(document, spark, progress, control)
+            case MaintainTask():
+                return run_maintain(document, spark, progress)
+            case DeleteTask():
+                return run_delete(document, progress)
+
+
+def _open(document: RunDocument) -> None:
+    """Make sure that the folders are the right ones, before anything is written to them."""
+    from messagestore_jobs.delete.job import check_deletion
+    from messagestore_jobs.store.folder import exists, open_folder
+
+    if isinstance(document.task, DeleteTask):
+        check_deletion(document)
+        return
+    # A replay makes no store where there is none; it only has to know that the one it reads is the right one.
+    if not isinstance(document.task, ReplayTask) or exists(document.table.uri):
+        open_folder(document.table)
+    for table in granted_tables(document):
+        if table.epoch is not None:
+            open_folder(table)

@@ -59,8 +59,9 @@ def error_of(failure: BaseException, document: RunDocument) -> RunError:
 def words(failure: BaseException) -> str:
     """What happened, in one line."""
     lines = [line.strip(" \t↳") for line in _COLOURS.sub("", str(failure)).splitlines() if line.strip(" \t↳")]
-    # py4j says first which call failed; what Java said comes after a colon.
-    said = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0] if lines else "")
+    # py4j says first which call failed; what Java said comes after a colon. Others begin a list with one.
+    java = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), None)
+    said = java or " ".join(lines[: 2 if lines[0].endswith(":") else 1]) if lines else ""
     return clipped(f"{type(failure).__name__}: {said}")
 
 

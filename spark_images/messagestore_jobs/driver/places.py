@@ -7,6 +7,7 @@ from messagestore_jobs.contract.run_document import (
     ReplayTask,
     RunDocument,
     StreamDestination,
+    Table,
 )
 from messagestore_jobs.store.objects import is_local
 
@@ -32,11 +33,20 @@ def storage_uris(document: RunDocument) -> list[str]:
 
 def written_tables(document: RunDocument) -> list[str]:
     """The table folders that a run writes, in the one order that keeps two runs from waiting for each other."""
-    task = document.task
-    if isinstance(task, ReplayTask):
-        if task.mode == "DryRun" or not isinstance(task.destination, StreamDestination):
-            return []
-        # A redrive notes on the dead letters that they were sent.
-        own = [document.table.uri] if task.origin == "DeadLetters" else []
-        return sorted({*own, task.destination.table.uri})
+    if isinstance(document.task, ReplayTask):
+        return sorted({table.uri for table in granted_tables(document)})
     return [document.table.uri]
+
+
+def granted_tables(document: RunDocument) -> list[Table]:
+    """The tables that a run changes and needs a grant for; a dry run changes none."""
+    task = document.task
+    if isinstance(task, PurgeTask | ReplayTask) and task.mode == "DryRun":
+        return []
+    if not isinstance(task, ReplayTask):
+        return [document.table]
+    if not isinstance(task.destination, StreamDestination):
+        return []
+    # A redrive notes on the dead letters that they were sent.
+    own = [document.table] if task.origin == "DeadLetters" else []
+    return [*own, task.destination.table]

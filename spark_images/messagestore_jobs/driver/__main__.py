@@ -1,0 +1,7 @@
+"""A pod's main: ``python -m messagestore_jobs.driver``."""
+
+import sys
+
+from messagestore_jobs.driver.main import main
+
+sys.exit(main())

@@ -1,0 +1,186 @@
+"""The driver of one run in a pod: reads its document, carries it out, and reports."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from messagestore_jobs.contract.run_document import ReplayTask, RunDocument
+from messagestore_jobs.contract.run_report import RunError, RunReport
+from messagestore_jobs.driver.configmap import ConfigMap
+from messagestore_jobs.driver.control import RunControl
+from messagestore_jobs.driver.execute import execute
+from messagestore_jobs.driver.report import TERMINATION_BYTES, report_text
+from messagestore_jobs.driver.reporting import Reporting
+from messagestore_jobs.driver.secrets import scrubbed, secrets_of
+from messagestore_jobs.driver.tracker import Tracker
+from messagestore_jobs.driver.wishes import Wishes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REPORT_SECONDS = 5.0
+DELIVERY_SECONDS = 60.0
+"""How long the last report is tried for."""
+STOPPED = 143
+"""As a shell tells of a process that SIGTERM ended."""
+_LEFT_SECONDS = 8.0
+"""Of the grace period, kept for the last report."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the environment of the pod says."""
+
+    document: Path
+    config_map: str | None
+    termination_log: Path
+    grace_seconds: float
+    """How long the pod has from SIGTERM to its end."""
+
+    @staticmethod
+    def of(environment: Mapping[str, str]) -> "Settings":
+        """Read them."""
+        return Settings(
+            document=Path(environment.get("MESSAGESTORE_RUN_DOCUMENT", "/etc/messagestore/run.json")),
+            config_map=environment.get("MESSAGESTORE_CONFIGMAP") or None,
+            termination_log=Path(environment.get("MESSAGESTORE_TERMINATION_LOG", "/dev/termination-log")),
+            grace_seconds=float(environment.get("MESSAGESTORE_GRACE_SECONDS", "30")),
+        )
+
+
+def main() -> int:
+    """Carry out the run of this pod; 0 only where it succeeded."""
+    settings = Settings.of(os.environ)
+    try:
+        document = RunDocument.model_validate_json(settings.document.read_bytes())
+    except (OSError, ValidationError) as error:
+        # Without a document nobody knows whose run it is; the termination message is all there is.
+        _write(settings.termination_log, f"the run document {settings.document} can't be read: {error}")
+        sys.stderr.write(f"the run document {settings.document} can't be read: {error}\n")
+        return 2
+    _log_to_stderr(secrets_of(document))
+    return Driver(document, settings).run()
+
+
+class Driver:
+    """One run of one pod."""
+
+    def __init__(self, document: RunDocument, settings: Settings) -> None:
+        self._document, self._settings = document, settings
+        self._secrets = secrets_of(document)
+        self._tracker = Tracker()
+        task = document.task
+        self._control = RunControl(task.messages_per_second if isinstance(task, ReplayTask) else None)
+        self._started_at = datetime.now(UTC)
+        self._ending = threading.Lock()
+        self._stopping = False
+        self._reporting: Reporting | None = None
+        if settings.config_map is not None:
+            board = ConfigMap.of_environment(settings.config_map)
+            self._reporting = Reporting(board, self._state, self._text, self._heed, REPORT_SECONDS)
+
+    def run(self) -> int:
+        """Carry it out to its end."""
+        signal.signal(signal.SIGTERM, self._terminated)
+        if self._reporting is not None:
+            self._reporting.start()
+        report = execute(
+            self._document, _cluster_session, self._tracker, 0, lambda: datetime.now(UTC), self._control
+        ).model_copy(update={"started_at": self._started_at})
+        self._end(report)
+        return 0 if report.state == "Succeeded" else 1
+
+    def _state(self) -> RunReport:
+        return RunReport(
+            run=self._document.run,
+            sequence=0,
+            state="Running",
+            started_at=self._started_at,
+            progress=self._tracker.progress,
+            outcome=self._control.outcome,
+        )
+
+    def _text(self, report: RunReport) -> str:
+        return report_text(report, self._secrets)
+
+    def _heed(self, wishes: Wishes) -> None:
+        if wishes.stop:
+            self._control.stop()
+        if wishes.paced:
+            self._control.limit(wishes.messages_per_second)
+
+    def _end(self, report: RunReport) -> None:
+        """Tell how the run ended, once."""
+        self._ending.acquire()
+        if self._reporting is not None:
+            report = self._reporting.finish(report, _LEFT_SECONDS if self._stopping else DELIVERY_SECONDS)
+        _write(self._settings.termination_log, report_text(report, self._secrets, TERMINATION_BYTES))
+
+    def _terminated(self, number: int, frame: object) -> None:
+        """Stop after what is under way; where that takes too long, say so while there is time."""
+        if self._stopping:
+            return
+        self._stopping = True
+        # Not here: the thread that is interrupted may be in the middle of asking.
+        threading.Thread(target=self._control.stop, daemon=True).start()
+        timer = threading.Timer(max(1.0, self._settings.grace_seconds - _LEFT_SECONDS), self._give_up)
+        timer.daemon = True
+        timer.start()
+
+    def _give_up(self) -> None:
+        if self._ending.locked():
+            return
+        message = "told to stop; what was under way did not end in time, and the next run does it again"
+        self._end(
+            self._state().model_copy(
+                update={
+                    "state": "Failed",
+                    "finished_at": datetime.now(UTC),
+                    "progress": None,
+                    "error": RunError(reason="RunStopped", message=message),
+                }
+            )
+        )
+        os._exit(STOPPED)
+
+
+def _cluster_session() -> "SparkSession":
+    from messagestore_jobs.session import cluster_session
+
+    return cluster_session()
+
+
+def _write(path: Path, text: str) -> None:
+    """A termination message, where the pod has a place for one."""
+    try:
+        path.write_bytes(text.encode()[:TERMINATION_BYTES])
+    except OSError as error:
+        _log.warning("no termination message: %s", error)
+
+
+class _Scrubbing(logging.Formatter):
+    """Keeps secrets out of the log, stack traces included."""
+
+    def __init__(self, secrets: frozenset[str]) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
+        self._secrets = secrets
+
+    def format(self, record: logging.LogRecord) -> str:
+        return scrubbed(super().format(record), self._secrets)
+
+
+def _log_to_stderr(secrets: frozenset[str]) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Scrubbing(secrets))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("py4j").setLevel(logging.WARNING)

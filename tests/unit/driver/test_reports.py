@@ -1,0 +1,248 @@
+"""What a driver tells and hears: bounded, without secrets, and whatever becomes of the API."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from messagestore_jobs.contract.run_document import (
+    CredentialVariables,
+    FilesSource,
+    IngestTask,
+    Owner,
+    Resource,
+    RunDocument,
+    StorageEntry,
+    Table,
+)
+from messagestore_jobs.contract.run_report import (
+    IngestCounts,
+    IngestOutcome,
+    Lag,
+    Preview,
+    PurgeOutcome,
+    RunError,
+    RunProgress,
+    RunReport,
+    TableState,
+)
+from messagestore_jobs.driver.configmap import ConfigMapGoneError
+from messagestore_jobs.driver.control import RunControl
+from messagestore_jobs.driver.failures import error_of
+from messagestore_jobs.driver.report import REPORT_BYTES, TERMINATION_BYTES, report_text
+from messagestore_jobs.driver.reporting import Reporting
+from messagestore_jobs.driver.secrets import scrubbed, secrets_of
+from messagestore_jobs.driver.tracker import Tracker
+from messagestore_jobs.driver.wishes import Wishes, read_wishes
+from messagestore_jobs.store.errors import RunFailedError
+
+NOW = datetime(2026, 4, 6, tzinfo=UTC)
+STATE = TableState(version=1, messages=0, dead_letters=0, bytes=0)
+
+
+def document(uri: str = "s3a://lake/orders") -> RunDocument:
+    names = CredentialVariables(access_key="TEST_ACCESS_KEY", secret_key="TEST_SECRET_KEY")
+    return RunDocument(
+        run="run-1",
+        resource=Resource(kind="MessageStream", namespace="default", name="orders"),
+        table=Table(uri=uri, owner=Owner(namespace="default", name="orders")),
+        storage=(StorageEntry(bucket="lake", environment=names),),
+        task=IngestTask(source_id="s", source=FilesSource(uri=uri.replace("orders", "landing"))),
+    )
+
+
+def report(**fields: object) -> RunReport:
+    return RunReport.model_validate({"run": "run-1", "sequence": 1, "state": "Running", "started_at": NOW, **fields})
+
+
+def ingested() -> IngestOutcome:
+    counts = IngestCounts()
+    return IngestOutcome(counts=counts, totals=counts, batches=0, table=STATE, lag=Lag(as_of=NOW))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("AWS Error ACCESS_DENIED during HeadObject operation: No response body.", "StorageDenied"),
+        ("403 Forbidden <Code>SignatureDoesNotMatch</Code>", "StorageDenied"),
+        ("org.apache.hadoop.fs.s3a.auth.NoAuthWithAWSException: No AWS Credentials provided", "StorageDenied"),
+        ("404 Not Found <Code>NoSuchBucket</Code>", "StorageMissing"),
+        ("curlCode: 7, Could not connect to server: AWS Error NETWORK_CONNECTION", "StorageUnreachable"),
+        ("dns error: failed to lookup address information", "StorageUnreachable"),
+        ("java.lang.OutOfMemoryError: Java heap space", "OutOfMemory"),
+        ("division by zero", "RunFailed"),
+    ],
+)
+def test_causes_have_reasons(text: str, reason: str) -> None:
+    found = error_of(OSError(text), document())
+    assert found.reason == reason
+    assert ("lake" in found.message) == reason.startswith("Storage")
+
+
+def test_a_cause_further_down_counts() -> None:
+    failure = ValueError("the batch failed")
+    failure.__cause__ = OSError("Connection refused")
+    assert error_of(failure, document()).reason == "StorageUnreachable"
+
+
+def test_a_folder_of_this_machine_is_no_object_store() -> None:
+    refused = OSError("java.nio.file.AccessDeniedException: /data/orders")
+    assert error_of(refused, document("file:///data/orders")).reason == "RunFailed"
+
+
+def test_a_run_that_says_why_it_failed_is_believed() -> None:
+    error = error_of(RunFailedError("TableRefused", "not yours"), document())
+    assert (error.reason, error.message) == ("TableRefused", "not yours")
+
+
+def test_what_java_said_is_told_in_one_line() -> None:
+    text = "An error occurred while calling o1.load.\n: java.io.IOException: broken\n\tat a.b.C(C.java)"
+    assert error_of(OSError(text), document()).message == "OSError: java.io.IOException: broken"
+
+
+def test_secrets_of_the_environment_are_scrubbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_ACCESS_KEY", "AKIA123")
+    monkeypatch.setenv("TEST_SECRET_KEY", "AKIA123/and-more")
+    secrets = secrets_of(document())
+    assert scrubbed("key AKIA123/and-more of AKIA123 refused", secrets) == "key … of … refused"
+    told = report_text(
+        report(
+            state="Failed",
+            error=RunError(reason="RunFailed", message="AKIA123 refused"),
+            progress=RunProgress(step="ingest", text="trying AKIA123"),
+        ),
+        secrets,
+    )
+    assert "AKIA123" not in told
+
+
+@pytest.mark.parametrize("limit", [REPORT_BYTES, TERMINATION_BYTES])
+def test_a_report_never_outgrows_its_place(limit: int) -> None:
+    preview = Preview(
+        id="p", table_version=1, as_of=NOW, messages=1, bytes=1, by_rule={"é" * 90 + str(n): n for n in range(999)}
+    )
+    long = report(
+        outcome=PurgeOutcome(preview=preview, table=STATE),
+        progress=RunProgress(step="ingest", text="é" * 99999),
+        error=RunError(reason="RunFailed", message="é" * 99999),
+    )
+    text = report_text(long, (), limit)
+    assert len(text.encode()) <= limit
+    read = RunReport.model_validate_json(text)
+    assert read.error is not None
+    assert read.error.reason == "RunFailed"
+
+
+@pytest.mark.parametrize(
+    ("text", "wishes"),
+    [
+        (None, Wishes()),
+        ("no json", Wishes()),
+        ("[]", Wishes()),
+        ('{"stop": true}', Wishes(stop=True)),
+        ('{"stop": "yes"}', Wishes()),
+        ('{"stop": false, "messagesPerSecond": null}', Wishes(paced=True)),
+        ('{"messagesPerSecond": 12.5}', Wishes(paced=True, messages_per_second=12.5)),
+        ('{"messagesPerSecond": true}', Wishes()),
+        ('{"messagesPerSecond": -1}', Wishes()),
+    ],
+)
+def test_wishes(text: str | None, wishes: Wishes) -> None:
+    assert read_wishes(text) == wishes
+
+
+def test_progress_counts_within_a_step() -> None:
+    tracker = Tracker()
+    tracker.step("ingest", 10)
+    tracker.advance(3)
+    tracker.advance(4)
+    tracker.say("one file is gone")
+    assert tracker.progress == RunProgress(step="ingest", done=7, total=10, text="one file is gone")
+    tracker.step("audit")
+    assert tracker.progress == RunProgress(step="audit", text="one file is gone")
+
+
+def test_a_run_is_stopped_paced_and_heard() -> None:
+    clock = iter((0.0, 0.0, 1.0, 3.9, 4.0, 4.0))
+    control = RunControl(5.0, lambda: next(clock))
+    assert (control.stopped(timedelta(0)), control.suspended(), control.messages_per_second()) == (False, False, 5.0)
+    told: list[int] = []
+
+    def tell() -> IngestOutcome:
+        told.append(len(told))
+        return ingested()
+
+    for _ in range(4):
+        control.taken_in(tell)
+    assert len(told) == 2
+    control.limit(None)
+    control.stop()
+    assert (control.stopped(timedelta(hours=1)), control.suspended(), control.messages_per_second()) == (
+        True,
+        True,
+        None,
+    )
+
+
+class Board:
+    """Stands in for the API: each answer is what is there, or an error."""
+
+    def __init__(self, *answers: dict[str, str] | Exception) -> None:
+        self.answers = list(answers)
+        self.written: list[RunReport] = []
+        self.reads = 0
+
+    def read(self) -> dict[str, str]:
+        self.reads += 1
+        return self._answer()
+
+    def write_report(self, text: str) -> dict[str, str]:
+        answer = self._answer()
+        self.written.append(RunReport.model_validate_json(text))
+        return answer
+
+    def _answer(self) -> dict[str, str]:
+        answer = self.answers.pop(0) if self.answers else {}
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def reporting(board: Board, state: Callable[[], RunReport], heard: list[Wishes]) -> Reporting:
+    return Reporting(board, state, lambda told: report_text(told, ()), heard.append, 3600)
+
+
+def test_only_what_has_changed_is_written_and_wishes_are_heard_either_way() -> None:
+    board, heard = Board({}, {"control.json": '{"stop": true}'}, {}), list[Wishes]()
+    states = iter([report(), report(), report(progress=RunProgress(step="ingest"))])
+    one = reporting(board, lambda: next(states), heard)
+    for _ in range(3):
+        one._look()
+    assert [told.sequence for told in board.written] == [1, 2]
+    assert board.reads == 1
+    assert [wishes.stop for wishes in heard] == [False, True, False]
+
+
+def test_the_last_report_is_tried_again_and_has_the_highest_sequence() -> None:
+    board = Board(OSError("down"), {}, OSError("down"), {})
+    one = reporting(board, report, [])
+    one._look()
+    one._look()
+    one._thread = _Ended()  # type: ignore[assignment]
+    last = one.finish(report(state="Succeeded"), 5)
+    assert [told.state for told in board.written] == ["Running", "Succeeded"]
+    assert board.written[-1].sequence == last.sequence == 3
+
+
+def test_nobody_is_told_once_the_configmap_is_gone() -> None:
+    board = Board(ConfigMapGoneError("default/run-1"))
+    one = reporting(board, report, [])
+    one._look()
+    one._thread = _Ended()  # type: ignore[assignment]
+    one.finish(report(state="Succeeded"), 5)
+    assert board.written == []
+
+
+class _Ended:
+    def join(self, seconds: float) -> None:
+        """It has ended."""
