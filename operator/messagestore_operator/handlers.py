@@ -15,7 +15,7 @@ from messagestore_operator.api.resource import GROUP
 from messagestore_operator.cluster.connection import login
 from messagestore_operator.cluster.documents import Document
 from messagestore_operator.cluster.kinds import Kind
-from messagestore_operator.cluster.labels import FINALIZER, SELECTOR
+from messagestore_operator.cluster.labels import SELECTOR
 
 Seen = Callable[[str | None, Document], None]
 """Takes what happened (ADDED, MODIFIED, DELETED; None in the list that a watch begins with) and the object."""
@@ -43,8 +43,8 @@ def settings(foreign: Iterable[Kind]) -> kopf.OperatorSettings:
     found = kopf.OperatorSettings()
     found.posting.enabled = False
     found.scanning.disabled = True
-    # Ours, should any handler ever come to store something.
-    found.persistence.finalizer = FINALIZER
+    # Never the operator's own: kopf takes its finalizer off whatever none of its handlers needs it on.
+    found.persistence.finalizer = f"{GROUP}/watches"
     found.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
     found.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
     found.watching.connect_timeout = 30

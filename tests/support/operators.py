@@ -100,12 +100,12 @@ def start_operator(
     return Operator(process, log, health, metrics)
 
 
-def eventually(check: Callable[[], Any], seconds: float = 20, what: str = "") -> Any:
-    """Wait until a check gives something true, and return that."""
+def eventually(check: Callable[[], Any], seconds: float = 20, of: Operator | None = None) -> Any:
+    """Wait until a check gives something true, and return that; where it never does, tell what an operator logged."""
     deadline = time.monotonic() + seconds
     found: Any = None
     while time.monotonic() < deadline:
         if found := check():
             return found
         time.sleep(0.05)
-    raise AssertionError(f"{what or check.__name__} has not come about in {seconds} s; last: {found!r}")
+    raise AssertionError(f"it has not come about in {seconds} s; last: {found!r}\n{of.text if of else ''}")

@@ -12,7 +12,7 @@ from typing import Any
 
 from messagestore_operator.api.resource import GROUP
 from messagestore_operator.cluster.client import KubeClient
-from messagestore_operator.cluster.documents import Document, at
+from messagestore_operator.cluster.documents import Document, at, name_of
 from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.labels import MANAGED_BY, MANAGER
 
@@ -66,20 +66,16 @@ class TableLeases:
             ConflictError: it is not as it was.
         """
         times = {"acquireTime": _time(now), "renewTime": _time(now)}
-        spec: dict[str, Any] = {"holderIdentity": holder, "leaseTransitions": epoch, **times}
+        metadata = {"name": lease_name(table), "labels": {MANAGED_BY: MANAGER}, "annotations": {TABLE: table}}
+        lease: dict[str, Any] = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.name,
+            "metadata": metadata,
+            "spec": {"holderIdentity": holder, "leaseTransitions": epoch, **times},
+        }
         if version is None:
-            body = {
-                "apiVersion": LEASES.api_version,
-                "kind": LEASES.name,
-                "metadata": {
-                    "name": lease_name(table),
-                    "labels": {MANAGED_BY: MANAGER},
-                    "annotations": {TABLE: table},
-                },
-                "spec": spec,
-            }
-            return await self._client.create(LEASES.path(self._namespace), body)
-        return await self._change(table, version, spec)
+            return await self._client.create(LEASES.path(self._namespace), lease)
+        return await self._replace({**lease, "metadata": {**metadata, "resourceVersion": version}})
 
     async def release(self, table: str, holder: str, now: datetime) -> Document | None:
         """Take the table from a run; None where it hasn't got it.
@@ -90,12 +86,11 @@ class TableLeases:
         lease = await self.read(table)
         if lease is None or holder_of(lease) != holder:
             return None
-        version = str(at(lease, "metadata", "resourceVersion"))
-        return await self._change(table, version, {"holderIdentity": None, "renewTime": _time(now)})
+        kept = {key: value for key, value in lease["spec"].items() if key != "holderIdentity"}
+        return await self._replace({**lease, "spec": {**kept, "renewTime": _time(now)}})
 
-    async def _change(self, table: str, version: str, spec: dict[str, Any]) -> Document:
-        path = LEASES.path(self._namespace, lease_name(table))
-        return await self._client.merge_patch(path, {"metadata": {"resourceVersion": version}, "spec": spec})
+    async def _replace(self, lease: Document) -> Document:
+        return await self._client.replace(LEASES.path(self._namespace, name_of(lease)), lease)
 
 
 def _time(moment: datetime) -> str:

@@ -1,0 +1,82 @@
+"""The operator with the chart's own settings and rights, no administrator's: nothing it does is refused."""
+
+import json
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support.apiserver import ApiServer
+from support.fakespark import FakeSpark, fake_spark
+from support.helm import CHART, RELEASE, helm, rendered
+from support.launches import stream
+from support.operators import FAST, Operator, eventually, running_operator
+
+ACCOUNT = f"{RELEASE}-message-store-operator"
+STREAMS = "/apis/messagestore.dev/v1alpha1/namespaces/{}/messagestreams"
+_numbers = count()
+
+
+@pytest.fixture(params=["chosen namespaces", "all namespaces"])
+def operator(apiserver: ApiServer, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Operator, str]]:
+    """An operator that is who the chart says, and a namespace that it serves."""
+    own, served = (f"rights-{next(_numbers)}" for _ in range(2))
+    for name in (own, served):
+        assert apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).accepted
+    where = ["--kubeconfig", str(apiserver.kubeconfig(tmp_path)), "--namespace", own]
+    chosen = f",watch.namespaces={{{served}}}" if request.param == "chosen namespaces" else ""
+    values = ["--set", f"crds.enabled=false{chosen}"]
+    helm("install", RELEASE, CHART, *where, *values)
+    try:
+        settings = {**_settings(*values), "namespace": own, **FAST}
+        with running_operator(apiserver, tmp_path, settings, _kubeconfig(apiserver, own, tmp_path)) as started:
+            yield started, served
+    finally:
+        apiserver.request("DELETE", STREAMS.format(served))
+        helm("uninstall", RELEASE, *where)
+
+
+def _settings(*values: str) -> dict[str, Any]:
+    """What the chart writes for the operator to read."""
+    texts = [one["data"]["settings.yaml"] for one in rendered(*values) if "settings.yaml" in one.get("data", {})]
+    found: dict[str, Any] = yaml.safe_load(texts[0])
+    return {name: value for name, value in found.items() if name not in ("healthPort", "metricsPort")}
+
+
+def _kubeconfig(server: ApiServer, namespace: str, folder: Path) -> Path:
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{ACCOUNT}/token"
+    answer = server.request("POST", path, {"spec": {"expirationSeconds": 3600}})
+    assert answer.accepted, answer.body
+    config = json.loads(server.kubeconfig(folder).read_text())
+    config["users"][0]["user"]["token"] = answer.body["status"]["token"]
+    file = folder / "as-operator"
+    file.write_text(json.dumps(config))
+    return file
+
+
+def test_nothing_that_it_does_is_forbidden(apiserver: ApiServer, operator: tuple[Operator, str]) -> None:
+    started, namespace = operator
+    with fake_spark(apiserver) as spark:
+        _live(apiserver, namespace, spark, started)
+    assert spark.problems == []
+    assert 'status="403"' not in started.get("/metrics")[1]
+    assert "orbidden" not in started.text
+
+
+def _live(server: ApiServer, namespace: str, spark: FakeSpark, started: Operator) -> None:
+    """A stream's whole life: runs, history, an Event, suspension, and the end."""
+    document = stream("orders", namespace=namespace, trigger={"interval": "PT1S"}, runHistoryLimit=1).to_dict()
+    document["spec"]["table"]["deletionPolicy"] = "Delete"
+    del document["metadata"]["uid"], document["metadata"]["generation"]
+    path = f"{STREAMS.format(namespace)}/orders"
+    answer = server.request("POST", STREAMS.format(namespace), document)
+    assert answer.accepted, answer.body
+    eventually(lambda: len(spark.launched("orders-ingest")) >= 3, of=started)
+    eventually(lambda: server.request("GET", f"/api/v1/namespaces/{namespace}/events").body["items"])
+    server.request("PATCH", path, {"spec": {"suspend": True}}, "application/merge-patch+json")
+    eventually(lambda: server.request("GET", path).body["status"]["phase"] == "Suspended", of=started)
+    server.request("DELETE", path)
+    eventually(lambda: server.request("GET", path).status == 404, of=started)
