@@ -37,6 +37,10 @@ DENIED = [
     (OPERATOR, "billing", "coordination.k8s.io", "leases", "update"),
     (OPERATOR, "shipping-not", STREAMS, "messagestreams", "get"),
     (OPERATOR, "billing", "", "serviceaccounts", "create"),
+    (OPERATOR, "billing", ROLES, "roles", "delete"),
+    (OPERATOR, "billing", ROLES, "rolebindings", "patch"),
+    (OPERATOR, "billing", SPARK, "sparkapplications", "patch"),
+    (OPERATOR, NAMESPACE, "", "configmaps", "get"),
     (DRIVER, "billing", "", "configmaps", "get"),
     (DRIVER, "billing", "", "configmaps", "create"),
     (DRIVER, "billing", "", "configmaps", "patch"),
@@ -75,6 +79,11 @@ def test_what_the_accounts_may_do(
     review = {"spec": {"user": account, "resourceAttributes": asked}}
     answer = apiserver.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
     assert answer.body["status"].get("allowed", False) is allowed, answer.body["status"]
+
+
+def test_the_operator_sees_the_namespaces_that_it_serves_and_no_other(apiserver: ApiServer) -> None:
+    found = [apiserver.request("GET", f"/api/v1/namespaces/{name}", user=OPERATOR) for name in ("billing", "default")]
+    assert [answer.status for answer in found] == [200, 403]
 
 
 def test_the_operator_grants_a_run_its_own_report_and_no_more(apiserver: ApiServer) -> None:

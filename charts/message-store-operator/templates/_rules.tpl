@@ -10,7 +10,7 @@ pod, which mounts it into its environment itself.
   verbs: [get, list, watch, patch]
 - apiGroups: [messagestore.dev]
   resources: [messagestreams/status, retentionpolicies/status, replayjobs/status]
-  verbs: [patch, update]
+  verbs: [patch]
 # A finished replay with ttlAfterFinished.
 - apiGroups: [messagestore.dev]
   resources: [replayjobs]
@@ -19,14 +19,15 @@ pod, which mounts it into its environment itself.
 - apiGroups: [sparkoperator.k8s.io]
   resources: [sparkapplications]
   verbs: [get, list, watch, create, delete]
-# The run's document, report and control. get and patch are also what a run's own Role grants: nobody may grant more
-# than what they hold.
+# A run's document, report and control. get and patch are also what a run's own Role grants: nobody may grant more than
+# what they hold.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, patch, delete]
+# The driver's right to report. Both go with the ConfigMap that owns them.
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
-  verbs: [get, create, patch, delete]
+  verbs: [create]
 # Why a driver doesn't start or has ended.
 - apiGroups: [""]
   resources: [pods]
@@ -34,6 +35,10 @@ pod, which mounts it into its environment itself.
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
+# Whether the namespace is being deleted.
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [get]
 {{- end }}
 
 {{/* What the operator does in its own namespace. */}}
@@ -41,14 +46,14 @@ pod, which mounts it into its environment itself.
 # The leader's Lease, and one for each table: who may write to it.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, list, watch, create, update]
+  verbs: [get, list, create, update]
 {{- end }}
 
 {{/* How the operator gives each namespace that gets a run its drivers' account: it may bind that one role only. */}}
 {{- define "message-store-operator.accountRules" -}}
 - apiGroups: [""]
   resources: [serviceaccounts]
-  verbs: [get, create, patch]
+  verbs: [create]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [clusterroles]
   resourceNames: [{{ include "message-store-operator.driverRoleName" . }}]
