@@ -67,6 +67,7 @@ class Reason(StrEnum):
     COMMIT_LOST = "CommitLost"
     DESTINATION_NOT_EMPTY = "DestinationNotEmpty"
     FENCED = "Fenced"
+    HOLD_ACTIVE = "HoldActive"
     INVALID_SPEC = "InvalidSpec"
     MISSING_KEY = "MissingKey"
     NOT_SUPPORTED = "NotSupported"

@@ -472,6 +472,17 @@ class World:
         return str(self.version)
 
 
+def run_once(world: World, **how: Any) -> str:
+    """Let the one run that is wanted start and end; its name."""
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    world.finish(app, **how)
+    world.settle()
+    return app.name
+
+
 def written(app: App) -> Iterable[str]:
     """The tables that a run writes: those that it has an epoch for."""
     document = app.create.document

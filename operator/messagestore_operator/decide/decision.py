@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from messagestore_operator.decide.actions import Decision
-from messagestore_operator.decide.snapshot import Snapshot, StreamSnapshot
+from messagestore_operator.decide.policy import decide_policy
+from messagestore_operator.decide.snapshot import PolicySnapshot, Snapshot, StreamSnapshot
 from messagestore_operator.decide.stream import decide_stream
 
 
@@ -11,4 +12,6 @@ def decide(snapshot: Snapshot) -> Decision:
     """What is to be done about the resource of a snapshot."""
     if isinstance(snapshot, StreamSnapshot):
         return decide_stream(snapshot)
+    if isinstance(snapshot, PolicySnapshot):
+        return decide_policy(snapshot)
     raise TypeError(type(snapshot).__name__)

@@ -12,13 +12,18 @@ from messagestore_operator.api.common import Schedule
 
 def latest_time(schedule: Schedule, after: datetime, until: datetime) -> datetime | None:
     """The latest point in time later than `after` and not later than `until`; all before it are made up for by it."""
-    found = _step(schedule, until, forward=False)
-    return found if found is not None and found > after else None
+    local = until.astimezone(ZoneInfo(schedule.time_zone))
+    minute = local.replace(second=0, microsecond=0)
+    if croniter.match(schedule.cron, local) and not _is_repeated(schedule, minute):
+        found = minute.astimezone(UTC)
+    else:
+        found = _step(schedule, minute, forward=False)
+    return found if found > after else None
 
 
-def next_time(schedule: Schedule, after: datetime) -> datetime | None:
+def next_time(schedule: Schedule, after: datetime) -> datetime:
     """The first point in time later than `after`."""
-    return _step(schedule, after, forward=True)
+    return _step(schedule, after.astimezone(ZoneInfo(schedule.time_zone)), forward=True)
 
 
 def is_too_late(schedule: Schedule, time: datetime, now: datetime) -> bool:
@@ -26,19 +31,17 @@ def is_too_late(schedule: Schedule, time: datetime, now: datetime) -> bool:
     return schedule.starting_deadline is not None and now - time > schedule.starting_deadline.timedelta
 
 
-def _step(schedule: Schedule, moment: datetime, *, forward: bool) -> datetime | None:
-    """The next time after `moment`, or the last one up to and with it."""
-    times = croniter(schedule.cron, moment.astimezone(ZoneInfo(schedule.time_zone)))
-    if not forward and croniter.match(schedule.cron, moment.astimezone(ZoneInfo(schedule.time_zone))):
-        local = moment.astimezone(ZoneInfo(schedule.time_zone)).replace(second=0, microsecond=0)
-        if not _is_repeated(schedule, local):
-            return local.astimezone(UTC)
-    while True:
-        found: datetime = times.get_next(datetime) if forward else times.get_prev(datetime)
-        if not _is_repeated(schedule, found):
-            return found.astimezone(UTC)
+def _step(schedule: Schedule, local: datetime, *, forward: bool) -> datetime:
+    """The next point in time after `local`, or the last one before it."""
+    times = croniter(schedule.cron, local)
+    found: datetime = times.get_next(datetime) if forward else times.get_prev(datetime)
+    if _is_repeated(schedule, found):
+        found = times.get_next(datetime) if forward else times.get_prev(datetime)
+    return found.astimezone(UTC)
 
 
-def _is_repeated(schedule: Schedule, local: datetime) -> bool:
+def _is_repeated(schedule: Schedule, moment: datetime) -> bool:
     """Whether it comes a second time in a night when the clock goes back; only what runs every hour does so twice."""
-    return local.fold == 1 and not schedule.cron.split()[1].startswith("*")
+    # The fold is asked of the zone itself: that of a computed time means nothing.
+    again = moment.astimezone(UTC).astimezone(ZoneInfo(schedule.time_zone)).fold == 1
+    return again and not schedule.cron.split()[1].startswith("*")

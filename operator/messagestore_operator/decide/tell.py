@@ -10,7 +10,6 @@ from messagestore_operator.decide.life import Ended, Step
 from messagestore_operator.reasons import Reason
 
 _TOLD_WHEN_NEW: dict[str, bool] = {
-    Reason.AWAITING_APPROVAL: False,
     Reason.CONFIG_MISSING: True,
     Reason.DELETION_BLOCKED: True,
     Reason.IMAGE_PULL_FAILED: True,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from messagestore_jobs.contract.run_report import PurgeOutcome, ReplayOutcome, RunReport
+from messagestore_jobs.contract.run_report import EraseOutcome, PurgeOutcome, ReplayOutcome, RunReport
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.replayjob_status import Progress, Selection
 from messagestore_operator.decide.snapshot import ObservedRun, Snapshot
@@ -15,6 +15,7 @@ from messagestore_operator.reasons import Reason
 from messagestore_operator.status.facts import StreamResult
 from messagestore_operator.status.policy import policy_stream
 from messagestore_operator.status.stream import with_progress
+from messagestore_operator.status.times import clock_time
 
 _REASON = re.compile(r"[A-Z][A-Za-z]{0,62}")
 _LONGEST_MESSAGE = 4000
@@ -46,6 +47,8 @@ def _check(report: RunReport, now: datetime) -> None:
     with_progress(MessageStreamStatus(), report, now)
     if isinstance(outcome, PurgeOutcome):
         policy_stream(StreamResult("any", report.model_copy(update={"error": None})), None)
+    if isinstance(outcome, EraseOutcome):
+        clock_time(outcome.erase_due_by)
     if isinstance(outcome, ReplayOutcome):
         Selection(**outcome.selection.model_dump())
         Progress(**outcome.progress.model_dump())

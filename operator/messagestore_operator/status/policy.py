@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from messagestore_jobs.contract import run_report as contract
 from messagestore_jobs.contract.run_report import PurgeOutcome
@@ -39,18 +40,13 @@ def policy_status(
     before = policy.status or RetentionPolicyStatus()
     known = {stream.name: stream for stream in before.streams}
     streams = tuple(policy_stream(result, known.get(result.stream)) for result in results) or before.streams
-    purges = [stream.last_purge for stream in streams if stream.last_purge]
-    times = [purge.at for purge in purges if purge.at]
     return RetentionPolicyStatus(
         observed_generation=generation(policy),
         conditions=conditions(policy, policy.status, _aspects(policy, results), now),
         run_number=before.run_number,
         phase=_phase(policy, results),
         streams=streams,
-        stream_summary=_stream_summary(policy, streams),
-        held=sum(stream.preview.held for stream in streams if stream.preview) if streams else None,
-        purged=sum(purge.purged for purge in purges) if purges else None,
-        last_purge_time=max(times, key=lambda time: time.datetime, default=None),
+        **over_all(policy, streams),
         next_run_time=before.next_run_time,
     )
 
@@ -59,15 +55,17 @@ def policy_stream(result: StreamResult, before: PolicyStreamStatus | None) -> Po
     """One stream's part of the status, with what came of a run on it; what that does not tell stays as it was."""
     before = before or PolicyStreamStatus(name=result.stream)
     outcome = result.report.outcome if result.report else None
-    preview = purge = None
+    preview, purge, waiting = None, None, before.awaiting_approval
     if isinstance(outcome, PurgeOutcome):
         preview, purge = _preview(outcome.preview), _last_purge(outcome.purge) if outcome.purge else None
+        waiting = outcome.awaiting_approval
     return PolicyStreamStatus(
         name=result.stream,
         preview=preview or before.preview,
         last_purge=purge or before.last_purge,
         last_run=finished_run(result.report, "purge") if result.report else before.last_run,
         error=api_error(error_of(result.report, result.error)),
+        awaiting_approval=waiting,
     )
 
 
@@ -101,6 +99,18 @@ def _last_purge(purge: contract.Purged) -> LastPurge:
     )
 
 
+def over_all(policy: RetentionPolicy, streams: Sequence[PolicyStreamStatus]) -> dict[str, Any]:
+    """The fields of a policy's status that sum up its streams."""
+    purges = [stream.last_purge for stream in streams if stream.last_purge]
+    times = [purge.at for purge in purges if purge.at]
+    return {
+        "stream_summary": _stream_summary(policy, streams),
+        "held": sum(stream.preview.held for stream in streams if stream.preview) if streams else None,
+        "purged": sum(purge.purged for purge in purges) if purges else None,
+        "last_purge_time": max(times, key=lambda time: time.datetime, default=None),
+    }
+
+
 def _stream_summary(policy: RetentionPolicy, streams: Sequence[PolicyStreamStatus]) -> str | None:
     names = [stream.name for stream in streams] or [ref.name for ref in policy.spec.stream_refs]
     if len(names) > 1:
@@ -130,14 +140,16 @@ def _aspects(policy: RetentionPolicy, results: Sequence[StreamResult]) -> list[A
         return well(Reason.SUSPENDED, "no run is started while spec.suspend is true")
     if not results:
         return under_way(Reason.PENDING, "no run has been made yet")
-    return well(*_summary(policy, _outcomes(results)))
+    return well(*summary(policy, [policy_stream(result, None) for result in results]))
 
 
-def _summary(policy: RetentionPolicy, outcomes: list[PurgeOutcome]) -> tuple[Reason, str]:
-    selected = sum(outcome.preview.messages for outcome in outcomes)
-    held = sum(outcome.preview.held for outcome in outcomes)
+def summary(policy: RetentionPolicy, streams: Sequence[PolicyStreamStatus]) -> tuple[Reason, str]:
+    """What would go, waits for approval, or has gone, by the last previews and purges of the streams."""
+    previews = [stream.preview for stream in streams if stream.preview]
+    selected = sum(preview.messages for preview in previews)
+    held = sum(preview.held for preview in previews)
     kept = f", {held} held" if held else ""
-    waiting = [outcome.preview.id for outcome in outcomes if outcome.awaiting_approval]
+    waiting = [stream.preview.id for stream in streams if stream.preview and stream.awaiting_approval]
     if waiting:
         return Reason.AWAITING_APPROVAL, (
             f"{count(selected, 'message')} would go{kept}; approve with annotation "
@@ -146,10 +158,10 @@ def _summary(policy: RetentionPolicy, outcomes: list[PurgeOutcome]) -> tuple[Rea
     verb = "be scrubbed" if policy.spec.action == "Scrub" else "go"
     if policy.spec.mode == "DryRun":
         return Reason.PREVIEWED, f"{count(selected, 'message')} would {verb}{kept}; mode is DryRun"
-    return _done([outcome.purge for outcome in outcomes if outcome.purge], kept)
+    return _done([stream.last_purge for stream in streams if stream.last_purge], kept)
 
 
-def _done(purges: list[contract.Purged], kept: str) -> tuple[Reason, str]:
+def _done(purges: list[LastPurge], kept: str) -> tuple[Reason, str]:
     purged = sum(purge.purged for purge in purges)
     scrubbed = sum(purge.scrubbed for purge in purges)
     dead_letters = sum(purge.dead_letters for purge in purges)

@@ -9,7 +9,7 @@ import pytest
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.snapshot import AppState, Driver, Waiting
-from support.world import FINALIZER, Key, World
+from support.world import FINALIZER, Key, World, run_once
 
 INTERVAL = {"interval": "PT5M"}
 CONTINUOUS = {"continuous": {"batchInterval": "PT10S"}}
@@ -27,22 +27,6 @@ def spec(trigger: dict[str, Any] = INTERVAL, **more: Any) -> dict[str, Any]:
 
 def orders(world: World, trigger: dict[str, Any] = INTERVAL, **more: Any) -> Key:
     return world.apply("MessageStream", "orders", spec(trigger, **more))
-
-
-def run_once(world: World, **how: Any) -> str:
-    """Let the run that is wanted start and end."""
-    world.settle()
-    app = world.only_run()
-    world.start(app)
-    world.settle()
-    world.finish(app, **how)
-    world.settle()
-    return app.name
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
 
 
 def test_a_new_stream_is_launched_in_one_look(world: World) -> None:

@@ -1,0 +1,252 @@
+"""What is to be done about a RetentionPolicy: in each round one run a stream, a few at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from messagestore_jobs.contract.run_report import RunError
+from messagestore_operator.api import MessageStream, RetentionPolicy, RetentionPolicyStatus
+from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
+from messagestore_operator.decide.actions import Action, Decision, EmitEvent
+from messagestore_operator.decide.assemble import decision
+from messagestore_operator.decide.check import refused, unreachable
+from messagestore_operator.decide.clean import old_leases, old_runs
+from messagestore_operator.decide.documents import policy_run
+from messagestore_operator.decide.life import NOTHING, Wishes, follow, launch, reserve
+from messagestore_operator.decide.needs import scrub_key
+from messagestore_operator.decide.policy_record import erasure_due, purge_events, recorded
+from messagestore_operator.decide.policy_view import Track, viewed
+from messagestore_operator.decide.snapshot import PolicySnapshot, RunKind
+from messagestore_operator.decide.tables import table_key, writes
+from messagestore_operator.decide.tell import of_conditions, of_run
+from messagestore_operator.decide.trigger import (
+    failed,
+    failed_as_it_is,
+    new_request,
+    next_attempt,
+    retry_at,
+    scheduled,
+)
+from messagestore_operator.decide.trust import believed
+from messagestore_operator.reasons import Reason
+from messagestore_operator.status.conditions import generation
+from messagestore_operator.status.times import clock_time
+from messagestore_operator.translate import approved_preview, purge_access
+from messagestore_operator.translate.annotations import run_requested
+
+MOST_STREAMS = 100
+_GONE = RunError(reason=Reason.DELETING, message="the RetentionPolicy is being deleted")
+_LEFT = RunError(reason=Reason.SPEC_CHANGED, message="the policy no longer has this stream")
+
+
+@dataclass(frozen=True)
+class _Round:
+    """What the trigger says: the status with a new round where it asks for one, and when it asks again."""
+
+    status: RetentionPolicyStatus
+    next: datetime | None = None
+    told: tuple[EmitEvent, ...] = ()
+
+
+def decide_policy(snapshot: PolicySnapshot) -> Decision:
+    """One look at a policy."""
+    snapshot = believed(snapshot)
+    policy, before = snapshot.policy, snapshot.policy.status or RetentionPolicyStatus()
+    refusal = refused(policy) or _too_many(snapshot)
+    now_round = _round(snapshot, before, refusal)
+    tracks = [_watched(snapshot, entry) for entry in _entries(snapshot, before, now_round.status)]
+    tracks, number = _launched(snapshot, tracks, now_round.status, refusal)
+    known = now_round.status.model_copy(
+        update={"streams": tuple(track.entry for track in tracks), "run_number": number or before.run_number}
+    )
+    status = viewed(snapshot, before, known, tracks, refusal, now_round.next)
+    return _decided(snapshot, before, status, tracks, now_round)
+
+
+def _decided(
+    snapshot: PolicySnapshot,
+    before: RetentionPolicyStatus,
+    status: RetentionPolicyStatus,
+    tracks: Sequence[Track],
+    now_round: _Round,
+) -> Decision:
+    policy, earlier = snapshot.policy, {entry.name: entry for entry in before.streams}
+    actions: list[Action] = [*now_round.told]
+    for track in tracks:
+        old = earlier.get(track.entry.name)
+        actions += [*of_run(old.current_run if old else None, track.step), *purge_events(old, track.entry)]
+        actions += track.step.actions
+    actions += of_conditions(before, status)
+    current = {track.entry.current_run.name for track in tracks if track.entry.current_run}
+    over = {entry.current_run.name for entry in before.streams if entry.current_run} - current
+    actions += old_runs(snapshot, current, snapshot.defaults.ended_runs)
+    actions += old_leases(snapshot, policy.metadata.namespace, current, over)
+    looks = [look for track in tracks for look in track.looks]
+    looks += [now_round.next] if now_round.next else []
+    looks += [snapshot.now] if any(track.step.ended for track in tracks) else []
+    return decision(policy, policy.status, status, actions, looks)
+
+
+def _too_many(snapshot: PolicySnapshot) -> RunError | None:
+    found = len(snapshot.streams)
+    if found <= MOST_STREAMS:
+        return None
+    words = f"{found} MessageStreams have the labels of spec.streamSelector; a policy may have {MOST_STREAMS}"
+    return RunError(reason=Reason.TOO_MANY_STREAMS, message=words)
+
+
+def _round(snapshot: PolicySnapshot, before: RetentionPolicyStatus, refusal: RunError | None) -> _Round:
+    """A new round where one was asked for; all that was asked for while the policy could not run is one."""
+    policy, schedule = snapshot.policy, snapshot.policy.spec.trigger.schedule
+    if refusal is not None or policy.spec.suspend or policy.metadata.deletion_timestamp is not None:
+        return _Round(before)
+    times = scheduled(schedule, policy, before, snapshot.now) if schedule else None
+    upcoming = times.next if times else None
+    if times is not None and times.missed is not None:
+        words = f"the run of {clock_time(times.missed)} is skipped: its starting deadline has passed"
+        skipped = before.model_copy(update={"last_schedule_time": clock_time(times.missed)})
+        return _Round(skipped, upcoming, (EmitEvent("Warning", Reason.SCHEDULE_MISSED, words),))
+    due = times.due if times else None
+    if due is None and new_request(policy, before) is None:
+        return _Round(before, upcoming)
+    news = {
+        "round": before.round + 1,
+        "last_schedule_time": clock_time(due) or before.last_schedule_time,
+        "last_request": run_requested(policy) or before.last_request,
+    }
+    return _Round(before.model_copy(update=news), upcoming)
+
+
+def _entries(
+    snapshot: PolicySnapshot, before: RetentionPolicyStatus, status: RetentionPolicyStatus
+) -> Iterator[PolicyStreamStatus]:
+    """One entry a stream, in the policy's order, then those that it no longer has and whose run goes on."""
+    known = {entry.name: entry for entry in before.streams}
+    spec = snapshot.policy.spec
+    names = [ref.name for ref in spec.stream_refs] or sorted(stream.metadata.name for stream in snapshot.streams)
+    for name in names[:MOST_STREAMS]:
+        # One that joins between two rounds waits for the next.
+        entry = known.pop(name) if name in known else PolicyStreamStatus(name=name, round=before.round)
+        yield entry
+    room = MOST_STREAMS - len(names)
+    yield from [entry for entry in known.values() if entry.current_run is not None][: max(room, 0)]
+
+
+def _watched(snapshot: PolicySnapshot, entry: PolicyStreamStatus) -> Track:
+    policy = snapshot.policy
+    stream = next((one for one in snapshot.streams if one.metadata.name == entry.name), None)
+    abort = None
+    if policy.metadata.deletion_timestamp is not None:
+        abort = _GONE
+    elif stream is None:
+        abort = _LEFT
+    wishes = Wishes(generation(policy), wanted=not policy.spec.suspend, abort=abort)
+    step = follow(snapshot, entry.current_run, wishes)
+    return Track(recorded(entry, step), step, stream, looks=step.look_at)
+
+
+def _launched(
+    snapshot: PolicySnapshot, tracks: Sequence[Track], status: RetentionPolicyStatus, refusal: RunError | None
+) -> tuple[list[Track], int]:
+    """Each stream's next run, as long as there is room for one more at a time; and the last number that was given."""
+    number = status.run_number or 0
+    busy = sum(track.step.current is not None and not track.step.unlaunched for track in tracks)
+    found: list[Track] = []
+    for track in tracks:
+        if track.step.ended is not None or (track.step.current is not None and not track.step.unlaunched):
+            found.append(track)
+            continue
+        after = _one(snapshot, track, status, refusal, number, room=busy < snapshot.defaults.streams_at_once)
+        current = after.entry.current_run
+        if current is not None:
+            busy += 1
+            number = max(number, current.number or 0)
+        found.append(after)
+    return found, number
+
+
+def _one(
+    snapshot: PolicySnapshot,
+    track: Track,
+    status: RetentionPolicyStatus,
+    refusal: RunError | None,
+    number: int,
+    *,
+    room: bool,
+) -> Track:
+    """A stream on which nothing runs: what is in the way of a run, or when it is due, or its launch."""
+    policy, stream = snapshot.policy, track.stream
+    idle = _idle(track, status)
+    if stream is None:
+        return _in_the_way(idle, Reason.STREAM_MISSING, f"there is no MessageStream {track.entry.name}")
+    if refusal is not None or policy.spec.suspend or not snapshot.can_run or _deleted(policy, stream):
+        return idle
+    blocker = unreachable(snapshot, lambda: purge_access(policy, stream), scrub_key(policy))
+    due = _due(snapshot, track.entry, status)
+    if blocker is not None and due is not None:
+        return replace(idle, blocker=blocker)
+    current = track.entry.current_run
+    if current is None:
+        if isinstance(due, datetime):
+            return replace(idle, looks=(due,), retry=due)
+        if due is None:
+            return idle
+        if not room:
+            return replace(idle, waits=True)
+        answers = {"round": status.round} if due == "purge" else {}
+        track = replace(track, entry=track.entry.model_copy(update=answers))
+        attempt = next_attempt(track.entry.last_run, policy, snapshot.defaults)
+        current = reserve(snapshot, policy, due, number + 1, attempt)
+    run = current
+    tables = [table_key(stream.spec.table.uri)] if writes(policy, run.kind or "") else []
+    step = launch(snapshot, policy, run, tables, lambda epochs: policy_run(policy, stream, run, epochs))
+    entry = track.entry.model_copy(update={"current_run": step.current})
+    return Track(entry, step, stream, looks=step.look_at)
+
+
+def _due(
+    snapshot: PolicySnapshot, entry: PolicyStreamStatus, status: RetentionPolicyStatus
+) -> RunKind | datetime | None:
+    """The run that a stream is owed, when it will be, or nothing."""
+    policy, last, now = snapshot.policy, entry.last_run, snapshot.now
+    if last is not None and failed_as_it_is(last, policy) and entry.round >= status.round:
+        at = retry_at(last, policy, snapshot.defaults)
+        return at if at is None or at > now else _kind(last.kind)
+    if entry.round < status.round or _owed_again(entry, policy):
+        return "purge"
+    erasure = erasure_due(entry)
+    return "erase" if erasure is not None and erasure <= now else erasure
+
+
+def _idle(track: Track, status: RetentionPolicyStatus) -> Track:
+    """A stream without a run; one that was reserved and not made leaves its round unanswered."""
+    news: dict[str, object] = {"current_run": None}
+    current = track.entry.current_run
+    if current is not None and current.kind == "purge":
+        news["round"] = max(min(track.entry.round, status.round - 1), 0)
+    return replace(track, entry=track.entry.model_copy(update=news), step=NOTHING, looks=())
+
+
+def _owed_again(entry: PolicyStreamStatus, policy: RetentionPolicy) -> bool:
+    """Whether a run is owed without a new round: it was cancelled, failed on another spec, or was approved."""
+    last = entry.last_run
+    if last is not None and last.state == "Cancelled":
+        return True
+    if failed(last) and not failed_as_it_is(last, policy):
+        return True
+    approved = approved_preview(policy)
+    return entry.awaiting_approval and entry.preview is not None and entry.preview.id == approved
+
+
+def _kind(kind: str | None) -> RunKind:
+    return "erase" if kind == "erase" else "purge"
+
+
+def _deleted(policy: RetentionPolicy, stream: MessageStream) -> bool:
+    return policy.metadata.deletion_timestamp is not None or stream.metadata.deletion_timestamp is not None
+
+
+def _in_the_way(track: Track, reason: Reason, words: str) -> Track:
+    return replace(track, blocker=RunError(reason=reason, message=words))

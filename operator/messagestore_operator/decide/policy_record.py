@@ -1,0 +1,71 @@
+"""What a policy's status remembers of each stream's runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from messagestore_jobs.contract.run_report import EraseOutcome, PurgeOutcome
+from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
+from messagestore_operator.decide.actions import EmitEvent
+from messagestore_operator.decide.life import Ended, Step
+from messagestore_operator.reasons import Reason
+from messagestore_operator.status.facts import StreamResult
+from messagestore_operator.status.policy import policy_stream
+from messagestore_operator.status.runs import api_error, ended_run
+from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import count
+
+
+def recorded(before: PolicyStreamStatus, step: Step) -> PolicyStreamStatus:
+    """A stream's entry with its run under way, or with what came of the one that has ended."""
+    if step.ended is None:
+        return before.model_copy(update={"current_run": step.current})
+    ended = step.ended
+    after = _with_outcome(before, ended) if ended.state == "Succeeded" else before
+    news: dict[str, object] = {
+        "current_run": None,
+        "last_run": ended_run(ended.run, ended.state, ended.at, ended.error),
+        "error": api_error(ended.error) if ended.state == "Failed" else None,
+    }
+    return after.model_copy(update=news)
+
+
+def purge_events(before: PolicyStreamStatus | None, after: PolicyStreamStatus) -> Iterator[EmitEvent]:
+    """That a purge was done, or its bytes erased, or that its preview waits for somebody."""
+    purge, known = after.last_purge, before.last_purge if before else None
+    if purge is not None and (known is None or known.run != purge.run):
+        parts = [
+            f"{count(purge.purged, 'message')} removed",
+            *([f"{purge.archived} archived"] if purge.archived else []),
+            *([f"{purge.scrubbed} scrubbed"] if purge.scrubbed else []),
+            *([f"{purge.held} held"] if purge.held else []),
+        ]
+        yield EmitEvent("Normal", Reason.PURGED, f"stream {after.name}: {', '.join(parts)}")
+    told = before is not None and before.awaiting_approval and before.preview == after.preview
+    if after.awaiting_approval and after.preview is not None and not told:
+        going = f"{count(after.preview.messages, 'message')} would go"
+        words = f"stream {after.name}: {going}; preview {after.preview.id} waits for its approval"
+        yield EmitEvent("Normal", Reason.AWAITING_APPROVAL, words)
+
+
+def _with_outcome(before: PolicyStreamStatus, ended: Ended) -> PolicyStreamStatus:
+    outcome = ended.report.outcome if ended.report else None
+    if isinstance(outcome, PurgeOutcome):
+        after = policy_stream(StreamResult(before.name, ended.report), before)
+        news = {"preview": after.preview, "last_purge": after.last_purge}
+        return before.model_copy(update={**news, "awaiting_approval": after.awaiting_approval})
+    if isinstance(outcome, EraseOutcome) and before.last_purge is not None:
+        due = clock_time(outcome.erase_due_by) or before.last_purge.erase_due_by
+        erased = {"erased_at": clock_time(ended.at), "erase_due_by": due}
+        return before.model_copy(update={"last_purge": before.last_purge.model_copy(update=erased)})
+    return before
+
+
+def erasure_due(entry: PolicyStreamStatus) -> datetime | None:
+    """By when bytes of erased messages must be gone; None where none are owed."""
+    purge = entry.last_purge
+    if purge is None or purge.erase_due_by is None:
+        return None
+    due = purge.erase_due_by.datetime
+    return due if purge.erased_at is None or due > purge.erased_at.datetime else None

@@ -1,0 +1,171 @@
+"""What people and tools read of a policy: its phase, its conditions, its sums over all streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from messagestore_jobs.contract.run_report import RunError
+from messagestore_operator.api import MessageStream, RetentionPolicy, RetentionPolicyStatus
+from messagestore_operator.api.retentionpolicy_status import PolicyPhase, PolicyStreamStatus
+from messagestore_operator.decide.life import Step
+from messagestore_operator.decide.snapshot import PolicySnapshot
+from messagestore_operator.decide.trigger import failed_as_it_is
+from messagestore_operator.reasons import TERMINAL, Reason
+from messagestore_operator.status.conditions import Aspect, after_error, conditions, generation, stuck, under_way, well
+from messagestore_operator.status.policy import over_all, summary
+from messagestore_operator.status.runs import api_error
+from messagestore_operator.status.times import clock_time
+from messagestore_operator.translate import APPROVED_PREVIEW, approved_preview
+from messagestore_operator.translate.annotations import RUN_REQUESTED
+
+
+@dataclass(frozen=True)
+class Track:
+    """One stream of a policy: what is remembered of it, where its run is, and what is in its way."""
+
+    entry: PolicyStreamStatus
+    step: Step
+    stream: MessageStream | None
+    blocker: RunError | None = None
+    waits: bool = False
+    """Whether a run is due, and others of the policy come first."""
+    retry: datetime | None = None
+    looks: tuple[datetime, ...] = ()
+
+
+def viewed(
+    snapshot: PolicySnapshot,
+    before: RetentionPolicyStatus,
+    status: RetentionPolicyStatus,
+    tracks: Sequence[Track],
+    refusal: RunError | None,
+    upcoming: datetime | None,
+) -> RetentionPolicyStatus:
+    """The status with its phase, conditions and sums.
+
+    Args:
+        snapshot: what there is.
+        before: the status so far.
+        status: with all that is remembered.
+        tracks: one a stream.
+        refusal: why the policy can't run at all.
+        upcoming: when the schedule asks for the next run.
+    """
+    policy = snapshot.policy
+    streams = [_with_blocker(track) for track in tracks]
+    aspects = _aspects(policy, tracks, refusal, upcoming)
+    return status.model_copy(
+        update={
+            "streams": tuple(streams),
+            "observed_generation": generation(policy),
+            "conditions": conditions(policy, before, aspects, snapshot.now),
+            "phase": _phase(policy, tracks, refusal),
+            "next_run_time": clock_time(min([*_retries(tracks), *([upcoming] if upcoming else [])], default=None)),
+            **over_all(policy, streams),
+        }
+    )
+
+
+def _aspects(
+    policy: RetentionPolicy, tracks: Sequence[Track], refusal: RunError | None, upcoming: datetime | None
+) -> list[Aspect]:
+    if refusal is not None:
+        return after_error(refusal)
+    under = [track.entry.current_run.name for track in tracks if track.entry.current_run]
+    if policy.spec.suspend:
+        if under:
+            return under_way(Reason.SUSPENDED, f"run {under[0]} is let end; none follows while spec.suspend is true")
+        return well(Reason.SUSPENDED, "no run is started while spec.suspend is true")
+    if problems := list(_problems(policy, tracks)):
+        message = "; ".join(f"stream {name}: {error.message}" for name, error in problems)
+        state = stuck if all(error.reason in TERMINAL for _, error in problems) else under_way
+        return state(problems[0][1].reason, message)
+    if wrong := _wrong_approval(policy, tracks):
+        return well(Reason.WRONG_APPROVAL, wrong)
+    if any(track.entry.preview for track in tracks):
+        return well(*summary(policy, [track.entry for track in tracks]))
+    return _of_beginning(policy, tracks, under, upcoming)
+
+
+def _problems(policy: RetentionPolicy, tracks: Sequence[Track]) -> Iterator[tuple[str, RunError]]:
+    """What keeps the policy from single streams, the worst first; others go on."""
+    found = [(track, _problem(policy, track)) for track in tracks]
+    told = [(track.entry.name, error) for track, error in found if error is not None]
+    yield from sorted(told, key=lambda one: one[1].reason == Reason.TABLE_BUSY)
+
+
+def _problem(policy: RetentionPolicy, track: Track) -> RunError | None:
+    current, last = track.entry.current_run, track.entry.last_run
+    if track.blocker is not None:
+        return track.blocker
+    if current is not None and current.ending is not None:
+        return RunError(reason=current.ending.reason, message=f"run {current.name} is ended: {current.ending.message}")
+    if track.step.trouble is not None:
+        return track.step.trouble
+    if last is None or last.error is None or not failed_as_it_is(last, policy):
+        return None
+    said = ""
+    if current is not None:
+        said = f"; try {current.attempt} is under way"
+    elif track.retry is not None:
+        said = f"; the next try is at {clock_time(track.retry)}"
+    return RunError(reason=last.error.reason, message=f"{last.error.message}{said}")
+
+
+def _wrong_approval(policy: RetentionPolicy, tracks: Sequence[Track]) -> str | None:
+    """What is said where somebody approved a preview that is not the one that waits."""
+    approved = approved_preview(policy)
+    waiting = [track.entry.preview.id for track in tracks if track.entry.awaiting_approval and track.entry.preview]
+    known = {track.entry.preview.id for track in tracks if track.entry.preview}
+    if approved is None or not waiting or approved in known:
+        return None
+    return f"annotation {APPROVED_PREVIEW} approves preview {approved}; the one that waits is {' or '.join(waiting)}"
+
+
+def _of_beginning(
+    policy: RetentionPolicy, tracks: Sequence[Track], under: Sequence[str], upcoming: datetime | None
+) -> list[Aspect]:
+    if under:
+        return under_way(Reason.RUNNING, f"run {under[0]} looks at what the rules select")
+    if not tracks:
+        return well(Reason.WAITING, "no MessageStream has the labels of spec.streamSelector")
+    if upcoming is not None:
+        return well(Reason.WAITING, f"the first run is at {clock_time(upcoming)}")
+    if policy.spec.trigger.manual is not None:
+        return well(Reason.WAITING, f"a run is made when annotation {RUN_REQUESTED} changes")
+    return under_way(Reason.PENDING, "no run has been made yet")
+
+
+def _phase(policy: RetentionPolicy, tracks: Sequence[Track], refusal: RunError | None) -> PolicyPhase:
+    if refusal is not None:
+        return "Stalled" if refusal.reason in TERMINAL else "Failing"
+    launched = [track for track in tracks if track.entry.current_run and track.entry.current_run.launched_at]
+    if launched:
+        waits = policy.spec.approval == "Required" and not _approved(policy, launched)
+        return "Previewing" if waits or policy.spec.mode == "DryRun" else "Running"
+    if policy.spec.suspend:
+        return "Suspended"
+    problems = [error for _, error in _problems(policy, tracks) if error.reason != Reason.TABLE_BUSY]
+    if problems:
+        return "Stalled" if all(error.reason in TERMINAL for error in problems) else "Failing"
+    if any(track.entry.awaiting_approval for track in tracks):
+        return "AwaitingApproval"
+    return "Idle" if any(track.entry.last_run for track in tracks) else "Pending"
+
+
+def _approved(policy: RetentionPolicy, tracks: Sequence[Track]) -> bool:
+    approved = approved_preview(policy)
+    return any(track.entry.preview is not None and track.entry.preview.id == approved for track in tracks)
+
+
+def _with_blocker(track: Track) -> PolicyStreamStatus:
+    """The entry with what keeps the policy from the stream: that, or why its last run failed."""
+    last = track.entry.last_run
+    known = last.error if last is not None and last.state == "Failed" else None
+    return track.entry.model_copy(update={"error": api_error(track.blocker) or known})
+
+
+def _retries(tracks: Sequence[Track]) -> list[datetime]:
+    return [track.retry for track in tracks if track.retry is not None]

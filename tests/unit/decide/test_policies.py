@@ -1,0 +1,311 @@
+"""What becomes of a policy, told as it goes on: a world in memory carries out what is decided."""
+
+from typing import Any
+
+import pytest
+
+from messagestore_jobs.contract.run_report import EraseOutcome, RunError
+from messagestore_operator.decide.snapshot import Driver, Waiting
+from support.world import App, Key, World, run_once
+
+DAILY = {"schedule": {"cron": "0 9 * * *"}}
+DENIED = RunError(reason="StorageDenied", message="access denied to bucket lake")
+
+
+def stream(world: World, name: str = "orders", **more: Any) -> Key:
+    spec = {
+        "table": {"uri": f"s3a://lake/{name}"},
+        "source": {"files": {"uri": f"s3a://landing/{name}/"}},
+        "trigger": {"manual": {}},
+    }
+    return world.apply("MessageStream", name, {**spec, **more}, labels={"team": "a"})
+
+
+def policy(world: World, **spec: Any) -> Key:
+    given = {
+        "streamRefs": [{"name": "orders"}],
+        "trigger": {"manual": {}},
+        "rules": [{"name": "old", "maxAge": "P90D"}],
+        "mode": "Enforce",
+    }
+    return world.apply("RetentionPolicy", "tidy", {**given, **spec})
+
+
+def request(world: World, key: Key, value: str = "now") -> None:
+    world.annotate(key, run_requested=value)
+    world.settle()
+
+
+def entry(world: World, key: Key, name: str = "orders") -> Any:
+    return next(one for one in world.status(key).streams if one.name == name)
+
+
+def test_a_policy_waits_for_its_schedule_and_purges(world: World) -> None:
+    stream(world)
+    key = policy(world, trigger=DAILY)
+    world.settle()
+    assert (world.status(key).phase, world.ready(key)[:2]) == ("Pending", ("True", "Waiting"))
+    assert world.status(key).next_run_time == "2026-01-05T09:00:00Z"
+    world.wait(hours=1)
+    world.settle()
+    app = world.only_run()
+    assert (app.create.run.kind, app.create.run.stream) == ("purge", "orders")
+    assert app.create.document.table.epoch is not None
+    world.start(app)
+    world.settle()
+    assert world.status(key).phase == "Running"
+    world.finish(app)
+    world.settle()
+    assert (world.status(key).phase, world.ready(key)) == ("Idle", ("True", "Purged", "4 messages removed"))
+    assert (world.status(key).purged, world.status(key).next_run_time) == (4, "2026-01-06T09:00:00Z")
+    assert "Purged" in world.reasons(key)
+    world.wait(hours=20)
+    world.settle()
+    assert len(world.launched) == 1
+
+
+def test_a_preview_takes_no_table(world: World) -> None:
+    stream(world)
+    key = policy(world, mode="DryRun")
+    request(world, key)
+    app = world.only_run()
+    assert app.create.document.table.epoch is None
+    assert world.leases == {}
+    world.start(app)
+    world.settle()
+    assert world.status(key).phase == "Previewing"
+    world.finish(app)
+    world.settle()
+    assert world.ready(key)[1] == "Previewed"
+
+
+def test_an_approval_lets_the_very_preview_be_carried_out(world: World) -> None:
+    stream(world)
+    key = policy(world, approval="Required")
+    request(world, key)
+    app = world.only_run()
+    world.start(app)
+    world.finish(app, outcome=world.purged(app, waiting=True))
+    world.settle()
+    assert world.status(key).phase == "AwaitingApproval"
+    assert "approve with annotation messagestore.dev/approved-preview: preview-1" in world.ready(key)[2]
+    assert world.reasons(key).count("AwaitingApproval") == 1
+    world.wait(days=3)
+    world.annotate(key, approved_preview="preview-0")
+    world.settle()
+    assert world.ready(key)[1] == "WrongApproval"
+    assert "the one that waits is preview-1" in world.ready(key)[2]
+    world.annotate(key, approved_preview="preview-1")
+    world.settle()
+    approved = world.only_run()
+    assert approved.create.document.task.approved_preview == "preview-1"  # type: ignore[union-attr]
+    world.start(approved)
+    world.finish(approved)
+    world.settle()
+    assert (world.status(key).phase, world.ready(key)[1]) == ("Idle", "Purged")
+    assert len(world.launched) == 2
+
+
+def test_a_few_streams_at_a_time_until_all_are_done(world: World) -> None:
+    names = ["a", "b", "c", "d", "e"]
+    for name in names:
+        stream(world, name)
+    key = policy(world, streamRefs=[{"name": name} for name in names])
+    request(world, key)
+    done: list[str | None] = []
+    while apps := [app for app in world.runs() if not app.state.ended]:
+        assert len(apps) <= 2
+        world.start(apps[0])
+        world.finish(apps[0])
+        done.append(apps[0].create.run.stream)
+        world.settle()
+    assert done == names
+    assert world.ready(key)[2] == "20 messages removed"
+    assert world.status(key).stream_summary == "5 streams"
+    numbers = [app.create.run.number for app in world.apps.values()]
+    assert numbers == [1, 2, 3, 4, 5]
+
+
+def test_a_missing_stream_is_named_while_others_go_on(world: World) -> None:
+    stream(world)
+    key = policy(world, streamRefs=[{"name": "nowhere"}, {"name": "orders"}])
+    request(world, key)
+    run_once(world)
+    assert world.ready(key) == ("False", "StreamMissing", "stream nowhere: there is no MessageStream nowhere")
+    assert entry(world, key).last_purge.purged == 4
+    assert entry(world, key, "nowhere").error.reason == "StreamMissing"
+    stream(world, "nowhere")
+    world.settle()
+    assert world.only_run().create.run.stream == "nowhere"
+    run_once(world)
+    assert world.ready(key)[0] == "True"
+
+
+def test_a_selector_takes_streams_by_their_labels(world: World) -> None:
+    key = policy(world, streamRefs=[], streamSelector={"matchLabels": {"team": "a"}})
+    world.settle()
+    assert world.ready(key)[2] == "no MessageStream has the labels of spec.streamSelector"
+    stream(world)
+    request(world, key)
+    run_once(world)
+    assert world.status(key).stream_summary == "orders"
+    stream(world, "later")
+    world.settle()
+    assert len(world.launched) == 1, "a stream that joins between two rounds waits for the next"
+
+
+def test_more_than_a_hundred_streams_are_refused(world: World) -> None:
+    for number in range(101):
+        stream(world, f"s{number}")
+    key = policy(world, streamRefs=[], streamSelector={"matchLabels": {"team": "a"}})
+    request(world, key)
+    assert world.ready(key)[1] == "TooManyStreams"
+    assert world.launched == []
+
+
+def test_a_failed_purge_is_tried_again_and_a_new_spec_at_once(world: World) -> None:
+    stream(world)
+    key = policy(world)
+    request(world, key)
+    run_once(world, error=DENIED)
+    assert (world.status(key).phase, world.ready(key)[1]) == ("Failing", "StorageDenied")
+    assert "the next try is at" in world.ready(key)[2]
+    world.settle()
+    assert len(world.launched) == 1
+    world.wait(seconds=15)
+    world.settle()
+    assert world.only_run().create.run.attempt == 2
+    run_once(world, error=RunError(reason="PredicateRefused", message="no such column"))
+    assert world.status(key).phase == "Stalled"
+    world.wait(days=2)
+    world.settle()
+    assert len(world.launched) == 2
+    policy(world, rules=[{"name": "old", "maxAge": "P80D"}])
+    run_once(world)
+    assert world.ready(key)[0] == "True"
+
+
+def test_a_missing_scrub_key_is_named(world: World) -> None:
+    world.secrets = frozenset()
+    stream(world)
+    scrub = {"headers": ["X-Customer"], "method": "Hash", "keySecretRef": {"name": "scrub-key"}}
+    key = policy(world, action="Scrub", scrub=scrub)
+    request(world, key)
+    assert world.ready(key)[:2] == ("False", "SecretMissing")
+    assert "Secret scrub-key doesn't exist" in world.ready(key)[2]
+    world.secrets = frozenset({"scrub-key"})
+    world.settle()
+    (variable,) = world.only_run().create.variables
+    assert (variable.variable, variable.secret, variable.key) == ("MESSAGESTORE_SCRUB_KEY", "scrub-key", "key")
+
+
+def test_bytes_are_erased_when_that_is_due(world: World) -> None:
+    stream(world)
+    key = policy(world)
+    request(world, key)
+    app = world.only_run()
+    world.start(app)
+    due = world.now.replace(day=12)
+    world.finish(app, outcome=world.purged(app, erase_due_by=due))
+    world.settle()
+    world.wait(days=6)
+    world.settle()
+    assert len(world.launched) == 1
+    world.wait(days=1)
+    world.settle()
+    erase = world.only_run()
+    assert (erase.create.run.kind, erase.create.document.task.kind) == ("erase", "erase")
+    world.start(erase)
+    outcome: Any = world.purged(erase)
+    world.finish(erase, outcome=EraseOutcome(erased=4, erased_at=world.now, table=outcome.table))
+    world.settle()
+    assert entry(world, key).last_purge.erased_at is not None
+    assert entry(world, key).last_purge.purged == 4
+    world.wait(days=9)
+    world.settle()
+    assert len(world.launched) == 2
+
+
+def test_suspend_starts_nothing_and_the_round_is_made_up_for(world: World) -> None:
+    stream(world)
+    key = policy(world, trigger=DAILY, suspend=True)
+    world.wait(hours=30)
+    world.settle()
+    assert (world.status(key).phase, world.launched) == ("Suspended", [])
+    policy(world, trigger=DAILY)
+    run_once(world)
+    assert len(world.launched) == 1
+
+
+def test_suspend_before_the_launch_leaves_the_round_owed(world: World) -> None:
+    stream(world)
+    key = policy(world)
+    world.annotate(key, run_requested="now")
+    world.look(key, cut_after=1)
+    policy(world, suspend=True)
+    world.settle()
+    assert world.launched == []
+    policy(world)
+    world.settle()
+    assert len(world.launched) == 1
+
+
+def test_a_purge_makes_a_continuous_stream_give_way_and_go_on(world: World) -> None:
+    source = stream(world, trigger={"continuous": {}})
+    key = policy(world)
+    world.settle()
+    ingest = world.only_run()
+    world.start(ingest)
+    world.settle()
+    request(world, key)
+    assert world.ready(key)[1] == "TableBusy"
+    assert f"waits for ingest run {ingest.name} of MessageStream default/orders" in world.ready(key)[2]
+    world.wait(minutes=1)
+    world.settle()
+    assert ingest.control.stop
+    world.finish(ingest)
+    world.wait(seconds=20)
+    world.settle()
+    assert world.only_run().create.run.kind == "purge"
+    assert world.status(source).phase == "Pending"
+    run_once(world)
+    assert world.only_run().owner == source
+
+
+@pytest.mark.parametrize("cut", range(1, 6))
+def test_an_operator_killed_between_two_actions_purges_once(world: World, cut: int) -> None:
+    stream(world)
+    stream(world, "b")
+    key = policy(world, streamRefs=[{"name": "orders"}, {"name": "b"}])
+    world.annotate(key, run_requested="now")
+    world.look(key, cut_after=cut)
+    world.settle()
+    assert len(world.launched) == 2
+    assert {app.create.run.stream for app in world.runs()} == {"orders", "b"}
+
+
+def test_a_pod_that_waits_is_told_of(world: World) -> None:
+    stream(world)
+    key = policy(world)
+    request(world, key)
+    app: App = world.only_run()
+    app.driver = Driver("Pending", waiting=Waiting("ErrImagePull", "not found"))
+    world.settle()
+    assert world.ready(key)[1] == "ImagePullFailed"
+    policy(world, spark={"driver": {"cores": 2}})
+    run_once(world)
+    assert world.ready(key)[0] == "True"
+
+
+def test_a_stream_that_leaves_a_policy_ends_its_run(world: World) -> None:
+    stream(world)
+    stream(world, "b")
+    key = policy(world)
+    request(world, key)
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    policy(world, streamRefs=[{"name": "b"}])
+    world.settle()
+    assert [one.name for one in world.status(key).streams] == ["b"]
+    assert not app.there

@@ -1,0 +1,116 @@
+"""Schedules over changes of the clock, backoff, and the order in which a table is given away."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messagestore_operator.api.common import Schedule
+from messagestore_operator.decide.backoff import backoff, jitter_of
+from messagestore_operator.decide.leases import Busy, Held, grant, next_epoch
+from messagestore_operator.decide.schedule import is_too_late, latest_time, next_time
+from messagestore_operator.decide.snapshot import Claim, Defaults, TableLease
+
+NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(f"{text}:00Z")
+
+
+def schedule(cron: str, zone: str = "UTC", **more: str) -> Schedule:
+    return Schedule.model_validate({"cron": cron, "timeZone": zone, **more})
+
+
+NEXT = [
+    ("0 9 * * *", "UTC", "2026-01-05T08:59", "2026-01-05T09:00"),
+    ("0 9 * * *", "UTC", "2026-01-05T09:00", "2026-01-06T09:00"),
+    ("0 9 * * *", "Europe/Vienna", "2026-03-28T08:30", "2026-03-29T07:00"),
+    # The clock goes forward: half past two does not come, and its run is not lost.
+    ("30 2 * * *", "Europe/Vienna", "2026-03-28T12:00", "2026-03-29T01:00"),
+    # The clock goes back: half past two comes twice, and once is enough; what runs every hour still does.
+    ("30 2 * * *", "Europe/Vienna", "2026-10-25T00:30", "2026-10-26T01:30"),
+    ("30 * * * *", "Europe/Vienna", "2026-10-25T00:30", "2026-10-25T01:30"),
+    ("0 0 29 2 *", "UTC", "2026-01-01T00:00", "2028-02-29T00:00"),
+    ("*/10 * * * *", "Asia/Kolkata", "2026-01-05T08:01", "2026-01-05T08:10"),
+]
+
+
+@pytest.mark.parametrize(("cron", "zone", "after", "expected"), NEXT)
+def test_the_next_time(cron: str, zone: str, after: str, expected: str) -> None:
+    assert next_time(schedule(cron, zone), at(after)) == at(expected)
+
+
+LATEST = [
+    ("0 9 * * *", "UTC", "2026-01-01T00:00", "2026-01-05T09:00", "2026-01-05T09:00"),
+    ("0 9 * * *", "UTC", "2026-01-01T00:00", "2026-01-05T08:59", "2026-01-04T09:00"),
+    ("0 9 * * *", "UTC", "2026-01-05T09:00", "2026-01-06T08:59", None),
+    ("30 2 * * *", "Europe/Vienna", "2026-10-25T00:30", "2026-10-25T05:00", None),
+]
+
+
+@pytest.mark.parametrize(("cron", "zone", "after", "until", "expected"), LATEST)
+def test_the_latest_time_that_was_missed(cron: str, zone: str, after: str, until: str, expected: str | None) -> None:
+    assert latest_time(schedule(cron, zone), at(after), at(until)) == (at(expected) if expected else None)
+
+
+@given(
+    st.sampled_from(["*/7 * * * *", "0 9 * * *", "30 2 * * *", "15 */3 * * 1-5"]),
+    st.sampled_from(["UTC", "Europe/Vienna", "America/New_York", "Asia/Kolkata"]),
+    st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)),
+)
+def test_the_latest_time_up_to_the_next_is_the_next(cron: str, zone: str, naive: datetime) -> None:
+    now = naive.replace(tzinfo=UTC)
+    upcoming = next_time(schedule(cron, zone), now)
+    assert upcoming > now
+    assert latest_time(schedule(cron, zone), now, upcoming) == upcoming
+    assert latest_time(schedule(cron, zone), now, upcoming - timedelta(seconds=1)) is None
+
+
+def test_a_starting_deadline() -> None:
+    late = schedule("0 9 * * *", startingDeadline="PT1H")
+    assert not is_too_late(late, NOW, NOW + timedelta(hours=1))
+    assert is_too_late(late, NOW, NOW + timedelta(hours=1, seconds=1))
+    assert not is_too_late(schedule("0 9 * * *"), NOW, NOW + timedelta(days=9))
+
+
+@given(st.integers(1, 10_000), st.floats(0, 1))
+def test_backoff_is_bounded_and_never_shrinks(failures: int, jitter: float) -> None:
+    base, longest = timedelta(seconds=10), timedelta(minutes=10)
+    found = backoff(failures, base, longest, jitter)
+    assert base <= found <= longest * 1.2
+    assert backoff(failures + 1, base, longest) >= backoff(failures, base, longest)
+
+
+def test_jitter_is_a_function_of_its_key() -> None:
+    assert jitter_of("a") == jitter_of("a") != jitter_of("b")
+    assert 0 <= jitter_of("a") <= 1
+
+
+def claim(name: str, seconds: int = 0) -> Claim:
+    return Claim(f"default/{name}", "ingest", f"MessageStream default/{name}", NOW + timedelta(seconds=seconds))
+
+
+def lease(**given: object) -> TableLease:
+    return TableLease("s3a://lake/orders", 7, resource_version="1", **given)  # type: ignore[arg-type]
+
+
+def test_the_holder_keeps_its_epoch() -> None:
+    assert grant(lease(holder="default/a"), claim("a"), NOW, Defaults()) == Held(7)
+
+
+def test_the_first_in_the_queue_comes_first_and_does_not_block_it_for_ever() -> None:
+    queue = (claim("a", 1), claim("b", 2))
+    free = lease(since=NOW + timedelta(seconds=5), queue=queue)
+    at_once, later = NOW + timedelta(seconds=6), NOW + timedelta(seconds=36)
+    assert isinstance(grant(free, queue[0], at_once, Defaults()), Held)
+    busy = grant(free, queue[1], at_once, Defaults())
+    assert isinstance(busy, Busy)
+    assert "MessageStream default/a, which comes first" in busy.who
+    assert isinstance(grant(free, queue[1], later, Defaults()), Held)
+
+
+def test_an_epoch_only_grows() -> None:
+    assert next_epoch(5, NOW) == next_epoch(0, NOW) > 5
+    assert next_epoch(2**40, NOW) == 2**40 + 1
