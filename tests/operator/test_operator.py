@@ -159,7 +159,7 @@ def test_an_operator_killed_over_and_over_launches_nothing_twice_and_forgets_not
     settings = {**_settings(namespace), "leader": {"enabled": False}}
     for name in names:
         _apply(apiserver, namespace, name, trigger={"interval": "PT1S"})
-    for _ in range(9):
+    for _ in range(5):
         # Short of a second after its start it begins to work: these fall into the midst of that.
         operator = start_operator(apiserver, tmp_path, settings)
         try:

@@ -44,7 +44,7 @@ def operator(
 
 def _serve(settings: Settings) -> int:
     # Only this command needs kopf and a client, and they take a second to load.
-    from messagestore_operator.cluster.decisions import decide
+    from messagestore_operator.decide.decision import decide
     from messagestore_operator.service import ServiceError, run
 
     try:

@@ -1,0 +1,118 @@
+"""The operator dies at each single write of a run's life, before it takes effect or after, and another one goes on."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from messagestore_operator.cluster.backend import KubeflowBackend
+from messagestore_operator.cluster.client import JSON, KubeClient, Parameters
+from messagestore_operator.cluster.documents import Document, at
+from messagestore_operator.cluster.health import health_of
+from messagestore_operator.cluster.metrics import Metrics
+from messagestore_operator.decide.decision import decide
+from messagestore_operator.service import Service
+from messagestore_operator.settings import Settings
+from support.apiserver import ApiServer
+from support.fakespark import FakeSpark
+from support.kube import connected
+from support.launches import stream
+
+NAMESPACE = "crash-points"
+STREAMS = f"/apis/messagestore.dev/v1alpha1/namespaces/{NAMESPACE}/messagestreams"
+WRITES = 17
+"""More than a run's life has, so that the last of them are never reached."""
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Mortal(KubeClient):
+    """A connection whose process dies at its n-th write."""
+
+    dies_at = 0
+    takes_effect = False
+    writes = 0
+
+    async def _request(
+        self, method: str, path: str, query: Parameters | None = None, body: Any = None, content_type: str = JSON
+    ) -> Document:
+        if method == "GET":
+            return await super()._request(method, path, query, body, content_type)
+        self.writes += 1
+        if self.writes == self.dies_at and not self.takes_effect:
+            raise Killed
+        answer = await super()._request(method, path, query, body, content_type)
+        if self.writes == self.dies_at:
+            raise Killed
+        return answer
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _namespace(apiserver: ApiServer) -> Iterator[None]:
+    assert apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}).accepted
+    yield
+    apiserver.request("DELETE", STREAMS)
+
+
+@pytest.mark.parametrize("takes_effect", [False, True], ids=["unwritten", "written"])
+@pytest.mark.parametrize("dies_at", range(1, WRITES + 1))
+def test_a_run_is_made_once_and_brought_to_its_end(apiserver: ApiServer, dies_at: int, takes_effect: bool) -> None:
+    name = f"s{dies_at}-{'after' if takes_effect else 'before'}"
+    document = stream(name, namespace=NAMESPACE, trigger={"interval": "PT1H"}).to_dict()
+    del document["metadata"]["uid"], document["metadata"]["generation"]
+    assert apiserver.request("POST", STREAMS, document).accepted
+    spark = FakeSpark(apiserver, seconds=0)
+    writes = asyncio.run(_live_twice(apiserver, spark, name, dies_at, takes_effect))
+    status = apiserver.request("GET", f"{STREAMS}/{name}").body["status"]
+    (run,) = spark.launched(f"{name}-")
+    assert (run.name.split("-")[3], status["runNumber"], status["lastRun"]["name"]) == ("1", 1, run.name)
+    assert (status["totals"]["stored"], "currentRun" in status, spark.problems) == (2, False, [])
+    assert _owners(apiserver, run.name) == ["SparkApplication", "ConfigMap", "ConfigMap"]
+    assert _holders(apiserver, name) == [None]
+    # The last crash points lie behind the end: then all of them were there.
+    assert dies_at < WRITES or writes < WRITES
+
+
+async def _live_twice(server: ApiServer, spark: FakeSpark, name: str, dies_at: int, takes_effect: bool) -> int:
+    async with connected(server) as client:
+        first = Mortal(client._api)
+        first.dies_at, first.takes_effect = dies_at, takes_effect
+        try:
+            await _live(server, first, spark, name)
+        except Killed:
+            await _live(server, Mortal(client._api), spark, name)
+        return first.writes
+
+
+async def _live(server: ApiServer, client: KubeClient, spark: FakeSpark, name: str) -> None:
+    """An operator's life until the stream has had its run."""
+    settings = Settings(namespace=NAMESPACE, watch_namespaces=(NAMESPACE,))
+    service = Service(settings, client, KubeflowBackend(client), decide, Metrics(), health_of(settings), "test")
+    for _ in range(20):
+        await service._sync.fill()
+        await service._reconciler.look(("MessageStream", NAMESPACE, name))
+        spark.step()
+        status = server.request("GET", f"{STREAMS}/{name}").body["status"]
+        if status.get("lastRun") and not status.get("currentRun") and _holders(server, name) == [None]:
+            return
+    raise AssertionError(f"the run never came to its end: {status}")
+
+
+def _owners(server: ApiServer, run: str) -> list[str]:
+    rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}"
+    paths = [f"/api/v1/namespaces/{NAMESPACE}/configmaps", f"{rbac}/roles", f"{rbac}/rolebindings"]
+    found = [server.request("GET", f"{path}/{run}").body for path in paths]
+    return [at(one, "metadata", "ownerReferences", 0, "kind") for one in found]
+
+
+def _holders(server: ApiServer, name: str) -> list[str | None]:
+    leases = server.request("GET", f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases").body["items"]
+    table = f"s3a://lake/{name}"
+    return [
+        at(lease, "spec", "holderIdentity")
+        for lease in leases
+        if at(lease, "metadata", "annotations", "messagestore.dev/table") == table
+    ]
