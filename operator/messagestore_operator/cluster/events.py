@@ -14,9 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
+from urllib.parse import urlencode
 
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.cluster.client import AlreadyExistsError, ApiError, KubeClient, NotFoundError
+from messagestore_operator.cluster.client import AlreadyExistsError, ApiError, ForbiddenError, KubeClient, NotFoundError
 from messagestore_operator.cluster.kinds import EVENTS
 from messagestore_operator.cluster.labels import MANAGER
 
@@ -83,6 +84,17 @@ class Events:
         except NotFoundError:
             # It ran out between the two requests: it has been read by then.
             del self._counts[path]
+
+
+async def last_warning(client: KubeClient, namespace: str, pod: str) -> str:
+    """What the cluster last warned of about a pod; empty where it didn't, or where this operator may not know."""
+    query = urlencode({"fieldSelector": f"involvedObject.kind=Pod,involvedObject.name={pod},type=Warning"})
+    try:
+        found = await client.get(f"{EVENTS.path(namespace)}?{query}")
+    except ForbiddenError:
+        return ""
+    events = sorted(found.get("items") or [], key=lambda event: str(event.get("lastTimestamp") or ""))
+    return str(events[-1].get("message") or "")[:_MAX_MESSAGE] if events else ""
 
 
 def _name(resource: Resource, happening: Happening) -> str:

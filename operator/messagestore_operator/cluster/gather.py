@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
@@ -16,6 +16,7 @@ from messagestore_operator.cluster.backend import RunParts, SparkBackend
 from messagestore_operator.cluster.cache import Cache, ResourceKey, RunKey, RunObjects
 from messagestore_operator.cluster.client import ForbiddenError, KubeClient
 from messagestore_operator.cluster.documents import Document, at
+from messagestore_operator.cluster.events import last_warning
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, PODS, RESOURCES
 from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder_of, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
@@ -31,8 +32,12 @@ from messagestore_operator.decide.snapshot import (
     Snapshot,
     StreamSnapshot,
     TableLease,
+    Waiting,
 )
 from messagestore_operator.decide.tables import tables_of
+
+_NORMAL_START = timedelta(seconds=20)
+"""A pod that takes longer to start is asked why."""
 
 
 class Gatherer:
@@ -131,7 +136,18 @@ class Gatherer:
         elif sure and run.state.ended and run.driver is None:
             await self._look_for_driver(key)
             run = self._observed(key)
-        return run
+        return await self._with_mounts(run) if sure and run is not None else run
+
+    async def _with_mounts(self, run: ObservedRun) -> ObservedRun:
+        """With what Events alone tell of a driver that does not get on, such as that a volume's Secret isn't there."""
+        driver = run.driver
+        if driver is None or driver.phase != "Pending" or driver.waiting or not self._is_late(run):
+            return run
+        words = await last_warning(self._client, run.ref.namespace, self._backend.driver_name(run.ref.name))
+        return replace(run, driver=replace(driver, waiting=Waiting("CreateContainerError", words))) if words else run
+
+    def _is_late(self, run: ObservedRun) -> bool:
+        return run.created_at is not None and self._now() - run.created_at > _NORMAL_START
 
     def _observed(self, key: RunKey) -> ObservedRun | None:
         objects = self._cache.run(key)

@@ -25,10 +25,9 @@ class TokenBucket:
     def reserve(self) -> float:
         """Take the next place in the order and say how many seconds to wait for it."""
         now = self._clock()
-        self._due = max(self._due, now - self._slack)
-        wait = max(0.0, self._due - now)
-        self._due += self._interval
-        return wait
+        due = max(self._due, now)
+        self._due = due + self._interval
+        return max(0.0, due - self._slack - now)
 
     async def acquire(self) -> None:
         """Wait until a request may be sent."""

@@ -14,12 +14,16 @@ from messagestore_operator.cluster.runref import run_annotations, run_labels
 API_VERSION = "sparkoperator.k8s.io/v1beta2"
 KIND = "SparkApplication"
 
+JAVA_OPTIONS = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
+"""The jobs' own, for the driver: its JVM runs before any of their code does."""
+
 OWN_CONF: Mapping[str, str] = {
     # The driver may make pods and no more: no configuration of executors by ConfigMap, no claims for volumes.
     "spark.kubernetes.executor.disableConfigMap": "true",
     "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
     "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
     "spark.kubernetes.driver.service.deleteOnTermination": "false",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     # It would show the whole configuration to whoever reaches the pod.
     "spark.ui.enabled": "false",
 }

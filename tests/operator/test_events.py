@@ -1,0 +1,89 @@
+"""Events on a real API server: said once, then counted; and what the cluster says of a pod."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from messagestore_operator.cluster.client import KubeClient
+from messagestore_operator.cluster.events import Events, Happening, last_warning
+from support.apiserver import ApiServer
+from support.kube import connected
+from support.launches import stream
+
+T = TypeVar("T")
+DEAD = Happening("Warning", "DeadLetters", "3 dead letters appeared")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _with_client(server: ApiServer, scenario: Callable[[KubeClient], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with connected(server) as client:
+            return await scenario(client)
+
+    return asyncio.run(run())
+
+
+def _events(server: ApiServer, about: str) -> list[dict[str, Any]]:
+    query = f"fieldSelector=involvedObject.name={about}"
+    found: list[dict[str, Any]] = server.request("GET", f"/api/v1/namespaces/default/events?{query}").body["items"]
+    return found
+
+
+def test_the_same_event_is_one_object_with_a_count_also_after_a_restart(apiserver: ApiServer) -> None:
+    resource, clock = stream("told-often"), Clock()
+
+    async def scenario(client: KubeClient) -> None:
+        for _ in range(2):
+            events = Events(client, "replica", clock)
+            for _ in range(5):
+                await events.say(resource, DEAD)
+                clock.now += 61
+        await events.say(resource, Happening("Normal", "RunStarted", "ingest run 1"))
+
+    _with_client(apiserver, scenario)
+    told = {event["reason"]: event for event in _events(apiserver, "told-often")}
+    assert set(told) == {"DeadLetters", "RunStarted"}
+    assert told["DeadLetters"]["count"] >= 5
+    assert told["DeadLetters"]["involvedObject"]["kind"] == "MessageStream"
+
+
+def test_what_is_said_again_within_a_minute_costs_no_request(apiserver: ApiServer) -> None:
+    async def scenario(client: KubeClient) -> int:
+        asked: list[str] = []
+        counted = KubeClient(client._api, observe=lambda method, status: asked.append(method))
+        events = Events(counted, "replica", Clock())
+        for _ in range(10):
+            await events.say(stream("told-fast"), DEAD)
+        return len(asked)
+
+    assert _with_client(apiserver, scenario) == 1
+
+
+def test_an_event_that_can_not_be_sent_stops_nothing(apiserver: ApiServer) -> None:
+    async def scenario(client: KubeClient) -> None:
+        await Events(client, "replica", Clock()).say(stream("nowhere", namespace="no-such-namespace"), DEAD)
+
+    _with_client(apiserver, scenario)
+    assert _events(apiserver, "nowhere") == []
+
+
+def test_the_last_warning_about_a_pod_is_found(apiserver: ApiServer) -> None:
+    for minute, message in ((2, "secret lake-ca not found"), (1, "something before")):
+        event = {
+            "metadata": {"name": f"mount-{minute}", "namespace": "default"},
+            "involvedObject": {"kind": "Pod", "name": "a-driver", "namespace": "default"},
+            "type": "Warning",
+            "reason": "FailedMount",
+            "message": message,
+            "lastTimestamp": f"2026-03-01T06:0{minute}:00Z",
+        }
+        assert apiserver.request("POST", "/api/v1/namespaces/default/events", event).accepted
+    words = _with_client(apiserver, lambda client: last_warning(client, "default", "a-driver"))
+    assert words == "secret lake-ca not found"
+    assert _with_client(apiserver, lambda client: last_warning(client, "default", "b-driver")) == ""

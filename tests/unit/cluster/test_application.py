@@ -1,0 +1,94 @@
+"""What a run is made of: sizes, settings, Secrets by reference only, and what no resource can reach."""
+
+import json
+from typing import Any
+
+import pytest
+
+from messagestore_jobs.session import JAVA_OPTIONS
+from messagestore_operator.api.spark import Spark
+from messagestore_operator.cluster.backend.application import OWN_CONF, application
+from messagestore_operator.settings import SparkSettings
+from support.launches import launch, stream
+
+CONF = {"spark.sql.shuffle.partitions": "16"}
+
+
+def _spec(spark: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
+    found: dict[str, Any] = application(launch(stream(spark=spark), **settings))["spec"]
+    return found
+
+
+def _container(spec: dict[str, Any], role: str) -> dict[str, Any]:
+    found: dict[str, Any] = spec[role]["template"]["spec"]["containers"][0]
+    return found
+
+
+def test_what_a_resource_does_not_say_comes_from_the_settings_field_by_field() -> None:
+    spec = _spec({"driver": {"memory": "4g"}, "executor": {"instances": 5}})
+    driver = {name: spec["driver"][name] for name in ("cores", "memory")}
+    executor = {name: spec["executor"][name] for name in ("instances", "cores", "memory")}
+    assert (driver, executor) == ({"cores": 1, "memory": "4g"}, {"instances": 5, "cores": 1, "memory": "1g"})
+
+
+def test_an_empty_image_means_the_operators_own() -> None:
+    assert _spec({"image": ""})["image"] == SparkSettings().image
+    assert _spec({"image": "theirs:1"})["image"] == "theirs:1"
+
+
+def test_a_resources_settings_beat_the_operators_and_neither_beats_what_every_run_has() -> None:
+    own = dict.fromkeys(OWN_CONF, "false")
+    conf = _spec({"conf": CONF}, conf={**own, "spark.sql.shuffle.partitions": "4", "spark.io.compression.codec": "lz4"})
+    assert conf["sparkConf"] == {**CONF, "spark.io.compression.codec": "lz4", **OWN_CONF}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["spark.kubernetes.authenticate.driver.serviceAccountName", "spark.driver.extraJavaOptions", "spark.jars"],
+)
+def test_a_setting_that_is_not_allowed_makes_no_application_though_the_api_let_it_through(name: str) -> None:
+    owner = stream()
+    smuggled = Spark.model_construct(image=None, driver=None, executor=None, conf={name: "x"})
+    owner = owner.model_copy(update={"spec": owner.spec.model_copy(update={"spark": smuggled})})
+    with pytest.raises(ValueError, match="not allowed"):
+        application(launch(owner))
+
+
+def test_secrets_are_named_and_never_held() -> None:
+    spec = _spec()
+    for role in ("driver", "executor"):
+        secret = [one for one in _container(spec, role)["env"] if "MESSAGESTORE_RUN" not in one["name"]]
+        values = {one["name"]: one.get("value") for one in secret if one["name"] != "MESSAGESTORE_CONFIGMAP"}
+        assert set(values.values()) == {None}
+        references = {one["name"]: one["valueFrom"]["secretKeyRef"] for one in secret if "valueFrom" in one}
+        assert references["MESSAGESTORE_STORAGE_1_ACCESS_KEY"] == {"name": "lake-credentials", "key": "accessKey"}
+        assert references["MESSAGESTORE_STORAGE_1_SESSION_TOKEN"]["optional"] is True
+        assert references["MESSAGESTORE_SCRUB_KEY"] == {"name": "scrub-key", "key": "key"}
+
+
+def test_of_a_secret_with_a_certificate_only_its_key_is_mounted_where_the_document_says() -> None:
+    wanted = launch()
+    pod = application(wanted)["spec"]["executor"]["template"]["spec"]
+    (volume,) = [one for one in pod["volumes"] if "secret" in one]
+    (mount,) = [one for one in pod["containers"][0]["volumeMounts"] if one["name"] == volume["name"]]
+    (item,) = volume["secret"]["items"]
+    assert f"{mount['mountPath']}/{item['path']}" == wanted.run.access.entries[0].ca_file
+    assert (volume["secret"]["secretName"], item["key"]) == ("lake-ca", "ca.crt")
+
+
+def test_only_the_driver_reads_the_document_and_may_speak_with_the_api() -> None:
+    spec = _spec()
+    tokens = {role: spec[role]["template"]["spec"]["automountServiceAccountToken"] for role in ("driver", "executor")}
+    assert tokens == {"driver": True, "executor": False}
+    assert "run.json" not in json.dumps(spec["executor"])
+    assert {"name": "MESSAGESTORE_RUN_DOCUMENT", "value": "/etc/messagestore/run.json"} in _container(spec, "driver")[
+        "env"
+    ]
+
+
+def test_the_drivers_jvm_has_the_options_that_the_jobs_want() -> None:
+    assert OWN_CONF["spark.driver.extraJavaOptions"] == JAVA_OPTIONS
+
+
+def test_the_same_run_is_the_same_application() -> None:
+    assert application(launch()) == application(launch())
