@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.policy import decide_policy
-from messagestore_operator.decide.snapshot import PolicySnapshot, Snapshot, StreamSnapshot
+from messagestore_operator.decide.replay import decide_replay
+from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot, Snapshot, StreamSnapshot
 from messagestore_operator.decide.stream import decide_stream
 
 
@@ -14,4 +15,6 @@ def decide(snapshot: Snapshot) -> Decision:
         return decide_stream(snapshot)
     if isinstance(snapshot, PolicySnapshot):
         return decide_policy(snapshot)
+    if isinstance(snapshot, ReplaySnapshot):
+        return decide_replay(snapshot)
     raise TypeError(type(snapshot).__name__)

@@ -44,7 +44,7 @@ def replay_status(
         phase=phase,
         selection=Selection(**outcome.selection.model_dump()) if outcome else before.selection,
         progress=Progress(**outcome.progress.model_dump()) if outcome else before.progress,
-        destination=_destination(job.spec.destination),
+        destination=short_destination(job.spec.destination),
         attempts=(before.attempts or 0) + (1 if report else 0),
         error=api_error(error_of(report, error)),
         started_at=before.started_at or (clock_time(report.started_at) if report else None),
@@ -52,8 +52,8 @@ def replay_status(
     )
 
 
-def _destination(destination: Destination) -> str:
-    """Its kind, and the last part of its name."""
+def short_destination(destination: Destination) -> str:
+    """Where a replay goes: the destination's kind, and the last part of its name."""
     if destination.stream is not None:
         return f"stream/{destination.stream.name}"
     if destination.kafka is not None:
@@ -81,7 +81,11 @@ def _aspects(job: ReplayJob, phase: ReplayPhase, report: RunReport | None, error
             return [*stuck(found.reason, found.message), Aspect("Failed", "True", found.reason, found.message)]
         return under_way(found.reason, found.message)
     if phase == "Succeeded":
-        reason, message = _summary(job, report)
+        assert report is not None
+        assert isinstance(report.outcome, ReplayOutcome)
+        outcome = report.outcome
+        selection, progress = Selection(**outcome.selection.model_dump()), Progress(**outcome.progress.model_dump())
+        reason, message = summary(job, selection, progress)
         return [*well(reason, message), Aspect("Complete", "True", reason, message)]
     if phase == "Paused":
         return well(Reason.SUSPENDED, "nothing is sent while spec.suspend is true")
@@ -90,12 +94,12 @@ def _aspects(job: ReplayJob, phase: ReplayPhase, report: RunReport | None, error
     return under_way(Reason.PENDING, "no run has been made yet")
 
 
-def _summary(job: ReplayJob, report: RunReport | None) -> tuple[Reason, str]:
-    outcome = report.outcome if report else None
-    assert isinstance(outcome, ReplayOutcome)
+def summary(job: ReplayJob, selection: Selection | None, progress: Progress | None) -> tuple[Reason, str]:
+    """What came of a replay that is complete."""
     what = "dead letter" if job.spec.origin == "DeadLetters" else "message"
     if job.spec.mode == "DryRun":
-        return Reason.PREVIEWED, f"{count(outcome.selection.messages, what)} would be replayed; mode is DryRun"
-    replayed = f"{count(outcome.progress.replayed, what)} replayed to {_destination(job.spec.destination)}"
-    failed = outcome.progress.failed
+        selected = selection.messages if selection else 0
+        return Reason.PREVIEWED, f"{count(selected, what)} would be replayed; mode is DryRun"
+    sent, failed = (progress.replayed, progress.failed) if progress else (0, 0)
+    replayed = f"{count(sent, what)} replayed to {short_destination(job.spec.destination)}"
     return Reason.REPLAYED, f"{replayed}, {failed} could not be sent" if failed else replayed

@@ -1,0 +1,168 @@
+"""What is to be done about a ReplayJob: runs until all of its selection has been sent, or it has failed for good."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from messagestore_jobs.contract.run_report import RunError
+from messagestore_operator.api import ReplayJobStatus
+from messagestore_operator.decide.actions import Action, Decision, DeleteResource, EmitEvent
+from messagestore_operator.decide.assemble import decision
+from messagestore_operator.decide.backoff import backoff, jitter_of
+from messagestore_operator.decide.check import refused, unreachable
+from messagestore_operator.decide.clean import old_leases, old_runs
+from messagestore_operator.decide.documents import missing_streams, rate, replay_run
+from messagestore_operator.decide.life import Step, Wishes, follow, launch, reserve
+from messagestore_operator.decide.replay_record import is_complete, recorded, with_pause
+from messagestore_operator.decide.replay_view import ENDED, Place, viewed
+from messagestore_operator.decide.snapshot import ReplaySnapshot
+from messagestore_operator.decide.tables import replay_tables
+from messagestore_operator.decide.tell import of_conditions, of_run
+from messagestore_operator.decide.trust import believed
+from messagestore_operator.reasons import TERMINAL, Reason
+from messagestore_operator.status.conditions import generation
+from messagestore_operator.translate import replay_access
+
+_GONE = RunError(reason=Reason.DELETING, message="the ReplayJob is being deleted")
+
+
+def decide_replay(snapshot: ReplaySnapshot) -> Decision:
+    """One look at a replay."""
+    snapshot = believed(snapshot)
+    job, before = snapshot.job, snapshot.job.status or ReplayJobStatus()
+    if before.phase in ENDED:
+        return _after_the_end(snapshot, before)
+    paused = with_pause(snapshot, before)
+    watched = follow(snapshot, before.current_run, _wishes(snapshot, paused))
+    status = recorded(paused, watched)
+    place = _place(snapshot, status, watched)
+    current = place.step.current
+    number = max(status.run_number or 0, current.number or 0) if current else status.run_number
+    status = status.model_copy(update={"current_run": current, "run_number": number})
+    status = viewed(snapshot, before, status, place)
+    actions: list[Action] = [*of_run(before.current_run, watched), *of_conditions(before, status)]
+    actions += [*_end_event(status), *watched.actions, *place.step.actions]
+    looks = [*watched.look_at, *place.step.look_at, *([place.wait] if place.wait else [])]
+    looks += [snapshot.now] if watched.ended or status.phase in ENDED else []
+    return decision(job, job.status, status, [*actions, *_cleaning(snapshot, before, status)], looks)
+
+
+def _wishes(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> Wishes:
+    job, abort = snapshot.job, None
+    if job.metadata.deletion_timestamp is not None:
+        abort = _GONE
+    elif (deadline := _deadline(snapshot, status)) is not None and deadline <= snapshot.now:
+        abort = _too_long(snapshot)
+    suspend = job.spec.suspend
+    return Wishes(generation(job), wanted=not suspend, stop=suspend, abort=abort, messages_per_second=rate(job))
+
+
+def _place(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: Step) -> Place:
+    """Where the replay is: ended, kept from going on, or with a run."""
+    job, ended = snapshot.job, watched.ended
+    if ended is not None and is_complete(ended):
+        return Place(complete=True)
+    if watched.current is not None and not watched.unlaunched:
+        deadline = _deadline(snapshot, status)
+        return Place(Step(watched.current, trouble=watched.trouble, live=watched.live), wait=deadline)
+    if (given_up := _given_up(snapshot, status)) is not None:
+        return Place(given_up=given_up)
+    if job.spec.suspend or job.metadata.deletion_timestamp is not None or not snapshot.can_run or ended is not None:
+        return Place()
+    if (blocker := _blocker(snapshot)) is not None:
+        return Place(blocker=blocker)
+    if (retry := _retry_at(snapshot, status)) is not None and watched.current is None:
+        return Place(wait=retry)
+    return Place(_launched(snapshot, status, watched), wait=_deadline(snapshot, status))
+
+
+def _given_up(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> RunError | None:
+    """Why no further try is made; the spec of a replay can't be changed, so that what it can't do now it never can."""
+    job, error = snapshot.job, status.error
+    if (refusal := refused(job)) is not None:
+        return refusal
+    deadline = _deadline(snapshot, status)
+    if deadline is not None and deadline <= snapshot.now:
+        return _too_long(snapshot)
+    if error is None or status.failures == 0:
+        return None
+    if error.reason in TERMINAL or error.reason == Reason.DEADLINE_EXCEEDED:
+        return RunError(reason=error.reason, message=error.message)
+    if status.failures <= job.spec.backoff_limit:
+        return None
+    tries = f"{status.failures} tries failed, the last: " if status.failures > 1 else ""
+    return RunError(reason=error.reason, message=f"{tries}{error.message}")
+
+
+def _blocker(snapshot: ReplaySnapshot) -> RunError | None:
+    if missing := missing_streams(snapshot):
+        words = f"there is no MessageStream {' and no MessageStream '.join(missing)}"
+        return RunError(reason=Reason.STREAM_MISSING, message=words)
+    stream = snapshot.stream
+    assert stream is not None
+    if snapshot.target is not None and (refusal := refused(snapshot.target)) is not None:
+        return refusal
+    return unreachable(snapshot, lambda: replay_access(snapshot.job, stream, snapshot.target))
+
+
+def _launched(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: Step) -> Step:
+    job, stream = snapshot.job, snapshot.stream
+    assert stream is not None
+    named = {one.metadata.name: one for one in (stream, snapshot.target) if one is not None}
+    number = (status.run_number or 0) + 1
+    run = watched.current or reserve(snapshot, job, "replay", number, status.failures + 1)
+    tables = replay_tables(job, named)
+    return launch(snapshot, job, run, tables, lambda epochs: replay_run(job, stream, snapshot.target, run, epochs))
+
+
+def _retry_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | None:
+    """When a replay whose last run failed is tried again; None: now."""
+    last, defaults = status.last_run, snapshot.defaults
+    if last is None or last.state != "Failed" or last.finished_at is None:
+        return None
+    jitter = jitter_of(f"{snapshot.job.metadata.uid}/{last.name}")
+    at = last.finished_at.datetime + backoff(status.failures, defaults.backoff_base, defaults.backoff_max, jitter)
+    return at if at > snapshot.now else None
+
+
+def _deadline(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | None:
+    """When a replay that goes on must have ended; what it pauses does not count."""
+    spec, begun = snapshot.job.spec, status.started_at
+    if spec.active_deadline is None or begun is None or status.paused_at is not None:
+        return None
+    return begun.datetime + spec.active_deadline.timedelta + timedelta(seconds=status.paused_seconds)
+
+
+def _too_long(snapshot: ReplaySnapshot) -> RunError:
+    words = f"it took longer than spec.activeDeadline, {snapshot.job.spec.active_deadline}"
+    return RunError(reason=Reason.DEADLINE_EXCEEDED, message=words)
+
+
+def _end_event(status: ReplayJobStatus) -> list[Action]:
+    if status.phase not in ENDED:
+        return []
+    ready = next(condition for condition in status.conditions if condition.type == "Ready")
+    return [EmitEvent("Normal" if status.phase == "Succeeded" else "Warning", ready.reason, ready.message)]
+
+
+def _cleaning(snapshot: ReplaySnapshot, before: ReplayJobStatus, status: ReplayJobStatus) -> list[Action]:
+    current = {status.current_run.name} if status.current_run else set()
+    over = {before.current_run.name} - current if before.current_run else set()
+    return [
+        *old_runs(snapshot, current, snapshot.defaults.ended_runs),
+        *old_leases(snapshot, snapshot.job.metadata.namespace, current, over),
+    ]
+
+
+def _after_the_end(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Decision:
+    """Nothing more is sent; the resource itself goes when its time is over."""
+    job, now = snapshot.job, generation(snapshot.job)
+    seen = [condition.model_copy(update={"observed_generation": now}) for condition in before.conditions]
+    status = before.model_copy(update={"observed_generation": now, "conditions": tuple(seen)})
+    actions, ttl = _cleaning(snapshot, before, status), job.spec.ttl_after_finished
+    if ttl is None or before.finished_at is None or job.metadata.deletion_timestamp is not None:
+        return decision(job, job.status, status, actions, [])
+    end = before.finished_at.datetime + ttl.timedelta
+    if end <= snapshot.now:
+        return decision(job, job.status, status, [*actions, DeleteResource(job.metadata.uid)], [])
+    return decision(job, job.status, status, actions, [end])

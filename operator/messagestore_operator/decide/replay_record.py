@@ -1,0 +1,57 @@
+"""What a replay's status remembers of its runs and its pauses."""
+
+from __future__ import annotations
+
+from messagestore_jobs.contract.run_report import ReplayOutcome, RunReport
+from messagestore_operator.api import ReplayJobStatus
+from messagestore_operator.api.replayjob_status import Progress, Selection
+from messagestore_operator.decide.life import Ended, Step
+from messagestore_operator.decide.snapshot import ReplaySnapshot
+from messagestore_operator.status.runs import api_error, ended_run
+from messagestore_operator.status.times import clock_time
+
+
+def recorded(before: ReplayJobStatus, step: Step) -> ReplayJobStatus:
+    """The status with how far the run under way is, or with what came of the one that has ended."""
+    ended = step.ended
+    if ended is None:
+        begun = before.started_at or (step.current.launched_at if step.current else None)
+        return _with_progress(before, step.live).model_copy(update={"started_at": begun})
+    status = _with_progress(before, ended.report)
+    failed = ended.state == "Failed"
+    return status.model_copy(
+        update={
+            "current_run": None,
+            "last_run": ended_run(ended.run, ended.state, ended.at, ended.error),
+            "attempts": (before.attempts or 0) + 1,
+            "failures": before.failures + failed,
+            "error": api_error(ended.error) if failed else None,
+            "started_at": before.started_at or ended.run.launched_at,
+        }
+    )
+
+
+def is_complete(ended: Ended) -> bool:
+    """Whether all of the selection has been sent, by the run's own word."""
+    outcome = ended.report.outcome if ended.report else None
+    return ended.state == "Succeeded" and isinstance(outcome, ReplayOutcome) and outcome.complete
+
+
+def with_pause(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> ReplayJobStatus:
+    """The status with the time that the replay pauses, which is no part of what it may take."""
+    now, since = snapshot.now, before.paused_at
+    if snapshot.job.spec.suspend:
+        begun = before.started_at is not None and since is None
+        return before.model_copy(update={"paused_at": clock_time(now)}) if begun else before
+    if since is None:
+        return before
+    paused = before.paused_seconds + max(int((now - since.datetime).total_seconds()), 0)
+    return before.model_copy(update={"paused_at": None, "paused_seconds": paused})
+
+
+def _with_progress(before: ReplayJobStatus, report: RunReport | None) -> ReplayJobStatus:
+    outcome = report.outcome if report else None
+    if not isinstance(outcome, ReplayOutcome):
+        return before
+    selection, progress = Selection(**outcome.selection.model_dump()), Progress(**outcome.progress.model_dump())
+    return before.model_copy(update={"selection": selection, "progress": progress})

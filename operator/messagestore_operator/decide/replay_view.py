@@ -1,0 +1,96 @@
+"""What people and tools read of a replay: its phase and its conditions, those of a batch Job among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from messagestore_jobs.contract.run_report import RunError
+from messagestore_operator.api import ReplayJobStatus
+from messagestore_operator.api.replayjob_status import ReplayPhase
+from messagestore_operator.decide.life import NOTHING, Step
+from messagestore_operator.decide.snapshot import ReplaySnapshot
+from messagestore_operator.reasons import Reason
+from messagestore_operator.status.conditions import Aspect, after_error, conditions, generation, stuck, under_way, well
+from messagestore_operator.status.replay import short_destination, summary
+from messagestore_operator.status.times import clock_time
+
+ENDED = ("Succeeded", "Failed", "Cancelled")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a replay is: complete, given up, kept from going on, with a run, or waiting until a time."""
+
+    step: Step = NOTHING
+    blocker: RunError | None = None
+    given_up: RunError | None = None
+    complete: bool = False
+    wait: datetime | None = None
+
+
+def viewed(snapshot: ReplaySnapshot, before: ReplayJobStatus, status: ReplayJobStatus, place: Place) -> ReplayJobStatus:
+    """The status with its phase and conditions."""
+    job = snapshot.job
+    phase = _phase(snapshot, status, place)
+    aspects = _aspects(snapshot, status, place, phase)
+    ended = clock_time(snapshot.now) if phase in ENDED else None
+    return status.model_copy(
+        update={
+            "observed_generation": generation(job),
+            "conditions": conditions(job, before, aspects, snapshot.now),
+            "phase": phase,
+            "destination": short_destination(job.spec.destination),
+            "finished_at": status.finished_at or ended,
+        }
+    )
+
+
+def _phase(snapshot: ReplaySnapshot, status: ReplayJobStatus, place: Place) -> ReplayPhase:
+    job, current = snapshot.job, place.step.current
+    if place.complete:
+        return "Succeeded"
+    if place.given_up is not None:
+        return "Failed"
+    if job.metadata.deletion_timestamp is not None and current is None:
+        return "Cancelled"
+    if current is not None and current.launched_at is not None:
+        return "Previewing" if status.selection is None or job.spec.mode == "DryRun" else "Running"
+    return "Paused" if job.spec.suspend else "Pending"
+
+
+def _aspects(snapshot: ReplaySnapshot, status: ReplayJobStatus, place: Place, phase: ReplayPhase) -> list[Aspect]:
+    if phase == "Succeeded":
+        reason, message = summary(snapshot.job, status.selection, status.progress)
+        return [*well(reason, message), Aspect("Complete", "True", reason, message)]
+    if place.given_up is not None:
+        error = place.given_up
+        return [*stuck(error.reason, error.message), Aspect("Failed", "True", error.reason, error.message)]
+    if phase == "Cancelled":
+        return [Aspect("Ready", "False", Reason.DELETING, "the ReplayJob is being deleted")]
+    if place.blocker is not None:
+        return after_error(place.blocker)
+    return _of_work(snapshot, status, place, phase)
+
+
+def _of_work(snapshot: ReplaySnapshot, status: ReplayJobStatus, place: Place, phase: ReplayPhase) -> list[Aspect]:
+    """A replay that goes on, pauses, or is tried again."""
+    current, trouble = place.step.current, place.step.trouble
+    if phase == "Paused":
+        return well(Reason.SUSPENDED, "nothing is sent while spec.suspend is true")
+    if current is not None and current.ending is not None:
+        return under_way(current.ending.reason, f"run {current.name} is being ended: {current.ending.message}")
+    if trouble is not None:
+        return under_way(trouble.reason, trouble.message)
+    if snapshot.job.spec.suspend:
+        return under_way(Reason.SUSPENDED, "it pauses after the batch under way")
+    if status.error is not None and current is None:
+        when = f"; try {status.failures + 1} is at {clock_time(place.wait)}" if place.wait else ""
+        return under_way(status.error.reason, f"{status.error.message}{when}")
+    if phase == "Running":
+        return under_way(Reason.RUNNING, "messages are being sent")
+    if phase == "Previewing":
+        return under_way(Reason.RUNNING, "the selection is being counted")
+    if current is not None:
+        return under_way(Reason.PENDING, f"run {current.name} is being started")
+    return under_way(Reason.PENDING, "no run has been made yet")

@@ -1,0 +1,244 @@
+"""What becomes of a replay, told as it goes on: a world in memory carries out what is decided."""
+
+from typing import Any
+
+import pytest
+
+from messagestore_jobs.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, RunError
+from messagestore_operator.decide.snapshot import Driver, Waiting
+from support.world import Key, World, run_once
+
+DENIED = RunError(reason="StorageDenied", message="access denied to bucket replay")
+
+
+def stream(world: World, name: str = "orders", **more: Any) -> Key:
+    spec = {
+        "table": {"uri": f"s3a://lake/{name}"},
+        "source": {"files": {"uri": f"s3a://landing/{name}/"}},
+        "trigger": {"manual": {}},
+    }
+    return world.apply("MessageStream", name, {**spec, **more})
+
+
+def job(world: World, **spec: Any) -> Key:
+    given = {"streamRef": {"name": "orders"}, "destination": {"files": {"uri": "s3a://replay/checks/"}}}
+    return world.apply("ReplayJob", "again", {**given, **spec})
+
+
+def halfway() -> ReplayOutcome:
+    selection = FrozenSelection(table_version=1, messages=10, bytes=10)
+    progress = ReplayProgress(replayed=4, percent=40, messages_per_second=2.0)
+    return ReplayOutcome(selection=selection, progress=progress, complete=False)
+
+
+def conditions(world: World, key: Key) -> dict[str, str]:
+    return {one.type: one.status for one in world.status(key).conditions}
+
+
+def test_a_replay_previews_runs_and_succeeds(world: World) -> None:
+    stream(world)
+    key = job(world, rateLimit={"messagesPerSecond": 5})
+    world.settle()
+    app = world.only_run()
+    assert world.leases == {}, "a replay to files writes nothing to the store"
+    assert app.control.messages_per_second == 5
+    world.start(app)
+    world.settle()
+    assert world.status(key).phase == "Previewing"
+    app.report = world.report(app, "Running", halfway())
+    world.settle()
+    assert (world.status(key).phase, world.status(key).progress.percent) == ("Running", 40)
+    assert world.status(key).selection.messages == 10
+    world.finish(app)
+    world.settle()
+    assert world.status(key).phase == "Succeeded"
+    assert conditions(world, key) == {"Ready": "True", "Complete": "True"}
+    assert world.ready(key)[2] == "5 messages replayed to files/checks"
+    assert world.reasons(key)[-1] == "Replayed"
+    world.wait(days=9)
+    world.settle()
+    assert len(world.launched) == 1
+    assert world.look(key).look_again is None
+
+
+def test_a_dry_run_ends_after_the_preview(world: World) -> None:
+    stream(world)
+    key = job(world, mode="DryRun")
+    run_once(world)
+    assert (world.status(key).phase, world.ready(key)[1]) == ("Succeeded", "Previewed")
+
+
+def test_a_pause_stops_after_the_batch_and_goes_on_with_a_new_run(world: World) -> None:
+    stream(world)
+    key = job(world, activeDeadline="PT1H")
+    world.settle()
+    first = world.only_run()
+    world.start(first)
+    first.report = world.report(first, "Running", halfway())
+    world.settle()
+    job(world, activeDeadline="PT1H", suspend=True)
+    world.settle()
+    assert first.control.stop
+    world.finish(first, outcome=halfway())
+    world.settle()
+    assert (world.status(key).phase, world.status(key).failures) == ("Paused", 0)
+    world.wait(hours=5)
+    world.settle()
+    assert len(world.launched) == 1
+    job(world, activeDeadline="PT1H")
+    world.settle()
+    assert len(world.launched) == 2
+    assert first.create.document.task.job_id == world.only_run().create.document.task.job_id  # type: ignore[union-attr]
+    run_once(world)
+    assert world.status(key).phase == "Succeeded"
+    assert world.status(key).paused_seconds == 5 * 3600
+
+
+def test_a_new_rate_limit_reaches_the_run_under_way(world: World) -> None:
+    stream(world)
+    job(world, rateLimit={"messagesPerSecond": 5})
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    job(world, rateLimit={"messagesPerSecond": 50})
+    world.settle()
+    assert (app.control.messages_per_second, app.control.stop, app.there) == (50, False, True)
+
+
+def test_failures_beyond_the_limit_are_for_good(world: World) -> None:
+    stream(world)
+    key = job(world, backoffLimit=2)
+    for failures in range(1, 4):
+        run_once(world, error=DENIED)
+        assert world.status(key).failures == failures
+        if failures < 3:
+            assert world.status(key).phase == "Pending"
+            assert f"try {failures + 1} is at" in world.ready(key)[2]
+        world.wait(minutes=1)
+    assert world.status(key).phase == "Failed"
+    assert conditions(world, key) == {"Ready": "False", "Stalled": "True", "Failed": "True"}
+    assert world.ready(key)[2] == "3 tries failed, the last: access denied to bucket replay"
+    world.wait(days=1)
+    world.settle()
+    assert len(world.launched) == 3
+
+
+def test_what_no_other_try_mends_fails_at_once(world: World) -> None:
+    stream(world)
+    key = job(world)
+    run_once(world, error=RunError(reason="DestinationNotEmpty", message="s3a://replay/checks is not empty"))
+    assert (world.status(key).phase, world.ready(key)[1]) == ("Failed", "DestinationNotEmpty")
+
+
+def test_an_invalid_predicate_fails_without_a_run(world: World) -> None:
+    stream(world)
+    key = job(world, select={"where": "no_such = 1"})
+    world.settle()
+    assert (world.status(key).phase, world.ready(key)[1], world.launched) == ("Failed", "PredicateRefused", [])
+
+
+def test_the_active_deadline_ends_the_run(world: World) -> None:
+    stream(world)
+    key = job(world, activeDeadline="PT1H")
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    world.wait(minutes=61)
+    world.settle()
+    assert not app.there
+    assert (world.status(key).phase, world.ready(key)[1]) == ("Failed", "DeadlineExceeded")
+
+
+def test_its_time_to_live_removes_the_resource(world: World) -> None:
+    stream(world)
+    key = job(world, ttlAfterFinished="P1D")
+    run_once(world)
+    world.wait(hours=23)
+    world.settle()
+    assert key in world.resources
+    world.wait(hours=1)
+    world.settle()
+    assert key not in world.resources
+
+
+def test_a_missing_stream_is_waited_for(world: World) -> None:
+    key = job(world, destination={"stream": {"name": "copy"}})
+    world.settle()
+    assert world.ready(key)[:2] == ("False", "StreamMissing")
+    assert world.ready(key)[2] == "there is no MessageStream orders and no MessageStream copy"
+    stream(world)
+    stream(world, "copy")
+    run_once(world)
+    assert world.status(key).phase == "Succeeded"
+
+
+def test_a_redrive_holds_every_table_that_it_writes(world: World) -> None:
+    stream(world)
+    stream(world, "copy")
+    key = job(world, origin="DeadLetters", destination={"stream": {"name": "copy"}})
+    world.settle()
+    app = world.only_run()
+    document: Any = app.create.document
+    assert {document.table.epoch, document.task.destination.table.epoch} == {
+        lease.epoch for lease in world.leases.values()
+    }
+    assert sorted(world.leases) == ["s3a://lake/copy", "s3a://lake/orders"]
+    world.start(app)
+    world.finish(app)
+    world.settle()
+    assert all(lease.holder is None for lease in world.leases.values())
+    assert world.status(key).phase == "Succeeded"
+
+
+def test_a_replay_into_a_stream_waits_for_its_ingest(world: World) -> None:
+    stream(world)
+    target = stream(world, "copy", trigger={"interval": "PT5M"})
+    world.settle(target)
+    ingest = world.only_run()
+    world.start(ingest)
+    key = job(world, destination={"stream": {"name": "copy"}})
+    world.settle()
+    assert world.ready(key)[1] == "TableBusy"
+    world.finish(ingest)
+    world.settle()
+    assert world.only_run().owner == key
+    assert world.only_run().create.document.table.epoch is None
+
+
+def test_a_lost_driver_is_tried_again(world: World) -> None:
+    stream(world)
+    key = job(world)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    world.die(app, exit_code=137)
+    world.settle()
+    assert world.status(key).error.reason == "OutOfMemory"
+    world.wait(minutes=1)
+    run_once(world)
+    assert world.status(key).phase == "Succeeded"
+    assert world.status(key).attempts == 2
+
+
+def test_a_replay_that_can_not_start_says_why_and_pauses_at_once(world: World) -> None:
+    stream(world)
+    key = job(world)
+    world.settle()
+    app = world.only_run()
+    app.driver = Driver("Pending", waiting=Waiting("Unschedulable", "0/1 nodes"))
+    world.settle()
+    assert world.ready(key)[1] == "Unschedulable"
+    job(world, suspend=True)
+    world.settle()
+    assert (world.status(key).phase, app.there, world.status(key).failures) == ("Paused", False, 0)
+
+
+@pytest.mark.parametrize("cut", range(1, 3))
+def test_an_operator_killed_between_two_actions_launches_once(world: World, cut: int) -> None:
+    stream(world)
+    key = job(world)
+    world.look(key, cut_after=cut)
+    world.settle()
+    assert len(world.launched) == 1
