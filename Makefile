@@ -15,7 +15,7 @@ export MESSAGESTORE_CACHE := $(CACHE)
 	bench lint format crds lock clean
 
 help: ## This list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(UV):
 	@echo "install: uv $(UV_VERSION) into $(CACHE)"

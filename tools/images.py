@@ -150,6 +150,10 @@ def _install_project(folder: Path) -> None:
     _fresh(folder)
     run([_uv(), "pip", "install", "--quiet", "--no-deps", "--target", folder, REPOSITORY])
     shutil.rmtree(folder / "bin", ignore_errors=True)
+    # What tells one installation from another would make every build a new image.
+    for varying in ("RECORD", "direct_url.json", "uv_cache.json"):
+        for file in folder.glob(f"*.dist-info/{varying}"):
+            file.unlink()
 
 
 def _remove(site: Path, unused: Path) -> None:
@@ -184,7 +188,8 @@ def _digest(files: list[Path]) -> str:
 
 
 def _uv() -> str:
-    found = os.environ.get("UV") or shutil.which("uv")
+    installed = sorted(cache_folder().glob("uv-*/bin/uv"))
+    found = os.environ.get("UV") or shutil.which("uv") or (installed and str(installed[-1]))
     if not found:
         raise SystemExit("no uv: run this through make, which installs it")
     return found

@@ -4,12 +4,13 @@ up      make the cluster, or what is missing of it
 images  build the project's images and bring them into the cluster's node, when there is one
 down    take the cluster away, and all that was started for it
 status  say whether it's healthy; exit 1 when not
+kubeconfig  print where the administrator's kubeconfig is
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import sys
 from collections.abc import Callable, Mapping
 
 from tools import images
@@ -20,8 +21,6 @@ from tools.machine import lock, say, step
 
 def up() -> None:
     """Make the cluster, or what is missing of it. What is there stays."""
-    if os.geteuid() != 0:
-        say("not root: this works where Docker does without")
     daemon = docker.find(kind.public_node_image())
     kind.create(daemon)
     _build_and_load(daemon, images.spark_operator, images.versitygw, images.spark, images.operator)
@@ -63,19 +62,25 @@ def _build_and_load(daemon: docker.Docker, *builds: Callable[[images.Builder], s
         load(daemon, kind.NODE, built)
 
 
-COMMANDS: Mapping[str, Callable[[], None]] = {"up": up, "images": build_images, "down": down, "status": status}
+def kubeconfig() -> None:
+    """Print where the administrator's kubeconfig is."""
+    sys.stdout.write(f"{kind.kubeconfig()}\n")
+
+
+CHANGES: Mapping[str, Callable[[], None]] = {"up": up, "images": build_images, "down": down}
+QUESTIONS: Mapping[str, Callable[[], None]] = {"status": status, "kubeconfig": kubeconfig}
 
 
 def main() -> None:
-    """Run the command line; two at once take turns."""
+    """Run the command line; of commands that change something two at once take turns."""
     parser = argparse.ArgumentParser(prog="python3 -m tools.cluster", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("command", choices=COMMANDS)
+    parser.add_argument("command", choices=[*CHANGES, *QUESTIONS])
     command = parser.parse_args().command
-    if command == "status":
-        status()
+    if command in QUESTIONS:
+        QUESTIONS[command]()
         return
     with lock(docker.state_folder() / "lock", "cluster command"), step(f"cluster {command}"):
-        COMMANDS[command]()
+        CHANGES[command]()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import IO
 
-from tools.cluster.docker import Docker
+from tools.cluster.docker import Docker, state_folder
 from tools.cluster.oci import MEDIA, digest
 from tools.machine import step
 
@@ -22,12 +22,33 @@ Json = dict[str, object]
 
 def load(docker: Docker, node: str, images: Sequence[str]) -> None:
     """Make `images` of the daemon known to the node's container runtime, by the same names."""
-    with tempfile.TemporaryDirectory() as folder, step(f"images into the node: {' '.join(images)}"):
+    record = state_folder() / "loaded.json"
+    loaded = _loaded(record, _identity(docker, node))
+    missing = [image for image in images if loaded.get(image) != _identity(docker, image)]
+    if not missing:
+        return
+    with tempfile.TemporaryDirectory() as folder, step(f"images into the node: {' '.join(missing)}"):
         saved, archive = Path(folder) / "saved.tar", Path(folder) / "missing.tar"
-        docker.run("save", "--output", saved, *images)
+        docker.run("save", "--output", saved, *missing)
         _write_archive(saved, archive, present=_content(docker, node))
         receive = ("exec", "--interactive", node, "ctr", "--namespace", "k8s.io", "images", "import", "-")
         docker.pipe(["cat", archive], *receive)
+    loaded.update({image: _identity(docker, image) for image in missing})
+    record.write_text(json.dumps({"node": _identity(docker, node), "images": loaded}))
+
+
+def _identity(docker: Docker, name: str) -> str:
+    return docker.run("inspect", "--format", "{{.Id}}", name).strip()
+
+
+def _loaded(record: Path, node: str) -> dict[str, str]:
+    """Which image went into this very node under each name, as far as the record knows."""
+    try:
+        known = json.loads(record.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    images: dict[str, str] = known["images"] if known["node"] == node else {}
+    return images
 
 
 def _content(docker: Docker, node: str) -> Collection[str]:

@@ -1,0 +1,145 @@
+"""The cluster that `make cluster` makes, as a test sees it.
+
+The API server and the S3 server are reached on this machine's loopback, wherever the cluster runs. Where it runs in a
+network namespace of its own, a process of `make cluster` listens on loopback here and connects on loopback there
+(tools/cluster/forward.py): no route, address or interface of this machine is changed for it.
+
+By hand, the same way in: `KUBECONFIG=$(python3 -m tools.cluster kubeconfig) kubectl get pods -A`.
+"""
+
+import base64
+import functools
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kubernetes import client, config
+from pyarrow.fs import S3FileSystem
+from tools.cluster import install, kind, programs
+
+REPOSITORY = Path(__file__).parents[2]
+POD_S3_ENDPOINT = f"http://s3.{install.STORAGE_NAMESPACE}.svc:7070"
+"""The S3 server as pods reach it."""
+
+Resource = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class S3:
+    """The S3 server as this process reaches it, with the credentials of its owner."""
+
+    endpoint: str
+    access_key: str
+    secret_key: str
+
+    def filesystem(self) -> S3FileSystem:
+        """A file system whose first folder is the bucket."""
+        return S3FileSystem(
+            access_key=self.access_key,
+            secret_key=self.secret_key,
+            endpoint_override=self.endpoint,
+            region="us-east-1",
+            allow_bucket_creation=True,
+            allow_bucket_deletion=True,
+        )
+
+    def storage_options(self) -> dict[str, str]:
+        """The same for delta-rs."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_REGION": "us-east-1",
+            "AWS_ALLOW_HTTP": "true",
+        }
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running cluster, as its administrator."""
+
+    kubeconfig: Path
+
+    def kubectl(self, *arguments: str | Path, stdin: str | None = None) -> str:
+        """Run kubectl and return what it prints; raises CalledProcessError, with its complaint as a note."""
+        command: Sequence[str | Path] = [programs.program("kubectl"), "--kubeconfig", self.kubeconfig, *arguments]
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            error = subprocess.CalledProcessError(done.returncode, [str(part) for part in command])
+            error.add_note(done.stderr)
+            raise error
+        return done.stdout
+
+    def apply(self, *resources: Resource) -> None:
+        """Create or change resources."""
+        self.kubectl(
+            "apply", "--filename", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": resources})
+        )
+
+    def get(self, kind: str, name: str, namespace: str) -> Resource | None:
+        """A resource, None when there's none by that name."""
+        found = self.kubectl("--namespace", namespace, "get", kind, name, "--ignore-not-found", "--output", "json")
+        return json.loads(found) if found.strip() else None
+
+    def wait_for(
+        self, kind: str, name: str, namespace: str, true: Callable[[Resource], bool], seconds: float = 240
+    ) -> Resource:
+        """The resource as soon as `true` holds of it; fails with what it was last after so many seconds."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = self.get(kind, name, namespace)
+            if found is not None and true(found):
+                return found
+            if time.monotonic() > deadline:
+                status = json.dumps((found or {}).get("status"), indent=1)
+                raise AssertionError(f"{kind} {name} not as hoped for within {seconds:.0f} s, its status: {status}")
+            time.sleep(1)
+
+    @functools.cached_property
+    def api(self) -> client.ApiClient:
+        """The official Python client's connection."""
+        return config.new_client_from_config(str(self.kubeconfig))
+
+    @functools.cached_property
+    def s3(self) -> S3:
+        """The S3 server."""
+        secret = client.CoreV1Api(self.api).read_namespaced_secret(install.S3_SECRET, install.STORAGE_NAMESPACE).data
+        access_key, secret_key = (base64.b64decode(secret[key]).decode() for key in ("accessKey", "secretKey"))
+        return S3(f"http://127.0.0.1:{kind.S3_PORT}", access_key, secret_key)
+
+    @contextmanager
+    def namespace(self, prefix: str) -> Iterator[str]:
+        """A new namespace under the restricted Pod Security Standard, taken away afterwards."""
+        name = f"{prefix}-{secrets.token_hex(3)}"
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+        try:
+            yield name
+        finally:
+            self.kubectl("delete", "namespace", name, "--wait=false")
+
+    @contextmanager
+    def bucket(self, prefix: str) -> Iterator[str]:
+        """A new bucket, taken away with what it holds."""
+        name = f"{prefix}-{secrets.token_hex(3)}"
+        files = self.s3.filesystem()
+        files.create_dir(name)
+        try:
+            yield name
+        finally:
+            files.delete_dir(name)
+
+
+def cluster() -> Cluster:
+    """The cluster, made when there is none, with images of the code as it stands."""
+    # Its progress goes to this process's standard error: making one takes minutes.
+    subprocess.run([sys.executable, "-m", "tools.cluster", "up"], cwd=REPOSITORY, env=dict(os.environ), check=True)
+    return Cluster(kind.kubeconfig())
