@@ -64,7 +64,7 @@ def test_a_run_is_made_once_and_brought_to_its_end(apiserver: ApiServer, dies_at
     document = stream(name, namespace=NAMESPACE, trigger={"interval": "PT1H"}).to_dict()
     del document["metadata"]["uid"], document["metadata"]["generation"]
     assert apiserver.request("POST", STREAMS, document).accepted
-    spark = FakeSpark(apiserver, seconds=0)
+    spark = FakeSpark(apiserver, NAMESPACE, seconds=0)
     writes = asyncio.run(_live_twice(apiserver, spark, name, dies_at, takes_effect))
     status = apiserver.request("GET", f"{STREAMS}/{name}").body["status"]
     (run,) = spark.launched(f"{name}-")

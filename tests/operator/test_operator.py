@@ -32,8 +32,8 @@ def namespace(apiserver: ApiServer) -> Iterator[str]:
 
 
 @pytest.fixture
-def spark(apiserver: ApiServer) -> Iterator[FakeSpark]:
-    with fake_spark(apiserver) as fake:
+def spark(apiserver: ApiServer, namespace: str) -> Iterator[FakeSpark]:
+    with fake_spark(apiserver, namespace) as fake:
         yield fake
     assert (fake.problems, fake.overlaps) == ([], [])
 

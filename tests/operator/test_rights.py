@@ -59,7 +59,7 @@ def _kubeconfig(server: ApiServer, namespace: str, folder: Path) -> Path:
 
 def test_nothing_that_it_does_is_forbidden(apiserver: ApiServer, operator: tuple[Operator, str]) -> None:
     started, namespace = operator
-    with fake_spark(apiserver) as spark:
+    with fake_spark(apiserver, namespace) as spark:
         _live(apiserver, namespace, spark, started)
     assert spark.problems == []
     assert 'status="403"' not in started.get("/metrics")[1]

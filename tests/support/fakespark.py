@@ -15,9 +15,9 @@ from typing import Any
 
 from support import sparkoperator
 from support.apiserver import ApiServer
+from support.outcomes import outcome
 
 MERGE = "application/merge-patch+json"
-_ALL = f"/apis/{sparkoperator.GROUP}/v1beta2/{sparkoperator.PLURAL}"
 
 
 @dataclass
@@ -31,12 +31,19 @@ class Run:
     started: float
     over: bool = False
 
+    @property
+    def writes(self) -> bool:
+        """Whether it changes its table; a replay out of it and a preview only read."""
+        task = self.document["task"]
+        return task["kind"] != "replay" and not (task["kind"] == "purge" and task.get("mode", "DryRun") == "DryRun")
+
 
 @dataclass
 class FakeSpark:
-    """Runs what it finds; `seconds` is how long a driver runs."""
+    """Runs what it finds in a namespace; `seconds` is how long a driver runs."""
 
     server: ApiServer
+    namespace: str
     seconds: float = 0.3
     fails: bool = False
     runs: dict[str, Run] = field(default_factory=dict)
@@ -49,7 +56,7 @@ class FakeSpark:
 
     def step(self) -> None:
         """Bring every application one step on."""
-        answer = self.server.request("GET", _ALL)
+        answer = self.server.request("GET", sparkoperator.path(self.namespace))
         applications = {app["metadata"]["uid"]: app for app in answer.body.get("items", [])}
         for uid, app in applications.items():
             state = app.get("status", {}).get("applicationState", {}).get("state", "")
@@ -72,7 +79,9 @@ class FakeSpark:
         if any(other.name == run.name for other in self.runs.values()):
             self.problems.append(f"{run.name} was launched twice")
         self.overlaps += [
-            (other.name, run.name) for other in self.runs.values() if other.table == run.table and not other.over
+            (other.name, run.name)
+            for other in self.runs.values()
+            if other.table == run.table and not other.over and other.writes and run.writes
         ]
         self.runs[uid] = run
         template = app["spec"]["driver"]["template"]
@@ -113,7 +122,6 @@ class FakeSpark:
 
     def _report(self, run: Run, state: str) -> None:
         now = datetime.now(UTC).isoformat()
-        counts = {"received": 3, "stored": 2, "duplicates": 1, "deadLettered": 0, "filtered": 0, "discarded": 0}
         report: dict[str, Any] = {
             "run": run.name,
             "sequence": 1 if state == "Running" else 2,
@@ -122,15 +130,8 @@ class FakeSpark:
         }
         if state != "Running":
             report["finishedAt"] = now
-        if state == "Succeeded" and run.document["task"]["kind"] == "ingest":
-            report["outcome"] = {
-                "kind": "ingest",
-                "counts": counts,
-                "totals": counts,
-                "batches": 1,
-                "table": {"version": 1, "messages": 2, "deadLetters": 0, "bytes": 100},
-                "lag": {"asOf": now, "files": 0},
-            }
+        if state == "Succeeded":
+            report["outcome"] = outcome(run.document, now)
         if state == "Failed":
             report["error"] = {"reason": "StorageDenied", "message": "403 from the object store"}
         patch = {"data": {"report.json": json.dumps(report)}}
@@ -142,9 +143,9 @@ def _config_map(namespace: str, name: str) -> str:
 
 
 @contextmanager
-def fake_spark(server: ApiServer, seconds: float = 0.3) -> Iterator[FakeSpark]:
+def fake_spark(server: ApiServer, namespace: str) -> Iterator[FakeSpark]:
     """Runs applications in the background, over a connection of its own."""
-    fake = FakeSpark(ApiServer(server.port, server.certificate), seconds)
+    fake = FakeSpark(ApiServer(server.port, server.certificate), namespace)
     stop = threading.Event()
 
     def go_on() -> None:

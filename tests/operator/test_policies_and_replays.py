@@ -1,0 +1,121 @@
+"""Policies and replays beside the streams that they are about, with the operator as a process."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.apiserver import ApiServer
+from support.fakespark import FakeSpark, fake_spark
+from support.launches import stream
+from support.operators import Operator, eventually, running_operator
+
+ROOT = "/apis/messagestore.dev/v1alpha1/namespaces"
+PLURALS = {"MessageStream": "messagestreams", "RetentionPolicy": "retentionpolicies", "ReplayJob": "replayjobs"}
+_numbers = count()
+
+
+@pytest.fixture
+def namespace(apiserver: ApiServer) -> Iterator[str]:
+    name = f"beside-{next(_numbers)}"
+    assert apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).accepted
+    yield name
+    for plural in PLURALS.values():
+        apiserver.request("DELETE", f"{ROOT}/{name}/{plural}")
+
+
+@pytest.fixture
+def spark(apiserver: ApiServer, namespace: str) -> Iterator[FakeSpark]:
+    with fake_spark(apiserver, namespace) as fake:
+        yield fake
+    assert (fake.problems, fake.overlaps) == ([], [])
+
+
+@pytest.fixture
+def operator(apiserver: ApiServer, namespace: str, tmp_path: Path) -> Iterator[Operator]:
+    settings = {"namespace": namespace, "watchNamespaces": [namespace]}
+    with running_operator(apiserver, tmp_path, settings) as started:
+        yield started
+
+
+def _apply(server: ApiServer, namespace: str, kind: str, name: str, spec: dict[str, Any]) -> None:
+    document = {
+        "apiVersion": "messagestore.dev/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
+    answer = server.request("POST", f"{ROOT}/{namespace}/{PLURALS[kind]}?fieldValidation=Strict", document)
+    assert answer.accepted, answer.body
+
+
+def _stream(server: ApiServer, namespace: str, name: str, **spec: Any) -> None:
+    _apply(server, namespace, "MessageStream", name, stream(name, namespace=namespace, **spec).to_dict()["spec"])
+
+
+def _policy(server: ApiServer, namespace: str, name: str, **spec: Any) -> None:
+    rules = [{"name": "old", "maxAge": "P1D"}]
+    _apply(server, namespace, "RetentionPolicy", name, {"trigger": {"manual": {}}, "rules": rules, **spec})
+    _annotate(server, namespace, "RetentionPolicy", name, "messagestore.dev/run-requested", "now")
+
+
+def _annotate(server: ApiServer, namespace: str, kind: str, name: str, annotation: str, value: str) -> None:
+    path, body = f"{ROOT}/{namespace}/{PLURALS[kind]}/{name}", {"metadata": {"annotations": {annotation: value}}}
+    assert server.request("PATCH", path, body, "application/merge-patch+json").accepted
+
+
+def _status(server: ApiServer, namespace: str, kind: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = server.request("GET", f"{ROOT}/{namespace}/{PLURALS[kind]}/{name}").body.get("status", {})
+    return found
+
+
+def test_a_continuous_stream_gives_way_to_a_waiting_purge_and_goes_on(
+    apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
+) -> None:
+    _stream(apiserver, namespace, "orders", trigger={"continuous": {"batchInterval": "PT1S"}})
+    eventually(lambda: spark.launched("orders-"), of=operator)
+    _policy(apiserver, namespace, "old", streamRefs=[{"name": "orders"}], mode="Enforce")
+    eventually(lambda: _status(apiserver, namespace, "RetentionPolicy", "old").get("purged") == 1, of=operator)
+    eventually(lambda: len(spark.launched("orders-")) == 2, of=operator)
+    kinds = [run.document["task"]["kind"] for run in spark.launched("")]
+    assert kinds == ["ingest", "purge", "ingest"]
+
+
+def test_a_purge_of_two_streams_tells_of_each(
+    apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
+) -> None:
+    for name in ("orders", "returns"):
+        _stream(apiserver, namespace, name, trigger={"manual": {}})
+    _policy(apiserver, namespace, "old", streamRefs=[{"name": "orders"}, {"name": "returns"}], mode="Enforce")
+    status = eventually(
+        lambda: (one := _status(apiserver, namespace, "RetentionPolicy", "old")).get("purged") == 2 and one, of=operator
+    )
+    assert {entry["name"]: entry["lastPurge"]["purged"] for entry in status["streams"]} == {"orders": 1, "returns": 1}
+
+
+def test_a_policy_on_a_stream_that_is_not_there_says_so_and_runs_when_it_comes(
+    apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
+) -> None:
+    _policy(apiserver, namespace, "old", streamRefs=[{"name": "orders"}])
+
+    def reason() -> Any:
+        conditions = _status(apiserver, namespace, "RetentionPolicy", "old").get("conditions", [])
+        return next((one["reason"] for one in conditions if one["type"] == "Ready"), None)
+
+    eventually(lambda: reason() == "StreamMissing", of=operator)
+    _stream(apiserver, namespace, "orders", trigger={"manual": {}})
+    eventually(lambda: reason() == "Previewed", of=operator)
+
+
+def test_a_replay_to_files_runs_beside_a_stream_that_writes(
+    apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
+) -> None:
+    _stream(apiserver, namespace, "orders", trigger={"continuous": {"batchInterval": "PT1S"}})
+    eventually(lambda: spark.launched("orders-"), of=operator)
+    files = {"files": {"uri": f"s3a://replay/{namespace}"}}
+    _apply(apiserver, namespace, "ReplayJob", "again", {"streamRef": {"name": "orders"}, "destination": files})
+    eventually(lambda: _status(apiserver, namespace, "ReplayJob", "again").get("phase") == "Succeeded", of=operator)
+    assert not spark.launched("orders-")[0].over
+    assert len(spark.launched("orders-")) == len(spark.launched("again-")) == 1

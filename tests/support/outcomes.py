@@ -1,0 +1,35 @@
+"""What a driver would report at its end, for each kind of task."""
+
+from typing import Any
+
+_COUNTS = {"received": 3, "stored": 2, "duplicates": 1, "deadLettered": 0, "filtered": 0, "discarded": 0}
+_TABLE = {"version": 1, "messages": 2, "deadLetters": 0, "bytes": 100}
+
+
+def outcome(document: dict[str, Any], now: str) -> dict[str, Any]:
+    """An outcome that fits a run document."""
+    task = document["task"]
+    made = {
+        "ingest": {"counts": _COUNTS, "totals": _COUNTS, "batches": 1, "table": _TABLE, "lag": {"asOf": now}},
+        "purge": _purge(document, now),
+        "replay": {
+            "selection": {"tableVersion": 1, "messages": 2, "bytes": 100},
+            "progress": {"replayed": 2, "percent": 100},
+            "complete": True,
+        },
+        "maintain": {
+            **dict.fromkeys(("filesBefore", "filesAfter", "bytesBefore", "bytesAfter"), 1),
+            **dict.fromkeys(("tableVersionBefore", "tableVersionAfter"), 1),
+            "table": _TABLE,
+        },
+        "erase": {"erased": 0, "table": _TABLE},
+        "delete": {"deleted": ["messages"]},
+    }
+    return {"kind": task["kind"], **made[task["kind"]]}
+
+
+def _purge(document: dict[str, Any], now: str) -> dict[str, Any]:
+    preview = {"id": "p1", "tableVersion": 1, "asOf": now, "messages": 1, "bytes": 10}
+    purge = {"run": document["run"], "at": now, "tableVersionBefore": 1, "tableVersionAfter": 2, "purged": 1}
+    enforced = document["task"].get("mode") == "Enforce"
+    return {"preview": preview, **({"purge": purge} if enforced else {}), "table": _TABLE}
