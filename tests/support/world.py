@@ -123,6 +123,10 @@ class World:
     can_run: bool = True
     defaults: Defaults = field(default_factory=Defaults)
     version: int = 0
+    lingers: bool = False
+    """Whether pods of deleted applications go on for a while."""
+    relaunched: list[str] = field(default_factory=list)
+    """Runs launched a second time: somebody deleted the first application before anybody had seen it."""
 
     # Resources, as people write them.
 
@@ -225,7 +229,7 @@ class World:
             for number, action in enumerate(decision.actions):
                 if cut_after is not None and number >= cut_after:
                     raise Killed
-                self._do(action, key)
+                self.do(action, key)
         except (Conflict, Killed):
             self.looks[key] = self.now
             return decision
@@ -278,8 +282,12 @@ class World:
         app.state, app.driver = AppState.FAILED, Driver("Failed", **driver)
 
     def lose(self, app: App) -> None:
-        """Somebody deletes its application, and with it its pods."""
-        app.there, app.driver = False, None
+        """Its application is deleted, and with it its pods, at once or in a while."""
+        app.there = False
+        if app.driver is None or not self.lingers:
+            app.driver = None
+        else:
+            app.driver = replace(app.driver, deleting=True)
 
     def report(self, app: App, state: Any, outcome: Outcome | None = None, error: RunError | None = None) -> RunReport:
         sequence = app.report.sequence + 1 if app.report else 1
@@ -342,10 +350,10 @@ class World:
     # How actions change it.
 
     @singledispatchmethod
-    def _do(self, action: act.Action, key: Key) -> None:
+    def do(self, action: act.Action, key: Key) -> None:
         raise NotImplementedError(type(action).__name__)
 
-    @_do.register
+    @do.register
     def _(self, action: act.WriteStatus, key: Key) -> None:
         resource = self.resources[key]
         if action.resource_version != resource.metadata.resource_version:
@@ -353,7 +361,7 @@ class World:
         if self.status(key) is None or action.status.to_dict() != self.status(key).to_dict():
             self._put(resource, status=action.status)
 
-    @_do.register
+    @do.register
     def _(self, action: act.AcquireLease, key: Key) -> None:
         lease = self.leases.get(action.uri, TableLease(action.uri))
         if lease.resource_version != action.resource_version:
@@ -361,7 +369,7 @@ class World:
         assert action.epoch > lease.epoch, "an epoch is given once"
         self.leases[action.uri] = TableLease(action.uri, action.epoch, action.holder, self.now, self._next_version())
 
-    @_do.register
+    @do.register
     def _(self, action: act.ReleaseLease, key: Key) -> None:
         lease = self.leases[action.uri]
         if lease.holder == action.holder:
@@ -369,41 +377,45 @@ class World:
             self.leases[action.uri] = free
             self._look_at_all()
 
-    @_do.register
+    @do.register
     def _(self, action: act.CreateRun, key: Key) -> None:
         where = (action.run.namespace, action.run.name)
         known = self.apps.get(where)
         if known is None or not known.there:
+            self.relaunched += [action.run.name] if known is not None else []
             self.launched.append(action.run.name)
             self.apps[where] = App(action, key, self.now, control=action.control)
 
-    @_do.register
+    @do.register
     def _(self, action: act.DeleteRun, key: Key) -> None:
-        if app := self.apps.get((action.namespace, action.name)):
+        app = self.apps.get((action.namespace, action.name))
+        if app is not None and app.there:
+            current = {run.name for run in current_runs(self.status(key))}
+            assert not app.state.ended or app.name not in current, "what came of a run is recorded before it is deleted"
             self.lose(app)
             self._look_at_all()
 
-    @_do.register
+    @do.register
     def _(self, action: act.SetControl, key: Key) -> None:
         self.apps[action.namespace, action.name].control = action.control
 
-    @_do.register
+    @do.register
     def _(self, action: act.EmitEvent, key: Key) -> None:
         self.events.append((key, action))
 
-    @_do.register
+    @do.register
     def _(self, action: act.AddFinalizer, key: Key) -> None:
         resource = self.resources[key]
         self._put(resource, bump=False, finalizers=(*resource.metadata.finalizers, FINALIZER))
 
-    @_do.register
+    @do.register
     def _(self, action: act.RemoveFinalizer, key: Key) -> None:
         resource = self.resources[key]
         self._put(resource, bump=False, finalizers=())
         if resource.metadata.deletion_timestamp is not None:
             self._remove(key)
 
-    @_do.register
+    @do.register
     def _(self, action: act.DeleteResource, key: Key) -> None:
         self._remove(key)
 
@@ -470,6 +482,13 @@ class World:
     def _next_version(self) -> str:
         self.version += 1
         return str(self.version)
+
+
+def current_runs(status: Any) -> list[Any]:
+    """The current runs that a status names."""
+    entries = getattr(status, "streams", None)
+    holders = [status] if entries is None else entries
+    return [holder.current_run for holder in holders if holder is not None and holder.current_run is not None]
 
 
 def run_once(world: World, **how: Any) -> str:
