@@ -95,7 +95,7 @@ def base(spark: SparkSession, count: int) -> Path:
         "inserted_at time",
         "to_date(inserted_at) inserted_date",
     )
-    rows.write.format("delta").mode("append").save(f"{uri}/messages")
+    rows.sortWithinPartitions("stream_name", "position").write.format("delta").mode("append").save(f"{uri}/messages")
     (path / "complete").write_text(json.dumps({"messages": count}))
     return path / "store"
 

@@ -11,20 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from messagestore_jobs.clock import microseconds
 from messagestore_jobs.contract.run_document import IngestTask
 from messagestore_jobs.ingest.assign import Arrived, Assignment, assign, count
-from messagestore_jobs.ingest.envelope import read_envelope
+from messagestore_jobs.ingest.columns import Columns
 from messagestore_jobs.ingest.erased import Erased
-from messagestore_jobs.ingest.fields import with_fields
-from messagestore_jobs.ingest.judge import judge
 from messagestore_jobs.ingest.keys import Flags, Hashes
 from messagestore_jobs.ingest.known import Added, Known
 from messagestore_jobs.ingest.plan import part_bytes, partitions
+from messagestore_jobs.ingest.projections import with_projections
 from messagestore_jobs.ingest.records import read_records, splittable
-from messagestore_jobs.ingest.write import CLAIMS, claimed_payloads, identity, to_rows, with_assignment, with_clock
+from messagestore_jobs.ingest.write import CLAIMS, claimed_payloads, set_assignment, set_clock
 from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_again, set_aside_before
 from messagestore_jobs.store.errors import RunFailedError
@@ -46,6 +44,7 @@ class BatchContext:
     task: IngestTask
     known: Known
     erased: Erased
+    columns: Columns
 
 
 def ingest_batch(context: BatchContext, batch: Batch, read_before: set[str], note: CommitNote) -> CommitNote:
@@ -58,21 +57,22 @@ def ingest_batch(context: BatchContext, batch: Batch, read_before: set[str], not
         note: of the last commit.
     """
     spark, task = context.spark, context.task
-    at = with_clock(spark, batch.at)
+    set_clock(spark, batch.at)
     parts = _parts(spark, task, batch.ranges)
     records = read_records(spark, parts, task.source)
-    judged = judge(with_fields(read_envelope(records, task.envelope, task.source.format), task, at), task)
-    narrow = _in_order(_narrow(judged).toArrow(), task)
+    judged = with_projections(records, context.columns.judged)
+    narrow = _in_order(judged.where("row >= 0").select(*context.columns.narrow).toArrow(), task)
     arrived = _arrived(narrow)
     assigned = _assign(context, arrived, batch)
     sizes = np.bincount(narrow["part"].to_numpy(), minlength=len(parts))
-    placed = with_assignment(spark, judged, sizes, narrow["identity"].to_numpy(), assigned)
+    set_assignment(spark, sizes, narrow["identity"].to_numpy(), assigned)
+    placed = with_projections(judged, context.columns.placed).where("position >= 0")
     if task.claim_check_bytes is not None:
         _write_claims(context, placed)
     again = _set_aside(context, batch, _dead_letters(narrow, assigned, batch, task), read_before)
     counts = count(arrived, assigned, task.on_arrival_expired, again)
     done = CommitNote(run=context.run, totals=note.totals + counts)
-    rows = to_rows(placed, task, at, context.uri.rstrip("/"))
+    rows = placed.select(*context.columns.rows)
     append_messages(spark, context.uri, rows, done, (task.source_id, batch.number), task.compression)
     if committed_batch(context.uri, task.source_id) != batch.number:
         raise RunFailedError("CommitLost", f"batch {batch.number} is not in the table after its commit; try again")
@@ -85,25 +85,6 @@ def _parts(spark: SparkSession, task: IngestTask, ranges: Sequence[Range]) -> li
         return [[r] for r in ranges]
     target = part_bytes(sum(r.end - r.start for r in ranges), spark.sparkContext.defaultParallelism)
     return partitions(ranges, target, splittable=splittable(task.source))
-
-
-def _narrow(judged: DataFrame) -> DataFrame:
-    """What the driver decides on. A record's bytes come along only where it may be set aside."""
-    suspect = F.col("reason").isNotNull() | F.col("expired")
-    return judged.where("row >= 0").select(
-        "part",
-        "row",
-        F.xxhash64("message_id").alias("hash"),
-        identity().alias("identity"),
-        "message_id",
-        "stream_name",
-        "reason",
-        "detail",
-        "unselected",
-        "expired",
-        F.when(suspect, F.col("value")).alias("raw"),
-        *(F.when(suspect, F.col(name)).alias(name) for name in SOURCE.names),
-    )
 
 
 def _in_order(narrow: pa.Table, task: IngestTask) -> pa.Table:

@@ -6,10 +6,11 @@ wire_detail where the record can't be read.
 
 import json
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Envelope, FieldMapping, FileFormat
+from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.paths import steps
 
 TEXT_FIELDS = (
@@ -70,8 +71,8 @@ def wire(name: str) -> str:
     return f"wire_{name}"
 
 
-def read_envelope(records: DataFrame, envelope: Envelope, file_format: FileFormat) -> DataFrame:
-    """``records`` with a ``wire`` column a field, and wire_reason and wire_detail.
+def envelope_columns(envelope: Envelope, file_format: FileFormat) -> Projections:
+    """A ``wire`` column a field, and wire_reason and wire_detail, for the records of ``read_records``.
 
     Fields that this envelope never has are literal nulls, so that nothing is computed of them.
     """
@@ -83,13 +84,12 @@ def read_envelope(records: DataFrame, envelope: Envelope, file_format: FileForma
         there = frozenset(_paths(envelope))
     if envelope.format == "CloudEvents":
         there |= {"headers"}
-    opened = records.withColumn("envelope", read)
     columns = {name: F.col(f"envelope.{name}") if name in there else _absent(name) for name in FIELDS}
     columns |= {name: _with_default(name, columns[name], m) for name, m in envelope.fields.items()}
     if envelope.format == "CloudEvents":
         columns["category"] = F.translate(columns["category"], "-", "_")
     columns |= {name: F.col(f"envelope.{name}") for name in ("reason", "detail")}
-    return opened.select("*", *(column.alias(wire(name)) for name, column in columns.items()))
+    return (read.alias("envelope"),), tuple(column.alias(wire(name)) for name, column in columns.items())
 
 
 def _absent(name: str) -> Column:

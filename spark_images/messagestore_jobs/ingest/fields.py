@@ -5,11 +5,12 @@ A column is null where its text is absent, and also where it is none of its type
 
 from datetime import timedelta
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import IngestTask
 from messagestore_jobs.ingest.envelope import default_content_type, wire
+from messagestore_jobs.ingest.projections import Projections
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 
@@ -39,43 +40,42 @@ _TEXTS = {
 }
 
 
-def with_fields(records: DataFrame, task: IngestTask, at: Column) -> DataFrame:
-    """``records`` (of :func:`read_envelope`) and the canonical columns known on arrival.
+def field_columns(task: IngestTask, at: Column) -> Projections:
+    """The canonical columns known on arrival, from those of ``envelope_columns``.
 
     Also ``own_time``: the record's own time, null where it has none. ``at`` is the batch's clock.
     """
-    times = records.select(
-        "*",
-        *(_text(wire).alias(name) for name, wire in _TEXTS.items()),
-        time_of(_text("time")).alias("own_time"),
-        _stream_name().alias("stream_name"),
-        F.when(_text("ttl").isNotNull(), duration_microseconds(_text("ttl"))).alias("ttl_microseconds"),
-        F.when(_text("expiresAt").isNotNull(), time_of(_text("expiresAt"))).alias("own_expires_at"),
-    )
-    dated = times.select(
-        "*",
-        F.substring_index("stream_name", "-", 1).alias("category"),
-        F.coalesce("own_time", at).alias("time"),
-    )
-    expiring = dated.select("*", _expires_at(task.default_ttl).alias("expires_at"))
-    return expiring.select(
-        "*",
-        _whole("sequenceNumber").alias("sequence_number"),
-        _whole("sequenceSize").alias("sequence_size"),
-        true_or_false(_text("sequenceEnd")).alias("sequence_end"),
-        _whole("schemaVersion").cast("int").alias("schema_version"),
-        F.coalesce(_text("contentType"), F.lit(default_content_type(task.source.format))).alias("content_type"),
-        _headers(task).alias("headers"),
-        F.octet_length("payload").cast("bigint").alias("payload_size"),
-        F.sha2("payload", 256).alias("payload_sha256"),
-        F.coalesce(F.col("expires_at") <= at, F.lit(False)).alias("expired"),
-        F.coalesce(_text("status"), F.lit("RECEIVED")).alias("status"),
-        F.struct("kind", "uri", "partition", "offset").alias("source"),
+    return (
+        (
+            *(_text(wire).alias(name) for name, wire in _TEXTS.items()),
+            time_of(_text("time")).alias("own_time"),
+            _stream_name().alias("stream_name"),
+            F.when(_text("ttl").isNotNull(), duration_microseconds(_text("ttl"))).alias("ttl_microseconds"),
+            F.when(_text("expiresAt").isNotNull(), time_of(_text("expiresAt"))).alias("own_expires_at"),
+        ),
+        (
+            F.substring_index("stream_name", "-", 1).alias("category"),
+            F.coalesce("own_time", at).alias("time"),
+        ),
+        (_expires_at(task.default_ttl).alias("expires_at"),),
+        (
+            _whole("sequenceNumber").alias("sequence_number"),
+            _whole("sequenceSize").alias("sequence_size"),
+            true_or_false(_text("sequenceEnd")).alias("sequence_end"),
+            _whole("schemaVersion").cast("int").alias("schema_version"),
+            F.coalesce(_text("contentType"), F.lit(default_content_type(task.source.format))).alias("content_type"),
+            _headers(task).alias("headers"),
+            F.octet_length("payload").cast("bigint").alias("payload_size"),
+            F.sha2("payload", 256).alias("payload_sha256"),
+            F.coalesce(F.col("expires_at") <= at, F.lit(False)).alias("expired"),
+            F.coalesce(_text("status"), F.lit("RECEIVED")).alias("status"),
+            F.struct("kind", "uri", "partition", "offset").alias("source"),
+        ),
     )
 
 
 def problems() -> list[tuple[Column, str]]:
-    """What is there and not of its type or form: a condition over :func:`with_fields`, and words for people."""
+    """What is there and not of its type or form: a condition over :func:`field_columns`, and words for people."""
     return [
         (_text("messageId") == "", "messageId is empty"),
         (_wrong("time", F.col("own_time")), "time is no RFC 3339 time in the years 1 to 9999"),

@@ -11,6 +11,7 @@ from messagestore_jobs.clock import now
 from messagestore_jobs.contract.run_document import IngestTask, RunDocument
 from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome, Lag
 from messagestore_jobs.ingest.batch import BatchContext, ingest_batch
+from messagestore_jobs.ingest.columns import columns_of
 from messagestore_jobs.ingest.control import Control, Unattended
 from messagestore_jobs.ingest.erased import open_erased
 from messagestore_jobs.ingest.known import open_known
@@ -55,7 +56,10 @@ class _Ingest:
     @cached_property
     def _context(self) -> BatchContext:
         known = open_known(self._spark, self._uri, table_state(self._uri).messages, self._task.memory.index_bytes)
-        return BatchContext(self._spark, self._document.run, self._uri, self._task, known, open_erased(self._uri))
+        columns = columns_of(self._task, self._uri)
+        return BatchContext(
+            self._spark, self._document.run, self._uri, self._task, known, open_erased(self._uri), columns
+        )
 
     def take_in_what_has_arrived(self) -> None:
         """First the batch that was cut off, then the files that are listed now."""

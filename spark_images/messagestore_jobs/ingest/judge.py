@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Envelope, Filter, IngestTask
 from messagestore_jobs.ingest.envelope import wire
 from messagestore_jobs.ingest.fields import problems
+from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.predicate import FILTER_COLUMNS, compile_predicate
 from messagestore_jobs.reasons import DeadLetterReason as Reason
 
@@ -16,8 +17,8 @@ _Violation = tuple[Column, Reason, Column]
 """A condition, and the reason and detail of records that meet it."""
 
 
-def judge(records: DataFrame, task: IngestTask) -> DataFrame:
-    """``records`` with reason and detail string (why it is a dead letter, or null) and unselected boolean.
+def verdict_columns(task: IngestTask) -> Projections:
+    """Columns reason and detail string (why a record is a dead letter, or null) and unselected boolean.
 
     The first violation counts: what can't be read, what is missing, what is not of its form, the stream's name, the
     payload's size, the filter.
@@ -33,11 +34,12 @@ def judge(records: DataFrame, task: IngestTask) -> DataFrame:
     ]
     if task.filter.unmatched == "DeadLetter":
         violations.append((~selected, Reason.UNSELECTED, F.lit("the stream's filter does not select it")))
-    return records.select(
-        "*",
-        _first(violations, lambda v: F.lit(str(v[1]))).alias("reason"),
-        _first(violations, lambda v: v[2]).alias("detail"),
-        (~selected).alias("unselected"),
+    return (
+        (
+            _first(violations, lambda v: F.lit(str(v[1]))).alias("reason"),
+            _first(violations, lambda v: v[2]).alias("detail"),
+            (~selected).alias("unselected"),
+        ),
     )
 
 

@@ -10,60 +10,25 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import IngestTask, Retry
 from messagestore_jobs.ingest.assign import Assignment
+from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.store.schemas import MESSAGES
 
 Numbers = npt.NDArray[np.int64]
 
-_VIEW = "messagestore_assignment"
+_CLOCK = "messagestore_clock"
+_ASSIGNMENT = "messagestore_assignment"
 CLAIMS = "payloads"
 
 
-def with_clock(spark: SparkSession, at: datetime) -> Column:
-    """The batch's clock as a column. A literal would stand in the generated code and compile it anew each batch."""
-    spark.createDataFrame(
-        pa.table({"at": pa.array([[at]], pa.list_(pa.timestamp("us", tz="UTC")))})
-    ).createOrReplaceTempView("messagestore_clock")
-    return F.expr("get((select at from messagestore_clock), 0)")
+def clock() -> Column:
+    """The batch's clock. A literal would stand in the generated code and compile it anew each batch."""
+    return F.expr(f"get((select at from {_CLOCK}), 0)")
 
 
-def with_assignment(
-    spark: SparkSession, judged: DataFrame, part_sizes: Numbers, identities: Numbers, assigned: Assignment
-) -> DataFrame:
-    """The records that are stored, with position and global_position.
-
-    A record's place in the arrays is its part's start and its row in it: no join and no shuffle.
-
-    Raises (in Spark) where a record is not the one that was judged, or a part has more or fewer of them: a file was
-    replaced meanwhile.
-
-    Args:
-        judged: the records; those of a part are in the order they were judged in.
-        part_sizes: the number of records in each part.
-        identities: :func:`identity` of each record.
-        assigned: what becomes of each record.
-    """
-    arrays = {
-        "starts": np.cumsum(part_sizes) - part_sizes,
-        "sizes": part_sizes,
-        "positions": assigned.position,
-        "globals": assigned.global_position,
-        "identities": identities,
-    }
-    row = pa.table({name: pa.array([values], pa.list_(pa.int64())) for name, values in arrays.items()})
-    spark.createDataFrame(row).createOrReplaceTempView(_VIEW)
-    changed = F.raise_error(F.concat_ws(" ", F.lit("a file was replaced while it was read:"), "uri"))
-    place = F.expr(f"int(get((select starts from {_VIEW}), part) + row)")
-    whole = F.expr(f"row = -1 - get((select sizes from {_VIEW}), part)")
-    position = F.expr(f"get((select positions from {_VIEW}), place)")
-    placed = judged.withColumn("place", place).select(
-        "*",
-        F.when(F.col("row") >= 0, position).when(whole, -1).otherwise(changed.cast("bigint")).alias("position"),
-        F.expr(f"get((select globals from {_VIEW}), place)").alias("global_position"),
-    )
-    same = identity() == F.expr(f"get((select identities from {_VIEW}), place)")
-    return placed.where("position >= 0").withColumn(
-        "message_id", F.when(same, F.col("message_id")).otherwise(changed.cast("string"))
-    )
+def set_clock(spark: SparkSession, at: datetime) -> None:
+    """What :func:`clock` tells from now on."""
+    row = pa.table({"at": pa.array([[at]], pa.list_(pa.timestamp("us", tz="UTC")))})
+    spark.createDataFrame(row).createOrReplaceTempView(_CLOCK)
 
 
 def identity() -> Column:
@@ -71,32 +36,85 @@ def identity() -> Column:
     return F.xxhash64("message_id", "stream_name")
 
 
-def to_rows(stored: DataFrame, task: IngestTask, at: Column, folder: str) -> DataFrame:
-    """Rows in the columns of MESSAGES. ``folder`` is the table folder, for claim checks."""
-    claimed = _is_claimed(task)
-    status = _status(task)
-    failed = status == "FAILED"
+def set_assignment(spark: SparkSession, part_sizes: Numbers, identities: Numbers, assigned: Assignment) -> None:
+    """What :func:`assignment_columns` tell from now on.
+
+    One array for all, so that Spark fetches it once: the number of parts, the number of records, where each part
+    starts, its size, and a position, a global position and an identity a record.
+
+    Args:
+        spark: the session.
+        part_sizes: the number of records in each part.
+        identities: :func:`identity` of each record.
+        assigned: what becomes of each record.
+    """
+    starts = np.cumsum(part_sizes) - part_sizes
+    counts = np.array([len(part_sizes), len(identities)])
+    numbers = np.concatenate(
+        [counts, starts, part_sizes, assigned.position, assigned.global_position, identities], dtype=np.int64
+    )
+    whole = pa.ListArray.from_arrays(pa.array([0, len(numbers)], pa.int32()), pa.array(numbers))
+    spark.createDataFrame(pa.table({"numbers": whole})).createOrReplaceTempView(_ASSIGNMENT)
+
+
+def assignment_columns() -> Projections:
+    """Columns position (-1 for what is not stored), global_position and judged_as, from a record's part and row.
+
+    A record's place in the arrays is its part's start and its row in it: no join and no shuffle. A part's last row
+    must tell as many records as were judged.
+    """
+
+    def at(place: str) -> str:
+        return f"get((select numbers from {_ASSIGNMENT}), int({place}))"
+
+    parts, records = at("0"), at("1")
+    first = f"2 + 2 * {parts}"
+    position = F.when(F.col("row") >= 0, F.expr(at(f"{first} + place")))
+    whole = F.expr(f"row = -1 - {at(f'2 + {parts} + part')}")
+    return (
+        (F.expr(f"{at('2 + part')} + row").alias("place"),),
+        (
+            position.when(whole, -1).otherwise(_replaced().cast("bigint")).alias("position"),
+            F.expr(at(f"{first} + {records} + place")).alias("global_position"),
+            F.expr(at(f"{first} + 2 * {records} + place")).alias("judged_as"),
+        ),
+    )
+
+
+def _replaced() -> Column:
+    return F.raise_error(F.concat_ws(" ", F.lit("a file was replaced while it was read:"), "uri"))
+
+
+def row_columns(task: IngestTask, folder: str) -> tuple[Column, ...]:
+    """The columns of MESSAGES, for records with an assignment. ``folder`` is the table folder, for claim checks.
+
+    Raises (in Spark) where a record is not the one that was judged: a file was replaced meanwhile.
+    """
+    at, claimed, status = clock(), _is_claimed(task), _status(task)
     columns = {
+        "message_id": F.when(identity() == F.col("judged_as"), F.col("message_id")).otherwise(
+            _replaced().cast("string")
+        ),
         "inserted_at": at,
         "inserted_date": at.cast("date"),
         "updated_at": F.lit(None),
         "scrubbed_at": F.lit(None),
         "status": status,
-        "retries": F.when(failed, 1).otherwise(0),
-        "next_retry_at": F.when(failed, at + F.expr(_first_retry(task.retry))),
-        "payload_uri": F.when(claimed, F.concat(F.lit(f"{folder}/{CLAIMS}/"), claim_name())),
+        "retries": F.when(status == "FAILED", 1).otherwise(0),
+        "next_retry_at": F.when(status == "FAILED", at + F.expr(_first_retry(task.retry))),
+        "payload_uri": F.when(claimed, F.concat(F.lit(f"{folder}/{CLAIMS}/"), _claim_name())),
         "payload": F.when(~claimed, F.col("payload")),
     }
     names = {field.name: columns.get(field.name, F.col(field.name)) for field in MESSAGES}
-    return stored.select(*(column.cast(_spark_type(name)).alias(name) for name, column in names.items()))
+    return tuple(column.cast(_spark_type(name)).alias(name) for name, column in names.items())
 
 
 def claimed_payloads(stored: DataFrame, task: IngestTask) -> DataFrame:
     """The payloads that become objects of their own: name string, payload binary."""
-    return stored.where(_is_claimed(task)).select(claim_name().alias("name"), "payload")
+    return stored.where(_is_claimed(task)).select(_claim_name().alias("name"), "payload")
 
 
-def claim_name() -> Column:
+def _claim_name() -> Column:
     """One object a message, named by what is never given twice."""
     return F.lpad(F.col("global_position").cast("string"), 20, "0")
 

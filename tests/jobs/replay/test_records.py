@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Envelope, Table
-from messagestore_jobs.ingest.envelope import read_envelope, wire
+from messagestore_jobs.ingest.envelope import envelope_columns, wire
+from messagestore_jobs.ingest.projections import with_projections
 from messagestore_jobs.native import LineBreaks, to_native
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
@@ -56,7 +57,7 @@ def read_back(spark: SparkSession, values: list[str], *names: str) -> list[list[
     frame = spark.createDataFrame(
         [(value.encode(), "file:///x", i) for i, value in enumerate(values)], "value binary, uri string, offset long"
     )
-    read = read_envelope(frame, Envelope(), "JSONLines").orderBy("offset")
+    read = with_projections(frame, envelope_columns(Envelope(), "JSONLines")).orderBy("offset")
     rows = read.select(wire("reason"), *(wire(name) for name in names)).collect()
     assert [row[0] for row in rows] == [None] * len(values)
     return [list(row)[1:] for row in rows]

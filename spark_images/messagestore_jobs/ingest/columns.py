@@ -1,0 +1,64 @@
+"""All column expressions of a run's batches."""
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from messagestore_jobs.contract.run_document import IngestTask
+from messagestore_jobs.ingest.envelope import envelope_columns
+from messagestore_jobs.ingest.fields import field_columns
+from messagestore_jobs.ingest.judge import verdict_columns
+from messagestore_jobs.ingest.projections import Projections
+from messagestore_jobs.ingest.write import assignment_columns, clock, identity, row_columns
+from messagestore_jobs.store.schemas import SOURCE
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is computed of each record.
+
+    Attributes:
+        judged: its fields and a verdict.
+        narrow: of judged records: what the driver decides on.
+        placed: of judged records: what the driver decided.
+        rows: of placed records: the columns of ``messages``.
+    """
+
+    judged: Projections
+    narrow: tuple[Column, ...]
+    placed: Projections
+    rows: tuple[Column, ...]
+
+
+def columns_of(task: IngestTask, uri: str) -> Columns:
+    """The columns for one task, and the table folder ``uri``."""
+    return Columns(
+        judged=(
+            *envelope_columns(task.envelope, task.source.format),
+            *field_columns(task, clock()),
+            *verdict_columns(task),
+        ),
+        narrow=_narrow(),
+        placed=assignment_columns(),
+        rows=row_columns(task, uri.rstrip("/")),
+    )
+
+
+def _narrow() -> tuple[Column, ...]:
+    """A record's bytes come along only where it may be set aside."""
+    suspect = F.col("reason").isNotNull() | F.col("expired")
+    return (
+        F.col("part"),
+        F.col("row"),
+        F.xxhash64("message_id").alias("hash"),
+        identity().alias("identity"),
+        F.col("message_id"),
+        F.col("stream_name"),
+        F.col("reason"),
+        F.col("detail"),
+        F.col("unselected"),
+        F.col("expired"),
+        F.when(suspect, F.col("value")).alias("raw"),
+        *(F.when(suspect, F.col(name)).alias(name) for name in SOURCE.names),
+    )
