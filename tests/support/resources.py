@@ -60,6 +60,7 @@ _CURRENT_RUN: Document = {
     "launchedAt": TIME,
     "stopRequestedAt": TIME,
     "ending": _ERROR,
+    "progress": "ingest: 3 of 40",
 }
 _FINISHED_RUN: Document = {
     "name": "invoices-ingest-1",

@@ -52,6 +52,7 @@ class CurrentRun(StatusModel):
     launched_at: Time | None = Field(default=None, description="When its Spark application was made.")
     stop_requested_at: Time | None = Field(default=None, description="When it was asked to end after its batch.")
     ending: RunError | None = Field(default=None, description="Why it is being ended.")
+    progress: Value | None = Field(default=None, description="Where it is, for people, such as remove: 3 of 40.")
 
 
 class FinishedRun(StatusModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from messagestore_jobs.contract.run_report import RunError
+from messagestore_jobs.contract.run_report import RunError, RunReport
 from messagestore_operator.decide.snapshot import AppState, ObservedRun, Waiting
 from messagestore_operator.reasons import Reason
 
@@ -47,11 +47,8 @@ def failure(run: ObservedRun) -> RunError:
     if report is not None and report.error is not None:
         return report.error
     driver = run.driver
-    if _out_of_memory(run):
-        return RunError(
-            reason=Reason.OUT_OF_MEMORY,
-            message="the driver ran out of memory and was killed; give spec.spark.driver.memory more",
-        )
+    if (memory := _out_of_memory(run)) is not None:
+        return memory
     if driver is not None and driver.reason == "Evicted":
         return RunError(reason=Reason.EVICTED, message=_line(f"the driver was evicted: {driver.message or ''}"))
     if driver is not None and driver.termination_message and driver.termination_message.strip():
@@ -84,6 +81,16 @@ def start_deadline(run: ObservedRun, minutes: int) -> RunError:
     return RunError(reason=Reason.START_DEADLINE_EXCEEDED, message=f"the driver does not run after {minutes} min")
 
 
+def progress_words(report: RunReport | None) -> str | None:
+    """Where a run is by its own word, in one short line."""
+    progress = report.progress if report else None
+    if progress is None:
+        return None
+    done = f": {progress.done} of {progress.total}" if progress.total is not None else ""
+    said = f"; {progress.text}" if progress.text else ""
+    return _line(f"{progress.step}{done}{said}") or None
+
+
 def last_line(text: str) -> str:
     """The last line that says something; of a stack trace, the exception's."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -98,11 +105,19 @@ def _waiting(run: ObservedRun) -> Waiting | None:
     return run.executors_waiting
 
 
-def _out_of_memory(run: ObservedRun) -> bool:
+def _out_of_memory(run: ObservedRun) -> RunError | None:
+    """Whose memory was too small, if that is what ended the run."""
     driver = run.driver
     if driver is not None and (driver.termination_reason == "OOMKilled" or driver.exit_code == _OUT_OF_MEMORY):
-        return True
-    return re.search(r"OOMKilled|ExitCode:? ?137\b", run.message) is not None
+        who = "driver"
+    elif re.search(r"executors were lost:.*OOMKilled", run.message):
+        who = "executor"
+    elif re.search(r"OOMKilled|ExitCode:? ?137\b", run.message):
+        who = "driver"
+    else:
+        return None
+    words = f"the {who} ran out of memory and was killed; give spec.spark.{who}.memory more"
+    return RunError(reason=Reason.OUT_OF_MEMORY, message=words)
 
 
 def _failure_by_state(run: ObservedRun) -> RunError:

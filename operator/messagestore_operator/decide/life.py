@@ -11,7 +11,14 @@ from messagestore_operator.api import Resource
 from messagestore_operator.api.status import CurrentRun, RunState
 from messagestore_operator.api.status import RunError as ApiError
 from messagestore_operator.decide.actions import AcquireLease, Action, CreateRun, DeleteRun, SetControl
-from messagestore_operator.decide.causes import failure, lost, report_missing, start_deadline, waiting_error
+from messagestore_operator.decide.causes import (
+    failure,
+    lost,
+    progress_words,
+    report_missing,
+    start_deadline,
+    waiting_error,
+)
 from messagestore_operator.decide.leases import Busy, grant
 from messagestore_operator.decide.snapshot import AppState, Control, ObservedRun, RunKind, RunRef, Snapshot
 from messagestore_operator.decide.tables import claim_of
@@ -159,14 +166,14 @@ def run_ref(resource: Resource, current: CurrentRun, *, stream: str | None = Non
 
 def _seen(snapshot: Snapshot, current: CurrentRun, run: ObservedRun) -> CurrentRun:
     """The run as the status has it, with what is seen of it now."""
-    news: dict[str, object] = {}
+    news: dict[str, object] = {"progress": progress_words(run.report)}
     if current.launched_at is None:
         news["launched_at"] = clock_time(run.created_at or snapshot.now)
         news["generation"] = run.ref.generation
     works = run.state is AppState.RUNNING or (run.driver is not None and run.driver.phase == "Running")
     if works and current.started_at is None:
         news |= {"started_at": clock_time(snapshot.now), "state": "Running"}
-    return current.model_copy(update=news) if news else current
+    return current.model_copy(update=news)
 
 
 def _guide(snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, wishes: Wishes) -> Step:

@@ -9,6 +9,7 @@ from datetime import datetime
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.api import MessageStream, RetentionPolicy, RetentionPolicyStatus
 from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
+from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import Action, Decision, EmitEvent
 from messagestore_operator.decide.assemble import decision
 from messagestore_operator.decide.check import refused, unreachable
@@ -194,7 +195,7 @@ def _one(
         if due is None:
             return idle
         if not room:
-            return replace(idle, waits=True)
+            return idle
         answers = {"round": status.round} if due == "purge" else {}
         track = replace(track, entry=track.entry.model_copy(update=answers))
         attempt = next_attempt(track.entry.last_run, policy, snapshot.defaults)
@@ -232,12 +233,14 @@ def _idle(track: Track, status: RetentionPolicyStatus) -> Track:
 def _owed_again(entry: PolicyStreamStatus, policy: RetentionPolicy) -> bool:
     """Whether a run is owed without a new round: it was cancelled, failed on another spec, or was approved."""
     last = entry.last_run
-    if last is not None and last.state == "Cancelled":
-        return True
-    if failed(last) and not failed_as_it_is(last, policy):
+    if last is not None and last.kind == "purge" and _cut_short(last, policy):
         return True
     approved = approved_preview(policy)
     return entry.awaiting_approval and entry.preview is not None and entry.preview.id == approved
+
+
+def _cut_short(last: FinishedRun, policy: RetentionPolicy) -> bool:
+    return last.state == "Cancelled" or (failed(last) and not failed_as_it_is(last, policy))
 
 
 def _kind(kind: str | None) -> RunKind:

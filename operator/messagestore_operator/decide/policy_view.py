@@ -29,8 +29,6 @@ class Track:
     step: Step
     stream: MessageStream | None
     blocker: RunError | None = None
-    waits: bool = False
-    """Whether a run is due, and others of the policy come first."""
     retry: datetime | None = None
     looks: tuple[datetime, ...] = ()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_jobs.contract.run_report import RunError
+from messagestore_jobs.contract.run_report import RunError, RunProgress
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.snapshot import AppState, Driver, Waiting
 from support.world import FINALIZER, Key, World, run_once
@@ -131,6 +131,18 @@ def test_a_driver_that_never_runs_fails_with_its_cause(world: World) -> None:
         "not running after 15 min: no node for the driver: no memory",
     )
     assert not app.there
+
+
+def test_an_executor_that_ran_out_of_memory_is_told_from_the_driver(world: World) -> None:
+    stream = orders(world)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    world.die(app, exit_code=1)
+    app.message = "driver container failed; executors were lost: OOMKilled"
+    world.settle()
+    assert "spec.spark.executor.memory" in world.status(stream).last_run.error.message
 
 
 ENDS: list[tuple[dict[str, Any], str, str]] = [
@@ -281,6 +293,9 @@ def test_a_continuous_stream_shows_how_far_it_is(world: World) -> None:
     world.start(app)
     app.report = world.report(app, "Running", world.outcome(app))
     world.settle()
+    app.report = app.report.model_copy(update={"progress": RunProgress(step="ingest", done=3, total=40)})
+    world.settle()
+    assert world.status(stream).current_run.progress == "ingest: 3 of 40"
     assert world.status(stream).totals.received == 10
     assert (world.status(stream).phase, world.ready(stream)[:2]) == ("Running", ("True", "Ingesting"))
 

@@ -72,7 +72,7 @@ def test_who_asks_and_where() -> None:
         "name": "orders",
         "generation": 7,
     }
-    assert document.table.model_dump() == {
+    assert document.table.model_dump(exclude_none=True) == {
         "uri": "s3a://lake/orders",
         "owner": {"namespace": "default", "name": "orders"},
         "adopt": True,
