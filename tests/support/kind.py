@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from kubernetes import client, config
-from pyarrow.fs import S3FileSystem
+from pyarrow.fs import FileInfo, FileSelector, FileType, S3FileSystem
 from tools.cluster import install, kind, programs
 
 REPOSITORY = Path(__file__).parents[2]
@@ -135,7 +135,17 @@ class Cluster:
         try:
             yield name
         finally:
+            # The server keeps objects as files: a folder goes after what is in it, and not with it.
+            for entry in sorted(files.get_file_info(FileSelector(name, recursive=True)), key=_path, reverse=True):
+                if entry.type == FileType.File:
+                    files.delete_file(entry.path)
+                else:
+                    files.delete_dir(entry.path)
             files.delete_dir(name)
+
+
+def _path(entry: FileInfo) -> str:
+    return entry.path
 
 
 def cluster() -> Cluster:

@@ -1,6 +1,7 @@
 """The cluster's command line: `python3 -m tools.cluster up`; make has a target for each command.
 
 up      make the cluster, or what is missing of it
+operator  the same, and the project's own operator in it by its chart, as the code stands
 images  build the project's images and bring them into the cluster's node, when there is one
 down    take the cluster away, and all that was started for it
 status  say whether it's healthy; exit 1 when not
@@ -28,6 +29,14 @@ def up() -> None:
     install.s3()
     install.spark_operator()
     say(f"kubeconfig: {kind.kubeconfig()}")
+
+
+def operator() -> None:
+    """Make the cluster, and install the project's operator in it, or renew it."""
+    up()
+    daemon = docker.find(kind.public_node_image())
+    image = images.operator(images.Builder(daemon))
+    install.message_store_operator(daemon.identity(image))
 
 
 def build_images() -> None:
@@ -67,7 +76,7 @@ def kubeconfig() -> None:
     sys.stdout.write(f"{kind.kubeconfig()}\n")
 
 
-CHANGES: Mapping[str, Callable[[], None]] = {"up": up, "images": build_images, "down": down}
+CHANGES: Mapping[str, Callable[[], None]] = {"up": up, "operator": operator, "images": build_images, "down": down}
 QUESTIONS: Mapping[str, Callable[[], None]] = {"status": status, "kubeconfig": kubeconfig}
 
 

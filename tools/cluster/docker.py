@@ -38,6 +38,10 @@ class Docker:
         """Whether the daemon has `image`."""
         return bool(self.run("images", "--quiet", image).strip())
 
+    def identity(self, name: str) -> str:
+        """The id of an image or container: of an image the same as long as its content is."""
+        return self.run("inspect", "--format", "{{.Id}}", name).strip()
+
     def pipe(self, source: list[str | Path], *arguments: str | Path) -> None:
         """Run the docker client on what the command `source` writes."""
         environment = {**os.environ, **self.environment}

@@ -1,4 +1,4 @@
-"""What runs in the cluster before anything of the project does: the Spark operator, and an S3 server."""
+"""What runs in the cluster: the Spark operator and an S3 server, and the project's own operator."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def s3() -> None:
         kubectl("--namespace", STORAGE_NAMESPACE, "rollout", "status", "deployment/s3", "--timeout=120s")
 
 
-def message_store_operator() -> None:
-    """Install the project's operator by its own chart, and start it anew so that it's of the image just loaded."""
+def message_store_operator(image_id: str) -> None:
+    """Install the project's operator by its own chart.
+
+    The image's tag stays the same from build to build; `image_id` does not, and starts the pods anew when it changes.
+    """
     with step("message store operator"):
-        helm_install("store", CHART, OPERATOR_NAMESPACE)
-        # The image's tag stays the same from build to build.
-        selector = "--selector=app.kubernetes.io/name=message-store-operator"
-        kubectl("--namespace", OPERATOR_NAMESPACE, "rollout", "restart", "deployment", selector)
-        kubectl("--namespace", OPERATOR_NAMESPACE, "rollout", "status", "deployment", selector, "--timeout=180s")
+        values = ("--set-string", f"podAnnotations.image-id={image_id}")
+        helm_install("store", CHART, OPERATOR_NAMESPACE, *values)
 
 
 def helm_install(release: str, chart: Path, namespace: str, *options: str | Path) -> None:

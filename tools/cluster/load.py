@@ -23,8 +23,8 @@ Json = dict[str, object]
 def load(docker: Docker, node: str, images: Sequence[str]) -> None:
     """Make `images` of the daemon known to the node's container runtime, by the same names."""
     record = state_folder() / "loaded.json"
-    loaded = _loaded(record, _identity(docker, node))
-    missing = [image for image in images if loaded.get(image) != _identity(docker, image)]
+    loaded = _loaded(record, docker.identity(node))
+    missing = [image for image in images if loaded.get(image) != docker.identity(image)]
     if not missing:
         return
     with tempfile.TemporaryDirectory() as folder, step(f"images into the node: {' '.join(missing)}"):
@@ -33,12 +33,8 @@ def load(docker: Docker, node: str, images: Sequence[str]) -> None:
         _write_archive(saved, archive, present=_content(docker, node))
         receive = ("exec", "--interactive", node, "ctr", "--namespace", "k8s.io", "images", "import", "-")
         docker.pipe(["cat", archive], *receive)
-    loaded.update({image: _identity(docker, image) for image in missing})
-    record.write_text(json.dumps({"node": _identity(docker, node), "images": loaded}))
-
-
-def _identity(docker: Docker, name: str) -> str:
-    return docker.run("inspect", "--format", "{{.Id}}", name).strip()
+    loaded.update({image: docker.identity(image) for image in missing})
+    record.write_text(json.dumps({"node": docker.identity(node), "images": loaded}))
 
 
 def _loaded(record: Path, node: str) -> dict[str, str]:
