@@ -238,6 +238,11 @@ class World:
             self.looks[key] = self.now if wrote else decision.look_again
         return decision
 
+    def carry_out(self, key: Key, decision: Decision) -> None:
+        """Do what was decided, on whatever picture."""
+        for action in decision.actions:
+            self.do(action, key)
+
     def settle(self, *keys: Key, most: int = 12) -> None:
         """Look until nothing more is to be done at this moment."""
         for _ in range(most):

@@ -87,8 +87,7 @@ class Anything(RuleBasedStateMachine):
         if decided is None or decided[0] not in self.world.resources:
             return
         try:
-            for action in decided[1].actions:
-                self.world.do(action, decided[0])
+            self.world.carry_out(*decided)
         except Conflict:
             self.world.looks[decided[0]] = self.world.now
 

@@ -8,8 +8,9 @@ import pytest
 
 from messagestore_jobs.contract.run_report import RunError, RunProgress
 from messagestore_operator.decide import actions as act
+from messagestore_operator.decide.decision import decide
 from messagestore_operator.decide.snapshot import AppState, Driver, Waiting
-from support.world import FINALIZER, Key, World, run_once
+from support.world import FINALIZER, Conflict, Key, World, run_once
 
 INTERVAL = {"interval": "PT5M"}
 CONTINUOUS = {"continuous": {"batchInterval": "PT10S"}}
@@ -494,6 +495,20 @@ def test_an_operator_killed_between_two_actions_launches_once(world: World, cut:
     assert len(world.launched) == 1
     assert world.only_run().owner == stream
     assert world.ready(second)[1] == "TableBusy"
+
+
+@pytest.mark.parametrize("cut", [1, 2])
+def test_what_was_decided_on_an_old_picture_launches_nothing(world: World, cut: int) -> None:
+    stream = orders(world)
+    world.look(stream, cut_after=cut)
+    old = decide(world.snapshot(stream))
+    assert any(isinstance(action, act.CreateRun) for action in old.actions)
+    orders(world, suspend=True)
+    world.settle()
+    with pytest.raises(Conflict):
+        world.carry_out(stream, old)
+    assert world.launched == []
+    assert world.leases == {} or world.leases["s3a://lake/orders"].holder is None
 
 
 # Deletion.
