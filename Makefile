@@ -11,7 +11,7 @@ PYTHON := $(VENV)/bin/python
 PYTEST := $(PYTHON) -m pytest
 export MESSAGESTORE_CACHE := $(CACHE)
 
-.PHONY: help install tools images cluster cluster-down demo test test-unit test-jobs test-operator test-e2e \
+.PHONY: help install tools images cluster cluster-down demo demo-cluster test test-unit test-jobs test-operator test-e2e \
 	bench lint format crds lock clean
 
 help: ## This list
@@ -61,6 +61,10 @@ test-operator: install tools ## Tests against a real kube-apiserver
 
 test-e2e: install ## Tests in a real cluster; makes it when there is none
 	UV=$(UV) $(PYTEST) tests/e2e
+
+demo-cluster: | $(UV) ## The operator in a real cluster: real GitHub webhooks, ingested from object storage
+	@UV=$(UV) python3 -m tools.cluster operator
+	@examples/demo-cluster.sh
 
 bench: install ## Benchmarks: tables of ratios
 	$(PYTHON) -m tests.perf

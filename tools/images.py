@@ -66,7 +66,9 @@ def spark_dependencies(builder: Builder) -> str:
     if builder.docker.has_image(image):
         return image
     arguments = builder.base("spark", _SPARK_PACKAGES)
-    return builder.build(image, SPARK / "dependencies.Dockerfile", context, arguments)
+    builder.build(image, SPARK / "dependencies.Dockerfile", context, arguments)
+    builder.docker.drop_others(image)
+    return image
 
 
 def spark(builder: Builder) -> str:

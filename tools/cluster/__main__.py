@@ -69,6 +69,8 @@ def _build_and_load(daemon: docker.Docker, *builds: Callable[[images.Builder], s
     built = [build(builder) for build in builds]
     if kind.exists(daemon):
         load(daemon, kind.NODE, built)
+    if daemon.own:
+        daemon.run("image", "prune", "--force")  # what the new images took the names of
 
 
 def kubeconfig() -> None:

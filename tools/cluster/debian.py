@@ -27,6 +27,8 @@ def need(packages: Mapping[str, str]) -> None:
     missing = sorted({package for program, package in packages.items() if shutil.which(program) is None})
     if not missing:
         return
+    if shutil.which("apt-get") is None:
+        raise SystemExit(f"this takes what these Debian packages have: {' '.join(missing)}")
     with step(f"installing Debian packages: {' '.join(missing)}"):
         # RUNLEVEL=1 keeps the packages from starting services: the cluster brings up what it needs itself.
         environment = {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}

@@ -6,8 +6,10 @@ nothing else of the machine, and with a runtime that does without CAP_SYS_RESOUR
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -41,6 +43,13 @@ class Docker:
     def identity(self, name: str) -> str:
         """The id of an image or container: of an image the same as long as its content is."""
         return self.run("inspect", "--format", "{{.Id}}", name).strip()
+
+    def drop_others(self, image: str) -> None:
+        """Forget what went by the name of `image` under another tag, unless something still runs from it."""
+        listed = self.run("images", "--format", "{{.Repository}}:{{.Tag}}", image.rpartition(":")[0])
+        for other in set(listed.split()) - {image}:
+            with contextlib.suppress(SystemExit):
+                self.run("rmi", other)
 
     def pipe(self, source: list[str | Path], *arguments: str | Path) -> None:
         """Run the docker client on what the command `source` writes."""
@@ -117,12 +126,16 @@ def forward(*ports: int) -> None:
             start_new_session=True,
         )
     pid_file.write_text(str(process.pid))
+    hint = f"see {state_folder() / 'forward.log'}"
+    wait_until(lambda: process.poll() is not None or all(map(_listens, ports)), "the cluster's ports are open", hint)
+    if process.poll() is not None:
+        raise SystemExit(f"ports {' and '.join(map(str, ports))} can't be had on loopback; {hint}")
 
 
 def _own() -> Docker:
     # Debian's daemon builds by itself; the client would otherwise look for a plug-in that does.
-    socket = state_folder() / "docker.sock"
-    return Docker(own=True, environment={"DOCKER_HOST": f"unix://{socket}", "DOCKER_BUILDKIT": "0"})
+    address = f"unix://{state_folder() / 'docker.sock'}"
+    return Docker(own=True, environment={"DOCKER_HOST": address, "DOCKER_BUILDKIT": "0"})
 
 
 def _machine_docker_pulls(image: str) -> bool:
@@ -187,6 +200,11 @@ def _process(pid_file: Path, of: str) -> int | None:
     except (OSError, ValueError):
         return None
     return pid if of in command else None
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _end(pid_file: Path, of: str) -> None:

@@ -30,7 +30,7 @@ def load(docker: Docker, node: str, images: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as folder, step(f"images into the node: {' '.join(missing)}"):
         saved, archive = Path(folder) / "saved.tar", Path(folder) / "missing.tar"
         docker.run("save", "--output", saved, *missing)
-        _write_archive(saved, archive, present=_content(docker, node))
+        write_archive(saved, archive, present=_content(docker, node))
         receive = ("exec", "--interactive", node, "ctr", "--namespace", "k8s.io", "images", "import", "-")
         docker.pipe(["cat", archive], *receive)
     loaded.update({image: docker.identity(image) for image in missing})
@@ -52,7 +52,7 @@ def _content(docker: Docker, node: str) -> Collection[str]:
     return set(docker.run("exec", node, "ctr", "--namespace", "k8s.io", "content", "ls", "--quiet").split())
 
 
-def _write_archive(saved: Path, archive: Path, present: Collection[str]) -> None:
+def write_archive(saved: Path, archive: Path, present: Collection[str]) -> None:
     """Turn what `docker save` wrote into an archive in OCI layout that leaves out the layers already `present`."""
     with tarfile.open(saved) as source, tarfile.open(archive, "w") as target:
         written = set(present)

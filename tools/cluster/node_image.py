@@ -91,6 +91,7 @@ def build(docker: Docker) -> str:
         debian.need({"debootstrap": "debootstrap", "containerd": "containerd", "ctr": "containerd"})
         with step("node image"):
             _build(docker, name)
+        docker.drop_others(name)
     return name
 
 
