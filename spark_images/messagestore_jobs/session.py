@@ -88,7 +88,7 @@ def cluster_session() -> SparkSession:
     # What was submitted is known to the JVM alone.
     SparkContext._ensure_initialized()
     submitted = SparkConf()
-    builder = SparkSession.builder.appName("messagestore").config("spark.executorEnv.JDK_JAVA_OPTIONS", JAVA_OPTIONS)
+    builder = SparkSession.builder.config("spark.executorEnv.JDK_JAVA_OPTIONS", JAVA_OPTIONS)
     for name, value in {**DEFAULTS, **SETTINGS}.items():
         if name in SETTINGS or not submitted.contains(name):
             builder = builder.config(name, value)

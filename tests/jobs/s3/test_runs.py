@@ -1,0 +1,161 @@
+"""Runs of each kind against a real S3 server, every bucket by its own entry."""
+
+import gzip
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import (
+    Archive,
+    FilesDestination,
+    FilesSource,
+    IngestTask,
+    Owner,
+    PurgeTask,
+    ReplayTask,
+    Resource,
+    Rule,
+    RunDocument,
+    StorageEntry,
+    StreamDestination,
+    Table,
+)
+from messagestore_jobs.contract.run_report import IngestOutcome, PurgeOutcome, ReplayOutcome, RunReport
+from messagestore_jobs.driver.execute import execute
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.store.storage import Storage
+from support.ingests import lines, record
+from support.objectstore import WRONG, ObjectStore, running_object_store
+
+AT = datetime(2026, 4, 6, tzinfo=UTC)
+RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")
+OWNER = Owner(namespace="default", name="orders")
+Task = IngestTask | PurgeTask | ReplayTask
+Run = Callable[..., RunReport]
+
+
+@pytest.fixture
+def buckets(object_store: ObjectStore, request: pytest.FixtureRequest) -> dict[str, str]:
+    """A test's own buckets, by what they are for."""
+    name = request.node.name.replace("_", "-").lower()[-40:].strip("-")
+    return {use: object_store.make_bucket(f"{use}-{name}") for use in ("lake", "landing", "archive", "out")}
+
+
+@pytest.fixture
+def run(spark: SparkSession, object_store: ObjectStore, buckets: dict[str, str]) -> Run:
+    def run(task: Task, name: str = "run-1", table: str | None = None, **storage: StorageEntry) -> RunReport:
+        entries = {use: object_store.entry(uri.removeprefix("s3a://")) for use, uri in buckets.items()} | storage
+        document = RunDocument(
+            run=name,
+            resource=RESOURCE,
+            table=Table(uri=table or f"{buckets['lake']}/orders", owner=OWNER),
+            at=AT,
+            storage=tuple(entries.values()),
+            task=task,
+        )
+        return execute(document, lambda: spark, Silent(), 0, lambda: AT)
+
+    return run
+
+
+def arrive(object_store: ObjectStore, buckets: dict[str, str]) -> IngestTask:
+    """Five messages in two files, one of them packed, and one line that is none."""
+    folder = f"{buckets['landing'].removeprefix('s3a://')}/orders"
+    old = (AT - timedelta(days=100)).isoformat()
+    object_store.put(f"{folder}/1.jsonl", lines(record("m1", time=old), record("m2", time=old), b"{"))
+    packed = lines(record("m3"), record("m4", streamName="order-2"), record("m5"))
+    object_store.put(f"{folder}/deep/2.jsonl.gz", gzip.compress(packed))
+    return IngestTask(source_id="s", source=FilesSource(uri=f"{buckets['landing']}/orders/"))
+
+
+def outcome(report: RunReport) -> IngestOutcome | PurgeOutcome | ReplayOutcome:
+    assert report.error is None, report.error
+    assert isinstance(report.outcome, IngestOutcome | PurgeOutcome | ReplayOutcome)
+    return report.outcome
+
+
+def ids(object_store: ObjectStore, uri: str) -> list[str]:
+    """What is in a store, read from the bucket by another reader with other settings."""
+    options = Storage([object_store.entry(uri.split("/")[2])]).delta_options(uri)
+    rows = DeltaTable(f"{uri.replace('s3a', 's3')}/messages", storage_options=options).to_pyarrow_table()
+    return sorted(rows["message_id"].to_pylist())
+
+
+def test_ingest_purge_with_archive_and_replay(run: Run, object_store: ObjectStore, buckets: dict[str, str]) -> None:
+    task = arrive(object_store, buckets)
+    ingested = outcome(run(task))
+    assert isinstance(ingested, IngestOutcome)
+    assert (ingested.counts.stored, ingested.counts.dead_lettered, ingested.lag.files) == (5, 1, 0)
+    assert ids(object_store, f"{buckets['lake']}/orders") == ["m1", "m2", "m3", "m4", "m5"]
+    again = outcome(run(task, "run-2"))
+    assert isinstance(again, IngestOutcome)
+    assert again.counts.received == 0
+
+    old = Rule(name="old", max_age=timedelta(days=30))
+    purge = PurgeTask(mode="Enforce", rules=(old,), archive=Archive(uri=f"{buckets['archive']}/orders"))
+    purged = outcome(run(purge, "purge-1"))
+    assert isinstance(purged, PurgeOutcome)
+    assert purged.purge is not None
+    assert (purged.purge.purged, purged.purge.archived) == (2, 2)
+    assert ids(object_store, f"{buckets['lake']}/orders") == ["m3", "m4", "m5"]
+    archived = object_store.names(f"{buckets['archive'].removeprefix('s3a://')}/orders")
+    assert any(name.endswith("_manifest.json") for name in archived)
+
+    to_files = ReplayTask(job_id="again", destination=FilesDestination(uri=f"{buckets['out']}/again"))
+    replayed = outcome(run(to_files, "replay-1"))
+    assert isinstance(replayed, ReplayOutcome)
+    assert (replayed.progress.replayed, replayed.complete) == (3, True)
+    out = f"{buckets['out'].removeprefix('s3a://')}/again"
+    assert object_store.names(out) == ["manifest.json", "part-00000000.jsonl"]
+    sent = [json.loads(line)["messageId"] for line in object_store.get(f"{out}/part-00000000.jsonl").splitlines()]
+    assert sorted(sent) == ["m3", "m4", "m5"]
+
+    target = Table(uri=f"{buckets['out']}/copy", owner=Owner(namespace="default", name="copy"))
+    to_stream = ReplayTask(job_id="copy", destination=StreamDestination(table=target, ingest=task))
+    assert outcome(run(to_stream, "replay-2")).model_dump()["complete"]
+    assert ids(object_store, target.uri) == ["m3", "m4", "m5"]
+
+
+def test_credentials_that_are_refused_are_told_and_not_shown(
+    run: Run, object_store: ObjectStore, buckets: dict[str, str]
+) -> None:
+    task = arrive(object_store, buckets)
+    report = run(task, lake=object_store.entry(buckets["lake"].removeprefix("s3a://"), WRONG))
+    assert report.error is not None
+    assert report.error.reason == "StorageDenied"
+    assert "check the keys of the Secret" in report.error.message
+    assert "test-access-key" not in report.error.message
+
+
+def test_a_bucket_that_is_missing_is_named(run: Run, object_store: ObjectStore, buckets: dict[str, str]) -> None:
+    source = FilesSource(uri="s3a://no-such-landing/orders")
+    report = run(IngestTask(source_id="s", source=source), landing=object_store.entry("no-such-landing"))
+    assert report.error is not None
+    assert report.error.reason == "StorageMissing"
+    assert "no-such-landing" in report.error.message
+
+
+def test_an_object_store_that_is_not_there_is_told_at_once(run: Run, buckets: dict[str, str]) -> None:
+    nowhere = StorageEntry(bucket="far", endpoint="http://127.0.0.1:1", path_style_access=True, environment=WRONG)
+    report = run(IngestTask(source_id="s", source=FilesSource(uri="s3a://far/orders")), landing=nowhere)
+    assert report.error is not None
+    assert report.error.reason == "StorageUnreachable"
+
+
+def test_a_server_is_believed_by_its_own_authority(run: Run, buckets: dict[str, str]) -> None:
+    with running_object_store(https=True) as private:
+        uris = {"landing": private.make_bucket("private-landing"), "lake": private.make_bucket("private-lake")}
+        task = arrive(private, {**buckets, "landing": uris["landing"]})
+        entries = {use: private.entry(uri.removeprefix("s3a://")) for use, uri in uris.items()}
+        report = run(task, table=f"{uris['lake']}/orders", **entries)
+        stranger = entries["lake"].model_copy(update={"ca_file": None})
+        unbelieved = run(task, table=f"{uris['lake']}/orders", landing=stranger, lake=stranger)
+    ingested = outcome(report)
+    assert isinstance(ingested, IngestOutcome)
+    assert ingested.counts.stored == 5
+    assert unbelieved.error is not None
+    assert unbelieved.error.reason == "StorageUnreachable"

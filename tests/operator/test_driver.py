@@ -1,0 +1,171 @@
+"""A driver's main as a pod runs it, against a real API server that lets it reach one ConfigMap and nothing else."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from messagestore_jobs.contract.run_document import FilesSource, IngestTask, Owner, Resource, RunDocument, Table
+from messagestore_jobs.contract.run_report import IngestOutcome, RunReport
+from messagestore_jobs.driver.configmap import ConfigMap
+from messagestore_jobs.session import jars_folder
+from support.apiserver import ApiServer
+from support.ingests import lines, record
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+PATIENCE_SECONDS = 240
+
+
+@pytest.fixture
+def run(apiserver: ApiServer, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A run's ConfigMap, and another one; an account that may get and patch the first."""
+    name = f"orders-ingest-{abs(hash(request.node.name)) % 10**6}"
+    account = {"kind": "ServiceAccount", "name": name}
+    role = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": ["get", "patch"]}
+    things = [
+        (CONFIG_MAPS, {"metadata": {"name": name}, "data": {}}),
+        (CONFIG_MAPS, {"metadata": {"name": f"{name}-other"}, "data": {}}),
+        (ACCOUNTS, {"metadata": {"name": name}}),
+        (f"{ROLES}/roles", {"metadata": {"name": name}, "rules": [role]}),
+        (
+            f"{ROLES}/rolebindings",
+            {
+                "metadata": {"name": name},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+                "subjects": [{**account, "namespace": "default"}],
+            },
+        ),
+    ]
+    for path, body in things:
+        assert apiserver.request("POST", path, body).accepted
+    yield name
+    for path, body in reversed(things):
+        apiserver.request("DELETE", f"{path}/{body['metadata']['name']}")
+
+
+class Pod:
+    """What Kubernetes gives a driver: its document, its environment, its account's files."""
+
+    def __init__(self, folder: Path, apiserver: ApiServer, run: str, port: int | None = None) -> None:
+        self.folder, self.apiserver, self.run = folder, apiserver, run
+        (folder / "landing").mkdir()
+        (folder / "landing" / "1.jsonl").write_bytes(lines(record("m1"), record("m2")))
+        (folder / "run.json").write_text(self._document().model_dump_json(by_alias=True))
+        (folder / "log").touch()
+        (folder / "spark.properties").write_text(
+            f"spark.master=local[1]\nspark.app.name={run}\nspark.driver.extraClassPath={jars_folder()}/*\n"
+        )
+        answer = apiserver.request("POST", f"{ACCOUNTS}/{run}/token", {"spec": {"expirationSeconds": 3600}})
+        (folder / "token").write_text(answer.body["status"]["token"])
+        (folder / "ca.crt").write_text(apiserver.certificate.read_text())
+        environment = {
+            **os.environ,
+            "MESSAGESTORE_RUN_DOCUMENT": str(folder / "run.json"),
+            "MESSAGESTORE_CONFIGMAP": f"default/{run}",
+            "MESSAGESTORE_SERVICE_ACCOUNT": str(folder),
+            "MESSAGESTORE_TERMINATION_LOG": str(folder / "log"),
+            "MESSAGESTORE_GRACE_SECONDS": "60",
+            "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+            "KUBERNETES_SERVICE_PORT": str(port or apiserver.port),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PYSPARK_SUBMIT_ARGS": f"--properties-file {folder}/spark.properties --deploy-mode client pyspark-shell",
+        }
+        with (folder / "output").open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "messagestore_jobs.driver"],
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def _document(self) -> RunDocument:
+        return RunDocument(
+            run=self.run,
+            resource=Resource(kind="MessageStream", namespace="default", name="orders"),
+            table=Table(uri=f"file://{self.folder}/orders", owner=Owner(namespace="default", name="orders")),
+            task=IngestTask(
+                source_id="s",
+                source=FilesSource(uri=f"file://{self.folder}/landing"),
+                batch_interval=timedelta(seconds=1),
+            ),
+        )
+
+    def reported(self) -> RunReport | None:
+        """What stands in the ConfigMap."""
+        data = self.apiserver.request("GET", f"{CONFIG_MAPS}/{self.run}").body.get("data") or {}
+        return RunReport.model_validate_json(data["report.json"]) if "report.json" in data else None
+
+    def wait_for(self, seen: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not seen():
+            assert time.monotonic() < deadline, self.output()
+            assert self.process.poll() is None, self.output()
+            time.sleep(0.2)
+
+    def ended(self) -> int:
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def output(self) -> str:
+        return (self.folder / "output").read_text()[-4000:]
+
+    def termination(self) -> RunReport:
+        return RunReport.model_validate_json((self.folder / "log").read_text())
+
+
+def stored(report: RunReport | None) -> int:
+    return report.outcome.counts.stored if report and isinstance(report.outcome, IngestOutcome) else 0
+
+
+def test_a_run_reports_while_it_lasts_and_stops_when_it_is_asked_to(
+    tmp_path: Path, apiserver: ApiServer, run: str
+) -> None:
+    pod = Pod(tmp_path, apiserver, run)
+    pod.wait_for(lambda: stored(pod.reported()) == 2)
+    living = pod.reported()
+    assert living is not None
+    assert (living.state, living.progress and living.progress.step) == ("Running", "ingest")
+
+    stop = {"data": {"control.json": json.dumps({"stop": True})}}
+    assert apiserver.request(
+        "PATCH", f"{CONFIG_MAPS}/{run}", stop, content_type="application/merge-patch+json"
+    ).accepted
+    assert pod.ended() == 0, pod.output()
+    last = pod.reported()
+    assert last is not None
+    assert (last.state, stored(last)) == ("Succeeded", 2)
+    assert last.sequence > living.sequence
+    assert pod.termination() == last
+
+
+def test_without_the_api_the_work_goes_on_and_sigterm_ends_it_cleanly(
+    tmp_path: Path, apiserver: ApiServer, run: str
+) -> None:
+    pod = Pod(tmp_path, apiserver, run, port=1)
+    pod.wait_for(lambda: (tmp_path / "orders" / "messages" / "_delta_log" / "00000000000000000001.json").exists())
+    pod.process.send_signal(signal.SIGTERM)
+    assert pod.ended() == 0, pod.output()
+    assert (pod.termination().state, stored(pod.termination())) == ("Succeeded", 2)
+    assert pod.reported() is None
+
+
+def test_a_driver_can_touch_no_other_configmap(tmp_path: Path, apiserver: ApiServer, run: str) -> None:
+    answer = apiserver.request("POST", f"{ACCOUNTS}/{run}/token", {"spec": {"expirationSeconds": 3600}})
+    (tmp_path / "token").write_text(answer.body["status"]["token"])
+    (tmp_path / "ca.crt").write_text(apiserver.certificate.read_text())
+    own = ConfigMap(f"https://127.0.0.1:{apiserver.port}", "default", run, tmp_path)
+    assert own.write_report("{}") == {"report.json": "{}"}
+    other = ConfigMap(f"https://127.0.0.1:{apiserver.port}", "default", f"{run}-other", tmp_path)
+    with pytest.raises(OSError, match="Forbidden"):
+        other.write_report("{}")
+    with pytest.raises(OSError, match="Forbidden"):
+        other.read()

@@ -1,0 +1,150 @@
+"""A real S3 server on a free port of this machine, for as long as a test needs it."""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pyarrow import fs
+
+from messagestore_jobs.contract.run_document import CredentialVariables, StorageEntry
+
+REPOSITORY = Path(__file__).parents[2]
+START_SECONDS = 30
+ACCESS_KEY, SECRET_KEY = "test-access-key", "test-secret-key"
+
+RIGHT = CredentialVariables(
+    access_key="MESSAGESTORE_STORAGE_1_ACCESS_KEY", secret_key="MESSAGESTORE_STORAGE_1_SECRET_KEY"
+)
+WRONG = CredentialVariables(
+    access_key="MESSAGESTORE_STORAGE_2_ACCESS_KEY", secret_key="MESSAGESTORE_STORAGE_2_SECRET_KEY"
+)
+ENVIRONMENT = {
+    RIGHT.access_key: ACCESS_KEY,
+    RIGHT.secret_key: SECRET_KEY,
+    WRONG.access_key: ACCESS_KEY,
+    WRONG.secret_key: "not-the-secret-key",
+}
+"""What a pod would have from Secrets. A JVM keeps the environment that it was started with."""
+
+
+@dataclass
+class ObjectStore:
+    """The server; `endpoint` is its address, `ca_file` the authority that has signed for it, with https."""
+
+    endpoint: str
+    ca_file: str | None = None
+
+    def entry(self, bucket: str, variables: CredentialVariables = RIGHT) -> StorageEntry:
+        """How a run reaches a bucket."""
+        return StorageEntry(
+            bucket=bucket, endpoint=self.endpoint, path_style_access=True, environment=variables, ca_file=self.ca_file
+        )
+
+    def files(self) -> fs.S3FileSystem:
+        """All buckets, as folders."""
+        return fs.S3FileSystem(
+            access_key=ACCESS_KEY,
+            secret_key=SECRET_KEY,
+            region="us-east-1",
+            scheme=urlsplit(self.endpoint).scheme,
+            endpoint_override=urlsplit(self.endpoint).netloc,
+            tls_ca_file_path=self.ca_file,
+            allow_bucket_creation=True,
+        )
+
+    def make_bucket(self, name: str) -> str:
+        """A new bucket; returns its URI."""
+        self.files().create_dir(name)
+        return f"s3a://{name}"
+
+    def put(self, path: str, content: bytes) -> None:
+        """Write an object, `path` beginning with its bucket."""
+        with self.files().open_output_stream(path, compression=None) as stream:
+            stream.write(content)
+
+    def get(self, path: str) -> bytes:
+        """Read an object."""
+        with self.files().open_input_stream(path, compression=None) as stream:
+            return bytes(stream.read())
+
+    def names(self, folder: str) -> list[str]:
+        """The objects below a folder, without those that only stand for folders."""
+        found = self.files().get_file_info(fs.FileSelector(folder, recursive=True))
+        return sorted(info.path.removeprefix(f"{folder}/") for info in found if info.is_file)
+
+
+@contextmanager
+def running_object_store(*, https: bool = False) -> Iterator[ObjectStore]:
+    """Start a server over a folder of its own, and end it afterwards; with https, its authority is known to nobody."""
+    program = _program()
+    with tempfile.TemporaryDirectory(prefix="object-store-") as folder:
+        home = Path(folder)
+        # Neither name may begin with the other.
+        for name in ("objects", "attributes"):
+            (home / name).mkdir()
+        port = _free_port()
+        command = [str(program), "--port", f"127.0.0.1:{port}", "posix", "--sidecar", str(home / "attributes")]
+        authority = _certify(home) if https else None
+        if https:
+            command[1:1] = ["--cert", str(home / "server.pem"), "--key", str(home / "server.key")]
+        environment = {**os.environ, "ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
+        log = home / "server.log"
+        with log.open("wb") as output:
+            server = subprocess.Popen(
+                [*command, str(home / "objects")], env=environment, stdout=output, stderr=subprocess.STDOUT
+            )
+        try:
+            _wait_until_it_listens(server, port, log)
+            yield ObjectStore(f"{'https' if https else 'http'}://127.0.0.1:{port}", authority)
+        finally:
+            server.terminate()
+            server.wait(timeout=20)
+
+
+def _certify(home: Path) -> str:
+    """An authority and a server's certificate by it; returns the authority's file."""
+    authority, server = home / "authority", home / "server"
+    new = ["openssl", "req", "-newkey", "rsa:2048", "-nodes"]
+    named = ["-keyout", f"{authority}.key", "-out", f"{authority}.pem", "-subj", "/CN=authority"]
+    _quietly([*new, "-x509", "-days", "2", *named])
+    _quietly([*new, "-keyout", f"{server}.key", "-out", f"{server}.csr", "-subj", "/CN=server"])
+    Path(f"{server}.ext").write_text("subjectAltName=IP:127.0.0.1")
+    signing = ["-CA", f"{authority}.pem", "-CAkey", f"{authority}.key", "-CAcreateserial", "-days", "2"]
+    request = ["-in", f"{server}.csr", "-extfile", f"{server}.ext", "-out", f"{server}.pem"]
+    _quietly(["openssl", "x509", "-req", *request, *signing])
+    return f"{authority}.pem"
+
+
+def _quietly(command: list[str]) -> None:
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def _program() -> Path:
+    command = [sys.executable, "-m", "tools.cluster.programs", "versitygw"]
+    done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
+    return Path(done.stdout.strip())
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def _wait_until_it_listens(server: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and server.poll() is None:
+        with socket.socket() as one:
+            if one.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise RuntimeError(f"the object store didn't start:\n{log.read_text()[-4000:]}")
