@@ -1,0 +1,39 @@
+"""The documentation's table of values is the schema's."""
+
+import json
+import os
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from support.helm import CHART, REPOSITORY
+
+FILE = REPOSITORY / "docs" / "install.md"
+BEGIN, END = "<!-- values -->\n", "<!-- /values -->\n"
+RENEW = "RENEW_SNAPSHOTS"
+
+
+def test_the_table_of_values() -> None:
+    """Renew it with: RENEW_SNAPSHOTS=1 .venv/bin/python -m pytest tests/chart/test_docs.py."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = YAML(typ="safe").load(CHART / "values.yaml")
+    rows = [f"| `{name}` | {default} | {about} |\n" for name, default, about in _rows(schema, values)]
+    table = "".join(["| value | default | meaning |\n", "| --- | --- | --- |\n", *rows])
+    before, _, rest = FILE.read_text().partition(BEGIN)
+    found, _, after = rest.partition(END)
+    if RENEW in os.environ:
+        FILE.write_text(f"{before}{BEGIN}{table}{END}{after}")
+        found = table
+    assert found == table, f"run again with {RENEW}=1"
+
+
+def _rows(schema: dict[str, Any], values: dict[str, Any], path: str = "") -> list[tuple[str, str, str]]:
+    found = []
+    for name, value in values.items():
+        node, place = schema["properties"][name], f"{path}.{name}".strip(".")
+        if "properties" in node and isinstance(value, dict):
+            found += _rows(node, value, place)
+        else:
+            about = node["description"].removesuffix(".")
+            found.append((place, f"`{json.dumps(value)}`" if value not in ("", {}, []) else "", about))
+    return found
