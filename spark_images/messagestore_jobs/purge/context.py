@@ -1,34 +1,20 @@
 """What every step of one purge run needs."""
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.clock import now
+from messagestore_jobs.context import Run
 from messagestore_jobs.contract.run_document import PurgeTask, RunDocument
 from messagestore_jobs.progress import Progress
 
 
 @dataclass(frozen=True)
-class Context:
-    """One run over one store; ``as_of`` is the clock that every rule sees."""
+class Context(Run):
+    """A purge, by its rules."""
 
-    document: RunDocument
     task: PurgeTask
-    spark: SparkSession
-    progress: Progress
-    as_of: datetime
-
-    @property
-    def uri(self) -> str:
-        """The table folder."""
-        return self.document.table.uri
-
-    @property
-    def run(self) -> str:
-        """The run's name."""
-        return self.document.run
 
 
 def context(document: RunDocument, spark: SparkSession, progress: Progress) -> Context:
@@ -39,4 +25,4 @@ def context(document: RunDocument, spark: SparkSession, progress: Progress) -> C
     """
     if not isinstance(document.task, PurgeTask):
         raise TypeError(f"run {document.run} is no purge but {document.task.kind}")
-    return Context(document, document.task, spark, progress, now(document))
+    return Context(document, spark, progress, now(document), document.task)

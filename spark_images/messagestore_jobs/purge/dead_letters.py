@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.objects import join
 
@@ -24,7 +25,9 @@ def delete_dead_letters(uri: str, before: datetime) -> None:
     if count_dead_letters(uri, before) == 0:
         return
     with external_write("delete-dead-letters"):
-        open_table(uri, "dead_letters").delete(f"failed_at < '{before.isoformat()}'")
+        open_to_write(uri, "dead_letters").delete(
+            f"failed_at < '{before.isoformat()}'", commit_properties=commit_properties(uri)
+        )
 
 
 def forget_copies(context: Context, message_ids: list[str]) -> None:

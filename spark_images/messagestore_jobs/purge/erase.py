@@ -8,13 +8,17 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
-from deltalake import CommitProperties
+from pyspark.sql import SparkSession
 
-from messagestore_jobs.purge.context import Context
-from messagestore_jobs.purge.remove import note
+from messagestore_jobs.clock import now
+from messagestore_jobs.context import Run
+from messagestore_jobs.contract.run_document import RunDocument
+from messagestore_jobs.contract.run_report import EraseOutcome
+from messagestore_jobs.progress import Progress
 from messagestore_jobs.store.audit import Done, add_audit, read_audit
 from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.fence import commit_properties, open_to_write
+from messagestore_jobs.store.history import open_table, table_state
 
 ERASE = "Erase"
 DUE_BY = "eraseDueBy"
@@ -41,11 +45,23 @@ def owed(uri: str) -> list[Owed]:
     ]
 
 
-def erase_due(context: Context) -> bool:
-    """Erase the bytes of every purge whose erasure is due, and say so in the audit; whether there was any."""
+def run_erase(document: RunDocument, spark: SparkSession, progress: Progress) -> EraseOutcome:
+    """Erase what is due, where no purge runs by then. The caller has opened the folder and holds the right to write."""
+    run = Run(document, spark, progress, now(document))
+    erased = erase_due(run)
+    return EraseOutcome(
+        erased=erased,
+        erased_at=run.as_of if erased else None,
+        erase_due_by=min((one.due_by for one in owed(run.uri)), default=None),
+        table=table_state(run.uri),
+    )
+
+
+def erase_due(context: Run) -> int:
+    """Erase the bytes of every purge whose erasure is due, and say so in the audit; how many messages those were."""
     due = [one for one in owed(context.uri) if one.due_by <= context.as_of]
     if not due:
-        return False
+        return 0
     context.progress.step("erase", sum(one.erased for one in due))
     before = open_table(context.uri, "messages").version()
     _vacuum(context, "messages")
@@ -64,12 +80,12 @@ def erase_due(context: Context) -> bool:
             refers_to=one.run,
         )
         add_audit(context.uri, done)
-    return True
+    return sum(one.erased for one in due)
 
 
-def _vacuum(context: Context, name: str) -> None:
-    properties = CommitProperties(custom_metadata={"userMetadata": note(context).json_text()})
+def _vacuum(context: Run, name: str) -> None:
+    properties = commit_properties(context.uri, context.note())
     with external_write(f"vacuum-{name}"):
-        open_table(context.uri, name).vacuum(
+        open_to_write(context.uri, name).vacuum(
             retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True, commit_properties=properties
         )

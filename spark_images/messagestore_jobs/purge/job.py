@@ -122,7 +122,7 @@ def _dead_letters(here: Context) -> dict[str, object]:
     return {"dead_letters_before": before, "dead_letters": count_dead_letters(here.uri, before)}
 
 
-def _purged(here: Context, carried: list[Carried], decided: _Decided, version: int, erased: bool) -> Purged | None:
+def _purged(here: Context, carried: list[Carried], decided: _Decided, version: int, erased: int) -> Purged | None:
     """What the run did, over all that it carried out; None for one that waits."""
     if decided.waiting and not carried:
         return None

@@ -6,7 +6,6 @@ from datetime import date
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -14,8 +13,9 @@ from messagestore_jobs.purge.bounds import bounds
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.plan import Plan, frozen_rows
 from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.heads import raise_heads
-from messagestore_jobs.store.history import CommitNote, last_note, open_table, table_state
+from messagestore_jobs.store.history import open_table, table_state
 from messagestore_jobs.store.messages import committing, messages_table
 
 MERGE = {
@@ -25,11 +25,6 @@ MERGE = {
     "spark.databricks.delta.merge.repartitionBeforeWrite.enabled": "false",
 }
 _BROADCAST_ROWS = 2_000_000
-
-
-def note(context: Context) -> CommitNote:
-    """What a commit of this run says: it is no batch, so totals go on as they were."""
-    return last_note(context.uri).model_copy(update={"run": context.run})
 
 
 def keep_heads(context: Context, plan: Plan) -> None:
@@ -75,9 +70,9 @@ def _rows_by_day(uri: str) -> dict[date, int | None]:
 def _delete_days(context: Context, days: list[date]) -> None:
     """Drop whole partitions by a commit that touches no file."""
     listed = ", ".join(f"'{day.isoformat()}'" for day in days)
-    properties = CommitProperties(custom_metadata={"userMetadata": note(context).json_text()})
+    properties = commit_properties(context.uri, context.note())
     with external_write("delete-days"):
-        open_table(context.uri, "messages").delete(f"inserted_date IN ({listed})", commit_properties=properties)
+        open_to_write(context.uri, "messages").delete(f"inserted_date IN ({listed})", commit_properties=properties)
 
 
 def _delete_rows(context: Context, rows: DataFrame, count: int) -> None:
@@ -92,7 +87,7 @@ def _delete_rows(context: Context, rows: DataFrame, count: int) -> None:
         .alias("m")
         .merge(source.alias("leaving"), where.condition("m") & same)
     )
-    with settings(context.spark, MERGE), committing(context.spark, "delete-rows", note(context)):
+    with settings(context.spark, MERGE), committing(context.spark, "delete-rows", context.note()):
         merge.whenMatchedDelete().execute()
 
 

@@ -10,7 +10,7 @@ from messagestore_jobs.purge.bounds import bounds, within
 from messagestore_jobs.purge.claims import delete_claim_checks, rewrite_claim_checks
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.plan import Plan, frozen_rows
-from messagestore_jobs.purge.remove import MERGE, note, settings
+from messagestore_jobs.purge.remove import MERGE, settings
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.messages import committing, messages_table, read_messages
 
@@ -39,7 +39,7 @@ def scrub(context: Context, plan: Plan) -> None:
     same = (F.col("m.global_position") == F.col("leaving.global_position")) & F.col("m.scrubbed_at").isNull()
     table = messages_table(context.spark, context.uri).alias("m")
     merge = table.merge(source.alias("leaving"), where.condition("m") & same)
-    with settings(context.spark, MERGE), committing(context.spark, "scrub-rows", note(context)):
+    with settings(context.spark, MERGE), committing(context.spark, "scrub-rows", context.note()):
         merge.whenMatchedUpdate(set=_changes(plan, what, secret)).execute()
     if what.payload_paths:
         delete_claim_checks(context, plan)

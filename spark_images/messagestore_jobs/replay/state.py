@@ -13,6 +13,9 @@ from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.objects import Objects, join
 
+REPLAYS = "_replays"
+"""Where replays into a store keep their state, a folder each."""
+ENDED = "ended.json"
 _FROZEN = "frozen.json"
 _SELECTED = "selected"
 _CHUNKS = "chunks"
@@ -123,6 +126,17 @@ class State:
         for name in (_SELECTED, _STAGING, _CHUNKS, ""):
             with external_write(f"replay-remove-{name or 'state'}"):
                 self._objects.delete_folder(name)
+
+
+def unfinished(uri: str) -> list[Frozen]:
+    """The replays into a store that have frozen a selection, of this store or another, and have not ended."""
+    objects = Objects(uri)
+    found = []
+    for name in objects.names(REPLAYS):
+        content = objects.read(f"{name}state/{_FROZEN}")
+        if content is not None and not objects.exists(f"{name}{ENDED}"):
+            found.append(Frozen.model_validate_json(content))
+    return found
 
 
 def digest(task: ReplayTask, table: str) -> str:

@@ -22,16 +22,14 @@ from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.places import Places
 from messagestore_jobs.replay.staging import Format
-from messagestore_jobs.replay.state import Chunk, Frozen, State
+from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, State
 from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.folder import open_folder
-from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.objects import join
 from messagestore_jobs.store.schemas import UTC as TIMESTAMP
 
-_ENDED = "ended.json"
 _RECORDS = "records"
-_REPLAYS = "_replays"
 _SUFFIXES: dict[Format, str] = {"JSONLines": "jsonl", "Parquet": "parquet"}
 
 
@@ -40,7 +38,7 @@ class StreamDelivery:
 
     def __init__(self, document: RunDocument, spark: SparkSession, task: ReplayTask, target: StreamDestination) -> None:
         self._document, self._spark, self._task, self._target = document, spark, task, target
-        own = join(target.table.uri, _REPLAYS, task.job_id)
+        own = join(target.table.uri, REPLAYS, task.job_id)
         self.places = Places(own)
         self.state = State(join(own, "state"))
         self.staging = "state/staging"
@@ -50,7 +48,7 @@ class StreamDelivery:
 
     def ended(self) -> ReplayOutcome | None:
         """As it was written down when all had been sent."""
-        content = self.places.read(_ENDED)
+        content = self.places.read(ENDED)
         if content is None:
             return None
         self._forget()
@@ -79,7 +77,7 @@ class StreamDelivery:
     def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> None:
         """Keep how it ended, so that the replay is not done again; forget the rest."""
         with external_write("replay-ended"):
-            self.places.write(_ENDED, outcome.model_dump_json(by_alias=True).encode())
+            self.places.write(ENDED, outcome.model_dump_json(by_alias=True).encode())
         self._forget()
 
     def _forget(self) -> None:
@@ -129,12 +127,13 @@ def mark_redriven(uri: str, sent: pa.Table, at: datetime, by: str, source: str) 
     )
     batches = f"{source}/".replace("'", "''")
     others = f"NOT starts_with(coalesce(d.batch, ''), '{batches}')"
-    table: DeltaTable = open_table(uri, "dead_letters")
+    table: DeltaTable = open_to_write(uri, "dead_letters")
     table.merge(
         marks,
         predicate=f"(d.raw IS NOT DISTINCT FROM s.value) AND {places} AND d.redriven_at IS NULL AND {others}",
         source_alias="s",
         target_alias="d",
+        commit_properties=commit_properties(uri),
     ).when_matched_update(updates={"redriven_at": 's."at"', "redriven_by": 's."by"'}).execute()
 
 

@@ -11,6 +11,7 @@ from deltalake import write_deltalake
 
 from messagestore_jobs.contract.run_document import Resource
 from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.schemas import AUDIT
 
@@ -53,11 +54,12 @@ def add_audit(uri: str, done: Done) -> None:
         "bytes": done.bytes,
     }
     same = (pc.field("run") == done.run) & (pc.field("action") == done.action) & (pc.field("rules") == rules)
-    table = open_table(uri, "audit")
+    table = open_to_write(uri, "audit")
     if table.to_pyarrow_dataset().to_table(filter=same, columns=["run"]).num_rows:
         return
     with external_write(f"audit-{done.action.lower()}"):
-        write_deltalake(table, pa.Table.from_pylist([row], schema=AUDIT), mode="append")
+        rows = pa.Table.from_pylist([row], schema=AUDIT)
+        write_deltalake(table, rows, mode="append", commit_properties=commit_properties(uri))
 
 
 def read_audit(uri: str) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ import pyarrow.compute as pc
 from deltalake import write_deltalake
 
 from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.schemas import DEAD_LETTERS, SOURCE
 
@@ -38,7 +39,12 @@ def set_aside_before(uri: str, uris: set[str]) -> dict[Place, str]:
 def set_aside(uri: str, rows: pa.Table) -> None:
     """Append dead letters (schema DEAD_LETTERS), durably."""
     with external_write("dead-letters"):
-        write_deltalake(open_table(uri, "dead_letters"), rows.cast(DEAD_LETTERS), mode="append")
+        write_deltalake(
+            open_to_write(uri, "dead_letters"),
+            rows.cast(DEAD_LETTERS),
+            mode="append",
+            commit_properties=commit_properties(uri),
+        )
 
 
 def set_aside_again(uri: str, rows: pa.Table) -> None:
@@ -48,8 +54,12 @@ def set_aside_again(uri: str, rows: pa.Table) -> None:
     """
     again = {name: f's."{name}"' for name in ("reason", "detail", "failed_at", "redriven_at", "redriven_by", "batch")}
     same = " AND ".join(f"(d.source['{n}'] IS NOT DISTINCT FROM s.source['{n}'])" for n in SOURCE.names)
-    merge = open_table(uri, "dead_letters").merge(
-        rows, f"(d.raw IS NOT DISTINCT FROM s.raw) AND {same}", source_alias="s", target_alias="d"
+    merge = open_to_write(uri, "dead_letters").merge(
+        rows,
+        f"(d.raw IS NOT DISTINCT FROM s.raw) AND {same}",
+        source_alias="s",
+        target_alias="d",
+        commit_properties=commit_properties(uri),
     )
     with external_write("dead-letters"):
         merge.when_matched_update(updates=again).when_not_matched_insert_all().execute()

@@ -19,6 +19,16 @@ def observe(observer: Observer) -> None:
 
 
 @contextmanager
+def observing(observer: Observer) -> Iterator[None]:
+    """As :func:`observe`, while the block lasts."""
+    _observers.append(observer)
+    try:
+        yield
+    finally:
+        _observers.remove(observer)
+
+
+@contextmanager
 def external_write(name: str) -> Iterator[None]:
     """Wrap a write that outlives the process, such as a commit, an object or a marker."""
     _tell(name, "before")

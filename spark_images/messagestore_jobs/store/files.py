@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from deltalake import write_deltalake
 
 from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import committed_batch, open_table
 from messagestore_jobs.store.schemas import FILES
 
@@ -92,7 +93,9 @@ class ReadFiles:
         """Plan a batch, durably."""
         rows = pa.Table.from_pylist([self._row(batch, r) for r in batch.ranges], schema=FILES)
         with external_write("plan"):
-            write_deltalake(open_table(self._uri, "files"), rows, mode="append")
+            write_deltalake(
+                open_to_write(self._uri, "files"), rows, mode="append", commit_properties=commit_properties(self._uri)
+            )
         self._rows = pa.concat_tables([self._rows, rows])
         self.last_batch = batch.number
 
@@ -102,7 +105,9 @@ class ReadFiles:
         literals = ", ".join(_literal(uri) for uri in uris.to_pylist())
         own = f"source_id = {_literal(self._source_id)} and batch = {batch.number}"
         with external_write("take-out"):
-            open_table(self._uri, "files").delete(f"{own} and uri in ({literals})")
+            open_to_write(self._uri, "files").delete(
+                f"{own} and uri in ({literals})", commit_properties=commit_properties(self._uri)
+            )
         self._rows = self._rows.filter((pc.field("batch") != batch.number) | ~pc.field("uri").isin(uris))
         self.last_batch = pc.max(self._rows["batch"]).as_py() or 0
 

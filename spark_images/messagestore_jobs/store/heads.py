@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from deltalake import write_deltalake
 
 from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.schemas import HEADS
 
@@ -40,4 +41,4 @@ def raise_heads(uri: str, streams: pa.Table, next_global_position: int) -> None:
         schema=HEADS,
     )
     with external_write("heads"):
-        write_deltalake(open_table(uri, "heads"), rows, mode="overwrite")
+        write_deltalake(open_to_write(uri, "heads"), rows, mode="overwrite", commit_properties=commit_properties(uri))

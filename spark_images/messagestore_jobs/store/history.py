@@ -4,6 +4,7 @@ The messages commit is a batch's commit point, so its counts can't differ from w
 totals on, so that the newest one tells them however old the log is.
 """
 
+import json
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -13,8 +14,14 @@ from pydantic import ValidationError
 
 from messagestore_jobs.contract.base import ContractModel
 from messagestore_jobs.contract.run_report import IngestCounts, TableState
-from messagestore_jobs.store.objects import delta_uri, join
+from messagestore_jobs.store.objects import Objects, delta_uri, join
 from messagestore_jobs.store.storage import current
+
+EPOCH = "messagestore-epoch"
+"""The transaction whose version is the newest epoch under which a table was written."""
+
+COMPACT_BYTES = 96 << 20
+"""A file of this size is left as it is."""
 
 
 class CommitNote(ContractModel):
@@ -22,6 +29,8 @@ class CommitNote(ContractModel):
 
     run: str
     totals: IngestCounts = IngestCounts()
+    epoch: int | None = None
+    """Of the run's grant; see ``fence``."""
 
     def json_text(self) -> str:
         """As it stands in the commit."""
@@ -40,7 +49,11 @@ def committed_batch(uri: str, source_id: str) -> int:
 
 def last_note(uri: str) -> CommitNote:
     """The newest note; commits made by other hands (an OPTIMIZE, say) carry none and are passed over."""
-    table = open_table(uri, "messages")
+    return note_of(open_table(uri, "messages"))
+
+
+def note_of(table: DeltaTable) -> CommitNote:
+    """As :func:`last_note`, of ``messages`` as it was opened."""
     for limit in (1, 100, None):
         for commit in table.history(limit):
             note = _note(commit.get("userMetadata"))
@@ -56,6 +69,12 @@ def _note(text: str | None) -> CommitNote | None:
         return None
 
 
+def epoch_of(table: DeltaTable) -> int | None:
+    """The newest epoch under which a table was written, as it was opened; None where no run has had one."""
+    epoch = table.transaction_version(EPOCH)
+    return None if epoch is None else int(epoch)
+
+
 def table_state(uri: str) -> TableState:
     """Counts and bounds of the store, from the tables' logs alone."""
     messages = open_table(uri, "messages")
@@ -68,7 +87,26 @@ def table_state(uri: str) -> TableState:
         oldest_message_time=_time(files, "min.time", pc.min),
         newest_message_time=_time(files, "max.time", pc.max),
         last_global_position=_bound(files, "max.global_position", pc.max),
+        files=files.num_rows,
+        small_files=_small_files(files),
+        versions_since_checkpoint=messages.version() - _checkpoint(uri),
+        epoch=epoch_of(messages),
     )
+
+
+def _small_files(files: pa.Table) -> int:
+    """Files that are not compact, of days that have more than one such."""
+    if files.num_rows == 0:
+        return 0
+    small = files.filter(pc.field("size_bytes") < COMPACT_BYTES)
+    days = small.group_by("partition.inserted_date").aggregate([("size_bytes", "count")])["size_bytes_count"]
+    return sum(count for count in days.to_pylist() if count > 1)
+
+
+def _checkpoint(uri: str) -> int:
+    """The version of the last checkpoint of ``messages``; 0 before the first."""
+    content = Objects(join(uri, "messages", "_delta_log")).read("_last_checkpoint")
+    return int(json.loads(content)["version"]) if content else 0
 
 
 def _sum(files: pa.Table, column: str) -> int:

@@ -7,6 +7,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.fence import with_epoch
 from messagestore_jobs.store.history import CommitNote
 from messagestore_jobs.store.objects import join
 
@@ -39,7 +40,7 @@ def append_messages(
     source_id, number = batch
     writer = rows.write.format("delta").mode("append").option("txnAppId", source_id).option("txnVersion", number)
     with external_write("messages"):
-        writer.option("userMetadata", note.json_text()).save(join(uri, "messages"))
+        writer.option("userMetadata", with_epoch(uri, note).json_text()).save(join(uri, "messages"))
 
 
 @contextmanager

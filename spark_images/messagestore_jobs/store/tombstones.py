@@ -13,6 +13,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import TOMBSTONES
@@ -49,7 +50,7 @@ def add_tombstones(uri: str, message_ids: list[str], erased_at: datetime, run: s
         schema=TOMBSTONES,
     )
     with external_write("tombstones"):
-        write_deltalake(open_table(uri, "tombstones"), rows, mode="append")
+        write_deltalake(open_to_write(uri, "tombstones"), rows, mode="append", commit_properties=commit_properties(uri))
 
 
 def _make_key(uri: str) -> bytes:

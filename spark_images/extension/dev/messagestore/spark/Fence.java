@@ -43,7 +43,8 @@ final class Fence {
   static Fence of(Path path, Configuration conf) {
     Matcher commit = COMMIT.matcher(path.getName());
     Path log = path.getParent();
-    String epoch = commit.matches() ? conf.get(EPOCH + log.getParent()) : null;
+    Path folder = commit.matches() ? log.getParent().getParent() : null;
+    String epoch = folder == null ? null : conf.get(EPOCH + folder);
     return epoch == null ? null : new Fence(log, Long.parseLong(commit.group(1)), Long.parseLong(epoch));
   }
 
