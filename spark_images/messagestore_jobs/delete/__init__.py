@@ -1,0 +1,1 @@
+"""Deleting a store with everything that is its own."""

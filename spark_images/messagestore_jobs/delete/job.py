@@ -1,0 +1,91 @@
+"""The end of a store: what is known to be its own is deleted, its marker last.
+
+The marker tells whose the folder is, so that a run that was cut off can be done again until it is gone.
+"""
+
+from datetime import datetime
+
+from messagestore_jobs.clock import now
+from messagestore_jobs.contract.run_document import DeleteTask, Hold, RunDocument, Table
+from messagestore_jobs.contract.run_report import DeleteOutcome
+from messagestore_jobs.ingest.write import CLAIMS
+from messagestore_jobs.progress import Progress
+from messagestore_jobs.purge.plan import FOLDER as PURGES
+from messagestore_jobs.replay.state import REPLAYS
+from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.folder import MARKER, owner_of
+from messagestore_jobs.store.objects import Objects
+from messagestore_jobs.store.schemas import TABLES
+from messagestore_jobs.store.tombstones import KEY_OBJECT
+
+FOLDERS = (PURGES, REPLAYS, CLAIMS, *reversed(TABLES))
+"""In the order they are deleted in: as long as ``messages`` is there, it tells whose turn to write it is."""
+OBJECTS = (KEY_OBJECT, MARKER)
+_PARTIAL = ".partial"
+
+
+def run_delete(document: RunDocument, progress: Progress) -> DeleteOutcome:
+    """Delete the store. The caller holds the right to write, and has not opened the folder.
+
+    Raises:
+        TableRefusedError: the folder is another's, or its marker is missing; nothing in it was touched.
+        RunFailedError: a hold is active; nothing was touched.
+    """
+    objects = Objects(document.table.uri)
+    found = [name.rstrip("/") for name in objects.names()]
+    if not check_deletion(document):
+        return DeleteOutcome(left=tuple(found))
+    known = [name for name in (*FOLDERS, *OBJECTS) if name in found or f"{name}{_PARTIAL}" in found]
+    progress.step("delete", len(known))
+    for name in known:
+        with external_write(f"delete-{name}"):
+            _delete(objects, name)
+        progress.advance(1)
+    return DeleteOutcome(deleted=tuple(known), left=tuple(name.rstrip("/") for name in objects.names()))
+
+
+def check_deletion(document: RunDocument) -> bool:
+    """Whether there is a store to delete: none where the folder is gone, or nothing of a store is left in it.
+
+    Raises:
+        TableRefusedError: the folder is another's, or its marker is missing.
+        RunFailedError: a hold is active.
+    """
+    if not isinstance(document.task, DeleteTask):
+        raise TypeError(f"run {document.run} is no deletion but {document.task.kind}")
+    objects = Objects(document.table.uri)
+    if not _is_ours(objects, document.table):
+        return False
+    _refuse_held(document.task.holds, now(document))
+    return True
+
+
+def _is_ours(objects: Objects, table: Table) -> bool:
+    marker = objects.read(MARKER)
+    if marker is not None:
+        owner = owner_of(table, marker)
+        if owner != table.owner:
+            raise TableRefusedError(f"{table.uri} belongs to MessageStream {owner.namespace}/{owner.name}; not deleted")
+        return True
+    tables = sorted({name.rstrip("/") for name in objects.names()} & set(TABLES))
+    if tables:
+        raise TableRefusedError(
+            f"{table.uri} holds {tables[0]} and no marker that says whose it is; nothing was deleted, look at it first"
+        )
+    return False
+
+
+def _refuse_held(holds: tuple[Hold, ...], at: datetime) -> None:
+    active = [hold for hold in holds if hold.until is None or hold.until > at]
+    if active:
+        names = ", ".join(hold.name for hold in active)
+        raise RunFailedError("HoldActive", f"the store is held by {names}; nothing was deleted, release the hold first")
+
+
+def _delete(objects: Objects, name: str) -> None:
+    if name in OBJECTS:
+        objects.delete(f"{name}{_PARTIAL}")
+        objects.delete(name)
+    else:
+        objects.delete_folder(name)

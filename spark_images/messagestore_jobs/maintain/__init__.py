@@ -1,0 +1,1 @@
+"""Keeping a store fast and no larger than it has to be; nothing that it says changes."""

@@ -1,0 +1,52 @@
+"""Compaction: many small files become few large ones; the rows of one file stay together and in their order."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable, WriterProperties
+
+from messagestore_jobs.maintain.context import Context
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.fence import commit_properties, open_to_write
+from messagestore_jobs.store.history import open_table
+
+_DAY = "partition.inserted_date"
+_WRITER = WriterProperties(compression="ZSTD", max_row_group_size=1 << 17)
+
+
+def compact_messages(context: Context) -> bool:
+    """Day by day, each in a commit of its own; whether any file was written."""
+    days = days_to_compact(open_table(context.uri, "messages"), context.compact_bytes)
+    context.progress.step("compact", len(days))
+    found = False
+    for day in days:
+        found |= _compact(context, "messages", [("inserted_date", "=", day)])
+        context.progress.advance(1)
+    return found
+
+
+def compact_whole(context: Context, name: str) -> bool:
+    """A table that has no partitions; whether any file was written."""
+    files = pa.table(open_table(context.uri, name).get_add_actions(flatten=True))
+    small = files.filter(pc.field("size_bytes") < context.compact_bytes) if files.num_rows else files
+    return small.num_rows > 1 and _compact(context, name, None)
+
+
+def days_to_compact(table: DeltaTable, compact_bytes: int) -> list[str]:
+    """The days of ``messages`` that have more than one file smaller than this, oldest first."""
+    files = pa.table(table.get_add_actions(flatten=True))
+    if files.num_rows == 0:
+        return []
+    small = files.filter(pc.field("size_bytes") < compact_bytes)
+    days = small.group_by(_DAY).aggregate([("size_bytes", "count")]).filter(pc.field("size_bytes_count") > 1)
+    return sorted(day.isoformat() for day in days[_DAY].to_pylist())
+
+
+def _compact(context: Context, name: str, partition: list[tuple[str, str, str]] | None) -> bool:
+    with external_write(f"compact-{name}"):
+        done = open_to_write(context.uri, name).optimize.compact(
+            partition_filters=partition,
+            target_size=context.task.target_file_bytes,
+            writer_properties=_WRITER,
+            commit_properties=commit_properties(context.uri, context.note() if name == "messages" else None),
+        )
+    return bool(done["numFilesAdded"])

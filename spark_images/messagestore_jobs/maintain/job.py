@@ -1,0 +1,41 @@
+"""The maintenance of one store: compaction, check points, clean-up, sweep. Each step may be repeated."""
+
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import RunDocument
+from messagestore_jobs.contract.run_report import MaintainOutcome
+from messagestore_jobs.maintain.clean import clean
+from messagestore_jobs.maintain.compact import compact_messages, compact_whole
+from messagestore_jobs.maintain.context import context
+from messagestore_jobs.maintain.sweep import sweep
+from messagestore_jobs.progress import Progress
+from messagestore_jobs.store.history import table_state
+from messagestore_jobs.store.schemas import TABLES
+
+
+def run_maintain(document: RunDocument, spark: SparkSession, progress: Progress) -> MaintainOutcome:
+    """Keep a store fast; no row of any table changes.
+
+    The caller has opened the folder and holds the right to write.
+    """
+    here = context(document, spark, progress)
+    before = table_state(here.uri)
+    compacted = [compact_messages(here), *(compact_whole(here, name) for name in TABLES if name != "messages")]
+    removed, kept_because = clean(here)
+    if kept_because is not None:
+        progress.say(f"files and log entries past their retention were kept: {kept_because}")
+    swept = sweep(here)
+    after = table_state(here.uri)
+    return MaintainOutcome(
+        files_before=before.files,
+        files_after=after.files,
+        bytes_before=before.bytes,
+        bytes_after=after.bytes,
+        table_version_before=before.version,
+        table_version_after=after.version,
+        tables_compacted=sum(compacted),
+        files_removed=removed,
+        objects_removed=swept,
+        kept_because=kept_because,
+        table=after,
+    )
