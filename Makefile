@@ -32,8 +32,9 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(UV)
 install: $(VENV)/.installed ## Set up .venv with the CLI, and the jars
 	@spark_images/jars/build.sh $(PYTHON) $(VENV)/share/messagestore/jars
 
-tools: ## Build kube-apiserver and etcd into the cache, for the tests
+tools: ## Build kube-apiserver, etcd and helm into the cache, for the tests
 	@python3 -m tools.controlplane
+	@python3 -m tools.cluster.programs helm
 
 images: | $(UV) ## Build the container images, and bring them into the cluster's node when there is one
 	@UV=$(UV) python3 -m tools.cluster images
@@ -48,7 +49,7 @@ demo: install ## Ingest, purge and replay real webhooks on this machine
 	@examples/demo.sh $(VENV)/bin/messagestore
 
 test: install tools ## All tests
-	$(PYTEST) tests/unit tests/jobs tests/operator
+	$(PYTEST) tests/unit tests/jobs tests/operator tests/chart
 
 test-unit: install ## Tests of pure parts, in milliseconds
 	$(PYTEST) tests/unit
@@ -56,8 +57,8 @@ test-unit: install ## Tests of pure parts, in milliseconds
 test-jobs: install ## Tests of the jobs on local Spark
 	$(PYTEST) tests/jobs
 
-test-operator: install tools ## Tests against a real kube-apiserver
-	$(PYTEST) tests/operator
+test-operator: install tools ## Tests of the operator and its chart against a real kube-apiserver
+	$(PYTEST) tests/operator tests/chart
 
 test-e2e: install ## Tests in a real cluster; makes it when there is none
 	UV=$(UV) $(PYTEST) tests/e2e
