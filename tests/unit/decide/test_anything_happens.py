@@ -40,7 +40,7 @@ class Anything(RuleBasedStateMachine):
         self.edits = 0
         self.make("MessageStream", "a", "default", stream_spec(SHARED, first))
         self.make("MessageStream", "b", "other", stream_spec(SHARED + "/", second))
-        self.make("MessageStream", "c", "default", stream_spec("s3a://lake/c", {"interval": "PT1M"}))
+        self.make("MessageStream", "c", "default", stream_spec("s3a://lake/c", {"interval": "PT1M"}, runHistoryLimit=0))
         policy = {
             "streamRefs": [{"name": "a"}, {"name": "c"}],
             "trigger": {"schedule": {"cron": "*/5 * * * *"}},

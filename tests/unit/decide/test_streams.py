@@ -388,6 +388,19 @@ def test_only_the_newest_ended_runs_are_kept(world: World) -> None:
     assert [app.name for app in world.runs()][:2] == names[2:]
 
 
+def test_what_came_of_a_run_is_written_down_before_it_is_removed(world: World) -> None:
+    stream = orders(world, runHistoryLimit=0)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    world.finish(app)
+    kinds = [type(action) for action in world.look(stream).actions if not isinstance(action, act.EmitEvent)]
+    assert kinds == [act.WriteStatus, act.ReleaseLease, act.DeleteRun]
+    assert world.status(stream).last_run.name == app.name
+    assert world.status(stream).recent_runs == ()
+
+
 def test_an_incredible_report_stops_nothing(world: World) -> None:
     stream = orders(world)
     world.settle()
