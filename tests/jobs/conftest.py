@@ -1,11 +1,16 @@
-"""One Spark session for all tests of the jobs: starting one takes longer than most of them."""
+"""One Spark session and one object store for all tests of the jobs: starting one takes longer than most of them."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.session import local_session
+from support.objectstore import ENVIRONMENT, ObjectStore, running_object_store
+
+# Before there is a JVM, which never hears of later changes.
+os.environ.update(ENVIRONMENT)
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +18,9 @@ def spark() -> Iterator[SparkSession]:
     session = local_session(cores=2, memory="2g")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator[ObjectStore]:
+    with running_object_store() as store:
+        yield store

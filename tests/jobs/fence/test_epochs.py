@@ -1,0 +1,280 @@
+"""Of two runs that were given a store, only the one with the newer epoch can write it, whenever the other wakes up."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import (
+    FilesSource,
+    IngestTask,
+    PurgeTask,
+    Resource,
+    Rule,
+    RunDocument,
+    Table,
+)
+from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome, RunReport
+from messagestore_jobs.driver.execute import execute
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.store import fence
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.fence import claim, commit_properties, holding, open_to_write
+from messagestore_jobs.store.folder import open_folder
+from messagestore_jobs.store.history import CommitNote, epoch_of, last_note, note_of, open_table, table_state
+from messagestore_jobs.store.schemas import TABLES
+from messagestore_jobs.store.storage import using
+from support.external_writes import observing
+from support.ingests import OWNER, lines, record
+from support.interception import Interception, intercepting
+from support.objectstore import ObjectStore
+from support.stores import add_messages, make_store, message
+
+AT = datetime(2026, 4, 6, tzinfo=UTC)
+RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")
+
+
+@dataclass
+class Lake:
+    """A store on S3, which Spark reaches through an interception and everything else directly."""
+
+    spark: SparkSession
+    store: ObjectStore
+    bucket: str
+    way: Interception
+
+    @property
+    def uri(self) -> str:
+        return f"s3a://{self.bucket}/orders"
+
+    def arrive(self, name: str, *records: bytes) -> None:
+        self.store.put(f"{self.bucket}/landing/{name}", lines(*records))
+
+    def run(self, epoch: int | None, task: IngestTask | PurgeTask | None = None) -> RunReport:
+        ingest = IngestTask(source_id="landing", source=FilesSource(uri=f"s3a://{self.bucket}/landing"))
+        document = RunDocument(
+            run=f"run-{epoch}",
+            resource=RESOURCE,
+            table=Table(uri=self.uri, owner=OWNER, epoch=epoch),
+            at=AT,
+            storage=(self.store.entry(self.bucket),),
+            task=task or ingest,
+        )
+        return execute(document, lambda: self.spark, Silent(), 0, lambda: AT)
+
+    def claim(self, epoch: int) -> None:
+        """As another process would, which begins its run now."""
+        with using([self.store.entry(self.bucket)], self.spark):
+            claim(self.uri, epoch, f"run-{epoch}")
+
+    def ids(self) -> list[str]:
+        with using([self.store.entry(self.bucket)], self.spark):
+            return sorted(open_table(self.uri, "messages").to_pyarrow_table()["message_id"].to_pylist())
+
+    def version(self) -> int:
+        with using([self.store.entry(self.bucket)], self.spark):
+            return table_state(self.uri).version
+
+    def commit_of_messages(self, version: int) -> str:
+        """The request that makes a version."""
+        return f"PUT /{self.bucket}/orders/messages/_delta_log/{version:020d}.json"
+
+    def lead_spark_through_the_interception(self) -> None:
+        """Hadoop keeps a file system as it was first opened."""
+        with using([self.store.entry(self.bucket).model_copy(update={"endpoint": self.way.endpoint})], self.spark):
+            configuration = self.spark._jsc.hadoopConfiguration()
+            self.spark._jvm.org.apache.hadoop.fs.Path(self.uri).getFileSystem(configuration)  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def lake(spark: SparkSession, object_store: ObjectStore) -> Iterator[Lake]:
+    bucket = f"epochs-{uuid4().hex}"
+    object_store.make_bucket(bucket)
+    with intercepting(object_store.endpoint) as way:
+        lake = Lake(spark, object_store, bucket, way)
+        lake.lead_spark_through_the_interception()
+        lake.arrive("a.jsonl", record("m1"), b"garbage")
+        assert lake.run(5).error is None
+        yield lake
+
+
+def refused(report: RunReport) -> bool:
+    """Whether a run ended because it was fenced, and says so."""
+    assert report.error is not None, "the run went through"
+    assert report.error.reason == "Fenced", report.error
+    return "has been handed to a newer run (epoch 6, this run has 5)" in report.error.message
+
+
+def test_an_old_run_that_was_held_within_its_commit_is_refused(lake: Lake) -> None:
+    lake.arrive("b.jsonl", record("m2"))
+    version = lake.version()
+    # Its log store has looked at all commits and is about to create the next one.
+    lake.way.before(lake.commit_of_messages(version + 1), lambda: lake.claim(6))
+    assert refused(lake.run(5))
+    assert not lake.way.armed
+    assert lake.ids() == ["m1"]
+    assert lake.version() == version + 1
+
+
+def test_an_old_run_that_slept_between_its_check_and_its_commit_is_refused(lake: Lake) -> None:
+    lake.arrive("b.jsonl", record("m2"))
+    version = lake.version()
+    with observing(once("messages", lambda: lake.claim(6))):
+        assert refused(lake.run(5))
+    assert lake.ids() == ["m1"]
+    assert lake.version() == version + 1
+
+
+def test_an_old_run_that_wakes_up_after_the_new_one_has_committed_is_refused(lake: Lake) -> None:
+    lake.arrive("b.jsonl", record("m2"))
+    assert lake.run(6).state == "Succeeded"
+    lake.arrive("c.jsonl", record("m3"))
+    version = lake.version()
+    assert refused(lake.run(5))
+    assert lake.version() == version
+    assert lake.run(6).state == "Succeeded"
+    assert lake.ids() == ["m1", "m2", "m3"]
+
+
+@pytest.mark.parametrize("name", ["heads", "delete-days", "delete-rows", "audit-purge"])
+def test_an_old_purge_is_refused_wherever_it_slept(lake: Lake, name: str) -> None:
+    """Whole days leave by delta-rs, single rows by Spark."""
+    lake.arrive("b.jsonl", record("m2", status="COMPLETED"))
+    assert lake.run(5).state == "Succeeded"
+    rule = Rule(name="some", statuses=("COMPLETED",) if name != "delete-days" else ("COMPLETED", "RECEIVED"))
+    purge = PurgeTask(mode="Enforce", rules=(rule,))
+    with observing(once(name, lambda: lake.claim(6))):
+        assert refused(lake.run(5, purge))
+    assert lake.ids() == (["m1", "m2"] if name != "audit-purge" else ["m1"])
+
+
+def test_the_new_run_finishes_what_the_old_one_began(lake: Lake) -> None:
+    lake.arrive("b.jsonl", record("m2"), b"more garbage")
+    with observing(once("messages", lambda: lake.claim(6))):
+        assert refused(lake.run(5))
+    outcome = lake.run(6).outcome
+    assert isinstance(outcome, IngestOutcome)
+    assert outcome.totals == IngestCounts(received=4, stored=2, dead_lettered=2)
+    assert outcome.table.epoch == 6
+    assert lake.ids() == ["m1", "m2"]
+
+
+def test_a_run_without_an_epoch_is_not_let_into_an_operators_store(lake: Lake) -> None:
+    lake.arrive("b.jsonl", record("m2"))
+    version = lake.version()
+    error = lake.run(None).error
+    assert error is not None
+    assert (error.reason, "this run has no epoch" in error.message) == ("Fenced", True)
+    assert lake.version() == version
+    dry = lake.run(None, PurgeTask(rules=(Rule(name="all", statuses=("RECEIVED",)),)))
+    assert dry.state == "Succeeded"
+
+
+def test_the_same_grant_may_be_used_again_and_is_claimed_once(lake: Lake) -> None:
+    version = lake.version()
+    assert lake.run(5).state == "Succeeded"
+    assert lake.version() == version
+
+
+def test_every_commit_tells_its_epoch(lake: Lake, spark: SparkSession, object_store: ObjectStore) -> None:
+    with using([object_store.entry(lake.bucket)], spark):
+        told = [commit.get("userMetadata") for commit in open_table(lake.uri, "messages").history()]
+        assert [CommitNote.model_validate_json(text).epoch for text in told if text] == [5, 5]
+        assert {name: epoch_of(open_table(lake.uri, name)) for name in TABLES} == dict.fromkeys(TABLES, 5)
+
+
+def test_a_claim_carries_on_the_totals_of_a_commit_that_came_in_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_store(tmp_path / "store", [message(1)])
+    overtaking = [lambda: add_messages(table.uri, [message(2)])]
+
+    def read_and_be_overtaken(opened: DeltaTable) -> CommitNote:
+        note = note_of(opened)
+        if overtaking:
+            overtaking.pop()()
+        return note
+
+    monkeypatch.setattr(fence, "note_of", read_and_be_overtaken)
+    claim(table.uri, 6, "run-6")
+    assert last_note(table.uri) == CommitNote(run="run-6", epoch=6, totals=IngestCounts(received=2, stored=2))
+    assert open_table(table.uri, "messages").version() == 3
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_commit_by_delta_rs_is_refused_once_a_newer_epoch_is_there(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    table = make_store(tmp_path / "store", [message(1)])
+    held = table.model_copy(update={"epoch": 5})
+    rows = pa.table({field.name: pa.nulls(0, field.type) for field in TABLES[name]}, schema=TABLES[name])
+
+    def write_after_a_claim() -> None:
+        with holding([held], "run-5", spark):
+            opened = open_to_write(table.uri, name)
+            claim(table.uri, 6, "run-6")
+            with pytest.raises(CommitFailedError):
+                write_deltalake(opened, rows, mode="append", commit_properties=commit_properties(table.uri))
+            open_to_write(table.uri, name)
+
+    with pytest.raises(RunFailedError, match="newer run") as error:
+        write_after_a_claim()
+    assert error.value.reason == "Fenced"
+
+
+def test_an_object_is_not_written_once_a_newer_epoch_is_known(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [message(1)]).model_copy(update={"epoch": 5})
+    wrote = []
+    claim(table.uri, 5, "run-5")
+
+    def write_after_a_claim() -> None:
+        with holding([table], "run-5", spark):
+            claim(table.uri, 6, "run-6")
+            # The table is looked at once a second.
+            time.sleep(1.1)
+            with external_write("claim-check"):
+                wrote.append("an object")
+
+    with pytest.raises(RunFailedError, match="newer run"):
+        write_after_a_claim()
+    assert wrote == []
+
+
+def test_a_store_without_epochs_is_written_as_ever(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [message(1)])
+    with holding([table], "run-1", spark):
+        assert commit_properties(table.uri).app_transactions is None
+    assert table_state(table.uri).epoch is None
+    assert open_table(table.uri, "messages").version() == 1
+
+
+def test_a_local_store_can_be_claimed_too(spark: SparkSession, tmp_path: Path) -> None:
+    table = Table(uri=f"file://{tmp_path}/store", owner=OWNER, epoch=3)
+    open_folder(table)
+    with holding([table], "run-3", spark):
+        assert table_state(table.uri).epoch == 3
+    with (
+        pytest.raises(RunFailedError, match="epoch 3, this run has 2"),
+        holding([table.model_copy(update={"epoch": 2})], "run-2", spark),
+    ):
+        pass
+
+
+def once(name: str, act: Callable[[], object]) -> Callable[[str, str], None]:
+    """An observer that acts before the first external write of a name: after the run's own look at the epochs."""
+    waiting = [act]
+
+    def observer(at: str, moment: str) -> None:
+        if (at, moment) == (name, "before") and waiting:
+            waiting.pop()()
+
+    return observer
