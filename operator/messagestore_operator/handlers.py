@@ -49,6 +49,8 @@ def settings(foreign: Iterable[Kind]) -> kopf.OperatorSettings:
     found.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
     found.watching.connect_timeout = 30
     found.watching.server_timeout = 300
+    # A worker of kopf's keeps the last it has seen of its object: not longer than news come in a row.
+    found.queueing.idle_timeout = 1.0
     # The process is ended by its own shutdown, which lets requests under way finish.
     found.process.ultimate_exiting_timeout = None
     for kind in foreign:
