@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import with_epoch
-from messagestore_jobs.store.history import CommitNote
+from messagestore_jobs.store.history import CommitNote, committed_batch
 from messagestore_jobs.store.objects import join
 
 _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
@@ -33,14 +33,16 @@ def append_messages(
     """Append rows in one commit that carries ``note``, also where there are none.
 
     Args:
-        batch: source id and number; Delta passes over a batch that it has.
+        batch: source id and number; one that is in the table already is passed over.
         compression: None or Zstd.
     """
     spark.conf.set("spark.sql.parquet.compression.codec", "uncompressed" if compression == "None" else "zstd")
     source_id, number = batch
-    writer = rows.write.format("delta").mode("append").option("txnAppId", source_id).option("txnVersion", number)
+    if committed_batch(uri, source_id) >= number:
+        return
+    commit = spark._jvm.dev.messagestore.spark.BatchCommit  # type: ignore[union-attr]
     with external_write("messages"):
-        writer.option("userMetadata", with_epoch(uri, note).json_text()).save(join(uri, "messages"))
+        commit.append(rows._jdf, join(uri, "messages"), source_id, number, with_epoch(uri, note).json_text())
 
 
 @contextmanager
