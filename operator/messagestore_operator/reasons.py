@@ -74,6 +74,7 @@ class Reason(StrEnum):
     PREDICATE_REFUSED = "PredicateRefused"
     REPLAY_CHANGED = "ReplayChanged"
     RUN_FAILED = "RunFailed"
+    SOURCE_CHANGED = "SourceChanged"
     STORAGE_DENIED = "StorageDenied"
     STORAGE_MISSING = "StorageMissing"
     STORAGE_UNREACHABLE = "StorageUnreachable"

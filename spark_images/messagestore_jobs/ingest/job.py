@@ -18,7 +18,9 @@ from messagestore_jobs.ingest.known import open_known
 from messagestore_jobs.ingest.listing import list_files, unreadable
 from messagestore_jobs.ingest.plan import limits, next_batch, pending, rest
 from messagestore_jobs.ingest.records import splittable
+from messagestore_jobs.ingest.write import REPLACED
 from messagestore_jobs.progress import Progress
+from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.files import Batch, Range, ReadFiles
 from messagestore_jobs.store.history import committed_batch, last_note, table_state
 
@@ -55,6 +57,7 @@ class _Ingest:
 
     @cached_property
     def _context(self) -> BatchContext:
+        self._progress.step("open")
         known = open_known(self._spark, self._uri, table_state(self._uri).messages, self._task.memory.index_bytes)
         columns = columns_of(self._task, self._uri)
         return BatchContext(
@@ -65,6 +68,9 @@ class _Ingest:
         """First the batch that was cut off, then the files that are listed now."""
         cut_off = self._cut_off()
         waiting = self._waiting()
+        if waiting or cut_off:
+            # Opened here, so that a progress tells it apart from the first batch.
+            _ = self._context
         self._progress.step("ingest", _size(waiting) + (_size(cut_off.ranges) if cut_off else 0))
         if cut_off:
             self._take_in(cut_off, self._read.read_before(cut_off))
@@ -94,8 +100,10 @@ class _Ingest:
         """One batch, less the files that turn out to be gone."""
         try:
             self._note = ingest_batch(self._context, batch, before, self._note)
-        except (PySparkException, Py4JJavaError):
+        except (PySparkException, Py4JJavaError) as error:
             if not self._pass_over_unreadable(batch):
+                if REPLACED in str(error):
+                    raise RunFailedError("SourceChanged", f"{_sentence(error)}; the next run reads it anew") from error
                 raise
             left = self._cut_off()
             if left:
@@ -129,6 +137,15 @@ class _Ingest:
         for uri, reason in sorted(reasons.items()):
             self._progress.say(f"{uri} can't be read and is passed over: {reason}")
         return bool(gone)
+
+
+def _sentence(error: Exception) -> str:
+    """What was said of a file that was replaced, out of all that Spark says around it.
+
+    The file that is named is the first whose records are not where they were; one before it may be the one.
+    """
+    line = next(line for line in str(error).splitlines() if REPLACED in line)
+    return line[line.index(REPLACED) :].partition(" SQLSTATE")[0]
 
 
 def _size(ranges: "list[Range] | tuple[Range, ...]") -> int:

@@ -18,6 +18,8 @@ Numbers = npt.NDArray[np.int64]
 _CLOCK = "messagestore_clock"
 _ASSIGNMENT = "messagestore_assignment"
 CLAIMS = "payloads"
+REPLACED = "a file was replaced while it was read"
+"""How Spark's error says that a record is not the one that was judged."""
 
 
 def clock() -> Column:
@@ -82,7 +84,7 @@ def assignment_columns() -> Projections:
 
 
 def _replaced() -> Column:
-    return F.raise_error(F.concat_ws(" ", F.lit("a file was replaced while it was read:"), "uri"))
+    return F.raise_error(F.concat_ws(" ", F.lit(f"{REPLACED}, as seen at"), "uri"))
 
 
 def row_columns(task: IngestTask, folder: str) -> tuple[Column, ...]:

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import zlib
 from collections.abc import Callable
 from datetime import timedelta
@@ -9,12 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_report import IngestCounts
 from messagestore_jobs.ingest import job, records
 from messagestore_jobs.ingest.listing import list_files
+from messagestore_jobs.store.errors import RunFailedError
 from support.ingests import (
     BYTE_ORDER_MARK,
     START,
@@ -236,13 +237,15 @@ REPLACED = {
 def test_a_file_replaced_between_the_passes_corrupts_nothing(stream: Stream, content: bytes) -> None:
     stream.arrive("a.jsonl", lines(record("m1"), record("m2")))
     stream.arrive("b.jsonl", lines(record("b1"), record("b2", streamName="other-1")))
-    failed = False
+    refused: RunFailedError | None = None
     with at_the_messages_commit(lambda: stream.arrive("a.jsonl", content)):
         try:
             stream.run()
-        except Py4JJavaError:
-            failed = True
-    if failed:
+        except RunFailedError as error:
+            refused = error
+    if refused is not None:
+        assert refused.reason == "SourceChanged"
+        assert re.fullmatch(r"a file was replaced .* as seen at file:.*/[ab]\.jsonl; the next run .*", str(refused))
         assert stream.messages() == []
     totals = stream.run().totals
     assert adds_up(totals)
