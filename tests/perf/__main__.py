@@ -39,6 +39,9 @@ def _measure(name: str, benchmark: Benchmark, repeats: int, table: Table) -> Non
     for side, figures in runs.items():
         seconds = [f["seconds"] for f in figures]
         table.add_row(name, side, f"{medians[side]:.2f}", f"{min(seconds):.2f} to {max(seconds):.2f}")
+        opening = [f["opening"] for f in figures if f.get("opening")]
+        if opening:
+            table.add_row("", "  before its first batch", f"{statistics.median(opening):.2f}", "once a run")
     for ratio in benchmark.ratios:
         value = medians[ratio.numerator] / medians[ratio.denominator]
         table.add_row(name, ratio.name, "", "", f"{value:.3f}", ratio.asked)

@@ -3,7 +3,6 @@
 import shutil
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,22 +44,19 @@ def _session(**settings: str) -> SparkSession:
 
 def _ingest(side: str, arguments: Figures) -> Figures:
     """Warm the process up on a small store, then take the measured batches in."""
-    spark = _session() if side != "script" else None
+    spark = None if side == "script" else _session()
     held, size, batches = arguments["base"], arguments["batch"], arguments["batches"]
     work = Path(tempfile.mkdtemp(prefix="messagestore-perf-", dir=data.folder()))
-    maker = spark or _session()
-    small = data.copy(data.base(maker, 100_000), work / "warm")
-    store = data.copy(data.base(maker, held), work / "store")
+    small = data.copy(data.base(_session, 100_000), work / "warm")
+    store = data.copy(data.base(_session, held), work / "store")
     run = ingest_sides.SIDES[side]
     run(spark, small, [data.records(100_000, 50_000_000 + i * 100_000, 90 + i) for i in range(3)])
     files = [data.records(size, 100_000_000 + i * size, i) for i in range(batches)]
-    start = time.perf_counter()
     options = {"memory": Memory(index_bytes=arguments["indexBytes"])} if "indexBytes" in arguments else {}
-    seconds = run(spark, store, files, **options)
-    whole = time.perf_counter() - start
+    timed = run(spark, store, files, **options)
     digest = compare.digest(store) if side != "append" else None
     shutil.rmtree(work)
-    return {"seconds": statistics.median(seconds), "whole": whole, "digest": digest}
+    return {"seconds": statistics.median(timed.batches), "opening": timed.opening, "digest": digest}
 
 
 def _same_store(figures: dict[str, Figures]) -> str:

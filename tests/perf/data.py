@@ -6,6 +6,7 @@ Message n has an id, stream and payload that follow from n alone, so that two si
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -64,12 +65,13 @@ def records(count: int, first: int, seed: int) -> Path:
     return path
 
 
-def base(spark: SparkSession, count: int) -> Path:
+def base(session: Callable[[], SparkSession], count: int) -> Path:
     """A store that holds messages 0 to ``count`` - 1, taken in over DAYS days; copy it before writing."""
     path = folder() / f"base-{count}"
     if (path / "complete").exists():
         return path / "store"
     shutil.rmtree(path, ignore_errors=True)
+    spark = session()
     uri = f"file://{path}/store"
     open_folder(Table(uri=uri, owner=OWNER))
     numbered = spark.range(0, count, 1, max(4, count // 250_000)).selectExpr("id n", "md5('m' || id) h")

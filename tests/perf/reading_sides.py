@@ -53,7 +53,7 @@ def _to_nothing(rows: DataFrame) -> None:
 def read(side: str, arguments: Figures) -> Figures:
     """All columns of the messages of one stream, or of all."""
     spark = _session()
-    small, large = (f"file://{data.base(spark, n)}" for n in (100_000, HELD))
+    small, large = (f"file://{data.base(_session, n)}" for n in (100_000, HELD))
 
     def rows(uri: str) -> DataFrame:
         messages = read_messages(spark, uri)
@@ -75,8 +75,8 @@ def purge(side: str, arguments: Figures) -> Figures:
     """The oldest day by age, or every row written anew."""
     spark = _session()
     work = Path(tempfile.mkdtemp(prefix="messagestore-perf-", dir=data.folder()))
-    small = data.copy(data.base(spark, 100_000), work / "warm")
-    large = data.copy(data.base(spark, HELD), work / "store")
+    small = data.copy(data.base(_session, 100_000), work / "warm")
+    large = data.copy(data.base(_session, HELD), work / "store")
 
     def run(uri: str) -> None:
         if side == "rewrite":
@@ -99,7 +99,7 @@ def replay(side: str, arguments: Figures) -> Figures:
     """A part of the past to files, in order; or the same rows sorted and written by Spark."""
     spark = _session()
     work = Path(tempfile.mkdtemp(prefix="messagestore-perf-", dir=data.folder()))
-    small, large = (f"file://{data.base(spark, n)}" for n in (100_000, HELD))
+    small, large = (f"file://{data.base(_session, n)}" for n in (100_000, HELD))
 
     def run(uri: str, to: Path, messages: int) -> None:
         if side == "plain":
