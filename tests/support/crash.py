@@ -1,4 +1,4 @@
-"""An ingest in a process of its own that is killed at one of its external writes.
+"""A run in a process of its own that is killed at one of its external writes.
 
 Run as ``python -m support.crash JSON``; the process never ends by itself where the point is reached.
 """
@@ -12,9 +12,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import RunDocument
+from messagestore_jobs.driver.execute import execute
+from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import local_session
 from messagestore_jobs.store import external
 from messagestore_jobs.store.folder import open_folder
@@ -29,7 +35,16 @@ def crash(folder: Path, settings: dict[str, Any], name: str, moment: str, nth: i
 
     Fails when the run ended without coming there.
     """
-    order = {"folder": str(folder), "settings": settings, "point": [name, moment, nth], "spark": with_spark}
+    _killed({"folder": str(folder), "settings": settings, "spark": with_spark}, name, moment, nth)
+
+
+def crash_run(document: RunDocument, name: str, moment: str, nth: int = 1) -> None:
+    """As :func:`crash`, for a run of any kind."""
+    _killed({"document": document.model_dump_json(by_alias=True)}, name, moment, nth)
+
+
+def _killed(order: dict[str, Any], name: str, moment: str, nth: int) -> None:
+    order["point"] = [name, moment, nth]
     process = subprocess.run(
         [sys.executable, "-m", "support.crash", json.dumps(order)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(_HERE), str(_HERE.parent / "spark_images")])},
@@ -71,14 +86,27 @@ def _kill_soon() -> None:
 
 def main() -> None:
     order = json.loads(sys.argv[1])
-    spark = local_session(cores=2, memory="1g") if order["spark"] else None
-    stream = Stream(spark, Path(order["folder"]), order["settings"])
     external.observe(_killer(*order["point"]))
+    if "document" in order:
+        document = RunDocument.model_validate_json(order["document"])
+        report = execute(document, _spark, Silent(), wait_seconds=0, clock=lambda: datetime.now(UTC))
+        sys.stderr.write(str(report.error))
+    else:
+        _ingest(order)
+    os._exit(NOT_REACHED)
+
+
+def _ingest(order: dict[str, Any]) -> None:
+    spark = _spark() if order["spark"] else None
+    stream = Stream(spark, Path(order["folder"]), order["settings"])
     if spark is None:
         open_folder(stream.table)
     else:
         stream.run()
-    os._exit(NOT_REACHED)
+
+
+def _spark() -> SparkSession:
+    return local_session(cores=2, memory="1g")
 
 
 if __name__ == "__main__":

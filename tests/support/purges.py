@@ -37,9 +37,13 @@ def purge(
     spark: SparkSession, table: Table, at: datetime, *, run: str = "purge-1", said: Said | None = None, **task: Any
 ) -> PurgeOutcome:
     """One purge run; Enforce unless said otherwise."""
+    return run_purge(purge_document(table, at, run=run, **task), spark, said or Said())
+
+
+def purge_document(table: Table, at: datetime, *, run: str = "purge-1", **task: Any) -> RunDocument:
+    """What such a run is told."""
     given = PurgeTask(**{"mode": "Enforce", **task})
-    document = RunDocument(run=run, resource=POLICY, table=table, at=at, task=given)
-    return run_purge(document, spark, said or Said())
+    return RunDocument(run=run, resource=POLICY, table=table, at=at, task=given)
 
 
 class CrashError(Exception):

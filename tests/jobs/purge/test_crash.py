@@ -13,8 +13,17 @@ from messagestore_jobs.store.audit import read_audit
 from messagestore_jobs.store.heads import read_heads
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.tombstones import read_tombstone_keys
+from support.crash import crash_run
 from support.external_writes import observing
-from support.purges import CrashError, archived_positions, crash_at, crash_before_any_but, files_below, purge
+from support.purges import (
+    CrashError,
+    archived_positions,
+    crash_at,
+    crash_before_any_but,
+    files_below,
+    purge,
+    purge_document,
+)
 from support.stores import START, add_dead_letters, make_store, message, stored
 
 DAY = timedelta(days=1)
@@ -119,6 +128,29 @@ def test_every_crash_is_carried_on_to_the_same_store(spark: SparkSession, tmp_pa
     while not ran_to_its_end(spark, tmp_path, table, task, crashed):
         assert len(crashed) < 2 * len(writes)
     assert set(crashed) == {*writes, "sweep-plan"}
+    assert state(tmp_path, table) == expected
+
+
+KILLS = [
+    ("archive-files", "within"),
+    ("archive-seal", "after"),
+    ("delete-days", "after"),
+    ("delete-rows", "within"),
+    ("audit-purge", "after"),
+]
+
+
+def test_killed_with_its_jvm_again_and_again_it_ends_with_the_same_store(spark: SparkSession, tmp_path: Path) -> None:
+    table = build(tmp_path)
+    run(spark, tmp_path, table, DELETE, "purge-1", NOW)
+    expected = state(tmp_path, table)
+    shutil.rmtree(tmp_path / "archive")
+    table = build(tmp_path)
+    archive = Archive(uri=f"file://{tmp_path}/archive")
+    document = purge_document(table, NOW, run="purge-1", archive=archive, **DELETE)
+    for name, moment in KILLS:
+        crash_run(document, name, moment)
+    run(spark, tmp_path, table, DELETE, "purge-1", NOW)
     assert state(tmp_path, table) == expected
 
 

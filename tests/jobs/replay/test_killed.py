@@ -1,0 +1,34 @@
+"""SIGKILL of a replay and its JVM: the next run goes on, and what was sent is what would have been."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.replay.job import run_replay
+from support.crash import crash_run
+from support.replays import files_replay, manifest, objects, sent
+from support.stores import make_store, message
+
+KILLS = [
+    ("replay-frozen", "after"),
+    ("replay-object", "within"),
+    ("replay-object", "after"),
+    ("replay-manifest", "before"),
+    ("replay-manifest", "after"),
+]
+
+
+def test_killed_again_and_again_it_sends_each_message_once_and_in_order(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [message(i, stream_name=f"order-{i % 3}", position=i // 3) for i in range(1, 11)]
+    table = make_store(tmp_path / "store", rows)
+    run_replay(files_replay(table, tmp_path / "whole", order="Global", job_id="whole"), spark, Silent())
+    document = files_replay(table, tmp_path / "out", order="Global")
+    for name, moment in KILLS:
+        crash_run(document, name, moment)
+    outcome = run_replay(document, spark, Silent())
+    assert outcome.complete
+    assert outcome.progress.replayed == 10
+    assert sent(tmp_path / "out") == list(range(1, 11))
+    assert list(objects(tmp_path / "out").values()) == list(objects(tmp_path / "whole").values())
+    assert manifest(tmp_path / "out")["objects"] == manifest(tmp_path / "whole")["objects"]
