@@ -108,6 +108,12 @@ class Cache:
         found = (self._resources.get(key) for key in sorted(keys))
         return tuple(other for other in found if isinstance(other, MessageStream))
 
+    def replays_of(self, stream: MessageStream) -> tuple[ReplayJob, ...]:
+        """The replays of its namespace that read a stream, ended ones too."""
+        _, namespace, name = stream.identity
+        found = (self._resources[key] for key in sorted(self._users[namespace]))
+        return tuple(job for job in found if isinstance(job, ReplayJob) and job.spec.stream_ref.name == name)
+
     def claims(self, table: str) -> Iterator[tuple[Claim, bool]]:
         """What current runs of all resources have or want of a table; each with whether it waits."""
         for key in sorted(self.interested(table)):

@@ -21,6 +21,7 @@ from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, PODS, RESOU
 from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder_of, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.reports import Reports
+from messagestore_operator.decide.replay_view import has_ended
 from messagestore_operator.decide.snapshot import (
     AppState,
     Claim,
@@ -81,7 +82,8 @@ class Gatherer:
             "now": self._now(),
         }
         if isinstance(resource, MessageStream):
-            return StreamSnapshot(stream=resource, sharing=self._cache.sharing(resource), **common)
+            replays = tuple(job for job in self._cache.replays_of(resource) if not has_ended(job))
+            return StreamSnapshot(stream=resource, sharing=self._cache.sharing(resource), replays=replays, **common)
         if isinstance(resource, RetentionPolicy):
             return PolicySnapshot(policy=resource, streams=streams, **common)
         assert isinstance(resource, ReplayJob)

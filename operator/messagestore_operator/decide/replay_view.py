@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from messagestore_jobs.contract.run_report import RunError
-from messagestore_operator.api import ReplayJobStatus
+from messagestore_operator.api import ReplayJob, ReplayJobStatus
 from messagestore_operator.api.replayjob_status import ReplayPhase
 from messagestore_operator.decide.life import NOTHING, Step
 from messagestore_operator.decide.snapshot import ReplaySnapshot
@@ -16,6 +16,11 @@ from messagestore_operator.status.replay import short_destination, summary
 from messagestore_operator.status.times import clock_time
 
 ENDED = ("Succeeded", "Failed", "Cancelled")
+
+
+def has_ended(job: ReplayJob) -> bool:
+    """Whether nothing more is read for a replay."""
+    return job.status is not None and job.status.phase in ENDED
 
 
 @dataclass(frozen=True)

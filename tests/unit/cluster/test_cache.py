@@ -11,6 +11,7 @@ from support.launches import launch, stream
 
 RUN = ("default", "orders-ingest-1")
 ORDERS = ("MessageStream", "default", "orders")
+REPLAY = ("ReplayJob", "default", "again")
 POLICY = ("RetentionPolicy", "default", "old")
 
 
@@ -31,6 +32,16 @@ def _policy(**spec: Any) -> dict[str, Any]:
         "kind": "RetentionPolicy",
         "metadata": {"name": "old", "namespace": "default", "uid": "p1", "resourceVersion": "1"},
         "spec": {"trigger": {"manual": {}}, "rules": [{"name": "old", "maxAge": "P1D"}], **spec},
+    }
+
+
+def _replay(version: int = 1, **status: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "messagestore.dev/v1alpha1",
+        "kind": "ReplayJob",
+        "metadata": {"name": "again", "namespace": "default", "uid": "r1", "resourceVersion": str(version)},
+        "spec": {"streamRef": {"name": "orders"}, "destination": {"files": {"uri": "s3a://replay/again/"}}},
+        "status": status,
     }
 
 
@@ -126,6 +137,15 @@ def test_a_policy_is_not_told_of_each_status_of_its_stream(cache: Cache) -> None
     cache.put(_policy(streamRefs=[{"name": "orders"}]))
     cache.put(_stream())
     assert cache.put({**_stream(version=2), "status": {"phase": "Idle"}}) == {ORDERS}
+
+
+def test_a_stream_is_told_of_a_replay_of_it_that_comes_runs_ends_and_goes(cache: Cache) -> None:
+    run = {"name": "again-replay-1", "state": "Pending", "launchedAt": "2026-03-01T06:30:00Z"}
+    cache.put(_stream())
+    assert cache.put(_replay()) == {ORDERS, REPLAY}
+    assert cache.put(_replay(version=2, currentRun=run)) == {ORDERS, REPLAY}
+    assert cache.put(_replay(version=3, phase="Succeeded")) == {ORDERS, REPLAY}
+    assert cache.remove(_replay(version=4)) == {ORDERS, REPLAY}
 
 
 def test_what_a_list_does_not_show_any_more_is_dropped_but_not_what_came_meanwhile(cache: Cache) -> None:

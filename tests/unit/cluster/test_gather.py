@@ -1,0 +1,75 @@
+"""What a stream's snapshot holds of the replays that read it, up to the document of its maintenance."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from messagestore_jobs.contract.run_document import MaintainTask
+from messagestore_operator.api.status import CurrentRun
+from messagestore_operator.cluster.backend import KubeflowBackend
+from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.client import KubeClient
+from messagestore_operator.cluster.gather import Gatherer
+from messagestore_operator.cluster.lease import TableLeases
+from messagestore_operator.cluster.namespaces import Namespaces
+from messagestore_operator.decide.documents import stream_run
+from messagestore_operator.decide.snapshot import Defaults, StreamSnapshot
+from support.launches import stream
+
+EARLY, LATE = "2026-03-01T06:00:00Z", "2026-03-02T06:00:00Z"
+MAINTAIN = CurrentRun(name="orders-maintain-1", kind="maintain", number=1, state="Pending")
+
+
+def replay(name: str, source: str = "orders", namespace: str = "default", **status: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "messagestore.dev/v1alpha1",
+        "kind": "ReplayJob",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}", "resourceVersion": "1"},
+        "spec": {"streamRef": {"name": source}, "destination": {"stream": {"name": "orders-copy"}}},
+        "status": status,
+    }
+
+
+def snapshot_with(*replays: dict[str, Any]) -> StreamSnapshot:
+    cache = Cache("SparkApplication")
+    for document in ({**stream().to_dict(), "kind": "MessageStream"}, *replays):
+        cache.put(document)
+    # Nothing of this is asked of the API server: there is no run, and the namespace is known.
+    client: Any = object.__new__(KubeClient)
+    namespaces = Namespaces(client)
+    namespaces.note("default", False)
+    gatherer = Gatherer(cache, client, KubeflowBackend(client), TableLeases(client, "op"), namespaces, Defaults())
+    found = asyncio.run(gatherer.snapshot(("MessageStream", "default", "orders")))
+    assert isinstance(found, StreamSnapshot)
+    return found
+
+
+def test_a_stream_knows_the_replays_of_its_namespace_that_read_it_and_have_not_ended() -> None:
+    snapshot = snapshot_with(
+        replay("new"),
+        replay("running", phase="Running", startedAt=EARLY),
+        replay("paused", phase="Paused", startedAt=LATE),
+        replay("done", phase="Succeeded", startedAt=EARLY),
+        replay("of-another", source="payments", phase="Running"),
+        replay("into-it", source="orders-copy", phase="Running"),
+        replay("elsewhere", namespace="billing", phase="Running"),
+    )
+    assert [job.metadata.name for job in snapshot.replays] == ["new", "paused", "running"]
+
+
+@pytest.mark.parametrize(
+    ("replays", "oldest"),
+    [
+        ([], None),
+        ([replay("not-begun")], None),
+        ([replay("a", phase="Running", startedAt=LATE), replay("b", phase="Paused", startedAt=EARLY)], EARLY),
+        ([replay("a", phase="Running", startedAt=LATE), replay("b", phase="Failed", startedAt=EARLY)], LATE),
+    ],
+)
+def test_maintenance_is_told_when_the_oldest_of_them_began(replays: list[dict[str, Any]], oldest: str | None) -> None:
+    task = stream_run(snapshot_with(*replays), MAINTAIN, {}).document.task
+    assert isinstance(task, MaintainTask)
+    expected = datetime.fromisoformat(oldest).astimezone(UTC) if oldest else None
+    assert task.oldest_replay == expected
