@@ -1,5 +1,6 @@
 """What the Spark operator and the kubelet write, in the words that decisions are made in."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -149,3 +150,14 @@ def test_executors_wait_only_as_long_as_none_runs() -> None:
     assert alone is not None
     assert beside is not None
     assert (alone.executors_waiting, beside.executors_waiting) == (Waiting("ImagePullBackOff", "not found"), None)
+
+
+def test_executors_wait_since_the_oldest_of_their_pods_was_made() -> None:
+    young = _pod("Pending", waiting={"reason": "ImagePullBackOff", "message": "not found"})
+    old = _pod("Pending", waiting={"reason": "ImagePullBackOff", "message": "not found"})
+    young["metadata"]["creationTimestamp"] = "2026-03-01T06:50:00Z"
+    old["metadata"]["creationTimestamp"] = "2026-03-01T06:31:00Z"
+    run = observed_run(RunParts(application=_application("RUNNING"), executors=(young, old)))
+    assert run is not None
+    since = datetime(2026, 3, 1, 6, 31, tzinfo=UTC)
+    assert run.executors_waiting == Waiting("ImagePullBackOff", "not found", since)

@@ -118,6 +118,27 @@ def test_why_a_driver_waits_is_said_while_it_waits_and_a_change_of_the_spec_heal
     assert world.ready(stream)[0] == "True"
 
 
+def test_executors_that_never_run_fail_the_run_with_their_cause(world: World) -> None:
+    stream = orders(world)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    world.wait(minutes=30)
+    app.executors_waiting = Waiting("Unschedulable", "no memory", since=world.now)
+    world.settle()
+    world.wait(minutes=14)
+    world.settle()
+    assert app.there
+    world.wait(minutes=1)
+    world.settle()
+    error = world.status(stream).last_run.error
+    assert (error.reason, error.message) == (
+        "Unschedulable",
+        "not running after 15 min: no node for the executors: no memory",
+    )
+
+
 def test_a_driver_that_never_runs_fails_with_its_cause(world: World) -> None:
     stream = orders(world)
     world.settle()

@@ -83,14 +83,15 @@ def driver_of(pod: Document) -> Driver:
 
 def waiting_of(pod: Document) -> Waiting | None:
     """Why a pod does not run yet: no node takes it, or its container can't be made; None where it takes its course."""
+    since = _time(at(pod, "metadata", "creationTimestamp"))
     for condition in at(pod, "status", "conditions") or []:
         unplaced = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
         if unplaced and condition.get("reason") == "Unschedulable":
-            return Waiting("Unschedulable", str(condition.get("message") or "")[:_MAX_TEXT])
+            return Waiting("Unschedulable", str(condition.get("message") or "")[:_MAX_TEXT], since)
     for container in at(pod, "status", "containerStatuses") or []:
         waiting = at(container, "state", "waiting")
         if waiting and waiting.get("reason") not in _NORMAL:
-            return Waiting(str(waiting.get("reason") or ""), str(waiting.get("message") or "")[:_MAX_TEXT])
+            return Waiting(str(waiting.get("reason") or ""), str(waiting.get("message") or "")[:_MAX_TEXT], since)
     return None
 
 
@@ -114,7 +115,9 @@ def _container(status: Document) -> Any:
 def _executors_waiting(executors: tuple[Document, ...]) -> Waiting | None:
     if any(at(pod, "status", "phase") in ("Running", "Succeeded") for pod in executors):
         return None
-    return next((waiting for pod in executors if (waiting := waiting_of(pod))), None)
+    # The oldest: what the others wait for began later.
+    oldest = sorted(executors, key=lambda pod: str(at(pod, "metadata", "creationTimestamp") or ""))
+    return next((waiting for pod in oldest if (waiting := waiting_of(pod))), None)
 
 
 def _message(parts: RunParts) -> str:
