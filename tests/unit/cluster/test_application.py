@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
+from messagestore_jobs.driver.main import Settings
 from messagestore_jobs.session import JAVA_OPTIONS
 from messagestore_operator.api.spark import Spark
 from messagestore_operator.cluster.backend.application import OWN_CONF, application
 from messagestore_operator.settings import SparkSettings
 from support.launches import launch, stream
 
+PLAIN = {"MESSAGESTORE_RUN_DOCUMENT", "MESSAGESTORE_CONFIGMAP", "MESSAGESTORE_GRACE_SECONDS"}
 CONF = {"spark.sql.shuffle.partitions": "16"}
 
 
@@ -57,8 +59,8 @@ def test_a_setting_that_is_not_allowed_makes_no_application_though_the_api_let_i
 def test_secrets_are_named_and_never_held() -> None:
     spec = _spec()
     for role in ("driver", "executor"):
-        secret = [one for one in _container(spec, role)["env"] if "MESSAGESTORE_RUN" not in one["name"]]
-        values = {one["name"]: one.get("value") for one in secret if one["name"] != "MESSAGESTORE_CONFIGMAP"}
+        secret = [one for one in _container(spec, role)["env"] if one["name"] not in PLAIN]
+        values = {one["name"]: one.get("value") for one in secret}
         assert set(values.values()) == {None}
         references = {one["name"]: one["valueFrom"]["secretKeyRef"] for one in secret if "valueFrom" in one}
         assert references["MESSAGESTORE_STORAGE_1_ACCESS_KEY"] == {"name": "lake-credentials", "key": "accessKey"}
@@ -84,6 +86,12 @@ def test_only_the_driver_reads_the_document_and_may_speak_with_the_api() -> None
     assert {"name": "MESSAGESTORE_RUN_DOCUMENT", "value": "/etc/messagestore/run.json"} in _container(spec, "driver")[
         "env"
     ]
+
+
+def test_a_driver_knows_how_long_its_pod_lets_it_live_after_sigterm() -> None:
+    spec = _spec()
+    environment = {one["name"]: one["value"] for one in _container(spec, "driver")["env"] if "value" in one}
+    assert Settings.of(environment).grace_seconds == spec["driver"]["template"]["spec"]["terminationGracePeriodSeconds"]
 
 
 def test_the_drivers_jvm_has_the_options_that_the_jobs_want() -> None:

@@ -21,6 +21,9 @@ EXECUTOR = "spark-kubernetes-executor"
 DOCUMENT_FILE = "/etc/messagestore/run.json"
 DOCUMENT_VARIABLE = "MESSAGESTORE_RUN_DOCUMENT"
 CONFIG_MAP_VARIABLE = "MESSAGESTORE_CONFIGMAP"
+GRACE_VARIABLE = "MESSAGESTORE_GRACE_SECONDS"
+GRACE_SECONDS = 30
+"""How long a driver has from SIGTERM to its end: to finish what is under way, and to report."""
 TERMINATION_MESSAGE = "/dev/termination-log"
 _USER = 185
 _WRITABLE = {"tmp": "/tmp", "work-dir": "/opt/spark/work-dir"}
@@ -36,6 +39,7 @@ def driver_template(launch: Launch) -> dict[str, Any]:
     environment = [
         {"name": DOCUMENT_VARIABLE, "value": DOCUMENT_FILE},
         {"name": CONFIG_MAP_VARIABLE, "value": f"{run.namespace}/{run.name}"},
+        {"name": GRACE_VARIABLE, "value": str(GRACE_SECONDS)},
     ]
     container = {
         **_container(DRIVER, launch, environment),
@@ -44,7 +48,9 @@ def driver_template(launch: Launch) -> dict[str, Any]:
     }
     # A single file, so that the folder around it is free for certificates.
     container["volumeMounts"].append({"name": "run", "mountPath": DOCUMENT_FILE, "subPath": DOCUMENT, "readOnly": True})
-    return _template(launch, container, [document], token=True)
+    template = _template(launch, container, [document], token=True)
+    template["spec"]["terminationGracePeriodSeconds"] = GRACE_SECONDS
+    return template
 
 
 def executor_template(launch: Launch) -> dict[str, Any]:
