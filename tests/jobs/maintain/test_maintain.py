@@ -1,0 +1,249 @@
+"""Maintenance makes a store faster and smaller, and nothing that it says changes."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import Table
+from messagestore_jobs.store.history import last_note, open_table, table_state
+from messagestore_jobs.store.schemas import TABLES
+from support.external_writes import observing
+from support.ingests import OWNER, Stream, adds_up, lines, positions_have_no_gap, record
+from support.maintenance import age, all_rows, maintain, memory
+from support.purges import CrashError, crash_at, crash_before_any_but
+from support.stores import START, add_messages, make_store, message
+
+DAYS = 3
+BATCHES = 12
+
+
+@pytest.fixture
+def many_small_files(tmp_path: Path) -> Table:
+    """Twelve batches over three days, two messages each."""
+    batches = [
+        [message(2 * i + j, stream_name=f"order-{j}", inserted_at=START + timedelta(days=i % DAYS)) for j in (1, 2)]
+        for i in range(BATCHES)
+    ]
+    return make_store(tmp_path / "store", *batches)
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    """Six batches with duplicates, dead letters and claim checks, in six commits of each table."""
+    stream = Stream(spark, tmp_path, {"max_files_per_batch": 1, "claim_check_bytes": 30})
+    large = b'"' + b"x" * 50 + b'"'
+    for i in range(6):
+        given = [record(f"m{i}"), record(f"n{i}", payload=large, streamName="other"), record("m0"), b"garbage %d" % i]
+        stream.arrive(f"{i}.jsonl", lines(*given))
+    stream.run()
+    return stream
+
+
+def files_by_day(table: Table) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for uri in open_table(table.uri, "messages").file_uris():
+        day = uri.partition("inserted_date=")[2].partition("/")[0]
+        found[day] = found.get(day, 0) + 1
+    return found
+
+
+def test_small_files_of_a_day_become_one_and_no_row_changes(spark: SparkSession, many_small_files: Table) -> None:
+    before = all_rows(many_small_files.uri)
+    assert table_state(many_small_files.uri).small_files == BATCHES
+    outcome = maintain(spark, many_small_files)
+    assert all_rows(many_small_files.uri) == before
+    assert files_by_day(many_small_files) == dict.fromkeys(("2026-01-05", "2026-01-06", "2026-01-07"), 1)
+    assert (outcome.files_before, outcome.files_after) == (BATCHES, DAYS)
+    assert outcome.table.small_files == 0
+    assert outcome.bytes_after < outcome.bytes_before
+
+
+def test_rows_of_one_batch_stay_together_in_their_order(spark: SparkSession, many_small_files: Table) -> None:
+    maintain(spark, many_small_files)
+    for uri in open_table(many_small_files.uri, "messages").file_uris():
+        rows = spark.read.parquet(f"file://{uri}").select("global_position").toArrow()["global_position"].to_pylist()
+        assert [later - earlier for earlier, later in zip(rows[::2], rows[1::2], strict=True)] == [1] * (len(rows) // 2)
+
+
+def test_compaction_is_no_change_of_data(spark: SparkSession, many_small_files: Table) -> None:
+    before = open_table(many_small_files.uri, "messages").version()
+    after = maintain(spark, many_small_files).table_version_after
+    log = Path(many_small_files.uri.removeprefix("file://")) / "messages" / "_delta_log"
+    for version in range(before + 1, after + 1):
+        assert '"dataChange":true' not in (log / f"{version:020d}.json").read_text()
+
+
+def test_what_is_compact_is_left_alone(spark: SparkSession, many_small_files: Table) -> None:
+    first = maintain(spark, many_small_files)
+    again = maintain(spark, many_small_files)
+    assert again.table_version_after == first.table_version_after
+    assert again.tables_compacted == 0
+
+
+def test_statistics_of_a_compacted_store_are_as_before(spark: SparkSession, many_small_files: Table) -> None:
+    def told() -> tuple[object, ...]:
+        state = table_state(many_small_files.uri)
+        return state.messages, state.oldest_message_time, state.newest_message_time, state.last_global_position
+
+    before = told()
+    maintain(spark, many_small_files)
+    assert told() == before
+
+
+def test_spark_reads_what_delta_rs_compacted(spark: SparkSession, many_small_files: Table) -> None:
+    maintain(spark, many_small_files)
+    messages = spark.read.format("delta").load(f"{many_small_files.uri}/messages")
+    assert messages.count() == 2 * BATCHES
+    assert {row["stream_name"] for row in messages.select("stream_name").distinct().collect()} == {"order-1", "order-2"}
+    assert messages.where("global_position = 7").count() == 1
+
+
+def test_ingest_goes_on_where_it_was(spark: SparkSession, stream: Stream) -> None:
+    uri = stream.table.uri
+    rows, known = all_rows(uri), memory(uri)
+    outcome = maintain(spark, stream.table)
+    assert outcome.tables_compacted == 3
+    assert (all_rows(uri), memory(uri)) == (rows, known)
+    assert stream.run().batches == 0
+    stream.arrive("more.jsonl", lines(record("m0"), record("m9"), record("o", streamName="other"), b"garbage"))
+    went_on = stream.run()
+    assert went_on.counts.model_dump(exclude={"filtered", "discarded"}) == {
+        "received": 4,
+        "stored": 2,
+        "duplicates": 1,
+        "dead_lettered": 1,
+    }
+    assert adds_up(went_on.totals)
+    assert went_on.totals.received == 28
+    assert positions_have_no_gap(stream.messages())
+
+
+def test_the_log_leaves_and_the_store_remembers(spark: SparkSession, stream: Stream) -> None:
+    uri = stream.table.uri
+    rows, known = all_rows(uri), memory(uri)
+    maintain(spark, stream.table)
+    age(stream.folder / "store", timedelta(days=31))
+    maintain(spark, stream.table)
+    logs = {name: sorted((stream.folder / "store" / name / "_delta_log").glob("*.json")) for name in TABLES}
+    assert {name for name, log in logs.items() if log[0].name == f"{0:020d}.json"} == set()
+    assert (all_rows(uri), memory(uri)) == (rows, known)
+    stream.arrive("more.jsonl", lines(record("m1"), record("m9")))
+    assert stream.run().counts.duplicates == 1
+    assert positions_have_no_gap(stream.messages())
+
+
+def test_files_leave_storage_once_they_are_past_their_retention(spark: SparkSession, stream: Stream) -> None:
+    uri = stream.table.uri
+    young = maintain(spark, stream.table)
+    assert young.files_removed == 0
+    assert DeltaTable(f"{uri}/messages".removeprefix("file://"), version=3).to_pyarrow_table().num_rows > 0
+    rows = all_rows(uri)
+    old = maintain(spark, stream.table, deleted_file_retention=timedelta(0))
+    assert old.files_removed >= 6
+    assert old.kept_because is None
+    assert all_rows(uri) == rows
+    assert last_note(uri).totals.received == 24
+
+
+def test_what_a_broken_run_left_in_a_table_leaves_too(spark: SparkSession, stream: Stream) -> None:
+    stray = stream.folder / "store" / "messages" / "inserted_date=2026-01-05" / "part-stray.parquet"
+    stray.write_bytes(b"never committed")
+    maintain(spark, stream.table)
+    assert stray.exists()
+    age(stray.parent, timedelta(days=8))
+    maintain(spark, stream.table)
+    assert not stray.exists()
+
+
+def test_a_replay_that_has_not_ended_keeps_what_it_reads(spark: SparkSession, stream: Stream) -> None:
+    began = datetime.now(UTC) - timedelta(days=8)
+    kept = maintain(spark, stream.table, deleted_file_retention=timedelta(days=7), oldest_replay=began)
+    assert kept.files_removed == 0
+    assert kept.kept_because is not None
+    assert f"a replay that began at {began.isoformat()} has not ended" in kept.kept_because
+    young = maintain(
+        spark,
+        stream.table,
+        deleted_file_retention=timedelta(0),
+        log_retention=timedelta(0),
+        oldest_replay=datetime.now(UTC) + timedelta(hours=1),
+    )
+    assert young.kept_because is None
+    assert young.files_removed > 0
+
+
+def test_a_replay_into_the_store_that_has_not_ended_is_found_in_its_folder(spark: SparkSession, stream: Stream) -> None:
+    state = stream.folder / "store" / "_replays" / "job-1"
+    (state / "state").mkdir(parents=True)
+    (state / "state" / "frozen.json").write_text(
+        '{"task":"t","run":"r","at":"2026-01-01T00:00:00Z","selection":{"tableVersion":1,"messages":1,"bytes":1},'
+        '"listed":false,"end":null,"grains":[]}'
+    )
+    assert maintain(spark, stream.table, deleted_file_retention=timedelta(0)).kept_because is not None
+    (state / "ended.json").write_text("{}")
+    assert maintain(spark, stream.table, deleted_file_retention=timedelta(0)).kept_because is None
+
+
+def test_claim_checks_that_nothing_refers_to_are_swept(spark: SparkSession, stream: Stream) -> None:
+    payloads = stream.folder / "store" / "payloads"
+    referred = sorted(path.name for path in payloads.iterdir())
+    assert len(referred) == 6
+    for name in ("00000000000000000999", "00000000000000000001-5c0ffee5", "a-file-of-somebody-else"):
+        (payloads / name).write_bytes(b"x")
+    (payloads / "00000000000000000999.partial").write_bytes(b"x")
+    (stream.folder / "store" / "_messagestore.json.partial").write_bytes(b"x")
+    assert maintain(spark, stream.table).objects_removed == 0
+    age(stream.folder / "store", timedelta(days=2))
+    assert maintain(spark, stream.table).objects_removed == 4
+    assert sorted(path.name for path in payloads.iterdir()) == [*referred, "a-file-of-somebody-else"]
+    assert (stream.folder / "store" / "_messagestore.json").exists()
+
+
+def test_cut_off_anywhere_it_is_done_again(spark: SparkSession, tmp_path: Path) -> None:
+    def broken(number: int) -> Table:
+        folder = tmp_path / str(number)
+        table = make_store(folder, *([message(i)] for i in range(1, 5)))
+        add_messages(table.uri, [message(9, inserted_at=START + timedelta(days=1))])
+        age(folder, timedelta(days=40))
+        return table
+
+    names: list[str] = []
+    whole = broken(0)
+    rows = all_rows(whole.uri)
+    with observing(lambda name, moment: names.append(name) if moment == "after" else None):
+        maintain(spark, whole, deleted_file_retention=timedelta(0))
+    assert {"compact-messages", "checkpoint-audit", "log-files", "retention-heads", "vacuum-messages"} <= set(names)
+    crashed: list[str] = []
+    table = broken(1)
+    while len(crashed) < len(set(names)):
+        with pytest.raises(CrashError), observing(crash_before_any_but(crashed)):
+            maintain(spark, table, deleted_file_retention=timedelta(0))
+        assert all_rows(table.uri) == rows
+    outcome = maintain(spark, table, deleted_file_retention=timedelta(0))
+    assert all_rows(table.uri) == rows
+    assert outcome.files_after == 2
+    assert last_note(table.uri).totals.stored == 5
+
+
+def test_another_store_is_untouched(spark: SparkSession, tmp_path: Path) -> None:
+    other = make_store(tmp_path / "other", [message(1)], [message(2)])
+    before = all_rows(other.uri)
+    maintain(spark, make_store(tmp_path / "store", [message(1)], [message(2)]))
+    assert all_rows(other.uri) == before
+    assert open_table(other.uri, "messages").version() == 2
+    assert other.owner.name == OWNER.name
+
+
+def test_an_empty_store_is_maintained_too(spark: SparkSession, tmp_path: Path) -> None:
+    outcome = maintain(spark, make_store(tmp_path / "store", []))
+    assert (outcome.files_after, outcome.table.messages) == (outcome.files_before, 0)
+
+
+def test_a_crash_before_the_first_write_changes_nothing(spark: SparkSession, many_small_files: Table) -> None:
+    before = open_table(many_small_files.uri, "messages").version()
+    with pytest.raises(CrashError), observing(crash_at(0)):
+        maintain(spark, many_small_files)
+    assert open_table(many_small_files.uri, "messages").version() == before

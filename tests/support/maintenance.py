@@ -1,0 +1,42 @@
+"""Maintenance runs for tests, and all that a store says, to be compared over them."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import MaintainTask, Resource, RunDocument, Table
+from messagestore_jobs.contract.run_report import IngestCounts, MaintainOutcome
+from messagestore_jobs.maintain.job import run_maintain
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.store.heads import read_heads
+from messagestore_jobs.store.history import committed_batch, last_note, open_table
+from messagestore_jobs.store.schemas import TABLES
+
+RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")
+
+
+def maintain(spark: SparkSession, table: Table, at: datetime | None = None, **task: Any) -> MaintainOutcome:
+    """One maintenance run."""
+    document = RunDocument(run="maintain-1", resource=RESOURCE, table=table, at=at, task=MaintainTask(**task))
+    return run_maintain(document, spark, Silent())
+
+
+def all_rows(uri: str) -> dict[str, list[str]]:
+    """Every row of every table, as delta-rs reads them."""
+    return {name: sorted(map(repr, open_table(uri, name).to_pyarrow_table().to_pylist())) for name in TABLES}
+
+
+def memory(uri: str, source_id: str = "landing") -> tuple[IngestCounts, int, object]:
+    """What the store says beside its rows: totals, the last batch of a source, heads."""
+    return last_note(uri).totals, committed_batch(uri, source_id), read_heads(uri)
+
+
+def age(folder: Path, by: timedelta) -> None:
+    """Let everything below a folder have been written so much earlier."""
+    then = (datetime.now(UTC) - by).timestamp()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            os.utime(path, (then, then))
