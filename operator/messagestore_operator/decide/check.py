@@ -12,17 +12,27 @@ from messagestore_operator.decide.snapshot import Snapshot
 from messagestore_operator.manifests.predicates import predicate_problems
 from messagestore_operator.reasons import Reason
 from messagestore_operator.translate import NotSupportedError, SecretVariable, StorageAccess, refusals
+from messagestore_operator.translate.folders import TABLE_URI, beyond_pods
 
 _KNOWN_PREDICATES = 4096
 
 
 def refused(resource: MessageStream | RetentionPolicy | ReplayJob) -> RunError | None:
     """Why no run of the resource can do what it asks, whatever else there is."""
-    if found := refusals(resource):
+    if found := (*refusals(resource), *beyond_pods(resource)):
         return RunError(reason=Reason.NOT_SUPPORTED, message="; ".join(map(str, found)))
     if problem := _predicate_problem(resource):
         return RunError(reason=Reason.PREDICATE_REFUSED, message=problem)
     return None
+
+
+def local_table(stream: MessageStream) -> RunError | None:
+    """Why no run in a pod, whosever it is, can work on the stream's store: it is a folder of one machine."""
+    refusal = next((one for one in beyond_pods(stream) if one.path == TABLE_URI), None)
+    if refusal is None:
+        return None
+    words = f"{refusal} (MessageStream {stream.metadata.name})"
+    return RunError(reason=Reason.NOT_SUPPORTED, message=words)
 
 
 def unreachable(

@@ -12,7 +12,7 @@ from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import Action, Decision, EmitEvent
 from messagestore_operator.decide.assemble import decision
-from messagestore_operator.decide.check import refused, unreachable
+from messagestore_operator.decide.check import local_table, refused, unreachable
 from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import policy_run
 from messagestore_operator.decide.life import NOTHING, Wishes, follow, launch, reserve
@@ -184,7 +184,7 @@ def _one(
         return _in_the_way(idle, Reason.STREAM_MISSING, f"there is no MessageStream {track.entry.name}")
     if refusal is not None or policy.spec.suspend or not snapshot.can_run or _deleted(policy, stream):
         return idle
-    blocker = unreachable(snapshot, lambda: purge_access(policy, stream), scrub_key(policy))
+    blocker = local_table(stream) or unreachable(snapshot, lambda: purge_access(policy, stream), scrub_key(policy))
     due = _due(snapshot, track.entry, status)
     if blocker is not None and due is not None:
         return replace(idle, blocker=blocker)

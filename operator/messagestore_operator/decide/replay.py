@@ -9,7 +9,7 @@ from messagestore_operator.api import ReplayJobStatus
 from messagestore_operator.decide.actions import Action, Decision, DeleteResource, EmitEvent
 from messagestore_operator.decide.assemble import decision
 from messagestore_operator.decide.backoff import backoff, jitter_of
-from messagestore_operator.decide.check import refused, unreachable
+from messagestore_operator.decide.check import local_table, refused, unreachable
 from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import missing_streams, rate, replay_run
 from messagestore_operator.decide.life import Step, Wishes, follow, launch, reserve
@@ -102,7 +102,7 @@ def _blocker(snapshot: ReplaySnapshot) -> RunError | None:
     assert stream is not None
     if snapshot.target is not None and (refusal := refused(snapshot.target)) is not None:
         return refusal
-    return unreachable(snapshot, lambda: replay_access(snapshot.job, stream, snapshot.target))
+    return local_table(stream) or unreachable(snapshot, lambda: replay_access(snapshot.job, stream, snapshot.target))
 
 
 def _launched(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: Step) -> Step:

@@ -10,7 +10,7 @@ from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import Action, Decision, EmitEvent, RemoveFinalizer
 from messagestore_operator.decide.assemble import decision
-from messagestore_operator.decide.check import unreachable
+from messagestore_operator.decide.check import local_table, unreachable
 from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.life import NOTHING, Step, Wishes, follow, launch, reserve
@@ -95,7 +95,7 @@ def _blocked(snapshot: StreamSnapshot) -> _Way | None:
 
 def _impossible(snapshot: StreamSnapshot) -> _Way | None:
     """Where no run can be made the resource is let go after a while, and its data stays."""
-    why = unreachable(snapshot, lambda: table_access(snapshot.stream))
+    why = local_table(snapshot.stream) or unreachable(snapshot, lambda: table_access(snapshot.stream))
     if not snapshot.can_run:
         why = RunError(reason=Reason.DELETION_BLOCKED, message="the namespace is being deleted: nothing can run in it")
     asked = snapshot.stream.metadata.deletion_timestamp

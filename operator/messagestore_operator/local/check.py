@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.api import MessageStream, Resource, RetentionPolicy
 from messagestore_operator.local.secrets import scrub_key_problem
 from messagestore_operator.manifests import LoadResult, Problem
 from messagestore_operator.translate import refusals
-
-_LOCAL = "file:///"
-Place = tuple[tuple[str | int, ...], str]
+from messagestore_operator.translate.folders import LOCAL, folders
 
 
 def local_problems(result: LoadResult) -> list[Problem]:
@@ -20,30 +18,18 @@ def local_problems(result: LoadResult) -> list[Problem]:
     for item in result.loaded:
         resource = item.resource
         problems += [item.problem(refusal.path, refusal.message) for refusal in refusals(resource)]
-        for path, uri in _places(resource):
+        for path, uri in folders(resource):
             problems += [item.problem(path, message) for message in _place_problems(resource, path, uri, streams)]
         if isinstance(resource, RetentionPolicy) and (found := scrub_key_problem(resource, result.secrets)):
             problems.append(item.problem(*found))
     return problems
 
 
-def _places(resource: Resource) -> Iterator[Place]:
-    """Every folder that a resource names."""
-    if isinstance(resource, MessageStream):
-        yield ("spec", "table", "uri"), resource.spec.table.uri
-        if resource.spec.source.files is not None:
-            yield ("spec", "source", "files", "uri"), resource.spec.source.files.uri
-    elif isinstance(resource, RetentionPolicy) and resource.spec.archive is not None:
-        yield ("spec", "archive", "uri"), resource.spec.archive.uri
-    elif isinstance(resource, ReplayJob) and resource.spec.destination.files is not None:
-        yield ("spec", "destination", "files", "uri"), resource.spec.destination.files.uri
-
-
 def _place_problems(
     resource: Resource, path: tuple[str | int, ...], uri: str, streams: list[MessageStream]
 ) -> Iterator[str]:
-    if not uri.startswith(_LOCAL):
-        yield f"must be {_LOCAL}… in a local run, which has no way to object storage"
+    if not uri.startswith(LOCAL):
+        yield f"must be {LOCAL}… in a local run, which has no way to object storage"
     for stream in streams:
         own_table = stream is resource and path == ("spec", "table", "uri")
         if not own_table and _is_below(uri, stream.spec.table.uri):
