@@ -32,9 +32,10 @@ pod, which mounts it into its environment itself.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch]
+# What it tells; and what the kubelet tells of a pod that no state shows, such as a volume whose Secret isn't there.
 - apiGroups: [""]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [list, create, patch]
 # Whether the namespace is being deleted.
 - apiGroups: [""]
   resources: [namespaces]
