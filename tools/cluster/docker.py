@@ -107,6 +107,9 @@ def stop() -> None:
     (state_folder() / "docker.sock").unlink(missing_ok=True)
     if NAMESPACE.exists():
         run(["ip", "netns", "delete", NAMESPACE.name])
+        if not any(NAMESPACE.parent.iterdir()):  # `ip` mounts the folder on itself for the first namespace
+            run(["umount", NAMESPACE.parent])
+            NAMESPACE.parent.rmdir()
     for group in Path("/sys/fs/cgroup").glob(f"*/{CGROUP}"):
         _remove_groups(group)
 
@@ -173,8 +176,11 @@ def _start_daemon(docker: Docker) -> None:
     state.mkdir(parents=True, exist_ok=True)
     (state / "docker.pid").unlink(missing_ok=True)
     runtime = Path(__file__).with_name("runc_without_resource.sh")
-    command: list[str | Path] = ["nsenter", f"--net={NAMESPACE}", "unshare", "--mount", "dockerd"]
-    command += ["--data-root", state / "docker", "--exec-root", state / "exec", "--pidfile", state / "docker.pid"]
+    # In the mount namespace its run-time files, key and configuration are its own, and gone with it.
+    alone = 'mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /etc/docker && exec "$@"'
+    command: list[str | Path] = ["nsenter", f"--net={NAMESPACE}", "unshare", "--mount", "sh", "-c", alone, "sh"]
+    command += ["dockerd", "--pidfile", state / "docker.pid"]
+    command += ["--data-root", state / "docker", "--exec-root", state / "exec"]
     command += ["--host", docker.environment["DOCKER_HOST"], "--storage-driver", "overlay2"]
     command += ["--add-runtime", f"without-resource={runtime}", "--default-runtime", "without-resource"]
     command += ["--cgroup-parent", f"/{CGROUP}"]

@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 
 from tools.cluster import programs
+from tools.cluster.docker import wait_until
 from tools.cluster.kind import kubeconfig, kubectl
 from tools.gobuild import module_source
 from tools.machine import REPOSITORY, run, step
@@ -26,7 +27,7 @@ def spark_operator() -> None:
     # It exits when it starts before its kinds are known. Server-side: they are too large for an annotation.
     for definitions in sorted((chart / "crds").glob("*.yaml")):
         kubectl("apply", "--server-side", "--force-conflicts", "--filename", definitions)
-    kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/sparkapplications.sparkoperator.k8s.io")
+    wait_until(_established, "the Spark operator's kinds are established", "see kubectl get crd")
     tag = programs.SPARK_OPERATOR_VERSION
     with step(f"Spark operator {tag}"):
         values = ("--values", MANIFESTS / "spark-operator.yaml", "--set", f"image.tag={tag}", "--skip-crds")
@@ -51,6 +52,12 @@ def message_store_operator(image_id: str) -> None:
     with step("message store operator"):
         values = ("--set-string", f"podAnnotations.image-id={image_id}")
         helm_install("store", CHART, OPERATOR_NAMESPACE, *values)
+
+
+def _established() -> bool:
+    # Not `kubectl wait`: it fails on a definition so new that it has no conditions at all.
+    condition = 'jsonpath={.status.conditions[?(@.type=="Established")].status}'
+    return kubectl("get", "crd", "sparkapplications.sparkoperator.k8s.io", "--output", condition) == "True"
 
 
 def helm_install(release: str, chart: Path, namespace: str, *options: str | Path) -> None:
