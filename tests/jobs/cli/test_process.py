@@ -33,6 +33,7 @@ def test_sparks_noise_stays_away(tmp_path: Path) -> None:
     lines = [line.partition(": ")[2] or line for line in err.splitlines()]
     assert lines == [
         "starting Spark",
+        "open",
         "ingest",
         "3 records received: 3 stored",
         "Idle: 3 messages stored; last batch 0s ago",
