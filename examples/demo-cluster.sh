@@ -16,7 +16,8 @@ run() { printf '$ kubectl %s\n' "$*"; "$kubectl" "$@"; }
 s3() {
   "$kubectl" -n storage get secret s3-root -o json |
     jq -r '.data | "user = \"\(.accessKey | @base64d):\(.secretKey | @base64d)\""' |
-    curl --silent --show-error --fail --config - --aws-sigv4 aws:amz:us-east-1:s3 "$@"
+    curl --silent --show-error --fail --config - --aws-sigv4 aws:amz:us-east-1:s3 \
+      --header 'x-amz-content-sha256: UNSIGNED-PAYLOAD' "$@"
 }
 
 say "A namespace under the restricted Pod Security Standard, with the store's credentials"
