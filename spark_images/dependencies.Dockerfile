@@ -15,7 +15,8 @@ RUN groupadd --gid 185 spark && \
     chown spark:spark /opt/spark/work-dir
 
 COPY site /usr/local/lib/python3.11/dist-packages
-RUN python3 -m compileall -q -j 0 /usr/local/lib/python3.11/dist-packages
+RUN python3 -m compileall -q -j 0 /usr/local/lib/python3.11/dist-packages && \
+    python3 -c 'import delta, deltalake, numpy, pyarrow.dataset, pyarrow.fs, pyarrow.parquet, pyspark.sql, sqlglot'
 
 ENV SPARK_HOME=/usr/local/lib/python3.11/dist-packages/pyspark \
     PYSPARK_PYTHON=python3 \

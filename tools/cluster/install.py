@@ -50,8 +50,9 @@ def message_store_operator(image_id: str) -> None:
     The image's tag stays the same from build to build; `image_id` does not, and starts the pods anew when it changes.
     """
     with step("message store operator"):
-        values = ("--set-string", f"podAnnotations.image-id={image_id}")
-        helm_install("store", CHART, OPERATOR_NAMESPACE, *values)
+        values = ("--values", MANIFESTS / "message-store-operator.yaml")
+        annotation = ("--set-string", f"podAnnotations.image-id={image_id}")
+        helm_install("store", CHART, OPERATOR_NAMESPACE, *values, *annotation)
 
 
 def _established() -> bool:
