@@ -12,18 +12,21 @@ _FRESH_SECONDS = 30.0
 
 
 class Namespaces:
-    """Answers from memory for a while: an answer that is out of date only costs a request that is refused."""
+    """That a namespace is well is remembered for a while: where it is so no more, a request is refused.
+
+    That one is being deleted is asked anew each time, as it may have been made again a moment later.
+    """
 
     def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
-        self._known: dict[str, tuple[bool, float]] = {}
+        self._well: dict[str, float] = {}
 
     async def terminating(self, name: str) -> bool:
         """Whether a namespace is being deleted, or gone."""
-        known = self._known.get(name)
-        if known is not None and self._clock() - known[1] < _FRESH_SECONDS:
-            return known[0]
+        seen = self._well.get(name)
+        if seen is not None and self._clock() - seen < _FRESH_SECONDS:
+            return False
         try:
             namespace = await self._client.find(f"/api/v1/namespaces/{name}")
             found = namespace is None or at(namespace, "status", "phase") == "Terminating"
@@ -35,4 +38,7 @@ class Namespaces:
 
     def note(self, name: str, terminating: bool) -> None:
         """Remember what an answer of the API server has shown."""
-        self._known[name] = (terminating, self._clock())
+        if terminating:
+            self._well.pop(name, None)
+        else:
+            self._well[name] = self._clock()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.policy import decide_policy
 from messagestore_operator.decide.replay import decide_replay
@@ -11,6 +13,15 @@ from messagestore_operator.decide.stream import decide_stream
 
 def decide(snapshot: Snapshot) -> Decision:
     """What is to be done about the resource of a snapshot."""
+    decision = _decide(snapshot)
+    if snapshot.can_run:
+        return decision
+    # Nobody tells when a namespace that was being deleted is there again.
+    soon = snapshot.now + snapshot.defaults.look_again
+    return replace(decision, look_again=min(soon, decision.look_again or soon))
+
+
+def _decide(snapshot: Snapshot) -> Decision:
     if isinstance(snapshot, StreamSnapshot):
         return decide_stream(snapshot)
     if isinstance(snapshot, PolicySnapshot):

@@ -40,6 +40,18 @@ def test_a_new_stream_is_launched_in_one_look(world: World) -> None:
     assert world.only_run().create.document.table.epoch == world.leases["s3a://lake/orders"].epoch
 
 
+def test_a_stream_in_a_namespace_that_can_not_take_runs_is_looked_at_again_soon(world: World) -> None:
+    world.can_run = False
+    stream = orders(world)
+    world.settle()
+    again = world.looks[stream]
+    assert again is not None
+    assert again - world.now <= timedelta(seconds=5)
+    world.can_run = True
+    world.settle()
+    assert world.only_run().create.run.number == 1
+
+
 def test_an_interval_counts_from_start_to_start(world: World) -> None:
     stream = orders(world)
     first = run_once(world)

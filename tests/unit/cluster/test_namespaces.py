@@ -1,0 +1,36 @@
+"""Which namespaces can take new runs."""
+
+import asyncio
+from typing import Any
+
+from messagestore_operator.cluster.namespaces import Namespaces
+
+
+class _Client:
+    """An API server with one namespace; counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.phase, self.asked = "Active", 0
+
+    async def find(self, path: str) -> dict[str, Any]:
+        self.asked += 1
+        return {"status": {"phase": self.phase}}
+
+
+def test_a_namespace_that_was_made_again_is_seen_at_once() -> None:
+    client: Any = _Client()
+    namespaces = Namespaces(client)
+    client.phase = "Terminating"
+    assert asyncio.run(namespaces.terminating("demo"))
+    client.phase = "Active"
+    assert not asyncio.run(namespaces.terminating("demo"))
+
+
+def test_a_namespace_that_is_well_is_not_asked_for_again_and_again() -> None:
+    client: Any = _Client()
+    namespaces = Namespaces(client)
+    assert [asyncio.run(namespaces.terminating("demo")) for _ in range(3)] == [False] * 3
+    assert client.asked == 1
+    namespaces.note("demo", terminating=True)
+    client.phase = "Terminating"
+    assert asyncio.run(namespaces.terminating("demo"))
