@@ -73,6 +73,8 @@ class LocalSpark:
         """End the JVM from a signal handler: whatever it does stops as if the machine had lost power."""
         self._abandoned = True
         if (process := self._process()) is not None:
+            # Nobody answers any more, and py4j would tell so for every object that it still knows.
+            logging.disable(logging.CRITICAL)
             process.terminate()
 
     def close(self) -> None:
@@ -83,8 +85,6 @@ class LocalSpark:
             # The JVM itself ends when this process does.
             self._session.stop()
         elif (process := self._process()) is not None:
-            # Nobody answers any more, and py4j would tell so for every object that it still knows.
-            logging.disable(logging.CRITICAL)
             _wait(process)
         self._session = None
 
