@@ -41,8 +41,7 @@ def identity() -> Column:
 def set_assignment(spark: SparkSession, part_sizes: Numbers, identities: Numbers, assigned: Assignment) -> None:
     """What :func:`assignment_columns` tell from now on.
 
-    One array for all, so that Spark fetches it once: the number of parts, the number of records, where each part
-    starts, its size, and a position, a global position and an identity a record.
+    An array for each, named once by one column: every mention of an array travels with every task.
 
     Args:
         spark: the session.
@@ -50,13 +49,15 @@ def set_assignment(spark: SparkSession, part_sizes: Numbers, identities: Numbers
         identities: :func:`identity` of each record.
         assigned: what becomes of each record.
     """
-    starts = np.cumsum(part_sizes) - part_sizes
-    counts = np.array([len(part_sizes), len(identities)])
-    numbers = np.concatenate(
-        [counts, starts, part_sizes, assigned.position, assigned.global_position, identities], dtype=np.int64
-    )
-    whole = pa.ListArray.from_arrays(pa.array([0, len(numbers)], pa.int32()), pa.array(numbers))
-    spark.createDataFrame(pa.table({"numbers": whole})).createOrReplaceTempView(_ASSIGNMENT)
+    arrays = {
+        "starts": np.cumsum(part_sizes) - part_sizes,
+        "sizes": part_sizes,
+        "positions": assigned.position,
+        "globals": assigned.global_position,
+        "identities": identities,
+    }
+    row = {name: pa.ListArray.from_arrays([0, len(values)], pa.array(values)) for name, values in arrays.items()}
+    spark.createDataFrame(pa.table(row)).createOrReplaceTempView(_ASSIGNMENT)
 
 
 def assignment_columns() -> Projections:
@@ -66,19 +67,17 @@ def assignment_columns() -> Projections:
     must tell as many records as were judged.
     """
 
-    def at(place: str) -> str:
-        return f"get((select numbers from {_ASSIGNMENT}), int({place}))"
+    def at(array: str, place: str) -> str:
+        return f"get((select {array} from {_ASSIGNMENT}), {place})"
 
-    parts, records = at("0"), at("1")
-    first = f"2 + 2 * {parts}"
-    position = F.when(F.col("row") >= 0, F.expr(at(f"{first} + place")))
-    whole = F.expr(f"row = -1 - {at(f'2 + {parts} + part')}")
+    position = F.when(F.col("row") >= 0, F.expr(at("positions", "place")))
+    whole = F.expr(f"row = -1 - {at('sizes', 'part')}")
     return (
-        (F.expr(f"{at('2 + part')} + row").alias("place"),),
+        (F.expr(f"int({at('starts', 'part')} + row)").alias("place"),),
         (
             position.when(whole, -1).otherwise(_replaced().cast("bigint")).alias("position"),
-            F.expr(at(f"{first} + {records} + place")).alias("global_position"),
-            F.expr(at(f"{first} + 2 * {records} + place")).alias("judged_as"),
+            F.expr(at("globals", "place")).alias("global_position"),
+            F.expr(at("identities", "place")).alias("judged_as"),
         ),
     )
 
