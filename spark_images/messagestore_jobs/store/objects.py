@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from pyarrow import fs
 
-from messagestore_jobs.store.storage import current
+from messagestore_jobs.store.storage import Storage, current
 
 LOCAL = "file://"
 
@@ -33,11 +33,11 @@ def join(uri: str, *names: str) -> str:
 
 
 class Objects:
-    """The objects under one URI; paths are relative to it."""
+    """The objects under one URI, reached by ``storage`` or else by that of the run; paths are relative to it."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, storage: Storage | None = None) -> None:
         self.uri = uri
-        self._fs, self._root = _open(uri)
+        self._fs, self._root = _open(uri, storage or current())
 
     @property
     def _local(self) -> bool:
@@ -100,8 +100,8 @@ class Objects:
         )
 
 
-def _open(uri: str) -> tuple[fs.FileSystem, str]:
+def _open(uri: str, storage: Storage) -> tuple[fs.FileSystem, str]:
     if is_local(uri):
         return fs.LocalFileSystem(), local_path(uri).rstrip("/")
     parts = urlsplit(uri)
-    return current().filesystem(uri), f"{parts.netloc}{parts.path}".rstrip("/")
+    return storage.filesystem(uri), f"{parts.netloc}{parts.path}".rstrip("/")

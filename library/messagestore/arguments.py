@@ -1,0 +1,98 @@
+"""What message-db's functions take, and the words in which they refuse the rest."""
+
+from dataclasses import dataclass
+
+from messagestore.errors import ArgumentError
+from messagestore.names import is_category
+
+BATCH_SIZE = 1000
+UNLIMITED = -1
+_SMALLINT = 32767
+"""message-db counts the members of a group in a smallint."""
+
+
+@dataclass(frozen=True)
+class ConsumerGroup:
+    """One member of a group that shares the streams of a category by the hash of their cardinal ids."""
+
+    member: int
+    size: int
+
+
+def batch_limit(batch_size: int | None) -> int | None:
+    """How many messages at most; None where there is no bound.
+
+    Raises:
+        ArgumentError: it is below -1.
+    """
+    if batch_size is None:
+        return BATCH_SIZE
+    if batch_size < UNLIMITED:
+        raise ArgumentError("LIMIT must not be negative")
+    return None if batch_size == UNLIMITED else batch_size
+
+
+def check_stream_name(stream_name: str | None) -> None:
+    """Refuse what is no stream's name.
+
+    Raises:
+        ArgumentError: it is a category, or absent.
+    """
+    if is_category(stream_name):
+        raise ArgumentError(f"Must be a stream name: {_shown(stream_name)}")
+
+
+def check_category(category: str | None) -> None:
+    """Refuse what is no category.
+
+    Raises:
+        ArgumentError: it is a stream's name.
+    """
+    if not is_category(category):
+        raise ArgumentError(f"Must be a category: {category}")
+
+
+def check_correlation(correlation: str | None) -> None:
+    """Refuse a correlation that is no category.
+
+    Raises:
+        ArgumentError: it is a stream's name.
+    """
+    if not is_category(correlation):
+        raise ArgumentError(f"Correlation must be a category (Correlation: {correlation})")
+
+
+def consumer_group(member: int | None, size: int | None) -> ConsumerGroup | None:
+    """The group that two arguments name; None where neither is given.
+
+    Raises:
+        ArgumentError: one is absent, or they fit no group.
+    """
+    if member is None and size is None:
+        return None
+    given = f"(Consumer Group Member: {_shown(member)}, Consumer Group Size: {_shown(size)})"
+    if member is None or size is None:
+        raise ArgumentError(f"Consumer group member and size must be specified {given}")
+    if size < 1:
+        raise ArgumentError(f"Consumer group size must not be less than 1 {given}")
+    if member < 0:
+        raise ArgumentError(f"Consumer group member must not be less than 0 {given}")
+    if member >= size:
+        raise ArgumentError(f"Consumer group member must be less than the group size {given}")
+    if size > _SMALLINT:
+        raise ArgumentError("smallint out of range")
+    return ConsumerGroup(member, size)
+
+
+def check_condition(condition: str | None) -> None:
+    """Refuse any condition, as a message-db does that has not been told otherwise.
+
+    Raises:
+        ArgumentError: there is one.
+    """
+    if condition is not None:
+        raise ArgumentError("Retrieval with SQL condition is not activated")
+
+
+def _shown(value: object) -> object:
+    return "<NULL>" if value is None else value

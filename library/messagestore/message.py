@@ -1,0 +1,86 @@
+"""A message as an application gets it."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message; the attributes are the columns of ``messages``, times are in UTC.
+
+    ``payload`` has the exact bytes that were stored, also where they lie under a claim check.
+    """
+
+    message_id: str
+    stream_name: str
+    category: str
+    position: int
+    global_position: int
+    type: str | None = None
+    type_namespace: str | None = None
+    type_revision: str | None = None
+    correlation_id: str | None = None
+    causation_id: str | None = None
+    reply_to: str | None = None
+    sequence_id: str | None = None
+    sequence_number: int | None = None
+    sequence_size: int | None = None
+    sequence_end: bool | None = None
+    headers: Mapping[str, str | None] = field(default_factory=dict)
+    metadata: str | None = None
+    payload: bytes | None = None
+    content_type: str | None = None
+    payload_encoding: str | None = None
+    payload_uri: str | None = None
+    payload_size: int | None = None
+    payload_sha256: str | None = None
+    schema_version: int | None = None
+    status: str
+    result: bytes | None = None
+    error: str | None = None
+    retries: int = 0
+    next_retry_at: datetime | None = None
+    ttl: str | None = None
+    expires_at: datetime | None = None
+    time: datetime
+    inserted_at: datetime
+    updated_at: datetime | None = None
+    scrubbed_at: datetime | None = None
+    source: Mapping[str, Any] | None = None
+
+    @property
+    def id(self) -> str:
+        """Message-db's name of the message's id."""
+        return self.message_id
+
+    @property
+    def data(self) -> str | None:
+        """Message-db's name of the payload, as text.
+
+        Raises:
+            UnicodeDecodeError: the payload is no text.
+        """
+        return None if self.payload is None else self.payload.decode()
+
+    def json(self) -> Any:
+        """The payload as JSON; None without one.
+
+        Raises:
+            ValueError: the payload is no JSON.
+        """
+        return None if self.payload is None else json.loads(self.payload)
+
+
+_NAMES = frozenset(f.name for f in fields(Message))
+
+
+def messages_of(rows: pa.Table) -> Iterator[Message]:
+    """The messages of rows with the columns of ``messages``; further columns are passed over."""
+    known = rows.select([name for name in rows.column_names if name in _NAMES])
+    for row in known.to_pylist():
+        yield Message(**{**row, "headers": dict(row["headers"] or ())})

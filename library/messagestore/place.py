@@ -1,0 +1,110 @@
+"""Where a store or a landing folder lies, and how it is reached."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from messagestore.errors import MessageStoreError, StoreNotFoundError, StoreUnreadableError
+from messagestore_jobs.contract.run_document import CredentialVariables, StorageEntry
+from messagestore_jobs.store.certificates import trusting
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.objects import Objects, delta_uri, is_local, join
+from messagestore_jobs.store.storage import Storage
+
+_SCHEMES = ("s3", "s3a")
+
+
+class Place:
+    """One URI and the storage entries that reach it; close it where an entry names a certificate authority.
+
+    Args:
+        uri: ``file:///…``, a path, or ``s3a://…``.
+        storage: how buckets are reached; absent: as the environment says, see :func:`entries_of`.
+    """
+
+    def __init__(self, uri: str, storage: Sequence[StorageEntry] | None = None) -> None:
+        scheme = urlsplit(uri).scheme
+        if not is_local(uri) and scheme not in _SCHEMES:
+            raise MessageStoreError(f"{uri} is neither a local folder (file:///…) nor on object storage (s3a://…)")
+        self.uri = uri.rstrip("/")
+        entries = entries_of(uri, os.environ) if storage is None else storage
+        self._held = ExitStack()
+        with refusals(uri):
+            bundle = self._held.enter_context(trusting([entry.ca_file for entry in entries if entry.ca_file]))
+        self._storage = Storage(entries, bundle)
+
+    def close(self) -> None:
+        """Trust no more authorities than before."""
+        self._held.close()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine."""
+        return is_local(self.uri)
+
+    def objects(self, uri: str | None = None) -> Objects:
+        """The objects below the place, or below another URI that is reached the same way."""
+        with refusals(self.uri):
+            return Objects(uri or self.uri, self._storage)
+
+    def open_table(self, name: str, version: int | None = None) -> DeltaTable:
+        """One table of the store.
+
+        Raises:
+            StoreNotFoundError: there is none.
+            StoreUnreadableError: storage refuses.
+        """
+        uri = join(self.uri, name)
+        with refusals(self.uri):
+            try:
+                return DeltaTable(delta_uri(uri), version=version, storage_options=self._storage.delta_options(uri))
+            except TableNotFoundError as error:
+                raise StoreNotFoundError(f"{self.uri} is no message store: there is no table {name} in it") from error
+
+
+def entries_of(uri: str, environment: Mapping[str, str]) -> list[StorageEntry]:
+    """How a URI's bucket is reached by the variables that AWS' own tools know; nothing for a local one.
+
+    AWS_ENDPOINT_URL, AWS_REGION (or AWS_DEFAULT_REGION), AWS_CA_BUNDLE, and AWS_ACCESS_KEY_ID with
+    AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; without keys, the identity of the pod or machine.
+    """
+    if is_local(uri):
+        return []
+    keys = CredentialVariables(
+        access_key="AWS_ACCESS_KEY_ID", secret_key="AWS_SECRET_ACCESS_KEY", session_token="AWS_SESSION_TOKEN"
+    )
+    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
+    entry = StorageEntry(
+        bucket=urlsplit(uri).netloc,
+        endpoint=endpoint,
+        region=environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1",
+        path_style_access=endpoint is not None,
+        environment=keys if environment.get("AWS_ACCESS_KEY_ID") else None,
+        ca_file=environment.get("AWS_CA_BUNDLE"),
+    )
+    return [entry]
+
+
+@contextmanager
+def refusals(uri: str) -> Iterator[None]:
+    """Tell what storage and the tables' libraries fail with as an error of this package."""
+    try:
+        yield
+    except MessageStoreError:
+        raise
+    except RunFailedError as error:
+        raise StoreUnreadableError(str(error)) from error
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        raise StoreUnreadableError(f"{uri} can't be read: {_last_line(error)}") from error
+
+
+def _last_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

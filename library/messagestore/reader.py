@@ -1,0 +1,273 @@
+"""Read a message store: message-db's functions and the Message Store pattern's, under their own names.
+
+>>> from messagestore.reader import Reader
+>>> with Reader("s3a://lake/orders") as store:
+...     for message in store.get_category_messages("order", position=1):
+...         handle(message)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from messagestore import reads
+from messagestore.arguments import BATCH_SIZE, batch_limit
+from messagestore.integrity import OnBroken, sound_rows
+from messagestore.message import Message, messages_of
+from messagestore.names import cardinal_id, category, hash_64, id, is_category
+from messagestore.place import Place
+from messagestore.reads import FIRST_GLOBAL_POSITION, FIRST_POSITION, Read
+from messagestore.versions import Versions
+from messagestore_jobs.contract.run_document import StorageEntry
+from messagestore_jobs.store.schemas import MESSAGES
+
+__all__ = ["ArrowReader", "Message", "Reader", "cardinal_id", "category", "hash_64", "id", "is_category"]
+
+RESUME_BATCH = 100
+"""How many messages the pattern's functions load at once."""
+_RECEIVED = ("RECEIVED",)
+
+
+class Reader:
+    """A store, read as messages; ``arrow`` has the same functions, which return Arrow tables.
+
+    Each call reads one version of the store: the newest at that moment, unless ``version`` or ``at`` fixes one.
+    A message is handed on only with the payload that was stored, see ``on_broken``.
+
+    Args:
+        uri: the store's folder: ``file:///…``, a path, or ``s3a://…``.
+        version: the version of table ``messages`` to read.
+        at: the moment whose version to read.
+        storage: how buckets are reached; absent: as AWS' environment variables say. Credentials come from the
+            environment alone.
+        on_broken: told of each broken message, which is then left out; absent, a broken message raises.
+
+    Raises:
+        StoreNotFoundError: there is no store.
+        StoreUnreadableError: it is of a newer format, or storage refuses.
+        VersionNotFoundError: it has no such version.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        *,
+        version: int | None = None,
+        at: datetime | None = None,
+        storage: Sequence[StorageEntry] | None = None,
+        on_broken: OnBroken | None = None,
+    ) -> None:
+        self._place = Place(uri, storage)
+        self._versions = Versions(self._place, version, at)
+        self.arrow = ArrowReader(self._place, self._versions, on_broken)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of what the reader holds."""
+        self._place.close()
+
+    @property
+    def version(self) -> int:
+        """The version of table ``messages`` that a call would read now."""
+        return self._versions.snapshot().version
+
+    def get_stream_messages(
+        self,
+        stream_name: str,
+        position: int | None = FIRST_POSITION,
+        batch_size: int | None = BATCH_SIZE,
+        condition: str | None = None,
+    ) -> Iterator[Message]:
+        """The messages of a stream, by position.
+
+        Args:
+            stream_name: a stream's name, no category.
+            position: the first position, itself included.
+            batch_size: how many at most; -1 without a bound.
+            condition: refused, as message-db does unless its server is told otherwise.
+
+        Raises:
+            ArgumentError: in message-db's words.
+        """
+        read = reads.stream_messages(stream_name, position, batch_size, condition)
+        return self._messages(self.arrow.parts(read))
+
+    def get_category_messages(
+        self,
+        category: str,
+        position: int | None = FIRST_GLOBAL_POSITION,
+        batch_size: int | None = BATCH_SIZE,
+        correlation: str | None = None,
+        consumer_group_member: int | None = None,
+        consumer_group_size: int | None = None,
+        condition: str | None = None,
+    ) -> Iterator[Message]:
+        """The messages of all streams of a category, by global position.
+
+        Args:
+            category: a category, no stream's name.
+            position: the first global position, itself included.
+            batch_size: how many at most; -1 without a bound.
+            correlation: only messages whose metadata names a stream of this category as ``correlationStreamName``.
+            consumer_group_member: only streams that are this member's, from 0; with the size.
+            consumer_group_size: how many members share the category's streams.
+            condition: refused, as message-db does unless its server is told otherwise.
+
+        Raises:
+            ArgumentError: in message-db's words.
+        """
+        group = (consumer_group_member, consumer_group_size)
+        read = reads.category_messages(category, position, batch_size, correlation, *group, condition)
+        return self._messages(self.arrow.parts(read))
+
+    def get_last_stream_message(self, stream_name: str, type: str | None = None) -> Message | None:
+        """The message with a stream's highest position, or the highest of one type; None without one."""
+        return next(messages_of(self.arrow.get_last_stream_message(stream_name, type)), None)
+
+    def stream_version(self, stream_name: str) -> int | None:
+        """The highest position ever given in a stream, which a purge does not lower; None where there is none."""
+        return self._versions.stream_version(stream_name)
+
+    def get_message(self, message_id: str) -> Message | None:
+        """The message with an id; None without one."""
+        return next(messages_of(self.arrow.get_message(message_id)), None)
+
+    def load_for_correlation(
+        self,
+        correlation_id: str,
+        statuses: Sequence[str] = _RECEIVED,
+        position: int = FIRST_GLOBAL_POSITION,
+        batch_size: int | None = RESUME_BATCH,
+    ) -> Iterator[Message]:
+        """The messages with a correlation identifier and one of ``statuses``, in order of arrival."""
+        return self._messages(self.arrow.parts(reads.correlated(correlation_id, statuses, position, batch_size)))
+
+    def load_for_resequencer(
+        self,
+        sequence_id: str,
+        number: int = 1,
+        statuses: Sequence[str] = _RECEIVED,
+        batch_size: int | None = RESUME_BATCH,
+    ) -> Iterator[Message]:
+        """The members of a message sequence from ``number`` on with one of ``statuses``, by number."""
+        return self._messages(iter([self.arrow.load_for_resequencer(sequence_id, number, statuses, batch_size)]))
+
+    def unfinished(
+        self,
+        position: int = FIRST_GLOBAL_POSITION,
+        batch_size: int | None = RESUME_BATCH,
+        as_of: datetime | None = None,
+    ) -> Iterator[Message]:
+        """The messages to resume after a crash: received, being processed, or failed with retries left.
+
+        Args:
+            position: the first global position, itself included.
+            batch_size: how many at most; -1 without a bound.
+            as_of: what has expired by then is left out; absent: now.
+        """
+        return self._messages(self.arrow.parts(reads.unfinished(_moment(as_of), position, batch_size)))
+
+    @staticmethod
+    def _messages(parts: Iterator[pa.Table]) -> Iterator[Message]:
+        return (message for part in parts for message in messages_of(part))
+
+
+class ArrowReader:
+    """The functions of :class:`Reader`, as Arrow tables with the columns of ``messages``."""
+
+    def __init__(self, place: Place, versions: Versions, on_broken: OnBroken | None) -> None:
+        self._place, self._versions, self._on_broken = place, versions, on_broken
+
+    def get_stream_messages(
+        self,
+        stream_name: str,
+        position: int | None = FIRST_POSITION,
+        batch_size: int | None = BATCH_SIZE,
+        condition: str | None = None,
+    ) -> pa.Table:
+        """As :meth:`Reader.get_stream_messages`."""
+        return self._table(self.parts(reads.stream_messages(stream_name, position, batch_size, condition)))
+
+    def get_category_messages(
+        self,
+        category: str,
+        position: int | None = FIRST_GLOBAL_POSITION,
+        batch_size: int | None = BATCH_SIZE,
+        correlation: str | None = None,
+        consumer_group_member: int | None = None,
+        consumer_group_size: int | None = None,
+        condition: str | None = None,
+    ) -> pa.Table:
+        """As :meth:`Reader.get_category_messages`."""
+        group = (consumer_group_member, consumer_group_size)
+        read = reads.category_messages(category, position, batch_size, correlation, *group, condition)
+        return self._table(self.parts(read))
+
+    def get_last_stream_message(self, stream_name: str, type: str | None = None) -> pa.Table:
+        """As :meth:`Reader.get_last_stream_message`; one row or none."""
+        where = reads.of_stream(stream_name, type)
+        return self._table(self._sound([self._versions.snapshot().rows(where, ("position desc",), 1)]))
+
+    def get_message(self, message_id: str) -> pa.Table:
+        """As :meth:`Reader.get_message`; one row or none."""
+        return self._table(self.parts(reads.message_with_id(message_id)))
+
+    def load_for_correlation(
+        self,
+        correlation_id: str,
+        statuses: Sequence[str] = _RECEIVED,
+        position: int = FIRST_GLOBAL_POSITION,
+        batch_size: int | None = RESUME_BATCH,
+    ) -> pa.Table:
+        """As :meth:`Reader.load_for_correlation`."""
+        return self._table(self.parts(reads.correlated(correlation_id, statuses, position, batch_size)))
+
+    def load_for_resequencer(
+        self,
+        sequence_id: str,
+        number: int = 1,
+        statuses: Sequence[str] = _RECEIVED,
+        batch_size: int | None = RESUME_BATCH,
+    ) -> pa.Table:
+        """As :meth:`Reader.load_for_resequencer`."""
+        where = reads.sequence_conditions(sequence_id, number, statuses)
+        order = ("sequence_number", "global_position")
+        return self._table(self._sound([self._versions.snapshot().rows(where, order, batch_limit(batch_size))]))
+
+    def unfinished(
+        self,
+        position: int = FIRST_GLOBAL_POSITION,
+        batch_size: int | None = RESUME_BATCH,
+        as_of: datetime | None = None,
+    ) -> pa.Table:
+        """As :meth:`Reader.unfinished`."""
+        return self._table(self.parts(reads.unfinished(_moment(as_of), position, batch_size)))
+
+    def parts(self, read: Read) -> Iterator[pa.Table]:
+        """The rows of a read in its order, a bounded part at a time."""
+        return self._sound(self._versions.snapshot().pages(read))
+
+    def _sound(self, pages: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Every row that leaves the store passes here."""
+        for page in pages:
+            yield from sound_rows(self._place, page, self._on_broken)
+
+    @staticmethod
+    def _table(parts: Iterator[pa.Table]) -> pa.Table:
+        return pa.concat_tables([MESSAGES.empty_table(), *parts])
+
+
+def _moment(as_of: datetime | None) -> datetime:
+    return datetime.now(UTC) if as_of is None else as_of.astimezone(UTC)

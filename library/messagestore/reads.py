@@ -1,0 +1,159 @@
+"""What each reading function asks for: which messages, in which order, how many."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from messagestore import sql
+from messagestore.arguments import (
+    ConsumerGroup,
+    batch_limit,
+    check_category,
+    check_condition,
+    check_correlation,
+    check_stream_name,
+    consumer_group,
+)
+from messagestore.errors import ArgumentError
+from messagestore.names import cardinal_id, category, hash_64
+
+STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
+FIRST_POSITION, FIRST_GLOBAL_POSITION = 0, 1
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What of the rows is wanted where SQL can't tell: a decision on some of their columns."""
+
+    columns: tuple[str, ...]
+    keeps: Callable[[Row], bool]
+
+
+@dataclass(frozen=True)
+class Read:
+    """Messages that meet every condition, by a key that each has its own value of.
+
+    Attributes:
+        where: SQL conditions.
+        key: the column that orders them.
+        start: where they begin, that value included.
+        limit: how many at most; None without a bound.
+        chosen: which of them, where SQL can't tell.
+    """
+
+    where: tuple[str, ...]
+    key: str = "global_position"
+    start: int = FIRST_GLOBAL_POSITION
+    limit: int | None = None
+    chosen: Chosen | None = None
+
+
+def stream_messages(
+    stream_name: str | None, position: int | None, batch_size: int | None, condition: str | None
+) -> Read:
+    """The messages of one stream from a position on, by position."""
+    check_stream_name(stream_name)
+    check_condition(condition)
+    start = FIRST_POSITION if position is None else position
+    return Read((_is("stream_name", stream_name),), "position", start, batch_limit(batch_size))
+
+
+def category_messages(
+    name: str | None,
+    position: int | None,
+    batch_size: int | None,
+    correlation: str | None,
+    member: int | None,
+    size: int | None,
+    condition: str | None,
+) -> Read:
+    """The messages of a category's streams from a global position on."""
+    check_category(name)
+    check_correlation(correlation)
+    group = consumer_group(member, size)
+    check_condition(condition)
+    return Read(
+        (_is("category", name),),
+        start=FIRST_GLOBAL_POSITION if position is None else position,
+        limit=batch_limit(batch_size),
+        chosen=_chosen(correlation, group),
+    )
+
+
+def of_stream(stream_name: str | None, type: str | None = None) -> tuple[str, ...]:
+    """The messages of one stream, or those of a type."""
+    own = _is("stream_name", stream_name)
+    return (own,) if type is None else (own, sql.equals("type", type))
+
+
+def message_with_id(message_id: str) -> Read:
+    """The message with an id."""
+    return Read((_is("message_id", message_id),), limit=1)
+
+
+def correlated(correlation_id: str, statuses: Sequence[str], position: int, batch_size: int | None) -> Read:
+    """The messages of a correlation that have one of some statuses."""
+    return Read(
+        (_is("correlation_id", correlation_id), _statuses(statuses)), start=position, limit=batch_limit(batch_size)
+    )
+
+
+def unfinished(as_of: datetime, position: int, batch_size: int | None) -> Read:
+    """The messages that are still to be worked on: not ended, not expired, and not failed for good."""
+    due = sql.text(as_of.isoformat())
+    return Read(
+        (
+            "(status in ('RECEIVED', 'PROCESSING') or (status = 'FAILED' and next_retry_at is not null))",
+            f"(expires_at is null or expires_at > {due}::timestamptz)",
+        ),
+        start=position,
+        limit=batch_limit(batch_size),
+    )
+
+
+def sequence_conditions(sequence_id: str, number: int, statuses: Sequence[str]) -> tuple[str, ...]:
+    """The members of a message sequence from a number on that have one of some statuses."""
+    return (_is("sequence_id", sequence_id), sql.at_least("sequence_number", number), _statuses(statuses))
+
+
+def correlation_category(metadata: str | None) -> str | None:
+    """The category of the stream that a message's metadata names as the one it is correlated to, if it names one."""
+    try:
+        value = json.loads(metadata) if metadata else None
+    except ValueError:
+        return None
+    name = value.get("correlationStreamName") if isinstance(value, dict) else None
+    return category(name) if isinstance(name, str) else None
+
+
+def is_member(group: ConsumerGroup, stream_name: str) -> bool:
+    """Whether a stream is one member's; one without an id is nobody's."""
+    hashed = hash_64(cardinal_id(stream_name))
+    return hashed is not None and abs(hashed) % group.size == group.member
+
+
+def _chosen(correlation: str | None, group: ConsumerGroup | None) -> Chosen | None:
+    if correlation is None and group is None:
+        return None
+    columns = (("metadata",) if correlation is not None else ()) + (("stream_name",) if group is not None else ())
+
+    def keeps(row: Row) -> bool:
+        correlated = correlation is None or correlation_category(row["metadata"]) == correlation
+        return correlated and (group is None or is_member(group, row["stream_name"]))
+
+    return Chosen(columns, keeps)
+
+
+def _is(column: str, value: str | None) -> str:
+    return "false" if value is None else sql.equals(column, value)
+
+
+def _statuses(statuses: Sequence[str]) -> str:
+    unknown = [status for status in statuses if status not in STATUSES]
+    if unknown:
+        raise ArgumentError(f"{unknown[0]} is no status; there are {', '.join(STATUSES)}")
+    return sql.one_of("status", statuses)

@@ -1,0 +1,102 @@
+"""Which version of a store a call reads: the newest, or one that was chosen."""
+
+import json
+from datetime import UTC, datetime
+
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError
+
+from messagestore.errors import StoreUnreadableError, VersionNotFoundError
+from messagestore.place import Place, refusals
+from messagestore.reads import of_stream
+from messagestore.snapshot import Snapshot
+from messagestore_jobs.store.folder import FORMAT_VERSION, MARKER
+from messagestore_jobs.store.objects import join
+
+
+class Versions:
+    """The messages of one store, at the version that is asked for or at the newest of each moment.
+
+    Raises:
+        StoreNotFoundError: there is no store.
+        StoreUnreadableError: it is of a newer format, or storage refuses.
+        VersionNotFoundError: it has no such version.
+    """
+
+    def __init__(self, place: Place, version: int | None = None, at: datetime | None = None) -> None:
+        self._place = place
+        self._fixed = version is not None or at is not None
+        self._messages = place.open_table("messages")
+        _check_format(place)
+        if version is not None:
+            self._load(version)
+        if at is not None:
+            self._load(at.astimezone(UTC))
+
+    def table(self) -> DeltaTable:
+        """Table ``messages`` as a call finds it."""
+        if not self._fixed:
+            with refusals(self._place.uri):
+                self._messages.update_incremental()
+        return self._messages
+
+    def snapshot(self) -> Snapshot:
+        """What one call reads from."""
+        return Snapshot(self._place.uri, self.table())
+
+    def stream_version(self, stream_name: str | None) -> int | None:
+        """The highest position ever given in a stream; None where there is none."""
+        last = self.snapshot().highest("position", of_stream(stream_name))
+        head = self._head(stream_name)
+        known = [position for position in (last, head) if position is not None]
+        return max(known) if known else None
+
+    def committed_at(self) -> datetime | None:
+        """When the version that a call finds was committed; None where the log no longer has it by itself."""
+        with refusals(self._place.uri):
+            log = self._place.objects(join(self._place.uri, "messages", "_delta_log"))
+            commit = log.read(f"{self._messages.version():020}.json")
+        actions = map(json.loads, (commit or b"").splitlines())
+        moments = [action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action]
+        return datetime.fromtimestamp(moments[0] / 1000, UTC) if moments else None
+
+    def _head(self, stream_name: str | None) -> int | None:
+        """What a purge wrote down before it removed anything: the highest position of a stream."""
+        heads = self._place.open_table("heads")
+        with refusals(self._place.uri):
+            moment = self.committed_at() if self._fixed else None
+            if moment is not None:
+                heads.load_as_version(moment)
+            rows = QueryBuilder().register("heads", heads)
+            wanted = " and ".join(of_stream(stream_name))
+            found = rows.execute(f"select max(next_position) from heads where {wanted}").read_all()
+        position = found.column(0)[0].as_py()
+        return None if position is None else int(position) - 1
+
+    def _load(self, wanted: int | datetime) -> None:
+        shown = wanted if isinstance(wanted, int) else wanted.isoformat().replace("+00:00", "Z")
+        newest = self._messages.version()
+        try:
+            self._messages.load_as_version(wanted)
+        except DeltaError as error:
+            raise VersionNotFoundError(
+                f"{self._place.uri} has no version {shown}: its newest is {newest}, and its log may no longer "
+                "have the oldest"
+            ) from error
+        moment = self.committed_at()
+        if isinstance(wanted, datetime) and moment is not None and moment > wanted:
+            raise VersionNotFoundError(f"{self._place.uri} has no version of {shown}: its first is of {moment}")
+
+
+def _check_format(place: Place) -> None:
+    """Refuse a store that this release can't be sure to read rightly; one without a marker is told by its tables."""
+    with refusals(place.uri):
+        marker = place.objects().read(MARKER)
+    try:
+        version = int(json.loads(marker)["formatVersion"]) if marker else 0
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreUnreadableError(f"{place.uri}/{MARKER} is not the marker of a message store") from error
+    if version > FORMAT_VERSION:
+        raise StoreUnreadableError(
+            f"{place.uri} has format version {version}, this release knows up to {FORMAT_VERSION}; use a newer one"
+        )

@@ -1,0 +1,250 @@
+"""Reading a store that was written row by row."""
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from messagestore.errors import (
+    ArgumentError,
+    BrokenMessageError,
+    StoreNotFoundError,
+    StoreUnreadableError,
+    VersionNotFoundError,
+)
+from messagestore.message import Message
+from messagestore.reader import Reader
+from messagestore.snapshot import PAGE
+from messagestore_jobs.store.heads import raise_heads
+from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.schemas import MESSAGES
+from support.stores import START, Row, add_messages, make_store, message
+
+
+def in_stream(stream: str, first: int, count: int, at: int = 0, **given: object) -> list[Row]:
+    """``count`` messages from a global position on, and from position ``at`` on."""
+    return [message(first + i, stream_name=stream, position=at + i, **given) for i in range(count)]
+
+
+def keys(messages: list[Message]) -> list[int]:
+    return [m.global_position for m in messages]
+
+
+def test_a_message_has_what_was_stored(tmp_path: Path) -> None:
+    row = message(1, headers={"a": "b"}, metadata='{"x":1.10}', position=0)
+    table = make_store(tmp_path / "store", [row])
+
+    (found,) = Reader(table.uri).get_stream_messages("order-1")
+
+    stored = {**row, "headers": {"a": "b"}}
+    del stored["inserted_date"]
+    assert {name: getattr(found, name) for name in stored} == stored
+    assert (found.id, found.data, found.json()) == ("m1", '{"n":1}', {"n": 1})
+
+
+def test_every_attribute_of_a_message_is_a_column() -> None:
+    assert set(Message.__dataclass_fields__) <= set(MESSAGES.names)
+
+
+def test_a_stream_is_read_by_position_from_the_one_that_is_named(tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", in_stream("a-1", 1, 5), in_stream("a-2", 6, 5), in_stream("a-1", 11, 5, 5))
+    store = Reader(table.uri)
+
+    assert [m.position for m in store.get_stream_messages("a-1", 3, 4)] == [3, 4, 5, 6]
+    assert [m.position for m in store.get_stream_messages("a-1", 9)] == [9]
+    assert list(store.get_stream_messages("a-1", 10)) == []
+    assert list(store.get_stream_messages("a-1", 0, 0)) == []
+
+
+def test_a_category_is_read_by_global_position(tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", in_stream("a-1", 1, 2), in_stream("b-1", 3, 2), in_stream("a-2", 5, 2))
+
+    assert keys(list(Reader(table.uri).get_category_messages("a", 2))) == [2, 5, 6]
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_more_than_a_page_is_read_whole_and_in_order(tmp_path: Path, beyond: int) -> None:
+    count = 2 * PAGE + beyond
+    table = make_store(tmp_path / "store", reversed(in_stream("a-1", 1, count)))
+    store = Reader(table.uri)
+
+    assert keys(list(store.get_category_messages("a", batch_size=-1))) == list(range(1, count + 1))
+    assert store.arrow.get_stream_messages("a-1", batch_size=PAGE + 7).num_rows == PAGE + 7
+    group = {"consumer_group_member": 0, "consumer_group_size": 1}
+    assert keys(list(store.get_category_messages("a", batch_size=-1, **group))) == list(range(1, count + 1))
+    assert keys(list(store.get_category_messages("a", 5, PAGE + 7, **group))) == list(range(5, 5 + PAGE + 7))
+
+
+def test_a_group_shares_a_category_without_overlap(tmp_path: Path) -> None:
+    rows = [message(n, stream_name=f"a-{n % 7}", position=n // 7) for n in range(1, 71)]
+    store = Reader(make_store(tmp_path / "store", rows).uri)
+
+    shares = [
+        keys(list(store.get_category_messages("a", consumer_group_member=m, consumer_group_size=3))) for m in (0, 1, 2)
+    ]
+
+    assert sorted(chain(*shares)) == list(range(1, 71))
+    assert all(share == sorted(share) for share in shares)
+
+
+def test_arguments_are_refused_before_anything_is_read(tmp_path: Path) -> None:
+    store = Reader(make_store(tmp_path / "store", []).uri)
+
+    with pytest.raises(ArgumentError):
+        store.get_category_messages("a-1")
+    with pytest.raises(ArgumentError, match="LIMIT must not be negative"):
+        store.get_stream_messages("a-1", batch_size=-2)
+
+
+def test_the_last_message_may_be_asked_for_by_type(tmp_path: Path) -> None:
+    rows = in_stream("a-1", 1, 3, type="opened") + in_stream("a-1", 4, 2, at=3, type="closed")
+    store = Reader(make_store(tmp_path / "store", rows).uri)
+
+    last, opened = store.get_last_stream_message("a-1"), store.get_last_stream_message("a-1", "opened")
+
+    assert (last and last.position, opened and opened.position) == (4, 2)
+    assert store.get_last_stream_message("a-1", "other") is None
+    assert store.get_last_stream_message("a-9") is None
+
+
+def test_the_version_of_a_stream_outlives_a_purge(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    table = make_store(tmp_path / "store", in_stream("a-1", 1, 3))
+    before = Reader(table.uri, version=open_table(table.uri, "messages").version())
+    raise_heads(table.uri, pa.table({"stream_name": ["a-1"], "next_position": [3]}), 4)
+    open_table(table.uri, "messages").delete()
+    store = Reader(table.uri)
+
+    assert list(store.get_stream_messages("a-1")) == []
+    assert (store.stream_version("a-1"), store.stream_version("a-2")) == (2, None)
+    assert before.stream_version("a-1") == 2
+
+
+def test_new_messages_are_seen_by_the_next_call(tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", in_stream("a-1", 1, 1))
+    store = Reader(table.uri)
+    under_way = store.get_stream_messages("a-1", batch_size=-1)
+    add_messages(table.uri, in_stream("a-1", 2, 1, at=1))
+
+    assert keys(list(under_way)) == [1]
+    assert keys(list(store.get_stream_messages("a-1"))) == [1, 2]
+
+
+def test_a_version_or_a_time_fixes_what_is_read(tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", in_stream("a-1", 1, 1))
+    before = Reader(table.uri)
+    version, at = before.version, datetime.now(UTC)
+    add_messages(table.uri, in_stream("a-1", 2, 1, at=1))
+
+    assert keys(list(Reader(table.uri, version=version).get_stream_messages("a-1"))) == [1]
+    assert keys(list(Reader(table.uri, at=at).get_stream_messages("a-1"))) == [1]
+    assert keys(list(Reader(table.uri, at=at + timedelta(days=1)).get_stream_messages("a-1"))) == [1, 2]
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [])
+
+    with pytest.raises(StoreNotFoundError, match="is no message store"):
+        Reader(f"file://{tmp_path}/nowhere")
+    with pytest.raises(VersionNotFoundError, match="has no version 99: its newest is"):
+        Reader(table.uri, version=99)
+    with pytest.raises(VersionNotFoundError, match="has no version of 2000-01-01T00:00:00Z"):
+        Reader(table.uri, at=datetime(2000, 1, 1, tzinfo=UTC))
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    make_store(tmp_path / "store", [])
+    (tmp_path / "store" / "_messagestore.json").write_text('{"formatVersion": 99, "owner": {}}')
+
+    with pytest.raises(StoreUnreadableError, match="format version 99"):
+        Reader(f"file://{tmp_path}/store")
+
+
+def test_a_payload_under_a_claim_check_is_in_the_message(tmp_path: Path) -> None:
+    content = b'"large"'
+    rows = [*in_stream("a-1", 1, 2), claimed(tmp_path, 3, content)]
+    store = Reader(make_store(tmp_path / "store", rows).uri)
+
+    assert [m.payload for m in store.get_stream_messages("a-1")] == [b'{"n":1}', b'{"n":2}', content]
+    assert store.arrow.get_stream_messages("a-1")["payload"].to_pylist()[2] == content
+
+
+def test_a_broken_message_is_never_handed_on(tmp_path: Path) -> None:
+    changed = message(2, stream_name="a-1", position=1, payload_sha256=hashlib.sha256(b"other").hexdigest())
+    gone = claimed(tmp_path, 3, b"x")
+    (tmp_path / "payload-3").unlink()
+    lost = message(4, stream_name="a-1", position=3, payload=None, payload_sha256=hashlib.sha256(b"").hexdigest())
+    rows = [*in_stream("a-1", 1, 1), changed, gone, lost, *in_stream("a-1", 5, 1, at=4)]
+    table = make_store(tmp_path / "store", rows)
+    told: list[BrokenMessageError] = []
+
+    whole = list(Reader(table.uri, on_broken=told.append).get_stream_messages("a-1"))
+
+    assert keys(whole) == [1, 5]
+    assert [(error.message_id, error.stream_name, error.global_position) for error in told] == [
+        ("m2", "a-1", 2),
+        ("m3", "a-1", 3),
+        ("m4", "a-1", 4),
+    ]
+    assert "not what was stored" in told[0].problem
+    with pytest.raises(BrokenMessageError, match=r"m2 .stream a-1, global position 2.: its payload is not what"):
+        list(Reader(table.uri).get_stream_messages("a-1"))
+    with pytest.raises(BrokenMessageError):
+        Reader(table.uri).arrow.get_stream_messages("a-1")
+
+
+def test_a_message_without_a_payload_is_whole(tmp_path: Path) -> None:
+    rows = [message(1, stream_name="a-1", position=0, payload=None)]
+
+    assert [m.payload for m in Reader(make_store(tmp_path / "store", rows).uri).get_stream_messages("a-1")] == [None]
+
+
+def test_a_correlation_is_loaded_in_order_of_arrival(tmp_path: Path) -> None:
+    rows = [
+        message(n, position=n, correlation_id="saga-1" if n % 2 else "saga-2", status=status)
+        for n, status in enumerate(["RECEIVED", "RECEIVED", "COMPLETED", "RECEIVED", "RECEIVED"], 1)
+    ]
+    store = Reader(make_store(tmp_path / "store", rows).uri)
+
+    assert keys(list(store.load_for_correlation("saga-1"))) == [1, 5]
+    assert keys(list(store.load_for_correlation("saga-1", ["RECEIVED", "COMPLETED"]))) == [1, 3, 5]
+    with pytest.raises(ArgumentError, match="DONE is no status; there are RECEIVED"):
+        store.load_for_correlation("saga-1", ["DONE"])
+
+
+def test_a_sequence_is_loaded_by_number_from_any(tmp_path: Path) -> None:
+    rows = [
+        message(n, position=n, sequence_id="s", sequence_number=number) for n, number in enumerate([3, 1, 4, 2, 11], 1)
+    ]
+    store = Reader(make_store(tmp_path / "store", rows).uri)
+
+    assert [m.sequence_number for m in store.load_for_resequencer("s")] == [1, 2, 3, 4, 11]
+    assert [m.sequence_number for m in store.load_for_resequencer("s", 3, batch_size=2)] == [3, 4]
+
+
+def test_what_is_unfinished_can_be_resumed(tmp_path: Path) -> None:
+    later = START + timedelta(days=1)
+    rows = [
+        message(1, position=1),
+        message(2, position=2, status="PROCESSING"),
+        message(3, position=3, status="COMPLETED"),
+        message(4, position=4, status="FAILED", retries=1, next_retry_at=later),
+        message(5, position=5, status="FAILED", retries=9),
+        message(6, position=6, status="EXPIRED"),
+        message(7, position=7, expires_at=later),
+    ]
+    store = Reader(make_store(tmp_path / "store", rows).uri)
+
+    assert keys(list(store.unfinished(as_of=START))) == [1, 2, 4, 7]
+    assert keys(list(store.unfinished(as_of=later))) == [1, 2, 4]
+    assert keys(list(store.unfinished(position=2, batch_size=1, as_of=START))) == [2]
+
+
+def claimed(folder: Path, number: int, content: bytes) -> Row:
+    uri = f"file://{folder}/payload-{number}"
+    (folder / f"payload-{number}").write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    return message(number, stream_name="a-1", position=number - 1, payload=None, payload_uri=uri, payload_sha256=digest)
