@@ -10,9 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from messagestore_jobs.contract.run_report import IngestCounts
+from messagestore_jobs.ingest.expected import Candidates, Expected, Refused, all_hold, judge, nobody
 from messagestore_jobs.ingest.keys import Flags, Hashes
 
 Positions = npt.NDArray[np.int64]
+
+REFUSED = -2
+"""The position of a record whose expected version doesn't hold."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class Arrived:
         dead: what has been judged a dead letter.
         unselected: what the filter passed over.
         expired: what had expired when it arrived.
+        expected: which expect a version of their stream; None where no record can.
+        refused_before: which were refused for that by an earlier batch, from the same place; None where none was.
     """
 
     hashes: Hashes
@@ -34,6 +40,8 @@ class Arrived:
     dead: Flags
     unselected: Flags
     expired: Flags
+    expected: Expected | None = None
+    refused_before: Flags | None = None
 
 
 @dataclass(frozen=True)
@@ -41,11 +49,12 @@ class Assignment:
     """What becomes of each record.
 
     Attributes:
-        position: in its stream; -1 for what is not stored.
+        position: in its stream; -1 for what is not stored, REFUSED for what is refused.
         global_position: in the table; meaningless for what is not stored.
         stored: which records are stored.
         expired: which are set aside or discarded as expired.
         duplicates: which are in the store, or earlier in the batch.
+        refused: which are set aside because their stream has another version than they expect.
         streams: the distinct streams of what is stored, with the position each goes on at.
         next_positions: as ``streams``.
         next_global: the table's next global position.
@@ -56,6 +65,7 @@ class Assignment:
     stored: Flags
     expired: Flags
     duplicates: Flags
+    refused: Refused
     streams: pa.Array
     next_positions: Positions
     next_global: int
@@ -70,38 +80,45 @@ def assign(
 ) -> Assignment:
     """Decide for a whole batch.
 
-    A record that is in the store already is a duplicate, even when it has expired since: it is no loss.
+    A record that is in the store already is a duplicate, even when it has expired since: it is no loss. One that
+    expects a version of its stream is judged once duplicates and what has expired are out.
     """
     open_ = ~(arrived.dead | arrived.unselected)
     duplicates = np.zeros(len(open_), dtype=np.bool_)
     asked = np.flatnonzero(open_)
     duplicates[asked] = contains(arrived.hashes[asked], arrived.ids.take(pa.array(asked)))
-    passing = arrived.expired & (on_expired != "Store")
-    candidates = np.flatnonzero(open_ & ~duplicates)
-    again = _repeated(arrived.hashes[candidates], arrived.ids.take(pa.array(candidates)), ~passing[candidates])
-    duplicates[candidates[again]] = True
-    expired = open_ & ~duplicates & passing
-    kept = np.flatnonzero(open_ & ~duplicates & ~expired)
-    stored = np.zeros(len(open_), dtype=np.bool_)
-    stored[kept] = True
+    if arrived.refused_before is not None:
+        duplicates |= open_ & arrived.refused_before
+    rows = np.flatnonzero(open_ & ~duplicates)
+    streams = _streams(arrived.streams.take(pa.array(rows)), next_positions)
+    passing = arrived.expired[rows] & (on_expired != "Store")
+    again, refused, placed = _settle(arrived, rows, streams, passing)
+    duplicates[rows[again]] = True
+    expired = np.zeros(len(open_), dtype=np.bool_)
+    expired[rows] = passing & ~again
     position = np.full(len(open_), -1, dtype=np.int64)
-    names, position[kept], heads = _positions(arrived.streams.take(pa.array(kept)), next_positions)
+    position[rows] = placed
+    position[refused.rows] = REFUSED
+    stored = position >= 0
+    counts = np.bincount(streams.codes[placed >= 0], minlength=len(streams.names))
+    used = np.flatnonzero(counts)
     return Assignment(
         position=position,
         global_position=next_global + np.cumsum(stored) - 1,
         stored=stored,
         expired=expired,
         duplicates=duplicates,
-        streams=names,
-        next_positions=heads,
-        next_global=next_global + len(kept),
+        refused=refused,
+        streams=streams.names.take(pa.array(used)),
+        next_positions=(streams.heads + counts)[used],
+        next_global=next_global + int(stored.sum()),
     )
 
 
 def count(arrived: Arrived, assignment: Assignment, on_expired: str, set_aside_before: int) -> IngestCounts:
     """The batch in numbers; a record that was set aside before, from the same place, is a duplicate."""
     expired = int(assignment.expired.sum())
-    dead = int(arrived.dead.sum()) + (expired if on_expired == "DeadLetter" else 0)
+    dead = int(arrived.dead.sum()) + len(assignment.refused.rows) + (expired if on_expired == "DeadLetter" else 0)
     return IngestCounts(
         received=len(arrived.dead),
         stored=int(assignment.stored.sum()),
@@ -130,20 +147,46 @@ def _repeated(hashes: Hashes, ids: pa.Array, stored: Flags) -> Flags:
     return again
 
 
-def _positions(
-    streams: pa.Array, next_positions: Callable[[pa.Array], Positions]
-) -> tuple[pa.Array, Positions, Positions]:
-    """The distinct streams, the position of each record, and the position each stream goes on at."""
+@dataclass(frozen=True)
+class _Streams:
+    """Streams of records: their distinct names, which of those each record's is, and the position each goes on at."""
+
+    names: pa.Array
+    codes: npt.NDArray[np.integer]
+    heads: Positions
+
+
+def _streams(streams: pa.Array, next_positions: Callable[[pa.Array], Positions]) -> _Streams:
     encoded = pc.dictionary_encode(streams)
-    codes = encoded.indices.to_numpy()
     names = encoded.dictionary
-    if not len(codes):
-        return names, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    heads = next_positions(names)
+    heads = next_positions(names) if len(names) else np.empty(0, dtype=np.int64)
+    return _Streams(names, encoded.indices.to_numpy(), heads)
+
+
+def _settle(arrived: Arrived, rows: Positions, streams: _Streams, passing: Flags) -> tuple[Flags, Refused, Positions]:
+    """Of ``rows``, which the store doesn't hold: those that came before in the batch, the refused, all positions."""
+    hashes, ids = arrived.hashes[rows], arrived.ids.take(pa.array(rows))
+    again = _repeated(hashes, ids, ~passing)
+    placed = _positions(streams, ~again & ~passing)
+    if arrived.expected is None:
+        return again, nobody(), placed
+    expected = arrived.expected.among(rows)
+    if all_hold(expected, placed >= 0, placed):
+        return again, nobody(), placed
+    again, refused = judge(Candidates(hashes, ids, streams.codes, streams.heads, passing, expected), again)
+    stored = ~again & ~passing
+    stored[refused.rows] = False
+    return again, Refused(rows[refused.rows], refused.expected, refused.actual), _positions(streams, stored)
+
+
+def _positions(streams: _Streams, stored: Flags) -> Positions:
+    """The position of each record that is stored, -1 for the others."""
+    positions = np.full(len(stored), -1, dtype=np.int64)
+    kept = np.flatnonzero(stored)
+    codes = streams.codes[kept]
     order = np.argsort(codes, kind="stable")
-    counts = np.bincount(codes, minlength=len(names))
+    counts = np.bincount(codes, minlength=len(streams.names))
     first = np.cumsum(counts) - counts
-    positions = np.empty(len(codes), dtype=np.int64)
     in_stream = np.arange(len(codes)) - np.repeat(first, counts)
-    positions[order] = np.repeat(heads, counts) + in_stream
-    return names, positions, heads + counts
+    positions[kept[order]] = np.repeat(streams.heads, counts) + in_stream
+    return positions

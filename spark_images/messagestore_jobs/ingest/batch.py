@@ -4,8 +4,7 @@ The first pass brings the driver what it decides on (a hash, an id, a stream, a 
 the messages. In between lie claim checks and dead letters; the messages commit ends the batch.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,15 +18,14 @@ from messagestore_jobs.ingest.columns import Columns
 from messagestore_jobs.ingest.erased import Erased
 from messagestore_jobs.ingest.keys import Flags, Hashes
 from messagestore_jobs.ingest.known import Added, Known
-from messagestore_jobs.ingest.plan import part_bytes, partitions
+from messagestore_jobs.ingest.planned import Planned, read_planned
 from messagestore_jobs.ingest.projections import with_projections
-from messagestore_jobs.ingest.records import read_records, splittable
+from messagestore_jobs.ingest.refused import expected_of, refused_before, refused_records
 from messagestore_jobs.ingest.write import CLAIMS, claimed_payloads, set_assignment, set_clock
 from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_again, set_aside_before
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.files import Batch, Range
 from messagestore_jobs.store.history import CommitNote, committed_batch
 from messagestore_jobs.store.messages import append_messages
 from messagestore_jobs.store.objects import Objects, join
@@ -47,7 +45,7 @@ class BatchContext:
     columns: Columns
 
 
-def ingest_batch(context: BatchContext, batch: Batch, read_before: set[str], note: CommitNote) -> CommitNote:
+def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], note: CommitNote) -> CommitNote:
     """Take one batch into the store; returns the note of its commit, with the totals so far.
 
     Args:
@@ -58,18 +56,23 @@ def ingest_batch(context: BatchContext, batch: Batch, read_before: set[str], not
     """
     spark, task = context.spark, context.task
     set_clock(spark, batch.at)
-    parts = _parts(spark, task, batch.ranges)
-    records = read_records(spark, parts, task.source)
+    records, parts = read_planned(spark, task, batch)
     judged = with_projections(records, context.columns.judged)
     narrow = _in_order(judged.where("row >= 0").select(*context.columns.narrow).toArrow(), task)
     arrived = _arrived(narrow)
+    sizes = np.bincount(narrow["part"].to_numpy(), minlength=parts)
+    if arrived.expected is not None and read_before and task.source.kind != "records":
+        starts = np.cumsum(sizes) - sizes
+        earlier = refused_before(context.uri, read_before, _id(task, batch), judged, starts, len(narrow))
+        arrived = replace(arrived, refused_before=earlier)
     assigned = _assign(context, arrived, batch)
-    sizes = np.bincount(narrow["part"].to_numpy(), minlength=len(parts))
     set_assignment(spark, sizes, narrow["identity"].to_numpy(), assigned)
-    placed = with_projections(judged, context.columns.placed).where("position >= 0")
+    placed_all = with_projections(judged, context.columns.placed)
+    placed = placed_all.where("position >= 0")
     if task.claim_check_bytes is not None:
         _write_claims(context, placed)
-    again = _set_aside(context, batch, _dead_letters(narrow, assigned, batch, task), read_before)
+    refused = refused_records(placed_all, arrived, assigned) if len(assigned.refused.rows) else None
+    again = _set_aside(context, batch, _dead_letters(narrow, assigned, refused, batch, task), read_before)
     counts = count(arrived, assigned, task.on_arrival_expired, again)
     done = CommitNote(run=context.run, totals=note.totals + counts)
     rows = placed.select(*context.columns.rows)
@@ -80,16 +83,9 @@ def ingest_batch(context: BatchContext, batch: Batch, read_before: set[str], not
     return done
 
 
-def _parts(spark: SparkSession, task: IngestTask, ranges: Sequence[Range]) -> list[list[Range]]:
-    if task.source.kind == "records":
-        return [[r] for r in ranges]
-    target = part_bytes(sum(r.end - r.start for r in ranges), spark.sparkContext.defaultParallelism)
-    return partitions(ranges, target, splittable=splittable(task.source))
-
-
 def _in_order(narrow: pa.Table, task: IngestTask) -> pa.Table:
-    """Files are read in order of their parts, records that were set aside are not."""
-    return narrow if task.source.kind == "files" else narrow.sort_by([("part", "ascending"), ("row", "ascending")])
+    """Sources are read in order of their parts, records that were set aside are not."""
+    return narrow if task.source.kind != "records" else narrow.sort_by([("part", "ascending"), ("row", "ascending")])
 
 
 def _arrived(narrow: pa.Table) -> Arrived:
@@ -100,10 +96,11 @@ def _arrived(narrow: pa.Table) -> Arrived:
         dead=pc.is_valid(narrow["reason"]).to_numpy(),
         unselected=narrow["unselected"].to_numpy(),
         expired=narrow["expired"].to_numpy(),
+        expected=expected_of(narrow),
     )
 
 
-def _assign(context: BatchContext, arrived: Arrived, batch: Batch) -> Assignment:
+def _assign(context: BatchContext, arrived: Arrived, batch: Planned) -> Assignment:
     window = context.task.deduplication_window
     not_before = None if window is None else microseconds(batch.at - window)
 
@@ -122,10 +119,16 @@ def _write_claims(context: BatchContext, placed: DataFrame) -> None:
             objects.write(row["name"], bytes(row["payload"]))
 
 
-def _dead_letters(narrow: pa.Table, assigned: Assignment, batch: Batch, task: IngestTask) -> pa.Table:
+def _dead_letters(
+    narrow: pa.Table, assigned: Assignment, refused: pa.Table | None, batch: Planned, task: IngestTask
+) -> pa.Table:
     """The rows to set aside, in order of arrival."""
     expired = assigned.expired if task.on_arrival_expired == "DeadLetter" else np.zeros_like(assigned.expired)
-    rows = narrow.filter(pa.array(pc.is_valid(narrow["reason"]).to_numpy() | expired))
+    unfit = np.flatnonzero(pc.is_valid(narrow["reason"]).to_numpy() | expired)
+    rows = narrow.take(pa.array(unfit))
+    if refused is not None:
+        rows = rows.append_column("place", pa.array(unfit)).select(refused.column_names)
+        rows = pa.concat_tables([rows, refused.cast(rows.schema)]).sort_by("place")
     words = f"it had expired before it arrived, at {batch.at.isoformat()}"
     empty = pa.nulls(rows.num_rows)
     return pa.table(
@@ -137,12 +140,16 @@ def _dead_letters(narrow: pa.Table, assigned: Assignment, batch: Batch, task: In
             "failed_at": pa.repeat(pa.scalar(batch.at, UTC), rows.num_rows),
             "redriven_at": empty.cast(UTC),
             "redriven_by": empty.cast(pa.string()),
-            "batch": pa.repeat(pa.scalar(f"{task.source_id}/{batch.number}"), rows.num_rows),
+            "batch": pa.repeat(pa.scalar(_id(task, batch)), rows.num_rows),
         }
     ).cast(DEAD_LETTERS)
 
 
-def _set_aside(context: BatchContext, batch: Batch, rows: pa.Table, read_before: set[str]) -> int:
+def _id(task: IngestTask, batch: Planned) -> str:
+    return f"{task.source_id}/{batch.number}"
+
+
+def _set_aside(context: BatchContext, batch: Planned, rows: pa.Table, read_before: set[str]) -> int:
     """Write the dead letters that are not there yet; how many were set aside by an earlier batch."""
     if not rows.num_rows:
         return 0
@@ -150,7 +157,7 @@ def _set_aside(context: BatchContext, batch: Batch, rows: pa.Table, read_before:
         set_aside_again(context.uri, rows)
         return int(rows.num_rows)
     known = set_aside_before(context.uri, read_before)
-    own = f"{context.task.source_id}/{batch.number}"
+    own = _id(context.task, batch)
     by = [known.get(place) for place in places(rows)] if known else [None] * rows.num_rows
     new = rows.filter(pa.array([batch_id is None for batch_id in by]))
     if new.num_rows:
@@ -158,7 +165,7 @@ def _set_aside(context: BatchContext, batch: Batch, rows: pa.Table, read_before:
     return sum(batch_id is not None and batch_id != own for batch_id in by)
 
 
-def _added(batch: Batch, arrived: Arrived, assigned: Assignment) -> Added:
+def _added(batch: Planned, arrived: Arrived, assigned: Assignment) -> Added:
     stored = np.flatnonzero(assigned.stored)
     return Added(
         hashes=arrived.hashes[stored],

@@ -6,8 +6,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import IngestTask
-from messagestore_jobs.ingest.envelope import envelope_columns
-from messagestore_jobs.ingest.fields import field_columns
+from messagestore_jobs.ingest.envelope import can_carry, envelope_columns, wire
+from messagestore_jobs.ingest.fields import field_columns, whole_number
 from messagestore_jobs.ingest.judge import verdict_columns
 from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.ingest.write import assignment_columns, clock, identity, row_columns
@@ -39,7 +39,7 @@ def columns_of(task: IngestTask, uri: str) -> Columns:
             *field_columns(task, clock()),
             *verdict_columns(task),
         ),
-        narrow=_narrow(),
+        narrow=(*_narrow(), *_expected(task)),
         placed=assignment_columns(),
         rows=row_columns(task, uri.rstrip("/")),
     )
@@ -62,3 +62,10 @@ def _narrow() -> tuple[Column, ...]:
         F.when(suspect, F.col("value")).alias("raw"),
         *(F.when(suspect, F.col(name)).alias(name) for name in SOURCE.names),
     )
+
+
+def _expected(task: IngestTask) -> tuple[Column, ...]:
+    """The version that a record expects its stream to have, where a record can say so."""
+    if not can_carry(task.envelope, task.source.format, "expectedVersion"):
+        return ()
+    return (whole_number(F.col(wire("expectedVersion"))).alias("expected"),)

@@ -92,6 +92,11 @@ def envelope_columns(envelope: Envelope, file_format: FileFormat) -> Projections
     return (read.alias("envelope"),), tuple(column.alias(wire(name)) for name, column in columns.items())
 
 
+def can_carry(envelope: Envelope, file_format: FileFormat, name: str) -> bool:
+    """Whether a record can have a field at all."""
+    return name in envelope.fields or (file_format != "Text" and name in _paths(envelope))
+
+
 def _absent(name: str) -> Column:
     types = {"headers": "map<string,string>", "payload": "binary", "result": "binary"}
     return F.lit(None).cast(types.get(name, "string"))

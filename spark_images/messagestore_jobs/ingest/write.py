@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from messagestore_jobs.contract.run_document import IngestTask, Retry
 from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.ingest.projections import Projections
-from messagestore_jobs.store.schemas import MESSAGES
+from messagestore_jobs.store.schemas import MESSAGES, SOURCE
 
 Numbers = npt.NDArray[np.int64]
 
@@ -108,6 +108,12 @@ def row_columns(task: IngestTask, folder: str) -> tuple[Column, ...]:
     }
     names = {field.name: columns.get(field.name, F.col(field.name)) for field in MESSAGES}
     return tuple(column.cast(_spark_type(name)).alias(name) for name, column in names.items())
+
+
+def refused_columns() -> tuple[Column, ...]:
+    """Columns place, raw and those of SOURCE, for records that the driver refused; it has not seen their bytes."""
+    value = F.when(identity() == F.col("judged_as"), F.col("value")).otherwise(_replaced().cast("binary"))
+    return F.col("place"), value.alias("raw"), *map(F.col, SOURCE.names)
 
 
 def claimed_payloads(stored: DataFrame, task: IngestTask) -> DataFrame:

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
+from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
@@ -27,11 +28,13 @@ def places(rows: pa.Table) -> list[Place]:
     )
 
 
-def set_aside_before(uri: str, uris: set[str]) -> dict[Place, str]:
-    """What has been set aside from these source URIs, and by which batch."""
+def set_aside_before(uri: str, uris: set[str], reason: DeadLetterReason | None = None) -> dict[Place, str]:
+    """What has been set aside from these source URIs (for one reason or any), and by which batch."""
     if not uris:
         return {}
     wanted = pc.field("source", "uri").isin(pa.array(sorted(uris)))
+    if reason is not None:
+        wanted &= pc.field("reason") == str(reason)
     found = open_table(uri, "dead_letters").to_pyarrow_dataset().to_table(filter=wanted)
     return dict(zip(places(found), found["batch"].to_pylist(), strict=True))
 

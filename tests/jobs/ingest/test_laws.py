@@ -37,6 +37,7 @@ class Sent(NamedTuple):
     kind: str
     number: int
     stream: str = "a-1"
+    expects: int | None = None
 
     def line(self) -> bytes:
         if self.kind == "garbage":
@@ -44,6 +45,8 @@ class Sent(NamedTuple):
         fields: dict[str, Any] = {"type": self.kind, "streamName": self.stream}
         if self.kind == "expiring":
             fields["expiresAt"] = (START + HOUR * 1.5).isoformat()
+        if self.expects is not None:
+            fields["expectedVersion"] = self.expects
         return record(f"m{self.number}", **fields)
 
 
@@ -67,6 +70,7 @@ class Model:
     heads: dict[str, int] = field(default_factory=dict)
     next_global: int = 1
     set_aside: set[tuple[str, int, bytes]] = field(default_factory=set)
+    refused: set[tuple[str, int, bytes]] = field(default_factory=set)
     totals: dict[str, int] = field(default_factory=lambda: dict.fromkeys(IngestCounts.model_fields, 0))
 
     def take(self, uri: str, content: tuple[Sent, ...], at: datetime, chosen: Round) -> None:
@@ -84,9 +88,15 @@ class Model:
         since = START if chosen.window is None else at - chosen.window * HOUR
         if any(row["message_id"] == f"m{sent.number}" and row["inserted_at"] >= since for row in self.rows):
             return "duplicates"
+        if place in self.refused:
+            return "duplicates"
         if sent.kind == "expiring" and at >= START + HOUR * 1.5 and chosen.on_expired != "Store":
             return "discarded" if chosen.on_expired == "Discard" else self._aside(place)
         position = self.heads.get(sent.stream, 0)
+        if sent.expects is not None and sent.expects != position - 1:
+            if place not in self.set_aside:
+                self.refused.add(place)
+            return self._aside(place)
         self.heads[sent.stream] = position + 1
         self.rows.append(
             {
@@ -208,6 +218,7 @@ sent = st.builds(
     st.sampled_from(["kept", "kept", "kept", "passed over", "expiring", "garbage"]),
     st.integers(0, 12),
     st.sampled_from(STREAMS),
+    st.none() | st.integers(-1, 3),
 )
 rounds = st.builds(
     Round,
@@ -221,6 +232,13 @@ rounds = st.builds(
 )
 
 KEPT = tuple(Sent("kept", n, STREAMS[n % 3]) for n in range(6))
+EXPECTING = (
+    Sent("kept", 10, "a-1", 1),
+    Sent("kept", 11, "a-2", 9),
+    Sent("kept", 10, "b", -1),
+    Sent("kept", 12, "b"),
+    Sent("kept", 11, "a-2", 1),
+)
 MIXED = (*KEPT[2:4], Sent("garbage", 1), Sent("passed over", 7), Sent("expiring", 8), Sent("kept", 9, "b"))
 
 
@@ -234,6 +252,7 @@ MIXED = (*KEPT[2:4], Sent("garbage", 1), Sent("passed over", 7), Sent("expiring"
     ]
 )
 @example([Round((KEPT, MIXED), window=1), Round((KEPT,), window=1), Round(), Round((KEPT, MIXED), window=2)])
+@example([Round((EXPECTING, KEPT)), Round((EXPECTING,), touched=(0,)), Round(purged="a-2", lost=True)])
 @example([Round((MIXED,)), Round(purged="a-1"), Round(purged="b"), Round((KEPT,), purged="a-2", touched=(0,))])
 @settings(
     # Shrinking would run for an hour; what failed is printed whole.

@@ -1,6 +1,6 @@
 """Duplicates, positions and counts of a batch, against the same rules written plainly."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_jobs.contract.run_report import IngestCounts
-from messagestore_jobs.ingest.assign import Arrived, Assignment, assign, count
+from messagestore_jobs.ingest.assign import REFUSED, Arrived, Assignment, assign, count
+from messagestore_jobs.ingest.expected import Expected
 
 OnExpired = Literal["DeadLetter", "Store", "Discard"]
 
@@ -19,6 +20,7 @@ class Record:
     message_id: str
     stream: str
     fate: Literal["open", "dead", "unselected", "expired"] = "open"
+    expects: int | None = None
 
 
 @dataclass
@@ -36,8 +38,10 @@ class Store:
             return "duplicate", -1, -1
         if record.fate == "expired" and on_expired != "Store":
             return "expired", -1, -1
-        self.ids.add(record.message_id)
         position = self.heads.get(record.stream, 0)
+        if record.expects is not None and record.expects != position - 1:
+            return f"{record.expects} in {record.stream}, which has {position - 1}", REFUSED, -1
+        self.ids.add(record.message_id)
         self.heads[record.stream] = position + 1
         self.next_global += 1
         return "stored", position, self.next_global - 1
@@ -50,6 +54,7 @@ def hash_of(message_id: str) -> int:
 
 def arrived(records: list[Record]) -> Arrived:
     dead = np.array([r.fate == "dead" for r in records], dtype=np.bool_)
+    expecting = [(row, r.expects) for row, r in enumerate(records) if r.expects is not None]
     return Arrived(
         hashes=np.array([hash_of(r.message_id) for r in records], dtype=np.int64),
         # What is set aside may lack an id and a stream.
@@ -58,6 +63,7 @@ def arrived(records: list[Record]) -> Arrived:
         dead=dead,
         unselected=np.array([r.fate == "unselected" for r in records], dtype=np.bool_),
         expired=np.array([r.fate == "expired" for r in records], dtype=np.bool_),
+        expected=Expected(*np.array(expecting, dtype=np.int64).reshape(-1, 2).T) if expecting else None,
     )
 
 
@@ -74,6 +80,11 @@ def assigned(records: list[Record], store: Store, on_expired: OnExpired = "DeadL
 def outcome(assignment: Assignment, arrived: Arrived, place: int) -> tuple[str, int, int]:
     if assignment.stored[place]:
         return "stored", int(assignment.position[place]), int(assignment.global_position[place])
+    refused = assignment.refused
+    for row, expected, actual in zip(refused.rows, refused.expected, refused.actual, strict=True):
+        if row == place:
+            stream = arrived.streams[place].as_py()
+            return f"{expected} in {stream}, which has {actual}", int(assignment.position[place]), -1
     named = {
         "dead": arrived.dead,
         "unselected": arrived.unselected,
@@ -91,6 +102,7 @@ records = st.lists(
         st.sampled_from([f"m{n}" for n in range(12)] + ["", "é", "m" * 50]),
         st.sampled_from(["a", "a-1", "b-1", "b-1+2"]),
         st.sampled_from(["open", "open", "open", "dead", "unselected", "expired"]),
+        st.none() | st.integers(-1, 5),
     ),
     max_size=40,
 )
@@ -112,6 +124,10 @@ def test_batches_one_after_the_other_give_what_records_one_by_one_give(
     assert (kept.heads, kept.next_global) == (plain.heads, plain.next_global)
 
 
+def refused(fates: list[str]) -> int:
+    return sum("which has" in fate for fate in fates)
+
+
 @given(records, st.sampled_from(["DeadLetter", "Store", "Discard"]))
 def test_every_record_is_counted_once(batch: list[Record], on_expired: OnExpired) -> None:
     plain = Store()
@@ -122,7 +138,7 @@ def test_every_record_is_counted_once(batch: list[Record], on_expired: OnExpired
         received=len(batch),
         stored=fates.count("stored"),
         duplicates=fates.count("duplicate"),
-        dead_lettered=fates.count("dead") + (expired if on_expired == "DeadLetter" else 0),
+        dead_lettered=fates.count("dead") + refused(fates) + (expired if on_expired == "DeadLetter" else 0),
         filtered=fates.count("unselected"),
         discarded=expired if on_expired == "Discard" else 0,
     )
@@ -165,3 +181,48 @@ def test_a_batch_without_records_changes_nothing() -> None:
     given_out = assigned([], Store(next_global=5))
     assert given_out.next_global == 5
     assert len(given_out.streams) == len(given_out.position) == 0
+
+
+def test_an_expectation_that_holds_is_stored_and_one_that_does_not_takes_no_position() -> None:
+    batch = [
+        Record("m1", "a", expects=-1),
+        Record("m2", "a", expects=0),
+        Record("m3", "a", expects=0),
+        Record("m4", "a", expects=2),
+        Record("m5", "a"),
+        Record("m6", "a", expects=2),
+    ]
+    given_out = assigned(batch, Store())
+    assert given_out.position.tolist() == [0, 1, REFUSED, REFUSED, 2, 3]
+    assert given_out.refused.details(arrived(batch).streams) == [
+        "Wrong expected version: 0 (Stream: a, Stream Version: 1)",
+        "Wrong expected version: 2 (Stream: a, Stream Version: 1)",
+    ]
+
+
+def test_a_duplicate_is_never_refused() -> None:
+    given_out = assigned([Record("m1", "a", expects=-1), Record("m1", "a", expects=-1)], Store())
+    assert given_out.duplicates.tolist() == [False, True]
+    assert not len(given_out.refused.rows)
+
+
+def test_what_is_refused_can_come_again_and_moves_all_that_follow() -> None:
+    batch = [
+        Record("m1", "a", expects=7),
+        Record("m1", "b"),
+        Record("m2", "b", expects=0),
+        Record("m3", "b", expects=-1),
+        Record("m3", "a", expects=-1),
+    ]
+    given_out = assigned(batch, Store())
+    assert given_out.position.tolist() == [REFUSED, 0, 1, REFUSED, 0]
+
+
+def test_what_was_refused_before_from_the_same_place_stays_refused_and_counts_as_a_duplicate() -> None:
+    batch = [Record("m1", "a", expects=4), Record("m2", "a")]
+    store = Store(heads={"a": 5})
+    rows = replace(arrived(batch), refused_before=np.array([True, False]))
+    given_out = assign(rows, lambda _, ids: np.zeros(len(ids), np.bool_), lambda _: np.array([5]), 9, "DeadLetter")
+    assert assigned(batch, store).position.tolist() == [5, 6]
+    assert given_out.position.tolist() == [-1, 5]
+    assert count(rows, given_out, "DeadLetter", set_aside_before=0) == IngestCounts(received=2, stored=1, duplicates=1)

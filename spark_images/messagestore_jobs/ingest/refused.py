@@ -1,0 +1,66 @@
+"""Records that are refused for the version they expect, where a batch reads and writes them."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from messagestore_jobs.ingest.assign import REFUSED, Arrived, Assignment
+from messagestore_jobs.ingest.expected import Expected, Numbers
+from messagestore_jobs.ingest.keys import Flags
+from messagestore_jobs.ingest.write import refused_columns
+from messagestore_jobs.reasons import DeadLetterReason
+from messagestore_jobs.store.dead_letters import set_aside_before
+
+_PLACE = ("uri", "partition", "offset", "raw")
+
+
+def expected_of(narrow: pa.Table) -> Expected | None:
+    """Who expects a version, by column ``expected``; None where that is nobody."""
+    if "expected" not in narrow.column_names:
+        return None
+    column = narrow["expected"].combine_chunks()
+    if column.null_count == len(column):
+        return None
+    return Expected(np.flatnonzero(pc.is_valid(column)), pc.drop_null(column).to_numpy())
+
+
+def refused_before(folder: str, uris: set[str], batch: str, judged: DataFrame, starts: Numbers, rows: int) -> Flags:
+    """Which records of a batch an earlier one refused, from the same place.
+
+    Else a file that is read again could find that its streams have grown to what it expects.
+
+    Args:
+        folder: of the tables.
+        uris: those of the batch that may have been read before.
+        batch: its own id; what it set aside itself in an earlier try is judged again, the same.
+        judged: its records.
+        starts: the first place of each part.
+        rows: how many records there are.
+    """
+    found = np.zeros(rows, dtype=np.bool_)
+    earlier = set_aside_before(folder, uris, DeadLetterReason.WRONG_EXPECTED_VERSION)
+    others = [place for place, by in earlier.items() if by != batch]
+    if not others:
+        return found
+    schema = pa.schema({"uri": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "raw": pa.binary()})
+    table = pa.Table.from_pylist([dict(zip(_PLACE, place, strict=True)) for place in others], schema)
+    letters = F.broadcast(judged.sparkSession.createDataFrame(table)).alias("letter")
+    same = [F.col(f"letter.{name}").eqNullSafe(F.col(f"record.{name}")) for name in ("uri", "partition", "offset")]
+    same.append(F.col("letter.raw") == F.col("record.value"))
+    records = judged.where("row >= 0").alias("record")
+    places = records.join(letters, same, "left_semi").select("part", "row").toArrow()
+    found[starts[places["part"].to_numpy()] + places["row"].to_numpy()] = True
+    return found
+
+
+def refused_records(placed: DataFrame, arrived: Arrived, assigned: Assignment) -> pa.Table:
+    """Columns place, raw, reason, detail and those of SOURCE, in order of arrival.
+
+    The bytes of what is refused are read once it is known: no more come to the driver than are set aside.
+    """
+    rows = placed.where(f"position = {REFUSED}").select(*refused_columns()).toArrow().sort_by("place")
+    reason = pa.repeat(pa.scalar(str(DeadLetterReason.WRONG_EXPECTED_VERSION)), rows.num_rows)
+    details = pa.array(assigned.refused.details(arrived.streams), pa.string())
+    return rows.append_column("reason", reason).append_column("detail", details)
