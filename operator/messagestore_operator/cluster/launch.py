@@ -8,6 +8,8 @@ there already is left as it is: it was made for the same run before the operator
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from typing import Any
 
 from messagestore_operator.cluster.backend import Launch, SparkBackend
@@ -23,16 +25,21 @@ from messagestore_operator.decide.snapshot import Control
 from messagestore_operator.settings import DriverSettings
 
 _RBAC = "rbac.authorization.k8s.io"
+_FRESH_SECONDS = 5.0
+"""How long a namespace is taken to have its drivers' account: it may be deleted, and made again without it."""
 
 
 class Launcher:
     """Makes runs."""
 
-    def __init__(self, client: KubeClient, backend: SparkBackend, cache: Cache) -> None:
+    def __init__(
+        self, client: KubeClient, backend: SparkBackend, cache: Cache, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._client = client
         self._backend = backend
         self._cache = cache
-        self._prepared: set[str] = set()
+        self._clock = clock
+        self._prepared: dict[str, float] = {}
 
     async def launch(self, launch: Launch) -> None:
         """Make a run, or what is missing of it.
@@ -72,14 +79,15 @@ class Launcher:
 
     async def _prepare(self, namespace: str, driver: DriverSettings) -> None:
         """The drivers' ServiceAccount and their right to make executors, where that is left to the operator."""
-        if driver.cluster_role is None or namespace in self._prepared:
+        now, then = self._clock(), self._prepared.get(namespace)
+        if driver.cluster_role is None or (then is not None and now - then < _FRESH_SECONDS):
             return
         metadata = {"name": driver.service_account, "namespace": namespace, "labels": {MANAGED_BY: MANAGER}}
         account = {"metadata": {**metadata, **({"annotations": driver.annotations} if driver.annotations else {})}}
         await self._make(SERVICE_ACCOUNTS, account)
         role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": driver.cluster_role}
         await self._make(ROLE_BINDINGS, {"metadata": metadata, "roleRef": role, "subjects": [_subject(driver)]})
-        self._prepared.add(namespace)
+        self._prepared[namespace] = now
 
     async def _config_map(self, launch: Launch) -> Document:
         run = launch.run.run

@@ -96,7 +96,10 @@ def last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if not re.match(r"(at |\.\.\. \d+ more|File \"|Traceback)", line)]
     causes = [line.removeprefix("Caused by: ") for line in telling if line.startswith("Caused by: ")]
-    return _line((causes or telling or lines or ["the driver said nothing"])[-1])
+    said = (causes or telling or lines or ["the driver said nothing"])[-1]
+    # What Spark's client for Kubernetes was told, out of all that it says around it.
+    refused = re.search(r"KubernetesClientException: .*? Message: (.+?)\.? Received status: ", said)
+    return _line(refused[1] if refused else said)
 
 
 def _waiting(run: ObservedRun) -> Waiting | None:

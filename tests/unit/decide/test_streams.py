@@ -209,11 +209,19 @@ def test_why_a_driver_died_is_said_in_words(world: World, driver: dict[str, Any]
     assert words in error.message
 
 
-def test_a_submission_that_failed_says_what_it_said(world: World) -> None:
+@pytest.mark.parametrize(
+    "said",
+    [
+        "failed to run spark-submit:\nforbidden: quota exceeded\n",
+        'Exception in thread "main" io.fabric8.kubernetes.client.KubernetesClientException: Failure executing: POST at: '
+        "https://10.96.0.1/api/v1/namespaces/a/pods. Message: forbidden: quota exceeded. Received status: Status(code=403)",
+    ],
+)
+def test_a_submission_that_failed_says_what_it_said(world: World, said: str) -> None:
     stream = orders(world)
     world.settle()
     app = world.only_run()
-    app.state, app.message = AppState.SUBMISSION_FAILED, "failed to run spark-submit:\nforbidden: quota exceeded\n"
+    app.state, app.message = AppState.SUBMISSION_FAILED, said
     world.settle()
     error = world.status(stream).last_run.error
     assert (error.reason, error.message) == ("SubmissionFailed", "forbidden: quota exceeded")
