@@ -1,7 +1,7 @@
 """The cluster's command line: `python3 -m tools.cluster up`; make has a target for each command.
 
 up      make the cluster, or what is missing of it
-operator  the same, and the project's own operator in it by its chart, as the code stands
+operator  the same, and the project's own operator in it by its chart, as the code stands; --values FILE for the chart
 images  build the project's images and bring them into the cluster's node, when there is one
 down    take the cluster away, and all that was started for it
 status  say whether it's healthy; exit 1 when not
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from tools import images
 from tools.cluster import docker, install, kind
@@ -25,18 +26,20 @@ def up() -> None:
     daemon = docker.find(kind.public_node_image())
     kind.create(daemon)
     _build_and_load(daemon, images.spark_operator, images.versitygw, images.spark, images.operator)
+    if daemon.own:
+        install.names()
     kind.wait_for_names()
     install.s3()
     install.spark_operator()
     say(f"kubeconfig: {kind.kubeconfig()}")
 
 
-def operator() -> None:
+def operator(values: Path | None) -> None:
     """Make the cluster, and install the project's operator in it, or renew it."""
     up()
     daemon = docker.find(kind.public_node_image())
-    image = images.operator(images.Builder(daemon))
-    install.message_store_operator(daemon.identity(image))
+    image = f"{images.PREFIX}/operator:{images.project_version()}"
+    install.message_store_operator(daemon.identity(image), [values] if values else [])
 
 
 def build_images() -> None:
@@ -78,20 +81,25 @@ def kubeconfig() -> None:
     sys.stdout.write(f"{kind.kubeconfig()}\n")
 
 
-CHANGES: Mapping[str, Callable[[], None]] = {"up": up, "operator": operator, "images": build_images, "down": down}
+CHANGES: Mapping[str, Callable[[], None]] = {"up": up, "images": build_images, "down": down}
 QUESTIONS: Mapping[str, Callable[[], None]] = {"status": status, "kubeconfig": kubeconfig}
 
 
 def main() -> None:
     """Run the command line; of commands that change something two at once take turns."""
     parser = argparse.ArgumentParser(prog="python3 -m tools.cluster", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("command", choices=[*CHANGES, *QUESTIONS])
-    command = parser.parse_args().command
+    parser.add_argument("command", choices=[*CHANGES, "operator", *QUESTIONS])
+    parser.add_argument("--values", type=Path, help="of the operator's chart, beside those of the cluster")
+    arguments = parser.parse_args()
+    command: str = arguments.command
     if command in QUESTIONS:
         QUESTIONS[command]()
         return
     with lock(docker.state_folder() / "lock", "cluster command"), step(f"cluster {command}"):
-        CHANGES[command]()
+        if command == "operator":
+            operator(arguments.values)
+        else:
+            CHANGES[command]()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 
 from tools.cluster import programs
@@ -17,6 +18,7 @@ SPARK_OPERATOR_NAMESPACE = "spark-operator"
 STORAGE_NAMESPACE = "storage"
 S3_SECRET = "s3-root"
 OPERATOR_NAMESPACE = "messagestore"
+OPERATOR_RELEASE = "store"
 CHART = REPOSITORY / "charts" / "message-store-operator"
 
 
@@ -34,6 +36,17 @@ def spark_operator() -> None:
         helm_install("spark-operator", chart, SPARK_OPERATOR_NAMESPACE, *values)
 
 
+def names() -> None:
+    """Let the cluster's name service answer at once for names that are not the cluster's."""
+    wanted = (MANIFESTS / "Corefile").read_text()
+    system = ("--namespace", "kube-system")
+    if kubectl(*system, "get", "configmap", "coredns", "--output", "jsonpath={.data.Corefile}") == wanted:
+        return
+    patch = json.dumps({"data": {"Corefile": wanted}})
+    kubectl(*system, "patch", "configmap", "coredns", "--type", "merge", "--patch", patch)
+    kubectl(*system, "rollout", "restart", "deployment/coredns")
+
+
 def s3() -> None:
     """Run the S3 server, with credentials made here and kept in a Secret alone."""
     with step("S3 server"):
@@ -44,15 +57,16 @@ def s3() -> None:
         kubectl("--namespace", STORAGE_NAMESPACE, "rollout", "status", "deployment/s3", "--timeout=120s")
 
 
-def message_store_operator(image_id: str) -> None:
-    """Install the project's operator by its own chart.
+def message_store_operator(image_id: str, values: Sequence[Path] = ()) -> None:
+    """Install the project's operator by its own chart; of two files of `values` the later one holds.
 
     The image's tag stays the same from build to build; `image_id` does not, and starts the pods anew when it changes.
     """
     with step("message store operator"):
-        values = ("--values", MANIFESTS / "message-store-operator.yaml")
+        files = (MANIFESTS / "message-store-operator.yaml", *values)
+        options = [option for file in files for option in ("--values", file)]
         annotation = ("--set-string", f"podAnnotations.image-id={image_id}")
-        helm_install("store", CHART, OPERATOR_NAMESPACE, *values, *annotation)
+        helm_install(OPERATOR_RELEASE, CHART, OPERATOR_NAMESPACE, *options, *annotation)
 
 
 def _established() -> bool:
