@@ -14,7 +14,11 @@ class StoreNotFoundError(MessageStoreError):
 
 
 class StoreUnreadableError(MessageStoreError):
-    """The store is of a newer format, storage refuses, or a file that a version needs is gone."""
+    """The store is of a newer format, or its marker is none."""
+
+
+class StorageError(MessageStoreError):
+    """Storage refuses, fails, or has lost a file that is needed."""
 
 
 class VersionNotFoundError(MessageStoreError):

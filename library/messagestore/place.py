@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from messagestore.errors import MessageStoreError, StoreNotFoundError, StoreUnreadableError
+from messagestore.errors import MessageStoreError, StorageError, StoreNotFoundError
 from messagestore_jobs.contract.run_document import CredentialVariables, StorageEntry
 from messagestore_jobs.store.certificates import trusting
 from messagestore_jobs.store.errors import RunFailedError
@@ -59,7 +59,7 @@ class Place:
 
         Raises:
             StoreNotFoundError: there is none.
-            StoreUnreadableError: storage refuses.
+            StorageError: storage refuses.
         """
         uri = join(self.uri, name)
         with refusals(self.uri):
@@ -93,16 +93,16 @@ def entries_of(uri: str, environment: Mapping[str, str]) -> list[StorageEntry]:
 
 
 @contextmanager
-def refusals(uri: str) -> Iterator[None]:
+def refusals(uri: str, done: str = "read") -> Iterator[None]:
     """Tell what storage and the tables' libraries fail with as an error of this package."""
     try:
         yield
     except MessageStoreError:
         raise
     except RunFailedError as error:
-        raise StoreUnreadableError(str(error)) from error
+        raise StorageError(str(error)) from error
     except (DeltaError, OSError, pa.ArrowException) as error:
-        raise StoreUnreadableError(f"{uri} can't be read: {_last_line(error)}") from error
+        raise StorageError(f"{uri} can't be {done}: {_last_line(error)}") from error
 
 
 def _last_line(error: BaseException) -> str:

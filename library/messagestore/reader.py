@@ -49,7 +49,8 @@ class Reader:
 
     Raises:
         StoreNotFoundError: there is no store.
-        StoreUnreadableError: it is of a newer format, or storage refuses.
+        StoreUnreadableError: it is of a newer format.
+        StorageError: storage refuses.
         VersionNotFoundError: it has no such version.
     """
 

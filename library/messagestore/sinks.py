@@ -1,0 +1,103 @@
+"""Where a writer's records go."""
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from messagestore.errors import MessageStoreError
+from messagestore.place import Place, refusals
+from messagestore.records import Record
+from messagestore_jobs.contract.run_document import StorageEntry
+from messagestore_jobs.store.objects import local_path
+
+
+class Sink(Protocol):
+    """Takes batches of records: a landing folder; a topic is another."""
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Write a batch, durably; it is there as a whole or not at all.
+
+        Raises:
+            MessageStoreError: it may not be there; written again, its records are taken as duplicates.
+        """
+
+    def close(self) -> None:
+        """Let go of what the sink holds."""
+
+
+class FilesSink:
+    """A landing folder: each batch is a file of JSON lines, whose name sorts in the order of writing.
+
+    On object storage a batch is one PUT. In a local folder it is written under a name that begins with a dot, which
+    no reader of landing folders lists, and then renamed.
+    """
+
+    def __init__(self, uri: str, storage: Sequence[StorageEntry] | None = None) -> None:
+        self._place = Place(uri, storage)
+        self._names = _Names()
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Write a batch as one file; nothing without records."""
+        if not records:
+            return
+        content = b"".join(record.line + b"\n" for record in records)
+        name = self._names.next()
+        with refusals(self._place.uri, "written"):
+            if self._place.is_local:
+                _write_file(Path(local_path(self._place.uri)), name, content)
+            else:
+                self._place.objects().write(name, content)
+
+    def close(self) -> None:
+        """Let go of what the sink holds."""
+        self._place.close()
+
+
+class _Names:
+    """Names that no other writer gives, each larger than the one before, whatever the clock does."""
+
+    def __init__(self) -> None:
+        self._own = uuid.uuid4().hex[:12]
+        self._last = 0
+        self._lock = threading.Lock()
+
+    def next(self) -> str:
+        with self._lock:
+            self._last = max(self._last + 1, time.time_ns() // 1000)
+            return f"{self._last:017}-{self._own}.jsonl"
+
+
+def _write_file(folder: Path, name: str, content: bytes) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    hidden = folder / f".{name}.partial"
+    try:
+        with hidden.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        hidden.rename(folder / name)
+    except OSError:
+        hidden.unlink(missing_ok=True)
+        raise
+    directory = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def sink_of(to: "Sink | str", storage: Sequence[StorageEntry] | None) -> Sink:
+    """A sink, or the landing folder at a URI.
+
+    Raises:
+        MessageStoreError: the URI is neither local nor on object storage.
+    """
+    if not isinstance(to, str):
+        return to
+    if not to:
+        raise MessageStoreError("the landing folder has no URI")
+    return FilesSink(to, storage)

@@ -1,0 +1,240 @@
+"""Write what a message store takes in: message-db's write_message and the Message Store pattern's operations.
+
+>>> from messagestore.writer import Writer
+>>> with Writer("s3a://landing/orders/", lifecycle="s3a://landing/orders-status/") as writer:
+...     writer.write_message("4d1a…", "order-123", "Placed", {"total": "9.90"})
+...     writer.mark_completed("4d1a…", {"ok": True})
+
+Records are kept in memory until there are enough for a file, or :meth:`Writer.flush` is called; the stream's next run
+takes the files in, and gives positions then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Self
+
+from messagestore.errors import MessageStoreError, RecordError
+from messagestore.jsontext import JSON
+from messagestore.records import Record, Status, message_record, update_record
+from messagestore.sinks import FilesSink, Sink, sink_of
+from messagestore_jobs.contract.run_document import StorageEntry
+
+__all__ = ["FilesSink", "Sink", "Writer"]
+
+BATCH_RECORDS = 10_000
+BATCH_BYTES = 16 << 20
+
+
+@dataclass
+class _Batch:
+    """Records that wait for their sink."""
+
+    sink: Sink
+    records: list[Record] = field(default_factory=list)
+    bytes: int = 0
+
+    def flush(self) -> None:
+        """Hand them over; they stay when that fails."""
+        if self.records:
+            self.sink.write(self.records)
+            self.records, self.bytes = [], 0
+
+
+class Writer:
+    """Writes messages to a stream's landing folder, and status updates to that of its lifecycle source.
+
+    May be shared by threads. Records that were not flushed are lost with the process. Where a file can't be written,
+    the call that filled it raises StorageError, and its records wait for the next flush.
+
+    Args:
+        messages: the landing folder's URI (``spec.source.files.uri``), or a sink.
+        lifecycle: likewise for status updates (``spec.lifecycle.source.files.uri``); absent: there are none.
+        storage: how buckets are reached; absent: as AWS' environment variables say. Credentials come from the
+            environment alone.
+        batch_records: how many records make a file by themselves.
+        batch_bytes: how many bytes make a file by themselves.
+        clock: tells when an update was made.
+    """
+
+    def __init__(
+        self,
+        messages: Sink | str,
+        lifecycle: Sink | str | None = None,
+        *,
+        storage: Sequence[StorageEntry] | None = None,
+        batch_records: int = BATCH_RECORDS,
+        batch_bytes: int = BATCH_BYTES,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._messages = _Batch(sink_of(messages, storage))
+        self._updates = None if lifecycle is None else _Batch(sink_of(lifecycle, storage))
+        self._batch_records, self._batch_bytes = batch_records, batch_bytes
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write what waits, and let go of what the sinks hold."""
+        try:
+            self.flush()
+        finally:
+            for batch in self._batches():
+                batch.sink.close()
+
+    def flush(self) -> None:
+        """Write what waits, messages before updates.
+
+        Raises:
+            StorageError: a file can't be written; its records still wait.
+        """
+        with self._lock:
+            for batch in self._batches():
+                batch.flush()
+
+    def write_message(
+        self,
+        id: str,
+        stream_name: str,
+        type: str,
+        data: JSON | bytes,
+        metadata: JSON | bytes = None,
+        expected_version: int | None = None,
+    ) -> None:
+        """Write a message as message-db's function of that name does; its position is given when it is taken in.
+
+        Args:
+            id: the message's id; a second message with it is a duplicate, and is not stored.
+            stream_name: its stream.
+            type: its type.
+            data: a JSON value, or the exact text of one as bytes.
+            metadata: likewise.
+            expected_version: the stream's version that the message follows, -1 for a stream that is not there yet.
+                Judged when it is taken in; a message that is too late becomes a dead letter, WrongExpectedVersion.
+
+        Raises:
+            RecordError: the store would set it aside.
+        """
+        fields = {"type": type, "expectedVersion": expected_version}
+        self._add(self._messages, message_record(id, stream_name, data, fields, metadata))
+
+    def store_received(
+        self,
+        message_id: str,
+        correlation_id: str | None = None,
+        sequence_id: str | None = None,
+        sequence_no: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        payload: JSON | bytes = None,
+        ttl_seconds: float | None = None,
+        *,
+        stream_name: str,
+        type: str | None = None,
+        type_namespace: str | None = None,
+        type_revision: str | None = None,
+        causation_id: str | None = None,
+        reply_to: str | None = None,
+        sequence_size: int | None = None,
+        sequence_end: bool | None = None,
+        metadata: JSON | bytes = None,
+        content_type: str | None = None,
+        payload_encoding: str | None = None,
+        schema_version: int | None = None,
+        time: datetime | None = None,
+        expires_at: datetime | None = None,
+        expected_version: int | None = None,
+    ) -> None:
+        """Write a message that was received, as the pattern's ``storeReceived``; its status becomes RECEIVED.
+
+        Args:
+            message_id: its id; a second message with it is a duplicate and changes nothing.
+            correlation_id: of the conversation that it belongs to.
+            sequence_id: of the Message Sequence that it belongs to.
+            sequence_no: its place in that, from 1.
+            headers: transport headers.
+            payload: bytes as they are, or a JSON value; text where ``content_type`` names no JSON type.
+            ttl_seconds: how long it is of use from its ``time`` on.
+            stream_name: its stream.
+            type: its type; the others up to ``expected_version`` are the store's columns of that name.
+
+        Raises:
+            RecordError: the store would set it aside.
+        """
+        fields = {
+            "type": type,
+            "typeNamespace": type_namespace,
+            "typeRevision": type_revision,
+            "correlationId": correlation_id,
+            "causationId": causation_id,
+            "replyTo": reply_to,
+            "sequenceId": sequence_id,
+            "sequenceNumber": _from_one("sequenceNumber", sequence_no),
+            "sequenceSize": _from_one("sequenceSize", sequence_size),
+            "sequenceEnd": sequence_end,
+            "headers": headers,
+            "contentType": content_type,
+            "payloadEncoding": payload_encoding,
+            "schemaVersion": schema_version,
+            "ttl": None if ttl_seconds is None else timedelta(seconds=ttl_seconds),
+            "expiresAt": expires_at,
+            "time": time,
+            "expectedVersion": expected_version,
+        }
+        self._add(self._messages, message_record(message_id, stream_name, payload, fields, metadata))
+
+    def mark_processing(self, message_id: str) -> None:
+        """Say that a message is being processed.
+
+        Raises:
+            MessageStoreError: the writer has no lifecycle folder.
+        """
+        self._update(message_id, "PROCESSING")
+
+    def mark_completed(self, message_id: str, result: JSON | bytes = None) -> None:
+        """Say that a message was processed, and with which result: a JSON value, or the text of one as bytes.
+
+        Raises:
+            RecordError: the result is no JSON.
+            MessageStoreError: the writer has no lifecycle folder.
+        """
+        self._update(message_id, "COMPLETED", result=result)
+
+    def mark_failed(self, message_id: str, error: str) -> None:
+        """Say that processing a message failed, and why; the stream's ``retry`` says when it is due again.
+
+        Raises:
+            MessageStoreError: the writer has no lifecycle folder.
+        """
+        self._update(message_id, "FAILED", error=error)
+
+    def _update(self, message_id: str, status: Status, result: JSON | bytes = None, error: str | None = None) -> None:
+        if self._updates is None:
+            raise MessageStoreError("this writer has no folder for status updates: give it one as lifecycle")
+        self._add(self._updates, update_record(message_id, status, self._clock(), result, error))
+
+    def _add(self, batch: _Batch, record: Record) -> None:
+        with self._lock:
+            batch.records.append(record)
+            batch.bytes += len(record.line) + 1
+            if len(batch.records) >= self._batch_records or batch.bytes >= self._batch_bytes:
+                batch.flush()
+
+    def _batches(self) -> list[_Batch]:
+        return [self._messages] if self._updates is None else [self._messages, self._updates]
+
+
+def _from_one(name: str, number: int | None) -> int | None:
+    if number is not None and number < 1:
+        raise RecordError(f"{name} is {number}; numbers begin at 1")
+    return number
