@@ -213,8 +213,8 @@ def test_why_a_driver_died_is_said_in_words(world: World, driver: dict[str, Any]
     "said",
     [
         "failed to run spark-submit:\nforbidden: quota exceeded\n",
-        'Exception in thread "main" io.fabric8.kubernetes.client.KubernetesClientException: Failure executing: POST at: '
-        "https://10.96.0.1/api/v1/namespaces/a/pods. Message: forbidden: quota exceeded. Received status: Status(code=403)",
+        "Exception in thread main io.fabric8.kubernetes.client.KubernetesClientException: Failure executing: POST at: "
+        "https://10.96.0.1/api/v1/pods. Message: forbidden: quota exceeded. Received status: Status(code=403).",
     ],
 )
 def test_a_submission_that_failed_says_what_it_said(world: World, said: str) -> None:
