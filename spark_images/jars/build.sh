@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts the jars that the jobs need into one folder: Delta Lake and S3 from Maven, and this project's own extension of
-# Spark, compiled against them and the jars of the given Python's pyspark.
+# Puts the jars that the jobs need into one folder: Delta Lake, S3 and Kafka's client from Maven, and this project's own
+# extension of Spark, compiled against them and the jars of the given Python's pyspark.
 # Usage: build.sh PYTHON FOLDER
 set -euo pipefail
 python=$1
@@ -13,7 +13,7 @@ stamp=$(find "$sources" "$here" -type f -print0 | sort -z | xargs -0 sha256sum |
 if [ "$(cat "$folder/.stamp" 2>/dev/null)" = "$stamp" ]; then
   exit 0
 fi
-echo "jars: Delta Lake and S3 by Maven, Spark extension by javac, into $folder"
+echo "jars: Delta Lake, S3 and Kafka by Maven, Spark extension by javac, into $folder"
 # Made beside it and then put in its place, as somebody may be using what is there.
 made=$(mktemp -d "$folder.XXXXXX")
 classes=$(mktemp -d)

@@ -93,6 +93,39 @@ class RecordsSource(_UnderPrefix):
     kind: Literal["records"] = "records"
 
 
+class KafkaCredentials(ContractModel):
+    """Names of the environment variables that hold a user's name and password; the values stand nowhere else."""
+
+    username: str
+    password: str
+
+
+class KafkaCluster(ContractModel):
+    """How a Kafka cluster is reached."""
+
+    bootstrap_servers: str
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    environment: KafkaCredentials | None = None
+    """With a mechanism."""
+    ca_file: str | None = None
+    """A certificate authority in PEM, trusted in place of the well-known ones."""
+
+
+class KafkaSource(ContractModel):
+    """Topics of a Kafka cluster, by name or those whose whole name matches a pattern."""
+
+    kind: Literal["kafka"] = "kafka"
+    cluster: KafkaCluster
+    topics: tuple[str, ...] = ()
+    topic_pattern: str | None = None
+    starting_offsets: Literal["Earliest", "Latest"] = "Earliest"
+    """Where the first look at the source begins; what appears later is read from its first record."""
+    max_records_per_batch: int | None = None
+    format: Literal["JSON"] = "JSON"
+    """A record's value is one JSON object."""
+
+
 class Memory(ContractModel):
     """What a driver may hold, so that its memory is bounded by settings and not by the table."""
 
@@ -100,6 +133,18 @@ class Memory(ContractModel):
     """Keys of the deduplication and heads of streams; past it they are looked up in the table, batch by batch."""
     batch_bytes: int = 1 << 30
     """Bytes of input in one batch; larger files are read in several."""
+    batch_records: int = 1_000_000
+    """Records of Kafka in one batch."""
+
+
+class Lifecycle(ContractModel):
+    """Where status updates come from; they are read after what has arrived of messages."""
+
+    source_id: str
+    """Names what has been read of updates, as the task's own does of messages."""
+    source: Annotated[FilesSource | KafkaSource, Field(discriminator="kind")]
+    pending_for: timedelta = timedelta(days=1)
+    """How long an update waits for its message."""
 
 
 class IngestTask(ContractModel):
@@ -108,7 +153,7 @@ class IngestTask(ContractModel):
     kind: Literal["ingest"] = "ingest"
     source_id: str
     """Names what has been read from this source; another source has another."""
-    source: Annotated[FilesSource | RecordsSource, Field(discriminator="kind")]
+    source: Annotated[FilesSource | RecordsSource | KafkaSource, Field(discriminator="kind")]
     envelope: Envelope = Envelope()
     filter: Filter = Filter()
     deduplication_window: timedelta | None = None
@@ -119,6 +164,8 @@ class IngestTask(ContractModel):
     claim_check_bytes: int | None = None
     compression: Literal["None", "Zstd"] = "Zstd"
     memory: Memory = Memory()
+    messages_per_second: float | None = None
+    """How fast records are taken in at most."""
     batch_interval: timedelta | None = None
     """Continuous: how often to look for more, until told to stop. Absent: what has arrived, and no more."""
 

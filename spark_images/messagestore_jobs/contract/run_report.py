@@ -44,6 +44,22 @@ class TableState(ContractModel):
     """The newest epoch under which the store was written; the next grant needs a larger one."""
 
 
+class Loss(ContractModel):
+    """Records of Kafka that were gone before they were read, over the source's life.
+
+    The others tell of the last ones that were found: [start, end) of a partition, and why.
+    """
+
+    records: int
+    """As far as offsets tell; some of them may not have held one."""
+    at: datetime
+    topic: str
+    partition: int
+    start: int
+    end: int
+    reason: Literal["Retention", "TopicDeleted"]
+
+
 class Lag(ContractModel):
     """What has arrived at the source and is not in the store yet."""
 
@@ -61,7 +77,12 @@ class IngestOutcome(ContractModel):
     totals: IngestCounts
     batches: int
     table: TableState
+    sequences: SequenceState | None = None
+    """Absent: no message belongs to a sequence."""
     lag: Lag
+    loss: Loss | None = None
+    lifecycle: Lifecycle | None = None
+    """Absent where the stream has no updates, and no message expires."""
 
 
 class Preview(ContractModel):

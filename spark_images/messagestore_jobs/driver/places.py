@@ -3,6 +3,7 @@
 from messagestore_jobs.contract.run_document import (
     FilesDestination,
     IngestTask,
+    KafkaSource,
     PurgeTask,
     ReplayTask,
     RunDocument,
@@ -15,7 +16,7 @@ from messagestore_jobs.store.objects import is_local
 def uris(document: RunDocument) -> list[str]:
     """Every folder that the document names, its table's first."""
     named, task = [document.table.uri], document.task
-    if isinstance(task, IngestTask):
+    if isinstance(task, IngestTask) and not isinstance(task.source, KafkaSource):
         named.append(task.source.uri)
     elif isinstance(task, PurgeTask) and task.archive is not None:
         named.append(task.archive.uri)

@@ -4,8 +4,8 @@ The first pass brings the driver what it decides on (a hash, an id, a stream, a 
 the messages. In between lie claim checks and dead letters; the messages commit ends the batch.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +19,10 @@ from messagestore_jobs.ingest.columns import Columns
 from messagestore_jobs.ingest.erased import Erased
 from messagestore_jobs.ingest.keys import Flags, Hashes
 from messagestore_jobs.ingest.known import Added, Known
-from messagestore_jobs.ingest.plan import part_bytes, partitions
+from messagestore_jobs.ingest.known_sequences import KnownSequences
+from messagestore_jobs.ingest.planned import Planned, read_planned
 from messagestore_jobs.ingest.projections import with_projections
-from messagestore_jobs.ingest.records import read_records, splittable
-from messagestore_jobs.ingest.refused import expected_of, refused_before, refused_records
+from messagestore_jobs.ingest.refused import expected_of, members_of, refused_before, refused_records
 from messagestore_jobs.ingest.write import CLAIMS, claimed_payloads, set_assignment, set_clock
 from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_again, set_aside_before
@@ -47,8 +47,13 @@ class BatchContext:
     erased: Erased
     columns: Columns
 
+    @cached_property
+    def sequences(self) -> KnownSequences:
+        """What the store knows of message sequences."""
+        return KnownSequences(self.spark, self.uri, self.task.memory.index_bytes)
 
-def ingest_batch(context: BatchContext, batch: Batch, read_before: set[str], note: CommitNote) -> CommitNote:
+
+def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], note: CommitNote) -> CommitNote:
     """Take one batch into the store; returns the note of its commit, with the totals so far.
 
     Args:
@@ -59,13 +64,12 @@ def ingest_batch(context: BatchContext, batch: Batch, read_before: set[str], not
     """
     spark, task = context.spark, context.task
     set_clock(spark, batch.at)
-    parts = _parts(spark, task, batch.ranges)
-    records = read_records(spark, parts, task.source)
+    records, parts = read_planned(spark, task, batch)
     judged = with_projections(records, context.columns.judged)
     narrow = _in_order(judged.where("row >= 0").select(*context.columns.narrow).toArrow(), task)
     arrived = _arrived(narrow)
-    sizes = np.bincount(narrow["part"].to_numpy(), minlength=len(parts))
-    if arrived.expected is not None and read_before and task.source.kind == "files":
+    sizes = np.bincount(narrow["part"].to_numpy(), minlength=parts)
+    if len(arrived.expected.rows) and read_before and task.source.kind != "records":
         starts = np.cumsum(sizes) - sizes
         earlier = refused_before(context.uri, read_before, _id(task, batch), judged, starts, len(narrow))
         arrived = replace(arrived, refused_before=earlier)
@@ -87,16 +91,9 @@ def ingest_batch(context: BatchContext, batch: Batch, read_before: set[str], not
     return done
 
 
-def _parts(spark: SparkSession, task: IngestTask, ranges: Sequence[Range]) -> list[list[Range]]:
-    if task.source.kind == "records":
-        return [[r] for r in ranges]
-    target = part_bytes(sum(r.end - r.start for r in ranges), spark.sparkContext.defaultParallelism)
-    return partitions(ranges, target, splittable=splittable(task.source))
-
-
 def _in_order(narrow: pa.Table, task: IngestTask) -> pa.Table:
-    """Files are read in order of their parts, records that were set aside are not."""
-    return narrow if task.source.kind == "files" else narrow.sort_by([("part", "ascending"), ("row", "ascending")])
+    """Sources are read in order of their parts, records that were set aside are not."""
+    return narrow if task.source.kind != "records" else narrow.sort_by([("part", "ascending"), ("row", "ascending")])
 
 
 def _arrived(narrow: pa.Table) -> Arrived:
@@ -111,7 +108,7 @@ def _arrived(narrow: pa.Table) -> Arrived:
     )
 
 
-def _assign(context: BatchContext, arrived: Arrived, batch: Batch) -> Assignment:
+def _assign(context: BatchContext, arrived: Arrived, batch: Planned) -> Assignment:
     window = context.task.deduplication_window
     not_before = None if window is None else microseconds(batch.at - window)
 
@@ -131,7 +128,7 @@ def _write_claims(context: BatchContext, placed: DataFrame) -> None:
 
 
 def _dead_letters(
-    narrow: pa.Table, assigned: Assignment, refused: pa.Table | None, batch: Batch, task: IngestTask
+    narrow: pa.Table, assigned: Assignment, refused: pa.Table | None, batch: Planned, task: IngestTask
 ) -> pa.Table:
     """The rows to set aside, in order of arrival."""
     expired = assigned.expired if task.on_arrival_expired == "DeadLetter" else np.zeros_like(assigned.expired)
@@ -156,11 +153,11 @@ def _dead_letters(
     ).cast(DEAD_LETTERS)
 
 
-def _id(task: IngestTask, batch: Batch) -> str:
+def _id(task: IngestTask, batch: Planned) -> str:
     return f"{task.source_id}/{batch.number}"
 
 
-def _set_aside(context: BatchContext, batch: Batch, rows: pa.Table, read_before: set[str]) -> int:
+def _set_aside(context: BatchContext, batch: Planned, rows: pa.Table, read_before: set[str]) -> int:
     """Write the dead letters that are not there yet; how many were set aside by an earlier batch."""
     if not rows.num_rows:
         return 0
@@ -176,7 +173,7 @@ def _set_aside(context: BatchContext, batch: Batch, rows: pa.Table, read_before:
     return sum(batch_id is not None and batch_id != own for batch_id in by)
 
 
-def _added(batch: Batch, arrived: Arrived, assigned: Assignment) -> Added:
+def _added(batch: Planned, arrived: Arrived, assigned: Assignment) -> Added:
     stored = np.flatnonzero(assigned.stored)
     return Added(
         hashes=arrived.hashes[stored],

@@ -35,7 +35,7 @@ def columns_of(task: IngestTask, uri: str) -> Columns:
     """The columns for one task, and the table folder ``uri``."""
     return Columns(
         judged=(
-            *envelope_columns(task.envelope, task.source.format),
+            *envelope_columns(task.envelope, task.source.format, of_kafka=task.source.kind == "kafka"),
             *field_columns(task, clock()),
             *verdict_columns(task),
         ),

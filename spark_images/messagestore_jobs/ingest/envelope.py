@@ -10,6 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Envelope, FieldMapping, FileFormat
+from messagestore_jobs.ingest.kafka_envelope import binary_event, is_binary_event, with_record_headers
 from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.paths import steps
 
@@ -71,8 +72,8 @@ def wire(name: str) -> str:
     return f"wire_{name}"
 
 
-def envelope_columns(envelope: Envelope, file_format: FileFormat) -> Projections:
-    """A ``wire`` column a field, and wire_reason and wire_detail, for the records of ``read_records``.
+def envelope_columns(envelope: Envelope, file_format: FileFormat, *, of_kafka: bool = False) -> Projections:
+    """A ``wire`` column a field, and wire_reason and wire_detail, for the records of ``read_planned``.
 
     Fields that this envelope never has are literal nulls, so that nothing is computed of them.
     """
@@ -84,10 +85,15 @@ def envelope_columns(envelope: Envelope, file_format: FileFormat) -> Projections
         there = frozenset(_paths(envelope))
     if envelope.format == "CloudEvents":
         there |= {"headers"}
+        if of_kafka:
+            read = F.when(is_binary_event(), binary_event(CLOUDEVENTS_PATHS, _READ_FIELDS)).otherwise(read)
     columns = {name: F.col(f"envelope.{name}") if name in there else _absent(name) for name in FIELDS}
     columns |= {name: _with_default(name, columns[name], m) for name, m in envelope.fields.items()}
     if envelope.format == "CloudEvents":
         columns["category"] = F.translate(columns["category"], "-", "_")
+    if of_kafka:
+        cloud_events = envelope.format == "CloudEvents"
+        columns["headers"] = with_record_headers(columns["headers"], cloud_events=cloud_events)
     columns |= {name: F.col(f"envelope.{name}") for name in ("reason", "detail")}
     return (read.alias("envelope"),), tuple(column.alias(wire(name)) for name, column in columns.items())
 

@@ -131,6 +131,26 @@ FILES = pa.schema(
 )
 """One row a range of a source file in a batch; written before the batch, in force once it committed."""
 
+OFFSETS = pa.schema(
+    [
+        pa.field("source_id", pa.string(), nullable=False),
+        pa.field("batch", pa.int64(), nullable=False),
+        pa.field("at", UTC, nullable=False),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("topic_id", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("start", pa.int64(), nullable=False),
+        pa.field("end", pa.int64(), nullable=False),
+        pa.field("latest", pa.int64(), nullable=False),
+        pa.field("lost", pa.string()),
+    ]
+)
+"""One row a range of Kafka offsets in a batch, as ``files`` has it.
+
+``latest`` is where the partition ended when the batch was planned; ``lost`` says why a range could not be read, and is
+null for one that was.
+"""
+
 TABLES: dict[str, pa.Schema] = {
     "messages": MESSAGES,
     "dead_letters": DEAD_LETTERS,
@@ -139,6 +159,7 @@ TABLES: dict[str, pa.Schema] = {
     "tombstones": TOMBSTONES,
     "audit": AUDIT,
     "files": FILES,
+    "offsets": OFFSETS,
 }
 
 MESSAGES_PROPERTIES = {

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_report import IngestCounts
-from messagestore_jobs.ingest import job, records
+from messagestore_jobs.ingest import file_arrivals, records
 from messagestore_jobs.ingest.listing import list_files
 from messagestore_jobs.store.errors import RunFailedError
 from support.ingests import (
@@ -205,7 +205,7 @@ def test_of_a_file_that_grows_each_record_ends_in_the_store(stream: Stream, monk
     listed = list_files(stream.spark, f"file://{stream.landing}")
     stream.arrive("a.jsonl", lines(a, b, c))
     with monkeypatch.context() as patched:
-        patched.setattr(job, "list_files", lambda *_: listed)
+        patched.setattr(file_arrivals, "list_files", lambda *_: listed)
         assert stream.run().counts == IngestCounts(received=2, stored=1, dead_lettered=1)
     assert stream.run().counts == IngestCounts(received=3, stored=2, duplicates=1)
     assert stream.ids() == ["m0", "m1", "m2"]
@@ -216,7 +216,7 @@ def test_of_a_file_that_shrank_the_rest_is_read(stream: Stream, monkeypatch: pyt
     stream.arrive("a.jsonl", lines(record("m1"), record("m2")))
     listed = list_files(stream.spark, f"file://{stream.landing}")
     stream.arrive("a.jsonl", lines(record("m1")))
-    monkeypatch.setattr(job, "list_files", lambda *_: listed)
+    monkeypatch.setattr(file_arrivals, "list_files", lambda *_: listed)
     assert stream.run().counts == IngestCounts(received=1, stored=1)
 
 
@@ -263,7 +263,7 @@ def test_a_file_deleted_before_its_batch_is_passed_over_and_said(
         stream.arrive(f"{name}.jsonl", lines(record(name)))
     listed = list_files(stream.spark, f"file://{stream.landing}")
     (stream.landing / "b.jsonl").unlink()
-    monkeypatch.setattr(job, "list_files", lambda *_: listed)
+    monkeypatch.setattr(file_arrivals, "list_files", lambda *_: listed)
     assert stream.run().counts == IngestCounts(received=2, stored=2)
     assert stream.ids() == ["a", "c"]
     assert [text for text in stream.heard.said if "b.jsonl" in text]
@@ -280,7 +280,7 @@ def test_a_deleted_file_that_comes_back_as_it_was_is_read(
     listed = list_files(stream.spark, f"file://{stream.landing}")
     path.unlink()
     with monkeypatch.context() as patched:
-        patched.setattr(job, "list_files", lambda *_: listed)
+        patched.setattr(file_arrivals, "list_files", lambda *_: listed)
         stream.run()
     assert "b" not in stream.ids()
     path.write_bytes(lines(record("b")))

@@ -74,6 +74,9 @@ final class Envelope {
   /** One record as a row of {@link #SCHEMA}; what can't be read has a reason, and nothing else is promised of it. */
   static InternalRow read(byte[] record, EnvelopeSpec spec) {
     GenericInternalRow row = new GenericInternalRow(2 + FIELDS);
+    if (record == null) {
+      return refuse(row, UNPARSEABLE, "there is no value: it is a tombstone");
+    }
     try {
       Slices slices = new Slices(record, FIELDS, spec.restAsHeaders() ? spec.paths() : null);
       walk(record, spec, slices);

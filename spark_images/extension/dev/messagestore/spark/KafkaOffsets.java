@@ -1,0 +1,140 @@
+package dev.messagestore.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.ExecutionException;
+import java.util.regex.Pattern;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.KafkaFuture;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+
+/** What a Kafka cluster holds, asked by the driver; each call makes clients of its own, from the JSON of the access. */
+public final class KafkaOffsets {
+  /** How errors begin that the planning of a batch has to look into. */
+  static final String GONE = "offsets are not there any more";
+
+  static final String SILENT = "Kafka gave nothing";
+
+  /** Begins the URI of a record's source. */
+  static final String URI = "kafka:";
+
+  private static final Duration PEEK = Duration.ofSeconds(3);
+
+  private KafkaOffsets() {}
+
+  /**
+   * Every partition of the topics that are named, or match a pattern, as a JSON array of {@code {"topic", "topicId",
+   * "partition", "earliest", "latest"}}. Latest is where a reader of committed records ends. A topic that is not there
+   * is left out.
+   */
+  public static String list(String access, String topics, String pattern) throws IOException, InterruptedException {
+    KafkaAccess cluster = KafkaAccess.parse(access);
+    Map<String, TopicDescription> described = new TreeMap<>();
+    try (Admin admin = Admin.create(cluster.properties())) {
+      Set<String> names = pattern == null ? named(topics) : matching(admin, pattern);
+      for (Map.Entry<String, KafkaFuture<TopicDescription>> topic :
+          admin.describeTopics(names).topicNameValues().entrySet()) {
+        try {
+          described.put(topic.getKey(), topic.getValue().get());
+        } catch (ExecutionException e) {
+          if (!(e.getCause() instanceof UnknownTopicOrPartitionException)) {
+            throw e;
+          }
+        }
+      }
+    } catch (ExecutionException e) {
+      throw new KafkaException(e.getCause().getMessage(), e.getCause());
+    }
+    return offsets(cluster, described);
+  }
+
+  private static Set<String> named(String topics) throws IOException {
+    Set<String> names = new TreeSet<>();
+    new ObjectMapper().readTree(topics).forEach(name -> names.add(name.asText()));
+    return names;
+  }
+
+  private static Set<String> matching(Admin admin, String pattern) throws ExecutionException, InterruptedException {
+    Pattern wanted = Pattern.compile(pattern);
+    Set<String> names = new TreeSet<>(admin.listTopics().names().get());
+    names.removeIf(name -> !wanted.matcher(name).matches());
+    return names;
+  }
+
+  private static String offsets(KafkaAccess cluster, Map<String, TopicDescription> topics) {
+    List<TopicPartition> places = new ArrayList<>();
+    topics.forEach((name, topic) -> topic.partitions().forEach(p -> places.add(new TopicPartition(name, p.partition()))));
+    ArrayNode found = new ObjectMapper().createArrayNode();
+    try (KafkaConsumer<byte[], byte[]> consumer = consumer(cluster)) {
+      Map<TopicPartition, Long> earliest = consumer.beginningOffsets(places);
+      Map<TopicPartition, Long> latest = consumer.endOffsets(places);
+      for (TopicPartition place : places) {
+        ObjectNode one = found.addObject();
+        one.put("topic", place.topic()).put("topicId", topics.get(place.topic()).topicId().toString());
+        one.put("partition", place.partition()).put("earliest", earliest.get(place)).put("latest", latest.get(place));
+      }
+    }
+    return found.toString();
+  }
+
+  /**
+   * The time (ms) of the oldest among the first records at or behind {@code places}, a JSON array of {@code {"topic",
+   * "partition", "offset"}}; -1 where none came in time.
+   */
+  public static long oldest(String access, String places) throws IOException {
+    Map<TopicPartition, Long> starts = new HashMap<>();
+    for (JsonNode place : new ObjectMapper().readTree(places)) {
+      starts.put(
+          new TopicPartition(place.get("topic").asText(), place.get("partition").asInt()), place.get("offset").asLong());
+    }
+    long oldest = Long.MAX_VALUE;
+    long deadline = System.nanoTime() + PEEK.toNanos();
+    try (KafkaConsumer<byte[], byte[]> consumer = consumer(KafkaAccess.parse(access))) {
+      consumer.assign(starts.keySet());
+      starts.forEach(consumer::seek);
+      while (!starts.isEmpty() && System.nanoTime() < deadline) {
+        ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(200));
+        for (TopicPartition place : records.partitions()) {
+          ConsumerRecord<byte[], byte[]> first = records.records(place).get(0);
+          if (starts.remove(place) != null) {
+            oldest = Math.min(oldest, first.timestamp());
+          }
+        }
+        consumer.pause(records.partitions());
+      }
+    } catch (KafkaException e) {
+      return -1;
+    }
+    return oldest == Long.MAX_VALUE ? -1 : oldest;
+  }
+
+  /** A consumer of no group, that commits nothing and reads committed records from where it is told. */
+  static KafkaConsumer<byte[], byte[]> consumer(KafkaAccess access) {
+    Properties properties = access.properties();
+    properties.put("enable.auto.commit", "false");
+    properties.put("auto.offset.reset", "none");
+    properties.put("isolation.level", "read_committed");
+    properties.put("allow.auto.create.topics", "false");
+    properties.put("max.poll.records", "5000");
+    return new KafkaConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+  }
+}

@@ -1,0 +1,170 @@
+package dev.messagestore.spark;
+
+import dev.messagestore.spark.KafkaPlan.KafkaRange;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Base64;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.header.Header;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Reads the ranges of one part one after the other, then returns one row that ends the part and tells how many records
+ * it had. Offsets that hold no record (of transactions, or removed by compaction) are passed over. The row is reused.
+ */
+final class KafkaRecordReader implements PartitionReader<InternalRow> {
+  /** As long as a broker may take to start anew. */
+  private static final Duration PATIENCE = Duration.ofSeconds(90);
+
+  private static final Duration POLL = Duration.ofSeconds(1);
+
+  private final int part;
+  private final Iterator<KafkaRange> ranges;
+  private final KafkaAccess access;
+  private final GenericInternalRow row = new GenericInternalRow(9);
+  private KafkaConsumer<byte[], byte[]> consumer;
+  private Iterator<ConsumerRecord<byte[], byte[]>> fetched = Collections.emptyIterator();
+  private KafkaRange range;
+  private TopicPartition place;
+  private UTF8String uri;
+  private int count;
+  private boolean ended;
+
+  KafkaRecordReader(KafkaRecordSource.Part part, KafkaAccess access) {
+    this.part = part.index();
+    this.ranges = part.ranges().iterator();
+    this.access = access;
+  }
+
+  @Override
+  public boolean next() throws IOException {
+    try {
+      while (range != null || ranges.hasNext()) {
+        if (range == null) {
+          begin(ranges.next());
+        }
+        ConsumerRecord<byte[], byte[]> record = nextOfRange();
+        if (record != null) {
+          fill(record);
+          return true;
+        }
+        range = null;
+      }
+    } catch (OffsetOutOfRangeException e) {
+      throw new IOException(KafkaOffsets.GONE + ": " + range, e);
+    } catch (KafkaException e) {
+      throw new IOException("Kafka: " + e.getMessage(), e);
+    }
+    return end();
+  }
+
+  private void begin(KafkaRange next) {
+    if (consumer == null) {
+      consumer = KafkaOffsets.consumer(access);
+    }
+    range = next;
+    place = new TopicPartition(next.topic(), next.partition());
+    uri = UTF8String.fromString(KafkaOffsets.URI + next.topic());
+    fetched = Collections.emptyIterator();
+    consumer.assign(List.of(place));
+    consumer.seek(place, next.start());
+  }
+
+  /** The range's next record; null after its last. */
+  private ConsumerRecord<byte[], byte[]> nextOfRange() throws IOException {
+    long waiting = System.nanoTime();
+    while (true) {
+      if (fetched.hasNext()) {
+        ConsumerRecord<byte[], byte[]> record = fetched.next();
+        return record.offset() < range.end() ? record : null;
+      }
+      long before = consumer.position(place);
+      if (before >= range.end()) {
+        return null;
+      }
+      fetched = consumer.poll(POLL).iterator();
+      if (consumer.position(place) > before) {
+        waiting = System.nanoTime();
+      } else if (System.nanoTime() - waiting > PATIENCE.toNanos()) {
+        throw new IOException(
+            KafkaOffsets.SILENT + " for " + PATIENCE.toSeconds() + " s: " + range + " at offset " + before);
+      }
+    }
+  }
+
+  private void fill(ConsumerRecord<byte[], byte[]> record) {
+    row.update(0, part);
+    row.update(1, count++);
+    row.update(2, uri);
+    row.update(3, range.partition());
+    row.update(4, record.offset());
+    row.update(5, record.value());
+    row.update(6, record.key());
+    row.update(7, headers(record));
+    row.update(8, record.timestamp() < 0 ? null : Math.multiplyExact(record.timestamp(), 1000L));
+  }
+
+  private static ArrayBasedMapData headers(ConsumerRecord<byte[], byte[]> record) {
+    Map<String, UTF8String> headers = new LinkedHashMap<>();
+    for (Header header : record.headers()) {
+      // A header without a value says only that it is there.
+      headers.put(header.key(), header.value() == null ? UTF8String.EMPTY_UTF8 : text(header.value()));
+    }
+    Object[] names = headers.keySet().stream().map(UTF8String::fromString).toArray();
+    return headers.isEmpty() ? null : ArrayBasedMapData.apply(names, headers.values().toArray());
+  }
+
+  private static UTF8String text(byte[] value) {
+    try {
+      StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(value));
+      return UTF8String.fromBytes(value);
+    } catch (CharacterCodingException e) {
+      return UTF8String.fromBytes(Base64.getEncoder().encode(value));
+    }
+  }
+
+  private boolean end() {
+    if (ended) {
+      return false;
+    }
+    ended = true;
+    row.update(0, part);
+    row.update(1, -1 - count);
+    row.update(2, UTF8String.EMPTY_UTF8);
+    row.update(3, 0);
+    row.update(4, 0L);
+    for (int i = 5; i < 9; i++) {
+      row.update(i, null);
+    }
+    return true;
+  }
+
+  @Override
+  public InternalRow get() {
+    return row;
+  }
+
+  @Override
+  public void close() {
+    if (consumer != null) {
+      consumer.close();
+      consumer = null;
+    }
+  }
+}

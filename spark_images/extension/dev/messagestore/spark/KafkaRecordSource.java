@@ -1,0 +1,120 @@
+package dev.messagestore.spark;
+
+import dev.messagestore.spark.KafkaPlan.KafkaRange;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * A Spark data source that reads planned ranges of Kafka offsets as records, in order of arrival. What Spark's own
+ * connector does not do: records are numbered within their part as they are read, and no secret is in its options.
+ *
+ * <p>Columns: part int and row int (the place in the plan: partition, and record within it), uri string ({@code
+ * kafka:topic}), partition int, offset long, value binary (null: a tombstone), key binary, record_headers map (of a name
+ * that is there twice the last; a value that is no text is base64), record_time timestamp. A part's last row is no
+ * record: its row is -1 less the number of records in the part. Option {@code plan} is the JSON that {@link KafkaPlan}
+ * reads.
+ */
+public final class KafkaRecordSource implements TableProvider {
+  static final StructType SCHEMA =
+      new StructType()
+          .add("part", DataTypes.IntegerType, false)
+          .add("row", DataTypes.IntegerType, false)
+          .add("uri", DataTypes.StringType, false)
+          .add("partition", DataTypes.IntegerType, false)
+          .add("offset", DataTypes.LongType, false)
+          .add("value", DataTypes.BinaryType, true)
+          .add("key", DataTypes.BinaryType, true)
+          .add("record_headers", DataTypes.createMapType(DataTypes.StringType, DataTypes.StringType), true)
+          .add("record_time", DataTypes.TimestampType, true);
+
+  @Override
+  public StructType inferSchema(CaseInsensitiveStringMap options) {
+    return SCHEMA;
+  }
+
+  @Override
+  public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
+    return new RecordTable();
+  }
+
+  private static final class RecordTable implements Table, SupportsRead {
+    @Override
+    public String name() {
+      return "kafka records";
+    }
+
+    @Override
+    @SuppressWarnings("deprecation")
+    public StructType schema() {
+      return SCHEMA;
+    }
+
+    @Override
+    public Set<TableCapability> capabilities() {
+      return Set.of(TableCapability.BATCH_READ);
+    }
+
+    @Override
+    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+      KafkaPlan plan = KafkaPlan.parse(options.get("plan"));
+      return () -> new RecordScan(plan);
+    }
+  }
+
+  private record RecordScan(KafkaPlan plan) implements Scan, Batch {
+    @Override
+    public StructType readSchema() {
+      return SCHEMA;
+    }
+
+    @Override
+    public Batch toBatch() {
+      return this;
+    }
+
+    @Override
+    public InputPartition[] planInputPartitions() {
+      InputPartition[] parts = new InputPartition[plan.parts().size()];
+      for (int i = 0; i < parts.length; i++) {
+        parts[i] = new Part(i, plan.parts().get(i));
+      }
+      return parts;
+    }
+
+    @Override
+    public PartitionReaderFactory createReaderFactory() {
+      return new ReaderFactory(plan.access());
+    }
+
+    @Override
+    public String description() {
+      return "kafka records";
+    }
+  }
+
+  /** One Spark partition's ranges; {@code index} is its place in order of arrival. */
+  record Part(int index, List<KafkaRange> ranges) implements InputPartition {}
+
+  private record ReaderFactory(KafkaAccess access) implements PartitionReaderFactory {
+    @Override
+    public PartitionReader<InternalRow> createReader(InputPartition partition) {
+      return new KafkaRecordReader((Part) partition, access);
+    }
+  }
+}

@@ -1,0 +1,104 @@
+"""Files, as they arrive under a prefix."""
+
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.clock import now
+from messagestore_jobs.contract.run_document import FilesSource, IngestTask, RecordsSource, RunDocument
+from messagestore_jobs.contract.run_report import Lag, Loss
+from messagestore_jobs.ingest.arrivals import Due
+from messagestore_jobs.ingest.listing import list_files, unreadable
+from messagestore_jobs.ingest.plan import limits, next_batch, pending, rest
+from messagestore_jobs.ingest.planned import Planned
+from messagestore_jobs.ingest.records import splittable
+from messagestore_jobs.ingest.write import REPLACED
+from messagestore_jobs.progress import Progress
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.files import Batch, Range, ReadFiles
+from messagestore_jobs.store.history import committed_batch
+
+
+class FileArrivals:
+    """As :class:`Arrivals` has it; sizes are bytes."""
+
+    def __init__(
+        self,
+        document: RunDocument,
+        task: IngestTask,
+        source: FilesSource | RecordsSource,
+        spark: SparkSession,
+        progress: Progress,
+    ) -> None:
+        self._document, self._task, self._source = document, task, source
+        self._spark, self._progress = spark, progress
+        self._read = ReadFiles(document.table.uri, task.source_id)
+        self._waiting: list[Range] = []
+
+    def look(self) -> None:
+        """List the files."""
+        self._waiting = pending(list_files(self._spark, self._source.uri), self._read.read_up_to())
+
+    def waits(self) -> bool:
+        """Also where the files that wait are empty."""
+        return bool(self._waiting)
+
+    def size(self) -> int:
+        """In bytes."""
+        return sum(r.end - r.start for r in self._waiting)
+
+    def cut_off(self) -> Due | None:
+        """As :class:`Arrivals` has it."""
+        if self._read.last_batch <= self._committed():
+            return None
+        batch = self._read.planned(self._read.last_batch)
+        return Due(batch, self._read.read_before(batch)) if batch else None
+
+    def next(self) -> Due:
+        """The first files within the stream's bounds."""
+        bounds = limits(self._source, self._task.memory.batch_bytes)
+        ranges = next_batch(self._waiting, bounds, splittable=splittable(self._source))
+        # Numbers go on after a lost record of what was read: Delta passes over those that it has seen.
+        number = max(self._read.last_batch, self._committed()) + 1
+        batch = Batch(number, now(self._document), ranges)
+        due = Due(batch, self._read.read_before(batch))
+        self._read.write_down(batch)
+        self._waiting = rest(self._waiting, ranges)
+        return due
+
+    def mend(self, batch: Planned) -> bool:
+        """Take out of a planned batch what is there no more or may not be read; should it come back, it is new."""
+        assert isinstance(batch, Batch)
+        reasons = unreadable(self._spark, {r.file.uri for r in batch.ranges})
+        gone = frozenset(r.file for r in batch.ranges if r.file.uri in reasons)
+        if gone:
+            self._read.take_out(batch, gone)
+        for uri, reason in sorted(reasons.items()):
+            self._progress.say(f"{uri} can't be read and is passed over: {reason}")
+        return bool(gone)
+
+    def explained(self, error: Exception) -> RunFailedError | None:
+        """A file that was replaced between the passes."""
+        if REPLACED not in str(error):
+            return None
+        return RunFailedError("SourceChanged", f"{_sentence(error)}; the next run reads it anew")
+
+    def lag(self) -> Lag:
+        """In files."""
+        oldest = min((r.file.modified_at for r in self._waiting), default=None)
+        files = len({r.file for r in self._waiting})
+        return Lag(as_of=now(self._document), files=files, oldest_pending_time=oldest)
+
+    def loss(self) -> Loss | None:
+        """None: a file that is gone before it was read was never part of the store's input."""
+        return None
+
+    def _committed(self) -> int:
+        return committed_batch(self._document.table.uri, self._task.source_id)
+
+
+def _sentence(error: Exception) -> str:
+    """What was said of a file that was replaced, out of all that Spark says around it.
+
+    The file that is named is the first whose records are not where they were; one before it may be the one.
+    """
+    line = next(line for line in str(error).splitlines() if REPLACED in line)
+    return line[line.index(REPLACED) :].partition(" SQLSTATE")[0]

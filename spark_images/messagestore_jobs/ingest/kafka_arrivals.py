@@ -1,0 +1,125 @@
+"""Records of Kafka, as they arrive in topics."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.clock import now
+from messagestore_jobs.contract.run_document import IngestTask, KafkaSource, RunDocument
+from messagestore_jobs.contract.run_report import Lag, Loss
+from messagestore_jobs.ingest.arrivals import Due
+from messagestore_jobs.ingest.kafka_listing import kafka_failure, list_partitions, oldest_record
+from messagestore_jobs.ingest.kafka_plan import RETENTION, TOPIC_DELETED, next_batch, pending, rest, still_there
+from messagestore_jobs.ingest.planned import Planned
+from messagestore_jobs.ingest.throttle import PACED_SECONDS
+from messagestore_jobs.progress import Progress
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.history import committed_batch
+from messagestore_jobs.store.offsets import OffsetBatch, OffsetRange, ReadOffsets
+
+_WHY = {
+    RETENTION: "the broker had removed them before they were read",
+    TOPIC_DELETED: "the topic was deleted before they were read",
+}
+_OF_KAFKA = ("org.apache.kafka", "Kafka:", "Kafka gave nothing", "KafkaRefusalException")
+
+
+class KafkaArrivals:
+    """As :class:`Arrivals` has it; sizes are records, as far as offsets tell."""
+
+    def __init__(
+        self, document: RunDocument, task: IngestTask, source: KafkaSource, spark: SparkSession, progress: Progress
+    ) -> None:
+        self._document, self._task, self._source = document, task, source
+        self._spark, self._progress = spark, progress
+        self._read = ReadOffsets(document.table.uri, task.source_id)
+        self._waiting: list[OffsetRange] = []
+
+    def look(self) -> None:
+        """List the partitions and their offsets."""
+        listed = list_partitions(self._spark, self._source)
+        from_latest = self._source.starting_offsets == "Latest"
+        self._waiting = pending(listed, self._read.read_up_to(), from_latest=from_latest)
+
+    def waits(self) -> bool:
+        """Also where only the place has to be remembered that reading begins at, or what is lost."""
+        return bool(self._waiting)
+
+    def size(self) -> int:
+        """In records."""
+        return sum(r.end - r.start for r in self._waiting if r.lost is None)
+
+    def cut_off(self) -> Due | None:
+        """As :class:`Arrivals` has it."""
+        if self._read.last_batch <= self._committed():
+            return None
+        batch = self._read.planned(self._read.last_batch)
+        return Due(batch, self._read.read_before(batch)) if batch else None
+
+    def next(self) -> Due:
+        """Every partition's fair share of the most records that a batch may have."""
+        ranges = next_batch(self._waiting, self._limit())
+        number = max(self._read.last_batch, self._committed()) + 1
+        batch = OffsetBatch(number, now(self._document), ranges)
+        due = Due(batch, self._read.read_before(batch))
+        self._read.write_down(batch)
+        self._tell_losses(ranges)
+        self._waiting = rest(self._waiting, ranges)
+        return due
+
+    def mend(self, batch: Planned) -> bool:
+        """Note of a planned batch what is gone since it was planned."""
+        assert isinstance(batch, OffsetBatch)
+        ranges = still_there(batch.ranges, list_partitions(self._spark, self._source))
+        if ranges == batch.ranges:
+            return False
+        self._read.plan_anew(replace(batch, ranges=ranges))
+        self._tell_losses([r for r in ranges if r not in batch.ranges])
+        return True
+
+    def explained(self, error: Exception) -> RunFailedError | None:
+        """A cluster that can't be read from."""
+        if any(sign in str(error) for sign in _OF_KAFKA):
+            return kafka_failure(error, self._source.cluster)
+        return None
+
+    def lag(self) -> Lag:
+        """In records."""
+        here = [r for r in self._waiting if r.lost is None and r.start < r.end]
+        oldest = oldest_record(self._spark, self._source, here) if here else None
+        return Lag(as_of=now(self._document), records=self.size(), oldest_pending_time=oldest)
+
+    def loss(self) -> Loss | None:
+        """What was gone before it was read."""
+        found = self._read.lost()
+        if found is None:
+            return None
+        records, batch = found
+        last = batch.ranges[-1]
+        return Loss(
+            records=records,
+            at=batch.at,
+            topic=last.partition.topic,
+            partition=last.partition.number,
+            start=last.start,
+            end=last.end,
+            reason=TOPIC_DELETED if last.lost == TOPIC_DELETED else RETENTION,
+        )
+
+    def _limit(self) -> int:
+        wanted = self._source.max_records_per_batch or self._task.memory.batch_records
+        rate = self._task.messages_per_second
+        paced = wanted if rate is None else max(1, round(rate * PACED_SECONDS))
+        return min(wanted, self._task.memory.batch_records, paced)
+
+    def _tell_losses(self, ranges: Iterable[OffsetRange]) -> None:
+        for r in ranges:
+            if r.lost:
+                self._progress.say(
+                    f"topic {r.partition.topic}, partition {r.partition.number}: offsets {r.start} to {r.end - 1} are "
+                    f"lost: {_WHY[r.lost]}"
+                )
+
+    def _committed(self) -> int:
+        return committed_batch(self._document.table.uri, self._task.source_id)

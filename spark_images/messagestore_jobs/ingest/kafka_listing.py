@@ -1,0 +1,81 @@
+"""What a Kafka cluster holds, now. The clients run in Spark's JVM, which knows the credentials by its environment."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import KafkaCluster, KafkaSource
+from messagestore_jobs.ingest.kafka_plan import Listed
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.offsets import OffsetRange, Partition
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DENIED = ("SaslAuthenticationException", "AuthorizationException", "there are no credentials for Kafka")
+_ADVICE = {
+    "KafkaDenied": "the brokers at {servers} refuse the credentials: check the keys username and password of the "
+    "Secret, and what the user may do",
+    "KafkaUnreachable": "the brokers at {servers} can't be reached: check bootstrapServers, security and the network",
+}
+
+
+def access(cluster: KafkaCluster) -> dict[str, str | None]:
+    """How the extension is told to reach a cluster: variables' names, no secret."""
+    return {
+        "bootstrapServers": cluster.bootstrap_servers,
+        "protocol": cluster.protocol,
+        "mechanism": cluster.mechanism,
+        "username": cluster.environment.username if cluster.environment else None,
+        "password": cluster.environment.password if cluster.environment else None,
+        "caFile": cluster.ca_file,
+    }
+
+
+def list_partitions(spark: SparkSession, source: KafkaSource) -> list[Listed]:
+    """Every partition of the source's topics.
+
+    Raises:
+        RunFailedError: a topic that is named is not there, or the cluster can't be asked.
+    """
+    offsets = spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
+    try:
+        found = offsets.list(json.dumps(access(source.cluster)), json.dumps(source.topics), source.topic_pattern)
+    except Py4JJavaError as error:
+        raise kafka_failure(error, source.cluster) from error
+    listed = [
+        Listed(Partition(p["topic"], p["topicId"], p["partition"]), p["earliest"], p["latest"])
+        for p in json.loads(found)
+    ]
+    missing = sorted(set(source.topics) - {one.partition.topic for one in listed})
+    if missing:
+        raise RunFailedError(
+            "TopicMissing",
+            f"there is no topic {', '.join(missing)} at {source.cluster.bootstrap_servers}, or the user may not see "
+            "it: create it, or correct spec.source.kafka.topics",
+        )
+    return listed
+
+
+def oldest_record(spark: SparkSession, source: KafkaSource, waiting: Sequence[OffsetRange]) -> datetime | None:
+    """The time of the oldest first record of ranges; None where that can't be told in a moment."""
+    places = [{"topic": r.partition.topic, "partition": r.partition.number, "offset": r.start} for r in waiting]
+    offsets = spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
+    milliseconds = offsets.oldest(json.dumps(access(source.cluster)), json.dumps(places))
+    return None if milliseconds < 0 else _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def kafka_failure(error: Exception, cluster: KafkaCluster) -> RunFailedError:
+    """What the JVM said of a cluster, as a reason and what to do."""
+    text = str(error)
+    reason = "KafkaDenied" if any(sign in text for sign in _DENIED) else "KafkaUnreachable"
+    advice = _ADVICE[reason].format(servers=cluster.bootstrap_servers)
+    return RunFailedError(reason, f"{advice} ({_said(text)})")
+
+
+def _said(text: str) -> str:
+    """What Java said first, in one line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0] if lines else "")
+    return said[:300]
