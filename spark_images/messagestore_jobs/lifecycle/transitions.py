@@ -1,0 +1,79 @@
+"""What one status update does to one message. No Spark, no I/O, no clock.
+
+RECEIVED → PROCESSING → COMPLETED or FAILED; FAILED → PROCESSING while retries are left; what is not terminal → EXPIRED
+once its time has passed. A step may be jumped over, never taken back. What changes nothing by these rules is stale.
+
+Attempts are counted from 1: a message that has failed n times is in attempt n + 1, or waits for it. An update that
+names its attempt is stale once that attempt has failed, and one of a later attempt tells that those before it failed;
+so however often a failure is told, and in whatever order, it counts once.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from messagestore_jobs.contract.run_document import Retry
+from messagestore_jobs.lifecycle.retry import next_retry_at
+
+STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
+ENDED = ("COMPLETED", "EXPIRED")
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a message is.
+
+    Attributes:
+        status: one of STATUSES.
+        retries: failures so far.
+        next_retry_at: when a failed message is due again; None where no retry is left, or it has not failed.
+        expires_at: when it expires; None: never.
+    """
+
+    status: str
+    retries: int = 0
+    next_retry_at: datetime | None = None
+    expires_at: datetime | None = None
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing changes it any more."""
+        return self.status in ENDED or (self.status == "FAILED" and self.next_retry_at is None)
+
+    def expired(self, moment: datetime) -> bool:
+        """Whether its time had passed by then, if it was still open."""
+        return self.expires_at is not None and self.expires_at <= moment
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What an update says: a status, when it came to be so (None: when it is taken in), and of which attempt."""
+
+    status: str
+    time: datetime | None = None
+    attempt: int | None = None
+
+
+def after(state: State, update: Update, retry: Retry, now: datetime) -> State | None:
+    """The message's state after an update that is taken in at ``now``; None where the update is stale."""
+    if state.terminal:
+        return None
+    moment = min(update.time or now, now)
+    if update.status == "EXPIRED" or state.expired(moment):
+        due = update.status == "EXPIRED" and state.expired(moment)
+        return expire(state) if due else None
+    failures = state.retries if update.attempt is None else update.attempt - 1
+    untold = failures > state.retries
+    if failures < state.retries or (untold and failures > retry.max_retries):
+        return None
+    repeated = update.status == state.status and not untold and (update.attempt is None or state.status != "FAILED")
+    if update.status == "RECEIVED" or repeated:
+        return None
+    if update.status == "FAILED":
+        again = next_retry_at(retry, failures + 1, now)
+        return replace(state, status="FAILED", retries=failures + 1, next_retry_at=again)
+    return replace(state, status=update.status, retries=failures, next_retry_at=None)
+
+
+def expire(state: State) -> State:
+    """The state of a message whose time has passed."""
+    return replace(state, status="EXPIRED", next_retry_at=None)

@@ -1,0 +1,160 @@
+"""The status transitions, as a table, and what holds for any history."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messagestore_jobs.contract.run_document import Retry
+from messagestore_jobs.lifecycle.transitions import ENDED, STATUSES, State, Update, after
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+RETRY = Retry(max_retries=2)
+LATER = NOW + HOUR
+STALE = None
+
+RECEIVED = State("RECEIVED")
+PROCESSING = State("PROCESSING")
+COMPLETED = State("COMPLETED")
+FAILED = State("FAILED", 1, NOW + timedelta(minutes=2))
+EXHAUSTED = State("FAILED", 3)
+EXPIRED = State("EXPIRED")
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "expected"),
+    [
+        (RECEIVED, "RECEIVED", STALE),
+        (RECEIVED, "PROCESSING", PROCESSING),
+        (RECEIVED, "COMPLETED", COMPLETED),
+        (RECEIVED, "FAILED", FAILED),
+        (RECEIVED, "EXPIRED", STALE),
+        (PROCESSING, "RECEIVED", STALE),
+        (PROCESSING, "PROCESSING", STALE),
+        (PROCESSING, "COMPLETED", COMPLETED),
+        (PROCESSING, "FAILED", FAILED),
+        (PROCESSING, "EXPIRED", STALE),
+        (FAILED, "RECEIVED", STALE),
+        (FAILED, "PROCESSING", State("PROCESSING", 1)),
+        (FAILED, "COMPLETED", State("COMPLETED", 1)),
+        (FAILED, "FAILED", STALE),
+        (FAILED, "EXPIRED", STALE),
+        *((terminal, status, STALE) for terminal in (COMPLETED, EXHAUSTED, EXPIRED) for status in STATUSES),
+    ],
+)
+def test_each_status_after_each_other(state: State, status: str, expected: State | None) -> None:
+    assert after(state, Update(status), RETRY, NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "attempt", "expected"),
+    [
+        (RECEIVED, "FAILED", 1, FAILED),
+        (FAILED, "FAILED", 1, STALE),
+        (FAILED, "PROCESSING", 1, STALE),
+        (FAILED, "COMPLETED", 1, STALE),
+        (FAILED, "PROCESSING", 2, State("PROCESSING", 1)),
+        (FAILED, "COMPLETED", 2, State("COMPLETED", 1)),
+        (FAILED, "FAILED", 2, State("FAILED", 2, NOW + timedelta(minutes=4))),
+        (State("PROCESSING", 1), "FAILED", 1, STALE),
+        (State("PROCESSING", 1), "PROCESSING", 2, STALE),
+        (State("PROCESSING", 1), "FAILED", 2, State("FAILED", 2, NOW + timedelta(minutes=4))),
+        (State("PROCESSING", 2), "FAILED", 3, EXHAUSTED),
+        (RECEIVED, "PROCESSING", 3, State("PROCESSING", 2)),
+        (PROCESSING, "PROCESSING", 2, State("PROCESSING", 1)),
+        (RECEIVED, "FAILED", 2, State("FAILED", 2, NOW + timedelta(minutes=4))),
+        (RECEIVED, "PROCESSING", 4, STALE),
+        (RECEIVED, "RECEIVED", 2, STALE),
+    ],
+)
+def test_an_update_that_names_its_attempt(state: State, status: str, attempt: int, expected: State | None) -> None:
+    assert after(state, Update(status, attempt=attempt), RETRY, NOW) == expected
+
+
+@pytest.mark.parametrize("open_", [RECEIVED, PROCESSING, FAILED])
+def test_what_is_open_expires_once_its_time_has_passed(open_: State) -> None:
+    due = replace(open_, expires_at=NOW)
+    assert after(due, Update("EXPIRED"), RETRY, NOW) == replace(due, status="EXPIRED", next_retry_at=None)
+    assert after(due, Update("COMPLETED"), RETRY, NOW) is STALE
+    assert after(due, Update("EXPIRED", time=NOW - HOUR), RETRY, NOW) is STALE
+
+
+def test_what_was_done_in_time_counts_however_late_it_is_told() -> None:
+    due = replace(PROCESSING, expires_at=NOW)
+    assert after(due, Update("COMPLETED", time=NOW - HOUR), RETRY, LATER) == replace(due, status="COMPLETED")
+    assert after(due, Update("COMPLETED", time=NOW), RETRY, LATER) is STALE
+
+
+def test_a_time_in_the_future_expires_nothing() -> None:
+    waits = replace(RECEIVED, expires_at=LATER)
+    assert after(waits, Update("EXPIRED", time=LATER + HOUR), RETRY, NOW) is STALE
+    assert after(waits, Update("COMPLETED", time=LATER + HOUR), RETRY, NOW) == replace(waits, status="COMPLETED")
+
+
+def test_fewer_retries_than_before_leave_a_message_open_until_it_fails_again() -> None:
+    tried = State("PROCESSING", 2)
+    fewer = Retry(max_retries=0)
+    assert after(tried, Update("COMPLETED"), fewer, NOW) == State("COMPLETED", 2)
+    assert after(tried, Update("FAILED"), fewer, NOW) == EXHAUSTED
+
+
+updates = st.builds(
+    Update,
+    st.sampled_from(STATUSES),
+    time=st.none() | st.integers(-3, 3).map(lambda hours: NOW + hours * HOUR),
+    attempt=st.none() | st.integers(1, 5),
+)
+histories = st.lists(updates, max_size=12)
+expiries = st.none() | st.integers(-2, 2).map(lambda hours: NOW + hours * HOUR)
+
+
+def states(history: list[Update], expires_at: datetime | None = None) -> list[State]:
+    """Every state of a message through a history, from its arrival on."""
+    passed = [State("RECEIVED", expires_at=expires_at)]
+    for update in history:
+        state = after(passed[-1], update, RETRY, NOW)
+        if state is not None:
+            passed.append(state)
+    return passed
+
+
+@given(histories, expiries)
+def test_no_history_goes_back(history: list[Update], expires_at: datetime | None) -> None:
+    passed = states(history, expires_at)
+    assert all(not state.terminal for state in passed[:-1])
+    for before, then in pairwise(passed):
+        assert then != before
+        assert then.retries >= before.retries
+        assert then.expires_at == before.expires_at
+        assert (then.next_retry_at is not None) <= (then.status == "FAILED")
+        assert then.status not in ENDED or then.next_retry_at is None
+        assert then.status != "RECEIVED"
+        if then.retries == before.retries:
+            assert (before.status, then.status) in {
+                ("RECEIVED", "PROCESSING"),
+                ("FAILED", "PROCESSING"),
+                *((open_, end) for open_ in ("RECEIVED", "PROCESSING", "FAILED") for end in ENDED),
+            }
+
+
+@given(histories, expiries)
+def test_a_history_told_twice_update_by_update_is_told_once(history: list[Update], expires_at: datetime | None) -> None:
+    # But for a failure without its attempt: told again after a new try it is a failure of that.
+    twice = [update for update in history for _ in range(2)]
+    assert states(twice, expires_at) == states(history, expires_at)
+
+
+@given(st.permutations([Update(s, attempt=a) for a in (1, 2, 3) for s in ("PROCESSING", "FAILED")]))
+def test_failures_that_name_their_attempts_count_once_in_any_order(history: list[Update]) -> None:
+    assert states(history)[-1].retries == 3
+    assert states(history)[-1].status == "FAILED"
+
+
+@given(histories)
+def test_a_message_that_ended_stays_as_it_is(history: list[Update]) -> None:
+    for end in (COMPLETED, EXPIRED, EXHAUSTED):
+        assert all(after(end, update, RETRY, NOW) is STALE for update in history)
