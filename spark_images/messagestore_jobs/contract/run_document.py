@@ -160,6 +160,7 @@ class IngestTask(ContractModel):
     on_arrival_expired: Literal["DeadLetter", "Store", "Discard"] = "DeadLetter"
     default_ttl: timedelta | None = None
     retry: Retry = Retry()
+    lifecycle: Lifecycle | None = None
     max_payload_bytes: int = 16 << 20
     claim_check_bytes: int | None = None
     compression: Literal["None", "Zstd"] = "Zstd"

@@ -24,6 +24,33 @@ class IngestCounts(ContractModel):
         return IngestCounts(**{name: mine[name] + theirs[name] for name in mine})
 
 
+class UpdateCounts(ContractModel):
+    """What became of status updates, and of messages whose time passed.
+
+    ``received`` is applied + stale + dead_lettered + those that wait for their message, less what was erased meanwhile.
+    """
+
+    received: int = 0
+    applied: int = 0
+    stale: int = 0
+    dead_lettered: int = 0
+    """What was no update, and what waited for its message in vain."""
+    exhausted: int = 0
+    """How often a message failed and had no retry left."""
+    expired: int = 0
+    """Messages that became EXPIRED by the clock."""
+
+    def __add__(self, other: "UpdateCounts") -> "UpdateCounts":
+        """Both taken together."""
+        mine, theirs = self.model_dump(), other.model_dump()
+        return UpdateCounts(**{name: mine[name] + theirs[name] for name in mine})
+
+    def __sub__(self, other: "UpdateCounts") -> "UpdateCounts":
+        """What was counted since."""
+        mine, theirs = self.model_dump(), other.model_dump()
+        return UpdateCounts(**{name: mine[name] - theirs[name] for name in mine})
+
+
 class TableState(ContractModel):
     """What the store holds after a run, read from the tables themselves; bytes are those of the messages' files."""
 
@@ -67,6 +94,29 @@ class Lag(ContractModel):
     files: int = 0
     records: int | None = None
     oldest_pending_time: datetime | None = None
+
+
+class Lifecycle(ContractModel):
+    """The lifecycle of a store's messages, as a run left it."""
+
+    counts: UpdateCounts = UpdateCounts()
+    """Of this run."""
+    totals: UpdateCounts = UpdateCounts()
+    """Over the store's life."""
+    pending: int = 0
+    """Updates that wait for their message."""
+    lag: Lag | None = None
+    """Updates that have arrived and have not been read."""
+    unfinished: dict[str, int] | None = None
+    """Messages that are not COMPLETED or EXPIRED, by status; absent where the run changed nothing."""
+
+
+class SequenceState(ContractModel):
+    """The message sequences of a store that are not known to be complete; the oldest by its earliest message."""
+
+    incomplete: int = 0
+    oldest_time: datetime | None = None
+    oldest_id: str | None = Field(default=None, max_length=1024)
 
 
 class IngestOutcome(ContractModel):

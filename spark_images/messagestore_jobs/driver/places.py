@@ -16,8 +16,9 @@ from messagestore_jobs.store.objects import is_local
 def uris(document: RunDocument) -> list[str]:
     """Every folder that the document names, its table's first."""
     named, task = [document.table.uri], document.task
-    if isinstance(task, IngestTask) and not isinstance(task.source, KafkaSource):
-        named.append(task.source.uri)
+    if isinstance(task, IngestTask):
+        sources = [task.source, *([task.lifecycle.source] if task.lifecycle else [])]
+        named += [source.uri for source in sources if not isinstance(source, KafkaSource)]
     elif isinstance(task, PurgeTask) and task.archive is not None:
         named.append(task.archive.uri)
     elif isinstance(task, ReplayTask) and isinstance(task.destination, FilesDestination):

@@ -82,7 +82,7 @@ def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], n
     refused = refused_records(placed_all, arrived, assigned) if len(assigned.refused.rows) else None
     again = _set_aside(context, batch, _dead_letters(narrow, assigned, refused, batch, task), read_before)
     counts = count(arrived, assigned, task.on_arrival_expired, again)
-    done = CommitNote(run=context.run, totals=note.totals + counts)
+    done = note.model_copy(update={"run": context.run, "totals": note.totals + counts})
     rows = placed.select(*context.columns.rows)
     append_messages(spark, context.uri, rows, done, (task.source_id, batch.number), task.compression)
     if committed_batch(context.uri, task.source_id) != batch.number:

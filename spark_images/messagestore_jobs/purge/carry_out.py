@@ -17,6 +17,7 @@ from messagestore_jobs.purge.scrub import scrub
 from messagestore_jobs.store.audit import Done, add_audit
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.messages import read_messages
+from messagestore_jobs.store.pending_updates import forget_pending
 from messagestore_jobs.store.tombstones import add_tombstones
 
 
@@ -72,6 +73,7 @@ def _remember_erased(context: Context, plan: Plan) -> None:
     if message_ids:
         add_tombstones(context.uri, message_ids, plan.decided_at, plan.run)
         forget_copies(context, message_ids)
+        forget_pending(context.uri, message_ids)
 
 
 def _audit(context: Context, plan: Plan, carried: Carried) -> None:

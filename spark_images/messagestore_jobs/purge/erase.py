@@ -66,6 +66,7 @@ def erase_due(context: Run) -> int:
     before = open_table(context.uri, "messages").version()
     _vacuum(context, "messages")
     _vacuum(context, "dead_letters")
+    _vacuum(context, "pending_updates")
     after = open_table(context.uri, "messages").version()
     for one in due:
         done = Done(

@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import ReplayTask
+from messagestore_jobs.lifecycle.updates import KIND as UPDATE
 from messagestore_jobs.replay.order import BY_POSITION, Key, Order, order_of
 from messagestore_jobs.replay.selection import lasts, selected_dead_letters, selected_messages
 from messagestore_jobs.replay.state import Frozen
@@ -74,6 +75,9 @@ class Source:
     def _chosen(self) -> DataFrame:
         rows = self._table() if self._left is None else self._table().where(self._left)
         if self.task.origin == "DeadLetters":
+            if self.task.destination.kind == "stream":
+                # A stream takes messages in, and an update is none.
+                rows = rows.where(F.coalesce(F.col("source.kind") != UPDATE, F.lit(True)))
             return selected_dead_letters(rows, self.task.select)
         if self._selected_uri is None:
             return selected_messages(rows, self.task.select, self.now)

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from pydantic import ValidationError
 
 from messagestore_jobs.contract.base import ContractModel
-from messagestore_jobs.contract.run_report import IngestCounts, TableState
+from messagestore_jobs.contract.run_report import IngestCounts, TableState, UpdateCounts
 from messagestore_jobs.store.objects import Objects, delta_uri, join
 from messagestore_jobs.store.storage import current
 
@@ -29,6 +29,7 @@ class CommitNote(ContractModel):
 
     run: str
     totals: IngestCounts = IngestCounts()
+    updates: UpdateCounts = UpdateCounts()
     epoch: int | None = None
     """Of the run's grant; see ``fence``."""
 

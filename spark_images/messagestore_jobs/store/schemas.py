@@ -88,8 +88,20 @@ PENDING_UPDATES = pa.schema(
         pa.field("time", UTC),
         pa.field("received_at", UTC, nullable=False),
         pa.field("source", SOURCE),
+        pa.field("attempt", pa.int64()),
+        pa.field("raw", pa.binary()),
+        pa.field("after", pa.int64()),
+        pa.field("source_id", pa.string()),
+        pa.field("batch", pa.int64()),
+        pa.field("row", pa.int64()),
+        pa.field("taken", pa.int64()),
     ]
 )
+"""``after`` is the last global position when its message was looked for and not found: what came later may be it.
+
+``source_id``, ``batch`` and ``row`` are the batch that brought it, and its place in it. ``taken`` is the number of the
+step that deals with it, until it is gone.
+"""
 
 TOMBSTONES = pa.schema(
     [

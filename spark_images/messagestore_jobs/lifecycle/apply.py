@@ -1,0 +1,46 @@
+"""Updates meet the messages that they are for."""
+
+from datetime import datetime
+
+import pyarrow as pa
+
+from messagestore_jobs.lifecycle.commit import change_rows, commit_changes
+from messagestore_jobs.lifecycle.context import Context
+from messagestore_jobs.lifecycle.fold import Folded, fold
+from messagestore_jobs.lifecycle.lookup import find_messages
+from messagestore_jobs.lifecycle.transitions import Update
+from messagestore_jobs.store.history import CommitNote
+
+
+def without_erased(context: Context, updates: pa.Table) -> pa.Table:
+    """The updates that are for no erased message: of one that is, nothing is kept."""
+    if not updates.num_rows:
+        return updates
+    erased = context.erased.contains(updates["message_id"].combine_chunks())
+    return updates.filter(pa.array(~erased)) if erased.any() else updates
+
+
+def folded(context: Context, updates: pa.Table, at: datetime, after: int | None = None) -> Folded:
+    """What the updates come to.
+
+    Args:
+        context: the run's.
+        updates: columns message_id, status, time and attempt, in order of arrival.
+        at: when they are taken in.
+        after: look only for messages behind this global position.
+    """
+    if not updates.num_rows:
+        return Folded({}, 0, 0, ())
+    ids = updates["message_id"]
+    messages = find_messages(context.spark, context.uri, ids.combine_chunks(), after)
+    said = map(Update, *(updates[name].to_pylist() for name in ("status", "time", "attempt")))
+    return fold(zip(ids.to_pylist(), said, strict=True), messages, context.retry, at)
+
+
+def commit(
+    context: Context, what: Folded, updates: pa.Table, at: datetime, step: tuple[str, int], note: CommitNote
+) -> CommitNote:
+    """Make the changes, once, in a commit that ends a step; returns its note."""
+    rows = change_rows(what.changes, updates, at)
+    commit_changes(context.spark, context.uri, what.changes, rows, step, note)
+    return note

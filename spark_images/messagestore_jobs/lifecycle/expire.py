@@ -1,0 +1,57 @@
+"""EXPIRED by the clock: messages that are open when their time has passed."""
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from messagestore_jobs.contract.run_report import UpdateCounts
+from messagestore_jobs.lifecycle.context import Context
+from messagestore_jobs.store.fence import with_epoch
+from messagestore_jobs.store.history import CommitNote, open_table
+from messagestore_jobs.store.messages import committing, messages_table, read_messages
+
+_FIRST_OPEN = "FAILED"
+"""FAILED, PROCESSING and RECEIVED sort behind COMPLETED and EXPIRED, so that a file's statistics tell which it has."""
+
+
+def is_open() -> Column:
+    """Whether a message is in no terminal status."""
+    retried = (F.col("status") == "FAILED") & F.col("next_retry_at").isNotNull()
+    return (F.col("status") >= _FIRST_OPEN) & (F.col("status").isin("RECEIVED", "PROCESSING") | retried)
+
+
+def expire_due(context: Context, at: datetime, note: CommitNote) -> CommitNote:
+    """Set EXPIRED what is due, in one commit; returns its note. Where no file can hold any, only the log is read."""
+    if not _may_be_due(context.uri, at):
+        return note
+    due = (F.col("expires_at") <= F.lit(at)) & is_open()
+    count = read_messages(context.spark, context.uri).where(due).count()
+    if not count:
+        return note
+    note = context.noted(note, UpdateCounts(expired=count))
+    with committing(context.spark, "expire", with_epoch(context.uri, note)):
+        messages_table(context.spark, context.uri).update(
+            due, {"status": F.lit("EXPIRED"), "next_retry_at": F.lit(None), "updated_at": F.lit(at)}
+        )
+    return note
+
+
+def count_open(context: Context) -> dict[str, int]:
+    """How many messages are in no terminal status, by status; files that hold none such are not read."""
+    counted = read_messages(context.spark, context.uri).where(is_open()).groupBy("status").count().collect()
+    return {row["status"]: row["count"] for row in sorted(counted)}
+
+
+def _may_be_due(uri: str, at: datetime) -> bool:
+    files = pa.table(open_table(uri, "messages").get_add_actions(flatten=True))
+    if not {"min.expires_at", "max.status"} <= set(files.column_names):
+        return False
+    bounds = zip(files["min.expires_at"].to_pylist(), files["max.status"].to_pylist(), strict=True)
+    return any(_moment(first) <= at and (last or _FIRST_OPEN) >= _FIRST_OPEN for first, last in bounds if first)
+
+
+def _moment(value: "datetime | str") -> datetime:
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

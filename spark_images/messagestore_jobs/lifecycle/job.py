@@ -1,0 +1,127 @@
+"""The part of an ingest run that follows its messages: status updates, and what has expired."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.clock import now
+from messagestore_jobs.contract.run_document import IngestTask, Memory, RunDocument
+from messagestore_jobs.contract.run_report import Lifecycle, UpdateCounts
+from messagestore_jobs.ingest.arrivals import Arrivals, Due, size_of
+from messagestore_jobs.ingest.planned import read_planned
+from messagestore_jobs.lifecycle.batch import take_in
+from messagestore_jobs.lifecycle.context import Context
+from messagestore_jobs.lifecycle.expire import count_open, expire_due
+from messagestore_jobs.lifecycle.updates import read_updates
+from messagestore_jobs.lifecycle.waiting import settle, was_cut_off
+from messagestore_jobs.progress import Progress
+from messagestore_jobs.store.history import CommitNote
+from messagestore_jobs.store.pending_updates import count_pending
+
+BATCH_BYTES = 64 << 20
+BATCH_RECORDS = 250_000
+"""A batch's updates are held by the driver, all of them."""
+_PENDING_FOR = timedelta(days=1)
+
+
+def updates_task(task: IngestTask) -> IngestTask | None:
+    """The task as one that reads the source of updates; None where there is none."""
+    if task.lifecycle is None:
+        return None
+    memory = Memory(batch_bytes=BATCH_BYTES, batch_records=BATCH_RECORDS)
+    own = {"source_id": task.lifecycle.source_id, "source": task.lifecycle.source, "memory": memory}
+    return task.model_copy(update=own)
+
+
+class LifecycleWork:
+    """One a run. Where there is nothing to do it reads logs, and looks at what lies at the source.
+
+    Args:
+        document: of the run.
+        task: its ingest.
+        arrivals: of :func:`updates_task`, if there is one.
+        spark: the session.
+        progress: the run's.
+        first: the note of the last commit before the run.
+    """
+
+    def __init__(
+        self,
+        document: RunDocument,
+        task: IngestTask,
+        arrivals: Arrivals | None,
+        spark: SparkSession,
+        progress: Progress,
+        first: CommitNote,
+    ) -> None:
+        self._document, self._progress, self._first = document, progress, first
+        self._context = Context(spark, document.run, document.table.uri, task.retry)
+        self._pending_for = task.lifecycle.pending_for if task.lifecycle else _PENDING_FOR
+        self._arrivals, self._task = arrivals, updates_task(task)
+        self._counted: tuple[CommitNote, dict[str, int]] | None = None
+
+    def finish(self, note: CommitNote) -> CommitNote:
+        """Do again what an earlier run was cut off in, before any other message comes; the note of the last commit."""
+        due = self._arrivals.cut_off() if self._arrivals else None
+        if due:
+            note = self._take_in(due, note)
+        return self._settle(note) if was_cut_off(self._context.uri) else note
+
+    def go_on(self, note: CommitNote, stopped: Callable[[], bool]) -> CommitNote:
+        """Take in what has arrived, batch by batch until told to stop; returns the note of the last commit."""
+        note = self._settle(note)
+        if self._arrivals is not None:
+            self._arrivals.look()
+            self._progress.step("updates", self._arrivals.size())
+            while self._arrivals.waits() and not stopped():
+                note = self._take_in(self._arrivals.next(), note)
+        return expire_due(self._context, now(self._document), note)
+
+    def outcome(self, note: CommitNote) -> Lifecycle | None:
+        """What the run did, and what is left to do; None where the store has no lifecycle to speak of.
+
+        Args:
+            note: of the last commit.
+        """
+        if self._arrivals is None and note.updates == UpdateCounts():
+            return None
+        return Lifecycle(
+            counts=note.updates - self._first.updates,
+            totals=note.updates,
+            pending=count_pending(self._context.uri),
+            lag=self._arrivals.lag() if self._arrivals else None,
+            unfinished=self._unfinished(note),
+        )
+
+    def _unfinished(self, note: CommitNote) -> dict[str, int] | None:
+        """Counted once for each state of the store that the run made."""
+        if note == self._first:
+            return None
+        if self._counted is None or self._counted[0] != note:
+            self._counted = (note, count_open(self._context))
+        return self._counted[1]
+
+    def _settle(self, note: CommitNote) -> CommitNote:
+        return settle(self._context, now(self._document), self._pending_for, note)
+
+    def _take_in(self, due: Due, note: CommitNote) -> CommitNote:
+        """One batch, less what turns out to be gone."""
+        assert self._arrivals is not None
+        assert self._task is not None
+        try:
+            records = read_updates(read_planned(self._context.spark, self._task, due.batch)[0]).toArrow()
+        except (PySparkException, Py4JJavaError) as error:
+            if not self._arrivals.mend(due.batch):
+                why = self._arrivals.explained(error)
+                if why is None:
+                    raise
+                raise why from error
+            left = self._arrivals.cut_off()
+            return self._take_in(left, note) if left else note
+        in_order = records.sort_by([("part", "ascending"), ("row", "ascending")])
+        note = take_in(self._context, self._task.source_id, due, in_order, note)
+        self._progress.advance(size_of(due.batch))
+        return note

@@ -1,0 +1,91 @@
+"""From records to status updates: their fields, and why a record is none."""
+
+import json
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from messagestore_jobs.ingest.fields import time_of, whole_number
+from messagestore_jobs.ingest.projections import Projections, with_projections
+from messagestore_jobs.lifecycle.transitions import STATUSES
+from messagestore_jobs.reasons import DeadLetterReason as Reason
+
+KIND = "lifecycle"
+"""What the source of an update is called in tables, before the kind of what it was read from."""
+MOST_ATTEMPTS = 1_000_000
+_TEXTS = {"message_id": "messageId", "status": "status", "error": "error", "time": "time"}
+_NARROW = ("part", "row", "kind", "uri", "partition", "offset", "raw")
+_FIELDS = ("message_id", "status", "result", "error", "time", "attempt", "reason", "detail")
+
+
+def read_updates(records: DataFrame) -> DataFrame:
+    """The records of ``read_records`` as updates, and why those can't be one that are none.
+
+    Columns: part, row, kind, uri, partition, offset, raw binary (the record); message_id, status, result binary, error,
+    time timestamp, attempt long; reason and detail string, null where the record is an update.
+    """
+    judged = with_projections(records.where("row >= 0"), _columns())
+    return judged.drop("time").withColumnRenamed("own_time", "time").select(*_NARROW, *_FIELDS)
+
+
+def _columns() -> Projections:
+    steps = {"messageId": ["messageId"], "status": ["status"], "error": ["error"], "time": ["time"]}
+    spec = {"paths": {**steps, "result": ["result"]}, "contentType": "application/json", "restAsHeaders": False}
+    record = F.call_function("messagestore.envelope", F.col("value"), F.lit(json.dumps(spec)))
+    attempt = F.call_function("messagestore.json_text", F.col("value"), F.lit("$.attempt"))
+    return (
+        (record.alias("record"), attempt.alias("attempt_text"), F.col("value").alias("raw")),
+        (
+            *(F.col(f"record.{wire}").alias(name) for name, wire in _TEXTS.items()),
+            F.col("record.result").alias("result"),
+        ),
+        (
+            F.when(F.col("time").isNotNull(), time_of(F.col("time"))).alias("own_time"),
+            whole_number(F.col("attempt_text")).alias("attempt"),
+        ),
+        (_first(0).alias("reason"), _first(1).alias("detail")),
+    )
+
+
+def _first(part: int) -> Column:
+    """Reason or detail of the first violation; null where there is none."""
+    none = F.lit(None).cast("string")
+    return reduce(lambda rest, v: F.when(v[0], v[1][part]).otherwise(rest), reversed(_violations()), none)
+
+
+def _violations() -> list[tuple[Column, tuple[Column, Column]]]:
+    unparseable = F.lit(str(Reason.UNPARSEABLE))
+    record_reason = F.col("record.reason")
+    return [
+        (F.col("fault").isNotNull(), (unparseable, F.col("fault"))),
+        (record_reason.isNotNull(), (record_reason, F.col("record.detail"))),
+        *((condition, _said(Reason.MISSING_FIELD, words)) for condition, words in _missing()),
+        *((condition, _said(Reason.INVALID_FIELD, words)) for condition, words in _invalid()),
+    ]
+
+
+def _said(reason: Reason, words: str) -> tuple[Column, Column]:
+    return F.lit(str(reason)), F.lit(f"of a status update, {words}")
+
+
+def _missing() -> list[tuple[Column, str]]:
+    return [
+        (F.col("message_id").isNull(), "messageId is absent or null"),
+        (F.col("status").isNull(), "status is absent or null"),
+    ]
+
+
+def _invalid() -> list[tuple[Column, str]]:
+    in_range = F.coalesce(F.col("attempt").between(1, MOST_ATTEMPTS), F.lit(False))
+    given = F.col("attempt_text").isNotNull() & (F.col("attempt_text") != "null")
+    return [
+        (F.col("message_id") == "", "messageId is empty"),
+        (~F.col("status").isin(*STATUSES), f"status is none of {', '.join(STATUSES)}"),
+        (
+            F.col("time").isNotNull() & F.col("own_time").isNull(),
+            "time is no RFC 3339 time in the years 1 to 9999",
+        ),
+        (given & ~in_range, f"attempt is no whole number from 1 to {MOST_ATTEMPTS}"),
+        (F.length("error") > 32_768, "error is longer than 32768 characters"),
+    ]

@@ -1,0 +1,89 @@
+"""Updates that came before their messages: they meet them when these come, or are set aside after a time."""
+
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from messagestore_jobs.contract.run_report import UpdateCounts
+from messagestore_jobs.lifecycle.apply import commit, folded
+from messagestore_jobs.lifecycle.context import Context
+from messagestore_jobs.lifecycle.fold import Folded
+from messagestore_jobs.lifecycle.set_aside import dead_letters, set_aside_once
+from messagestore_jobs.reasons import DeadLetterReason
+from messagestore_jobs.store.history import CommitNote, committed_batch, table_state
+from messagestore_jobs.store.pending_updates import STEP, count_pending, drop_taken, read_pending, take
+
+
+def was_cut_off(uri: str) -> bool:
+    """Whether a step has been begun and not been committed."""
+    if not count_pending(uri):
+        return False
+    taken = pc.max(read_pending(uri)["taken"]).as_py()
+    return taken is not None and taken > committed_batch(uri, STEP)
+
+
+def settle(context: Context, at: datetime, pending_for: timedelta, note: CommitNote) -> CommitNote:
+    """Deal with what waits and waits no longer; returns the note of the last commit.
+
+    Nothing is read but the log where nothing waits, and no messages where none has come since.
+    """
+    if not count_pending(context.uri):
+        return note
+    rows = _left(context, read_pending(context.uri))
+    if not rows.num_rows:
+        return note
+    late = _met(context, rows, at)
+    unknown = set(late.unknown)
+    old = [row for row, since in enumerate(rows["received_at"].to_pylist()) if since + pending_for <= at]
+    overdue = rows.take(pa.array([row for row in old if row in unknown], pa.int64()))
+    settled = [row for row in range(rows.num_rows) if row not in unknown or row in set(old)]
+    if not settled:
+        return note
+    step = (STEP, committed_batch(context.uri, STEP) + 1)
+    take(context.uri, rows.take(pa.array(settled, pa.int64())), step[1])
+    counts = UpdateCounts(
+        applied=late.applied,
+        stale=late.stale,
+        dead_lettered=_set_aside(context, overdue, at, pending_for, step[1]),
+        exhausted=late.exhausted,
+    )
+    note = commit(context, late, rows, at, step, context.noted(note, counts))
+    drop_taken(context.uri, step[1])
+    return note
+
+
+def _left(context: Context, rows: pa.Table) -> pa.Table:
+    """What waits, once what an earlier run dealt with to the end is gone."""
+    done = committed_batch(context.uri, STEP)
+    taken = pc.fill_null(pc.less_equal(rows["taken"], done), False)
+    if pc.any(taken).as_py():
+        drop_taken(context.uri, done)
+        return rows.filter(pc.invert(taken))
+    return rows
+
+
+def _met(context: Context, rows: pa.Table, at: datetime) -> Folded:
+    """What the updates come to whose messages have come meanwhile."""
+    after = int(pc.min(rows["after"]).as_py())
+    if (table_state(context.uri).last_global_position or 0) <= after:
+        return Folded({}, 0, 0, tuple(range(rows.num_rows)))
+    return folded(context, rows, at, after)
+
+
+def _set_aside(context: Context, overdue: pa.Table, at: datetime, pending_for: timedelta, number: int) -> int:
+    if not overdue.num_rows:
+        return 0
+    hours = pending_for.total_seconds() / 3600
+    words = f"of a status update, no message with this messageId came within {hours:g} hours"
+    why = pa.table(
+        {
+            "reason": [str(DeadLetterReason.UNKNOWN_MESSAGE)] * overdue.num_rows,
+            "detail": [words] * overdue.num_rows,
+        }
+    )
+    own = f"{STEP}/{number}"
+    letters = dead_letters(overdue["raw"], overdue["source"], why, at, own)
+    uris = set(pc.struct_field(overdue["source"], "uri").to_pylist())
+    set_aside_once(context.uri, letters, own, uris)
+    return int(overdue.num_rows)

@@ -1,0 +1,61 @@
+"""A stream that takes status updates in."""
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from messagestore_jobs.contract.run_document import FilesSource, Lifecycle, Retry
+from messagestore_jobs.contract.run_report import IngestOutcome
+from messagestore_jobs.contract.run_report import Lifecycle as LifecycleReport
+from messagestore_jobs.store.pending_updates import read_pending
+from support.ingests import START, Row, Stream, lines, write_file
+
+
+@dataclass
+class Updated(Stream):
+    """A stream with a second landing folder, for status updates."""
+
+    updates: int = 0
+    retry: Retry = field(default_factory=Retry)
+
+    @property
+    def update_landing(self) -> Path:
+        return self.folder / "updates"
+
+    def lifecycle(self) -> Lifecycle:
+        source = FilesSource(uri=f"file://{self.update_landing}", max_files_per_batch=2)
+        return Lifecycle(source_id="updates", source=source)
+
+    def tell(self, *records: bytes, name: str | None = None) -> Path:
+        """A file of updates appears, a second after the one before it."""
+        self.updates += 1
+        at = START - timedelta(days=1) + timedelta(seconds=self.updates)
+        return write_file(self.update_landing / (name or f"{self.updates:04}.jsonl"), lines(*records), at)
+
+    def run(self, at: datetime = START, **settings: Any) -> IngestOutcome:
+        return super().run(at, **{"lifecycle": self.lifecycle(), "retry": self.retry, **settings})
+
+    def told(self, at: datetime = START, **settings: Any) -> LifecycleReport:
+        """What a run says of the lifecycle."""
+        report = self.run(at, **settings).lifecycle
+        assert report is not None
+        return report
+
+    def states(self) -> dict[str, tuple[str, int]]:
+        """Status and retries of each message."""
+        return {row["message_id"]: (row["status"], row["retries"]) for row in self.messages()}
+
+    def message(self, message_id: str) -> Row:
+        return next(row for row in self.messages() if row["message_id"] == message_id)
+
+    def pending(self) -> list[tuple[str, str]]:
+        """Id and status of what waits, in order of arrival."""
+        rows = read_pending(self.table.uri)
+        return list(zip(rows["message_id"].to_pylist(), rows["status"].to_pylist(), strict=True))
+
+
+def update(message_id: str, status: str, **fields: Any) -> bytes:
+    """A record of the source of updates."""
+    return json.dumps({"messageId": message_id, "status": status, **fields}).encode()
