@@ -39,6 +39,8 @@ class Reason(StrEnum):
     DATA_DELETED = "DataDeleted"
     DATA_KEPT = "DataKept"
     DEAD_LETTERS = "DeadLetters"
+    RECORDS_LOST = "RecordsLost"
+    RETRIES_EXHAUSTED = "RetriesExhausted"
     RUN_FINISHED = "RunFinished"
     RUN_STARTED = "RunStarted"
     RUN_STOPPED = "RunStopped"
@@ -69,6 +71,8 @@ class Reason(StrEnum):
     FENCED = "Fenced"
     HOLD_ACTIVE = "HoldActive"
     INVALID_SPEC = "InvalidSpec"
+    KAFKA_DENIED = "KafkaDenied"
+    KAFKA_UNREACHABLE = "KafkaUnreachable"
     MISSING_KEY = "MissingKey"
     NOT_SUPPORTED = "NotSupported"
     PREDICATE_REFUSED = "PredicateRefused"
@@ -81,6 +85,7 @@ class Reason(StrEnum):
     STREAM_FAILED = "StreamFailed"
     TABLE_BUSY = "TableBusy"
     TABLE_REFUSED = "TableRefused"
+    TOPIC_MISSING = "TopicMissing"
 
 
 TERMINAL = frozenset(

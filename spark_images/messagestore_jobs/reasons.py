@@ -16,3 +16,4 @@ class DeadLetterReason(StrEnum):
     UNKNOWN_MESSAGE = "UnknownMessage"
     FILTER_ERROR = "FilterError"
     UNSELECTED = "Unselected"
+    RETRIES_EXHAUSTED = "RetriesExhausted"

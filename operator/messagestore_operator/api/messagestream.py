@@ -92,6 +92,24 @@ class Retry(Model):
         default=2, description="The n-th retry waits this to the power of n minutes."
     )
     max_backoff: Duration = Field(default=Duration("PT3H"), description="No retry waits longer.")
+    order: Literal["None", "PerCorrelation"] = Field(
+        default="None",
+        description="PerCorrelation holds a message back while an earlier one of its correlationId has failed "
+        "or is being tried again.",
+    )
+    policy: Literal["Retry", "Drop", "DeadLetter"] = Field(
+        default="Retry",
+        description="Retry tries maxRetries times, then the message stays FAILED. Drop never tries again. DeadLetter "
+        "is as Retry, and at the end the message is a dead letter too.",
+    )
+
+
+class Throttle(Model):
+    """How fast messages are taken in at most."""
+
+    messages_per_second: Annotated[Integer, Field(ge=1, le=10_000_000)] = Field(
+        description="Records in a second, over the batches of a run: after a batch the next one waits for its turn."
+    )
 
 
 class Payload(Model):

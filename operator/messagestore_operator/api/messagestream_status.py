@@ -50,6 +50,54 @@ class Lag(StatusModel):
     summary: Value | None = Field(default=None, description="The same for people, such as 3 files.")
 
 
+class SequencesStatus(StatusModel):
+    """Message sequences in the store that are not known to be complete."""
+
+    incomplete: Count | None = Field(
+        default=None, description="Sequences without a size, or without one of their members."
+    )
+    oldest_time: Time | None = Field(default=None, description="Time of the earliest message of all of them.")
+    oldest_id: Value | None = Field(default=None, description="The sequence that this message belongs to.")
+
+
+class UnfinishedMessages(StatusModel):
+    """Messages that may still change, by status."""
+
+    received: Count = Field(default=0, description="Nobody has begun with them.")
+    processing: Count = Field(default=0, description="Somebody works on them, or they were sent for a retry.")
+    failed: Count = Field(default=0, description="They failed, and have a retry left.")
+
+
+class LifecycleStatus(StatusModel):
+    """What became of status updates, over the store's life."""
+
+    received: Count = Field(default=0, description="Records that the source of updates held.")
+    applied: Count = Field(default=0, description="Updates that changed a message.")
+    stale: Count = Field(default=0, description="Updates that changed nothing: late ones, or repeated ones.")
+    pending: Count = Field(default=0, description="Updates that wait for their message.")
+    dead_lettered: Count = Field(
+        default=0, description="Records that were no update, and updates whose message never came."
+    )
+    exhausted: Count = Field(default=0, description="Messages that failed and had no retry left.")
+    expired: Count = Field(default=0, description="Messages that became EXPIRED when their time had passed.")
+    unfinished: UnfinishedMessages | None = Field(default=None, description="Messages that may still change.")
+    lag: Value | None = Field(default=None, description="Updates not read yet, such as 3 files.")
+
+
+class LossStatus(StatusModel):
+    """Records of Kafka that were gone before they were read; the others tell of the last ones that were found."""
+
+    records: Count | None = Field(default=None, description="Offsets over the stream's life, as far as they tell.")
+    at: Time | None = Field(default=None, description="When the last ones were found gone.")
+    topic: Value | None = Field(default=None, description="Their topic.")
+    partition: Count | None = Field(default=None, description="Their partition.")
+    start: Count | None = Field(default=None, description="The first offset that is gone.")
+    end: Count | None = Field(default=None, description="The first offset behind them.")
+    reason: Literal["Retention", "TopicDeleted"] | None = Field(
+        default=None, description="Retention took them, or the topic was deleted."
+    )
+
+
 class StreamRun(FinishedRun):
     """A run of the stream that has ended, with what became of its records."""
 
@@ -79,6 +127,10 @@ class MessageStreamStatus(TriggeredStatus):
     totals: StreamTotals | None = Field(default=None, description="What became of all that was received.")
     table: TableStatus | None = Field(default=None, description="What is in the store.")
     lag: Lag | None = Field(default=None, description="What has arrived and isn't in the store yet.")
+    lifecycle: LifecycleStatus | None = Field(default=None, description="What became of status updates.")
+    loss: LossStatus | None = Field(
+        default=None, description="Records of Kafka that were gone before they were read; absent: none."
+    )
     current_run: CurrentRun | None = Field(default=None, description="The run that is under way.")
     last_run: StreamRun | None = Field(default=None, description="The run that ended last.")
     last_batch_time: Time | None = Field(default=None, description="When the last batch was committed.")

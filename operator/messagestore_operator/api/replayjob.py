@@ -40,6 +40,7 @@ DeadLetterReason = Literal[
     "UnknownMessage",
     "FilterError",
     "Unselected",
+    "RetriesExhausted",
 ]
 
 MARKS = ("job", "position", "globalPosition", "streamName", "messageId", "run", "time")
@@ -122,7 +123,7 @@ class Select(Model):
         default=(), description="Message identifiers, any of them."
     )
     headers: Headers = Field(default={}, description="Headers with their values, all of them.")
-    reasons: Annotated[tuple[DeadLetterReason, ...], Field(max_length=10)] = Field(
+    reasons: Annotated[tuple[DeadLetterReason, ...], Field(max_length=20)] = Field(
         default=(), description="Reasons of dead letters, any of them; only with origin DeadLetters."
     )
     sequences: SequenceSelection | None = Field(default=None, description="By message sequence.")

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from messagestore_jobs.contract.run_report import IngestOutcome, RunError
 from messagestore_operator.api import MessageStreamStatus
-from messagestore_operator.api.messagestream_status import StreamPhase
+from messagestore_operator.api.messagestream_status import LifecycleStatus, StreamPhase
 from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import EmitEvent
 from messagestore_operator.decide.life import Step
@@ -15,6 +15,7 @@ from messagestore_operator.decide.snapshot import StreamSnapshot
 from messagestore_operator.decide.trigger import failed, failed_as_it_is
 from messagestore_operator.reasons import TERMINAL, Reason
 from messagestore_operator.status.conditions import Aspect, after_error, conditions, generation, under_way, well
+from messagestore_operator.status.loss import loss_words
 from messagestore_operator.status.stream import stored
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.status.words import count
@@ -61,6 +62,26 @@ def dead_letters_event(before: MessageStreamStatus, after: MessageStreamStatus) 
         yield EmitEvent(
             "Warning", Reason.DEAD_LETTERS, f"{count(now - known, 'record')} set aside as dead letters, {now} in all"
         )
+
+
+def loss_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
+    """That records were gone before they were read."""
+    known = before.loss.records or 0 if before.loss else 0
+    if after.loss is not None and (after.loss.records or 0) > known:
+        yield EmitEvent("Warning", Reason.RECORDS_LOST, loss_words(after.loss))
+
+
+def lifecycle_events(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
+    """That updates were set aside, and that messages have no retry left."""
+    if after.lifecycle is None:
+        return
+    known, now = before.lifecycle or LifecycleStatus(), after.lifecycle
+    if (more := now.dead_lettered - known.dead_lettered) > 0:
+        words = f"{count(more, 'status update')} set aside as dead letters, {now.dead_lettered} in all"
+        yield EmitEvent("Warning", Reason.DEAD_LETTERS, words)
+    if (more := now.exhausted - known.exhausted) > 0:
+        words = f"{count(more, 'message')} failed and no retry is left, {now.exhausted} in all"
+        yield EmitEvent("Warning", Reason.RETRIES_EXHAUSTED, words)
 
 
 def _aspects(

@@ -60,4 +60,7 @@ def counts_of(report: RunReport | None) -> dict[str, int]:
     if report is None or not isinstance(report.outcome, IngestOutcome):
         return {}
     counts: dict[str, int] = report.outcome.counts.model_dump()
+    lifecycle = report.outcome.lifecycle
+    if lifecycle is not None:
+        counts |= {"updates": lifecycle.counts.applied, "expired": lifecycle.counts.expired}
     return counts

@@ -19,6 +19,8 @@ from messagestore_operator.status.conditions import (
     well,
 )
 from messagestore_operator.status.facts import StoreFacts, error_of, facts_of
+from messagestore_operator.status.lifecycle import lifecycle_status
+from messagestore_operator.status.loss import loss_status
 from messagestore_operator.status.runs import stream_run
 from messagestore_operator.status.times import ago, clock_time, message_time
 from messagestore_operator.status.words import count
@@ -52,6 +54,8 @@ def stream_status(
         totals=known.totals,
         table=known.table,
         lag=_lag(report) or before.lag,
+        loss=loss_status(before.loss, report),
+        lifecycle=lifecycle_status(before.lifecycle, report),
         last_run=run[0] if run else before.last_run,
         last_batch_time=known.last_batch_time,
         next_run_time=before.next_run_time,
@@ -69,7 +73,14 @@ def with_progress(before: MessageStreamStatus, report: RunReport | None, now: da
         totals = StreamTotals(**outcome.totals.model_dump())
         more = before.totals is None or totals.received > before.totals.received
         batch = clock_time(now) if more and outcome.batches else before.last_batch_time
-        news = {"totals": totals, "lag": _lag(report), "last_batch_time": batch}
+        news = {
+            "totals": totals,
+            "sequences": _sequences(report, before),
+            "lag": _lag(report),
+            "loss": loss_status(before.loss, report),
+            "lifecycle": lifecycle_status(before.lifecycle, report),
+            "last_batch_time": batch,
+        }
         return before.model_copy(update={**news, "table": _table(outcome.table)})
     if isinstance(outcome, MaintainOutcome):
         return before.model_copy(update={"table": _table(outcome.table)})

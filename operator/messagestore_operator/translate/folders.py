@@ -22,6 +22,8 @@ def folders(resource: Resource) -> Iterator[Folder]:
         yield TABLE_URI, resource.spec.table.uri
         if resource.spec.source.files is not None:
             yield ("spec", "source", "files", "uri"), resource.spec.source.files.uri
+        if resource.spec.lifecycle is not None and resource.spec.lifecycle.source.files is not None:
+            yield ("spec", "lifecycle", "source", "files", "uri"), resource.spec.lifecycle.source.files.uri
     elif isinstance(resource, RetentionPolicy) and resource.spec.archive is not None:
         yield ("spec", "archive", "uri"), resource.spec.archive.uri
     elif isinstance(resource, ReplayJob) and resource.spec.destination.files is not None:

@@ -7,9 +7,11 @@ from datetime import datetime
 from messagestore_jobs.contract import run_document as contract
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.envelope import Envelope
-from messagestore_operator.api.messagestream import Filter, MessageStreamSpec
-from messagestore_operator.translate.common import resource_of, table_of
-from messagestore_operator.translate.names import source_id
+from messagestore_operator.api.messagestream import Filter, Retry
+from messagestore_operator.api.sources import Source
+from messagestore_operator.translate.common import resource_of, table_of, translators_of
+from messagestore_operator.translate.kafka import kafka_source
+from messagestore_operator.translate.names import source_id, updates_id
 from messagestore_operator.translate.storage import ingest_access, job_uri
 from messagestore_operator.translate.unsupported import ensure_supported
 
@@ -40,25 +42,44 @@ def ingest_task(stream: MessageStream) -> contract.IngestTask:
     spec = stream.spec
     return contract.IngestTask(
         source_id=source_id(stream),
-        source=_source(spec),
+        source=_messages(stream),
         envelope=_envelope(spec.envelope),
+        translators=translators_of(stream),
         filter=_filter(spec.filter),
         deduplication_window=spec.deduplication.window.timedelta if spec.deduplication else None,
         on_arrival_expired=spec.expiration.on_arrival_expired,
         default_ttl=spec.expiration.default_ttl.timedelta if spec.expiration.default_ttl else None,
-        retry=contract.Retry(
-            max_retries=spec.retry.max_retries,
-            backoff_base=spec.retry.backoff_base,
-            max_backoff=spec.retry.max_backoff.timedelta,
-        ),
+        retry=_retry(spec.retry),
+        lifecycle=_lifecycle(stream),
         max_payload_bytes=spec.payload.max_size.bytes,
         claim_check_bytes=spec.payload.claim_check_threshold.bytes if spec.payload.claim_check_threshold else None,
         compression=spec.payload.compression,
+        messages_per_second=spec.throttle.messages_per_second if spec.throttle else None,
     )
 
 
-def _source(spec: MessageStreamSpec) -> contract.FilesSource:
-    files = spec.source.files
+def _retry(retry: Retry) -> contract.Retry:
+    return contract.Retry(
+        max_retries=0 if retry.policy == "Drop" else retry.max_retries,
+        backoff_base=retry.backoff_base,
+        max_backoff=retry.max_backoff.timedelta,
+        set_aside=retry.policy == "DeadLetter",
+    )
+
+
+def _lifecycle(stream: MessageStream) -> contract.Lifecycle | None:
+    if stream.spec.lifecycle is None:
+        return None
+    return contract.Lifecycle(source_id=updates_id(stream), source=_source(stream.spec.lifecycle.source))
+
+
+def _messages(stream: MessageStream) -> contract.FilesSource | contract.KafkaSource:
+    kafka = stream.spec.source.kafka
+    return _source(stream.spec.source) if kafka is None else kafka_source(stream.metadata.namespace, kafka)
+
+
+def _source(source: Source) -> contract.FilesSource:
+    files = source.files
     assert files is not None
     return contract.FilesSource(
         uri=job_uri(files.uri),

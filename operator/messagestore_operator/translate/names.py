@@ -32,8 +32,17 @@ def numbered_run_name(resource: Resource, kind: str, number: int) -> str:
 def source_id(stream: MessageStream) -> str:
     """Names what a stream has read from its source; a changed source has another one, and begins anew."""
     source = stream.spec.source
+    # Offsets are kept by the ids of topics, which tell clusters and topics of one name apart.
     place = ["files", source.files.uri.rstrip("/")] if source.files else ["kafka"]
     return f"source-{_digest([stream.metadata.namespace, stream.metadata.name, *place])[:24]}"
+
+
+def updates_id(stream: MessageStream) -> str:
+    """Names what a stream has read of status updates, as :func:`source_id` does of messages."""
+    assert stream.spec.lifecycle is not None
+    source = stream.spec.lifecycle.source
+    place = ["files", source.files.uri.rstrip("/")] if source.files else ["kafka"]
+    return f"updates-{_digest([stream.metadata.namespace, stream.metadata.name, *place])[:24]}"
 
 
 def job_id(job: ReplayJob) -> str:

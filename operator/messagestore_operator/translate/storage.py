@@ -119,8 +119,12 @@ def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream |
 def stream_places(stream: MessageStream) -> list[Place]:
     """The folders that a stream names itself."""
     places = [_table(stream)]
+    path: tuple[str | int, ...]
     if (files := stream.spec.source.files) is not None:
         path = ("spec", "source", "files", "uri")
+        places.append(Place(path, files.uri, files.storage or stream.spec.storage, _name(stream)))
+    if stream.spec.lifecycle is not None and (files := stream.spec.lifecycle.source.files) is not None:
+        path = ("spec", "lifecycle", "source", "files", "uri")
         places.append(Place(path, files.uri, files.storage or stream.spec.storage, _name(stream)))
     return places
 

@@ -25,10 +25,8 @@ def ensure_supported(resource: Resource) -> None:
 
 
 def _of_stream(stream: MessageStream) -> Iterator[Refusal]:
-    if stream.spec.source.kafka is not None:
-        yield Refusal(("spec", "source", "kafka"), "this release reads files only")
-    if stream.spec.lifecycle is not None:
-        yield Refusal(("spec", "lifecycle"), "this release takes no status updates in")
+    if stream.spec.lifecycle is not None and stream.spec.lifecycle.source.kafka is not None:
+        yield Refusal(("spec", "lifecycle", "source", "kafka"), "this release reads status updates from files only")
     yield from refused_places(stream_places(stream))
 
 

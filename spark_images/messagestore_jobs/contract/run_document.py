@@ -67,6 +67,8 @@ class Retry(ContractModel):
     max_retries: int = 5
     backoff_base: float = 2
     max_backoff: timedelta = timedelta(hours=3)
+    set_aside: bool = False
+    """Whether a message that failed and has no retry left becomes a dead letter too."""
 
 
 class _UnderPrefix(ContractModel):

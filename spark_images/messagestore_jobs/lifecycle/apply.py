@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from messagestore_jobs.lifecycle.commit import change_rows, commit_changes
 from messagestore_jobs.lifecycle.context import Context
+from messagestore_jobs.lifecycle.exhausted import set_exhausted_aside
 from messagestore_jobs.lifecycle.fold import Folded, fold
 from messagestore_jobs.lifecycle.lookup import find_messages
 from messagestore_jobs.lifecycle.transitions import Update
@@ -41,6 +42,8 @@ def commit(
     context: Context, what: Folded, updates: pa.Table, at: datetime, step: tuple[str, int], note: CommitNote
 ) -> CommitNote:
     """Make the changes, once, in a commit that ends a step; returns its note."""
+    if context.retry.set_aside and what.exhausted:
+        set_exhausted_aside(context, what.exhausted, at, f"{step[0]}/{step[1]}")
     rows = change_rows(what.changes, updates, at)
     commit_changes(context.spark, context.uri, what.changes, rows, step, note)
     return note

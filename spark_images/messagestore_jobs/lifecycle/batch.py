@@ -39,7 +39,7 @@ def take_in(context: Context, source_id: str, due: Due, records: pa.Table, note:
         # What was set aside before, and what is for an erased message, changes nothing either.
         stale=records.num_rows - result.applied - set_aside - waiting.num_rows,
         dead_lettered=set_aside,
-        exhausted=result.exhausted,
+        exhausted=len(result.exhausted),
     )
     step = (source_id, due.batch.number)
     return commit(context, result, updates, due.batch.at, step, context.noted(note, counts))

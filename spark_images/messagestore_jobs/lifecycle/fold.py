@@ -42,9 +42,10 @@ class Folded:
     unknown: tuple[int, ...]
 
     @property
-    def exhausted(self) -> int:
-        """How many messages failed and have no retry left."""
-        return sum(change.state.status == "FAILED" and change.state.terminal for change in self.changes.values())
+    def exhausted(self) -> tuple[Message, ...]:
+        """The messages that failed and have no retry left."""
+        ended = (change for change in self.changes.values() if change.state.status == "FAILED")
+        return tuple(change.message for change in ended if change.state.terminal)
 
 
 def fold(updates: Iterable[tuple[str, Update]], messages: Mapping[str, Message], retry: Retry, now: datetime) -> Folded:

@@ -46,7 +46,7 @@ def settle(context: Context, at: datetime, pending_for: timedelta, note: CommitN
         applied=late.applied,
         stale=late.stale,
         dead_lettered=_set_aside(context, overdue, at, pending_for, step[1]),
-        exhausted=late.exhausted,
+        exhausted=len(late.exhausted),
     )
     note = commit(context, late, rows, at, step, context.noted(note, counts))
     drop_taken(context.uri, step[1])

@@ -21,6 +21,7 @@ from messagestore_operator.translate import (
 
 AT = datetime(2026, 4, 6, tzinfo=UTC)
 FILES = {"files": {"uri": "s3a://landing/orders/"}}
+UPDATES = {"files": {"uri": "s3a://landing/status/"}}
 
 
 def stream(name: str = "orders", **spec: Any) -> MessageStream:
@@ -100,6 +101,12 @@ INGEST: list[tuple[dict[str, Any], str, Any]] = [
     ({"retry": {"maxRetries": 3, "maxBackoff": "PT1H30M"}}, "retry.max_backoff", timedelta(minutes=90)),
     ({"retry": {"maxRetries": 3}}, "retry.max_retries", 3),
     ({"retry": {"backoffBase": 4}}, "retry.backoff_base", 4),
+    ({"retry": {"policy": "Drop"}}, "retry.max_retries", 0),
+    ({"retry": {"policy": "Retry"}}, "retry.set_aside", False),
+    ({"retry": {"policy": "DeadLetter"}}, "retry.set_aside", True),
+    ({}, "lifecycle", None),
+    ({"lifecycle": {"source": UPDATES}}, "lifecycle.source.uri", "s3a://landing/status/"),
+    ({"lifecycle": {"source": UPDATES}}, "lifecycle.pending_for", DAY),
     ({}, "max_payload_bytes", 16 << 20),
     ({"payload": {"maxSize": "1.5Mi"}}, "max_payload_bytes", 3 << 19),
     ({}, "claim_check_bytes", None),
@@ -234,9 +241,10 @@ def test_adopting_names_the_folder(uri: str, expected: bool) -> None:
 
 def test_what_this_release_cannot_do_is_named() -> None:
     kafka = {"bootstrapServers": "kafka:9092", "topics": ["orders"]}
-    asks = stream(source={"kafka": kafka}, lifecycle={"source": FILES})
-    assert [refusal.path for refusal in refusals(asks)] == [("spec", "source", "kafka"), ("spec", "lifecycle")]
-    with pytest.raises(NotSupportedError, match=r"spec\.source\.kafka: .*; spec\.lifecycle: "):
+    asks = stream(source={"kafka": kafka}, lifecycle={"source": {"kafka": kafka}})
+    lifecycle = ("spec", "lifecycle", "source", "kafka")
+    assert [refusal.path for refusal in refusals(asks)] == [("spec", "source", "kafka"), lifecycle]
+    with pytest.raises(NotSupportedError, match=r"spec\.source\.kafka: .*; spec\.lifecycle\.source\.kafka: "):
         ingest(asks)
     sends = job(destination={"kafka": {"bootstrapServers": "kafka:9092", "topic": "t"}})
     with pytest.raises(NotSupportedError, match=r"spec\.destination\.kafka"):

@@ -1,0 +1,33 @@
+"""What a stream's status says of status updates."""
+
+from __future__ import annotations
+
+from messagestore_jobs.contract.run_report import IngestOutcome, Lag, Lifecycle, RunReport
+from messagestore_operator.api.messagestream_status import LifecycleStatus, UnfinishedMessages
+from messagestore_operator.status.words import count
+
+
+def lifecycle_status(before: LifecycleStatus | None, report: RunReport | None) -> LifecycleStatus | None:
+    """As the report has it; a run that changed nothing does not count again what is unfinished."""
+    outcome = report.outcome if report else None
+    if not isinstance(outcome, IngestOutcome) or outcome.lifecycle is None:
+        return before
+    found = outcome.lifecycle
+    return LifecycleStatus(
+        **found.totals.model_dump(),
+        pending=found.pending,
+        unfinished=_unfinished(found) or (before.unfinished if before else None),
+        lag=_lag(found.lag) or (before.lag if before else None),
+    )
+
+
+def _unfinished(found: Lifecycle) -> UnfinishedMessages | None:
+    if found.unfinished is None:
+        return None
+    return UnfinishedMessages(**{status.lower(): messages for status, messages in found.unfinished.items()})
+
+
+def _lag(lag: Lag | None) -> str | None:
+    if lag is None:
+        return None
+    return count(lag.files, "file") if lag.records is None else count(lag.records, "record")
