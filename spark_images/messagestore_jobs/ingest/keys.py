@@ -1,7 +1,7 @@
 """Which message ids are in the store, told exactly: a 64-bit hash finds candidates, the id itself decides.
 
 Hashes are Spark's xxhash64 of the id. Ids lie in files on local disk, mapped into memory; what a driver holds for
-itself is eight bytes a key.
+itself is twelve bytes a key. Only hashes are sorted: ids stay in order of arrival, as moving them about costs most.
 """
 
 import tempfile
@@ -15,18 +15,36 @@ import pyarrow.compute as pc
 
 Hashes = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int32]
 
 _MERGE_RATIO = 4
+_MOST_FILES = 16
 KEYS = pa.schema([pa.field("message_id", pa.large_string()), pa.field("inserted_at", pa.int64())])
 """``inserted_at`` in microseconds since 1970."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Keys sorted by hash; ``keys`` (schema KEYS) is in the same order."""
+    """Keys in order of arrival, in tables of schema KEYS; their hashes sorted, and the place of each among the keys."""
 
     hashes: Hashes
-    keys: pa.Table
+    places: Places
+    files: tuple[pa.Table, ...]
+
+    def holds(self, places: Places, ids: pa.Array, not_before: int | None) -> Flags:
+        """Whether the keys at ``places`` are ``ids``, one by one."""
+        hits = np.zeros(len(places), dtype=np.bool_)
+        first = 0
+        for keys in self.files:
+            here = np.flatnonzero((places >= first) & (places < first + keys.num_rows))
+            if len(here):
+                found = keys.take(pa.array(places[here] - first))
+                same = pc.equal(found["message_id"].combine_chunks(), ids.take(pa.array(here)))
+                hits[here] = same.to_numpy(zero_copy_only=False)
+                if not_before is not None:
+                    hits[here] &= found["inserted_at"].to_numpy() >= not_before
+            first += keys.num_rows
+        return hits
 
 
 class KeyIndex:
@@ -43,11 +61,11 @@ class KeyIndex:
     def add(self, hashes: Hashes, ids: pa.Array, inserted_at: npt.NDArray[np.int64]) -> None:
         """Take keys in."""
         keys = pa.table([ids.cast(pa.large_string()), pa.array(inserted_at)], schema=KEYS)
-        self._runs.append(self._sorted(hashes, keys))
+        order = np.argsort(hashes)
+        self._runs.append(_Run(hashes[order], order.astype(np.int32), (self._on_disk(keys),)))
         while len(self._runs) > 1 and len(self._runs[-2].hashes) < _MERGE_RATIO * len(self._runs[-1].hashes):
             last, before = self._runs.pop(), self._runs.pop()
-            joined = pa.concat_tables([before.keys, last.keys])
-            self._runs.append(self._sorted(np.concatenate([before.hashes, last.hashes]), joined))
+            self._runs.append(self._merged(before, last))
 
     def contains(self, hashes: Hashes, ids: pa.Array, not_before: int | None) -> Flags:
         """Which of the ids are in the store; with ``not_before`` (microseconds): among rows inserted since."""
@@ -70,17 +88,18 @@ class KeyIndex:
             asked, at = asked[same], at[same]
             if not len(asked):
                 return
-            keys = run.keys.take(pa.array(at))
-            hit = pc.equal(keys["message_id"].combine_chunks(), ids.take(pa.array(asked)).cast(pa.large_string()))
-            hits = hit.to_numpy(zero_copy_only=False)
-            if not_before is not None:
-                hits &= keys["inserted_at"].to_numpy() >= not_before
+            hits = run.holds(run.places[at], ids.take(pa.array(asked)).cast(pa.large_string()), not_before)
             found[asked[hits]] = True
             asked, at = asked[~hits], at[~hits] + 1
 
-    def _sorted(self, hashes: Hashes, keys: pa.Table) -> _Run:
-        order = np.argsort(hashes, kind="stable")
-        return _Run(hashes[order], self._on_disk(keys.take(pa.array(order))))
+    def _merged(self, before: _Run, last: _Run) -> _Run:
+        hashes = np.concatenate([before.hashes, last.hashes])
+        places = np.concatenate([before.places, last.places + np.int32(len(before.hashes))])
+        order = np.argsort(hashes)
+        files = (*before.files, *last.files)
+        if len(files) > _MOST_FILES:
+            files = (self._on_disk(pa.concat_tables(files)),)
+        return _Run(hashes[order], places[order], files)
 
     def _on_disk(self, keys: pa.Table) -> pa.Table:
         path = Path(self._folder.name) / f"{self._files}.arrow"

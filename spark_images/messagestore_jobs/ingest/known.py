@@ -21,8 +21,8 @@ Positions = npt.NDArray[np.int64]
 
 FIRST_GLOBAL_POSITION = 1
 """As message-db counts; positions in a stream start at 0."""
-BYTES_A_KEY = 16
-"""Eight for the hash, as much again while runs are merged."""
+BYTES_A_KEY = 24
+"""Eight for the hash and four for its place, as much again while runs are merged."""
 BYTES_A_STREAM = 200
 
 

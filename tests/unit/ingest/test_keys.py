@@ -74,3 +74,13 @@ def test_many_small_batches_end_in_few_runs() -> None:
     assert len(index) == 200
     assert len(index._runs) <= 8
     assert all(contains(index, [f"m{n}" for n in range(200)]))
+
+
+def test_many_small_batches_are_kept_in_few_files() -> None:
+    index = KeyIndex()
+    for i in range(200):
+        add(index, [f"m{i}", f"n{i}"], i)
+    assert contains(index, [f"m{i}" for i in range(200)]) == [True] * 200
+    assert contains(index, ["m200", "n-1"]) == [False, False]
+    assert contains(index, ["n7"], 8) == [False]
+    assert sum(len(run.files) for run in index._runs) <= 3 * 16
