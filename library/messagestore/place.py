@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -31,9 +32,9 @@ class Place:
 
     def __init__(self, uri: str, storage: Sequence[StorageEntry] | None = None) -> None:
         scheme = urlsplit(uri).scheme
-        if not is_local(uri) and scheme not in _SCHEMES:
+        if scheme not in ("", "file", *_SCHEMES):
             raise MessageStoreError(f"{uri} is neither a local folder (file:///…) nor on object storage (s3a://…)")
-        self.uri = uri.rstrip("/")
+        self.uri = (uri if scheme or uri.startswith("/") else str(Path(uri).absolute())).rstrip("/")
         entries = entries_of(uri, os.environ) if storage is None else storage
         self._held = ExitStack()
         with refusals(uri):
@@ -75,7 +76,7 @@ def entries_of(uri: str, environment: Mapping[str, str]) -> list[StorageEntry]:
     AWS_ENDPOINT_URL, AWS_REGION (or AWS_DEFAULT_REGION), AWS_CA_BUNDLE, and AWS_ACCESS_KEY_ID with
     AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; without keys, the identity of the pod or machine.
     """
-    if is_local(uri):
+    if urlsplit(uri).scheme not in _SCHEMES:
         return []
     keys = CredentialVariables(
         access_key="AWS_ACCESS_KEY_ID", secret_key="AWS_SECRET_ACCESS_KEY", session_token="AWS_SESSION_TOKEN"

@@ -17,16 +17,29 @@ import pyarrow as pa
 
 from messagestore import reads
 from messagestore.arguments import BATCH_SIZE, batch_limit
+from messagestore.dead_letters import DeadLetter, dead_letter_rows, dead_letters_of
 from messagestore.integrity import OnBroken, sound_rows
 from messagestore.message import Message, messages_of
 from messagestore.names import cardinal_id, category, hash_64, id, is_category
 from messagestore.place import Place
 from messagestore.reads import FIRST_GLOBAL_POSITION, FIRST_POSITION, Read
+from messagestore.statistics import Statistics, statistics
 from messagestore.versions import Versions
 from messagestore_jobs.contract.run_document import StorageEntry
 from messagestore_jobs.store.schemas import MESSAGES
 
-__all__ = ["ArrowReader", "Message", "Reader", "cardinal_id", "category", "hash_64", "id", "is_category"]
+__all__ = [
+    "ArrowReader",
+    "DeadLetter",
+    "Message",
+    "Reader",
+    "Statistics",
+    "cardinal_id",
+    "category",
+    "hash_64",
+    "id",
+    "is_category",
+]
 
 RESUME_BATCH = 100
 """How many messages the pattern's functions load at once."""
@@ -180,6 +193,36 @@ class Reader:
         """
         return self._messages(self.arrow.parts(reads.unfinished(_moment(as_of), position, batch_size)))
 
+    def get_messages(
+        self, position: int = FIRST_GLOBAL_POSITION, batch_size: int | None = BATCH_SIZE
+    ) -> Iterator[Message]:
+        """All messages from a global position on, in order of arrival."""
+        return self._messages(self.arrow.parts(reads.all_messages(position, batch_size)))
+
+    def since(self, name: str | None, last: int, batch_size: int | None = BATCH_SIZE) -> Iterator[Message]:
+        """What came after a global position, in order of arrival: of a stream, of a category or, with None, of all."""
+        return self._messages(self.arrow.parts(reads.arrived_since(name, last, batch_size)))
+
+    def latest(self, name: str | None = None, count: int = 10) -> list[Message]:
+        """The newest ``count`` messages of a stream, of a category or, without a name, of all; the newest last."""
+        return list(messages_of(self.arrow.latest(name, count)))
+
+    def dead_letters(
+        self, reasons: Sequence[str] = (), redriven: bool | None = None, batch_size: int | None = BATCH_SIZE
+    ) -> Iterator[DeadLetter]:
+        """The records that were set aside, the newest first.
+
+        Args:
+            reasons: only those with one of these; none: all.
+            redriven: only those that were sent again and taken in, or only those that were not.
+            batch_size: how many at most; -1 without a bound.
+        """
+        return dead_letters_of(self.arrow.dead_letters(reasons, redriven, batch_size))
+
+    def statistics(self) -> Statistics:
+        """The store in figures; reads a few columns of all messages."""
+        return statistics(self._place.uri, self._versions)
+
     @staticmethod
     def _messages(parts: Iterator[pa.Table]) -> Iterator[Message]:
         return (message for part in parts for message in messages_of(part))
@@ -255,6 +298,21 @@ class ArrowReader:
     ) -> pa.Table:
         """As :meth:`Reader.unfinished`."""
         return self._table(self.parts(reads.unfinished(_moment(as_of), position, batch_size)))
+
+    def get_messages(self, position: int = FIRST_GLOBAL_POSITION, batch_size: int | None = BATCH_SIZE) -> pa.Table:
+        """As :meth:`Reader.get_messages`."""
+        return self._table(self.parts(reads.all_messages(position, batch_size)))
+
+    def latest(self, name: str | None = None, count: int = 10) -> pa.Table:
+        """As :meth:`Reader.latest`."""
+        newest = self._versions.snapshot().rows(reads.of_name(name), ("global_position desc",), batch_limit(count))
+        return self._table(self._sound([newest.sort_by("global_position")]))
+
+    def dead_letters(
+        self, reasons: Sequence[str] = (), redriven: bool | None = None, batch_size: int | None = BATCH_SIZE
+    ) -> pa.Table:
+        """As :meth:`Reader.dead_letters`, with columns of ``dead_letters``."""
+        return dead_letter_rows(self._versions, reasons, redriven, batch_size)
 
     def parts(self, read: Read) -> Iterator[pa.Table]:
         """The rows of a read in its order, a bounded part at a time."""

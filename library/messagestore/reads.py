@@ -17,7 +17,7 @@ from messagestore.arguments import (
     consumer_group,
 )
 from messagestore.errors import ArgumentError
-from messagestore.names import cardinal_id, category, hash_64
+from messagestore.names import cardinal_id, category, hash_64, is_category
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 FIRST_POSITION, FIRST_GLOBAL_POSITION = 0, 1
@@ -88,6 +88,23 @@ def of_stream(stream_name: str | None, type: str | None = None) -> tuple[str, ..
     """The messages of one stream, or those of a type."""
     own = _is("stream_name", stream_name)
     return (own,) if type is None else (own, sql.equals("type", type))
+
+
+def of_name(name: str | None) -> tuple[str, ...]:
+    """The messages of what a name names, a stream or a category; all without one."""
+    if name is None:
+        return ()
+    return (sql.equals("category" if is_category(name) else "stream_name", name),)
+
+
+def all_messages(position: int, batch_size: int | None) -> Read:
+    """Every message from a global position on."""
+    return Read((), start=position, limit=batch_limit(batch_size))
+
+
+def arrived_since(name: str | None, last: int, batch_size: int | None) -> Read:
+    """What a name names, behind a global position."""
+    return Read(of_name(name), start=last + 1, limit=batch_limit(batch_size))
 
 
 def message_with_id(message_id: str) -> Read:

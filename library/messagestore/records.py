@@ -1,7 +1,6 @@
 """The records that a writer writes: Native messages and status updates, one JSON object a line."""
 
 import base64
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -49,8 +48,8 @@ def message_record(
     _check_stream_name(stream_name)
     plain = {"messageId": message_id, "streamName": stream_name, **fields}
     head = {name: _plain(name, value) for name, value in plain.items() if value is not None}
-    members = [_payload_member(payload, fields.get("contentType")), _json_member("metadata", metadata)]
-    return Record(stream_name, _joined(dumped(head, "the record"), members))
+    members = [payload_member(payload, fields.get("contentType")), json_member("metadata", metadata)]
+    return Record(stream_name, joined(dumped(head, "the record"), members))
 
 
 def update_record(
@@ -67,10 +66,11 @@ def update_record(
     head = {name: _plain(name, value) for name, value in plain.items()}
     if error is not None:
         head["error"] = error[:LONGEST_ERROR]
-    return Record(message_id, _joined(dumped(head, "the update"), [_json_member("result", result)]))
+    return Record(message_id, joined(dumped(head, "the update"), [json_member("result", result)]))
 
 
-def _joined(head: bytes, members: list[bytes]) -> bytes:
+def joined(head: bytes, members: list[bytes]) -> bytes:
+    """An object's text with further members, where they are not empty."""
     return b",".join([head[:-1], *(member for member in members if member)]) + b"}"
 
 
@@ -109,7 +109,12 @@ def _duration(name: str, duration: timedelta) -> str:
     return f"PT{whole}.{part:06}S" if part else f"PT{whole}S"
 
 
-def _payload_member(payload: JSON | bytes, content_type: str | None) -> bytes:
+def payload_member(payload: JSON | bytes, content_type: str | None) -> bytes:
+    """A payload's member as it stands in a record; empty without one.
+
+    Raises:
+        RecordError: it is neither bytes nor text, and its type is not JSON; or it is no JSON value.
+    """
     if payload is None:
         return b""
     if not isinstance(payload, bytes):
@@ -117,18 +122,29 @@ def _payload_member(payload: JSON | bytes, content_type: str | None) -> bytes:
             raise RecordError(f"a payload of type {content_type} is given as text or bytes")
         return b'"payload":' + dumped(payload, "payload")
     if is_json_type(content_type):
-        return b'"payload":' + payload if stands_alone(payload) else _base64_member(payload)
+        return b'"payload":' + payload if stands_alone(payload) else base64_member("payloadBase64", payload)
     try:
-        return b'"payload":' + json.dumps(payload.decode(), ensure_ascii=False).encode()
+        return string_member("payload", payload.decode())
     except UnicodeDecodeError:
-        return _base64_member(payload)
+        return base64_member("payloadBase64", payload)
 
 
-def _base64_member(payload: bytes) -> bytes:
-    return b'"payloadBase64":"' + base64.b64encode(payload) + b'"'
+def base64_member(name: str, content: bytes) -> bytes:
+    """Bytes as a member that holds their base64."""
+    return f'"{name}":"'.encode() + base64.b64encode(content) + b'"'
 
 
-def _json_member(name: str, value: JSON | bytes) -> bytes:
+def string_member(name: str, text: str) -> bytes:
+    """A text as a member that is a JSON string."""
+    return f'"{name}":'.encode() + dumped(text, name)
+
+
+def json_member(name: str, value: JSON | bytes) -> bytes:
+    """A JSON value, or its text as bytes, as a member; empty without one.
+
+    Raises:
+        RecordError: it is no JSON.
+    """
     if value is None:
         return b""
     if isinstance(value, bytes):
@@ -138,4 +154,4 @@ def _json_member(name: str, value: JSON | bytes) -> bytes:
         text = value.strip().replace(b"\r", b" ").replace(b"\n", b" ")
     else:
         text = dumped(value, name)
-    return json.dumps(name).encode() + b":" + text
+    return f'"{name}":'.encode() + text

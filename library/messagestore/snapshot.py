@@ -1,4 +1,4 @@
-"""One version of a store's messages, as a query engine sees it."""
+"""One version of a table, as a query engine sees it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,14 +24,14 @@ _SETTINGS = {
 class Snapshot:
     """What one call reads from, whatever is committed meanwhile."""
 
-    def __init__(self, uri: str, messages: DeltaTable) -> None:
-        self._uri = uri
-        self.version: int = messages.version()
-        self._there = frozenset(field.name for field in messages.schema().fields)
-        self._engine = QueryBuilder(_SETTINGS).register(sql.MESSAGES, messages)
+    def __init__(self, uri: str, table: DeltaTable, schema: pa.Schema = MESSAGES) -> None:
+        self._uri, self._schema = uri, schema
+        self.version: int = table.version()
+        self._there = frozenset(field.name for field in table.schema().fields)
+        self._engine = QueryBuilder(_SETTINGS).register(sql.TABLE, table)
 
     def query(self, text: str) -> pa.Table:
-        """The result of an SQL query over table ``messages``."""
+        """The result of an SQL query over the table, whose name in it is ``sql.TABLE``."""
         with refusals(self._uri):
             return pa.RecordBatchReader.from_stream(self._engine.execute(text)).read_all()
 
@@ -40,12 +40,13 @@ class Snapshot:
         where: Sequence[str],
         order: Sequence[str] = (),
         limit: int | None = None,
-        columns: Sequence[str] = MESSAGES.names,
+        columns: Sequence[str] | None = None,
     ) -> pa.Table:
-        """Columns of messages, with the types of ``MESSAGES``; those that an older store lacks are null."""
+        """Columns of rows (absent: all), with the types of the schema; those that an older store lacks are null."""
+        columns = columns or self._schema.names
         there = [name for name in columns if name in self._there]
         found = self.query(sql.select(there, where, order, limit))
-        schema = pa.schema([MESSAGES.field(name) for name in columns])
+        schema = pa.schema([self._schema.field(name) for name in columns])
         arrays = [
             found[field.name].cast(field.type) if field.name in there else pa.nulls(found.num_rows, field.type)
             for field in schema

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-MESSAGES = "messages"
+TABLE = "rows_of_version"
+"""What the engine calls the one table that it reads."""
 
 
 def text(value: str) -> str:
@@ -27,9 +28,9 @@ def at_least(column: str, number: int) -> str:
 
 
 def select(columns: Sequence[str], where: Sequence[str], order: Sequence[str], limit: int | None) -> str:
-    """Columns of the messages that meet every condition."""
+    """Columns of the rows that meet every condition."""
     names = ", ".join(f'"{name}"' for name in columns)
     conditions = f" where {' and '.join(where)}" if where else ""
     ordered = f" order by {', '.join(order)}" if order else ""
     bounded = "" if limit is None else f" limit {limit}"
-    return f"select {names} from {MESSAGES}{conditions}{ordered}{bounded}"
+    return f"select {names} from {TABLE}{conditions}{ordered}{bounded}"

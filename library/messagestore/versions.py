@@ -3,7 +3,8 @@
 import json
 from datetime import UTC, datetime
 
-from deltalake import DeltaTable, QueryBuilder
+import pyarrow as pa
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from messagestore.errors import StoreUnreadableError, VersionNotFoundError
@@ -12,6 +13,7 @@ from messagestore.reads import of_stream
 from messagestore.snapshot import Snapshot
 from messagestore_jobs.store.folder import FORMAT_VERSION, MARKER
 from messagestore_jobs.store.objects import join
+from messagestore_jobs.store.schemas import HEADS
 
 
 class Versions:
@@ -61,18 +63,19 @@ class Versions:
         moments = [action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action]
         return datetime.fromtimestamp(moments[0] / 1000, UTC) if moments else None
 
+    def other(self, name: str, schema: pa.Schema) -> Snapshot:
+        """Another table of the store, as it was when the messages that a call finds were committed."""
+        table = self._place.open_table(name)
+        moment = self.committed_at() if self._fixed else None
+        if moment is not None:
+            with refusals(self._place.uri):
+                table.load_as_version(moment)
+        return Snapshot(self._place.uri, table, schema)
+
     def _head(self, stream_name: str | None) -> int | None:
         """What a purge wrote down before it removed anything: the highest position of a stream."""
-        heads = self._place.open_table("heads")
-        with refusals(self._place.uri):
-            moment = self.committed_at() if self._fixed else None
-            if moment is not None:
-                heads.load_as_version(moment)
-            rows = QueryBuilder().register("heads", heads)
-            wanted = " and ".join(of_stream(stream_name))
-            found = rows.execute(f"select max(next_position) from heads where {wanted}").read_all()
-        position = found.column(0)[0].as_py()
-        return None if position is None else int(position) - 1
+        head = self.other("heads", HEADS).highest("next_position", of_stream(stream_name))
+        return None if head is None else head - 1
 
     def _load(self, wanted: int | datetime) -> None:
         shown = wanted if isinstance(wanted, int) else wanted.isoformat().replace("+00:00", "Z")

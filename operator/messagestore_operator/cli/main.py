@@ -8,8 +8,12 @@ from typing import Annotated
 import typer
 
 from messagestore_operator.cli.crds import crds
+from messagestore_operator.cli.dead_letters import dead_letters
+from messagestore_operator.cli.get import get
 from messagestore_operator.cli.operator import operator
 from messagestore_operator.cli.run import run
+from messagestore_operator.cli.stats import stats
+from messagestore_operator.cli.tail import tail
 from messagestore_operator.cli.validate import validate
 
 app = typer.Typer(
@@ -27,11 +31,17 @@ Examples:
 - `messagestore validate -f stream.yaml -f policy.yaml`
 - `messagestore run -f manifests/ --at 2026-04-06T00:00:00Z`
 - `messagestore run -f stream.yaml -o json`
+- `messagestore get s3a://lake/orders order-123`
+- `messagestore tail s3a://lake/orders order`
 - `messagestore crds | kubectl apply --server-side -f -`
 """,
 )
 app.command()(validate)
 app.command()(run)
+app.command()(get)
+app.command()(tail)
+app.command()(stats)
+app.command()(dead_letters)
 app.command()(crds)
 app.command()(operator)
 

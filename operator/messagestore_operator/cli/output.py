@@ -33,7 +33,7 @@ def printed(resources: Sequence[Resource], form: Output, now: datetime) -> str:
     if form is Output.JSON:
         return json.dumps(_list(documents), indent=4, ensure_ascii=False) + "\n"
     if form is Output.YAML:
-        return _yaml(_list(documents))
+        return yaml_text(_list(documents))
     return "\n".join(_tables(documents, now, wide=form is Output.WIDE))
 
 
@@ -47,7 +47,8 @@ def _list(documents: list[dict[str, Any]]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": documents}
 
 
-def _yaml(value: dict[str, Any]) -> str:
+def yaml_text(value: dict[str, Any]) -> str:
+    """A value as one YAML document, in the order of its keys."""
     text = StringIO()
     writer = YAML(typ="safe", pure=True)
     writer.default_flow_style = False

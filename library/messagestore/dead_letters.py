@@ -1,0 +1,47 @@
+"""The records that a store set aside."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from messagestore import sql
+from messagestore.arguments import batch_limit
+from messagestore.versions import Versions
+from messagestore_jobs.store.schemas import DEAD_LETTERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """One record that was set aside: its bytes, where it was read, and why it was not stored."""
+
+    raw: bytes | None
+    source: Mapping[str, Any]
+    reason: str
+    detail: str | None
+    failed_at: datetime
+    redriven_at: datetime | None
+    redriven_by: str | None
+
+
+_COLUMNS = tuple(DeadLetter.__dataclass_fields__)
+
+
+def dead_letter_rows(
+    versions: Versions, reasons: Sequence[str], redriven: bool | None, batch_size: int | None
+) -> pa.Table:
+    """The rows of :func:`messagestore.reader.Reader.dead_letters`."""
+    where = []
+    if reasons:
+        where.append(sql.one_of("reason", reasons))
+    if redriven is not None:
+        where.append(f"redriven_at is {'not ' if redriven else ''}null")
+    order = ("failed_at desc", "source['uri']", "source['offset']")
+    return versions.other("dead_letters", DEAD_LETTERS).rows(where, order, batch_limit(batch_size), _COLUMNS)
+
+
+def dead_letters_of(rows: pa.Table) -> Iterator[DeadLetter]:
+    """The dead letters of rows."""
+    return (DeadLetter(**row) for row in rows.to_pylist())

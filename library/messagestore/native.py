@@ -1,0 +1,62 @@
+"""A message as a Native record: the JSON that replays send and streams take in."""
+
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
+
+from messagestore.jsontext import dumped, is_strict
+from messagestore.message import Message
+from messagestore.records import base64_member, joined, json_member, payload_member, string_member
+
+_APART = frozenset({"metadata", "payload", "payload_uri", "result"})
+
+
+def native_record(message: Message) -> bytes:
+    """One JSON object on one line; payload, metadata and result are the exact text that was stored.
+
+    What is absent is left out, and so is the place of a claim check: the payload itself is there.
+    """
+    members = [
+        _document("metadata", None if message.metadata is None else message.metadata.encode()),
+        payload_member(message.payload, message.content_type),
+        _document("result", message.result),
+    ]
+    return joined(dumped(head(message), "message"), members)
+
+
+def head(message: Message) -> dict[str, Any]:
+    """The members that are no documents, by their names in the record."""
+    values = {f.name: getattr(message, f.name) for f in fields(message) if f.name not in _APART}
+    return {camel(name): _plain(value) for name, value in values.items() if value is not None}
+
+
+def camel(column: str) -> str:
+    """A column's name in a record."""
+    first, *rest = column.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def rfc3339(moment: datetime) -> str:
+    """A time in UTC, with as many digits of a second as it needs."""
+    text = moment.astimezone(UTC).replace(tzinfo=None).isoformat()
+    return (text.rstrip("0") if "." in text else text) + "Z"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return rfc3339(value)
+    if isinstance(value, dict):
+        return {name: one for name, one in value.items() if one is not None}
+    return value
+
+
+def _document(name: str, content: bytes | None) -> bytes:
+    """A member whose text is JSON; should it be something else, it is a string."""
+    if content is None:
+        return b""
+    if is_strict(content):
+        return json_member(name, content)
+    try:
+        return string_member(name, content.decode())
+    except UnicodeDecodeError:
+        return base64_member(name, content)

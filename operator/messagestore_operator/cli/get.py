@@ -1,0 +1,104 @@
+"""`messagestore get`: messages of a stream or a category."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from messagestore_operator.cli.messages import print_messages
+from messagestore_operator.cli.output import Output
+from messagestore_operator.cli.store import At, Store, Version, opened
+from messagestore_operator.cli.validate import BAD_INPUT
+
+if TYPE_CHECKING:
+    from messagestore.message import Message
+    from messagestore.reader import Reader
+
+
+def get(
+    store: Store,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            show_default=False,
+            help="A stream (order-123) or a category (order). Default: all messages.",
+        ),
+    ] = None,
+    position: Annotated[
+        int | None,
+        typer.Option(
+            "--position",
+            "-p",
+            help="The first position, itself included: in the stream, or the global one. Default: the first.",
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", "-n", min=-1, help="How many messages at most; -1 without a bound.")
+    ] = 1000,
+    correlation: Annotated[
+        str | None, typer.Option("--correlation", metavar="CATEGORY", help="Of a category: answers to this one.")
+    ] = None,
+    member: Annotated[
+        int | None, typer.Option("--consumer-group-member", metavar="N", help="Of a category: one member's share.")
+    ] = None,
+    size: Annotated[
+        int | None, typer.Option("--consumer-group-size", metavar="N", help="How many members share the category.")
+    ] = None,
+    last: Annotated[bool, typer.Option("--last", help="Of a stream: its last message alone.")] = False,
+    type_: Annotated[str | None, typer.Option("--type", help="With --last: the last one of this type.")] = None,
+    message_id: Annotated[str | None, typer.Option("--id", help="The message with this id alone.")] = None,
+    version: Version = None,
+    at: At = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="How messages are printed.")] = Output.TABLE,
+) -> None:
+    """Print messages of a store: of a stream by position, of a category in order of arrival.
+
+    Payloads are compared with the digests that were stored with them; a message that is broken is told on standard
+    error and not printed. Exits 0, 1 where the store can't be read or a message is broken, 2 for wrong arguments.
+    """
+    of_category = (correlation, member, size)
+    if problem := _problem(name, last, type_, message_id, any(one is not None for one in of_category)):
+        typer.echo(f"error: {problem}", err=True)
+        raise typer.Exit(BAD_INPUT)
+    with opened(store, version, at) as reader:
+        if message_id is not None:
+            found = _only(reader.get_message(message_id))
+        elif last and name is not None:
+            found = _only(reader.get_last_stream_message(name, type_))
+        else:
+            found = _batch(reader, name, position, batch_size, of_category)
+        print_messages(found, output)
+
+
+def _problem(name: str | None, last: bool, type_: str | None, message_id: str | None, of_category: bool) -> str | None:
+    """What of the arguments does not go together."""
+    if message_id is not None and (name is not None or last):
+        return "--id names one message; leave NAME and --last out"
+    if last and (name is None or "-" not in name):
+        return "--last takes a stream's NAME, such as order-123"
+    if type_ is not None and not last:
+        return "--type goes with --last"
+    if of_category and (name is None or "-" in name):
+        return "--correlation and --consumer-group-… take a category's NAME, such as order"
+    return None
+
+
+def _only(message: Message | None) -> Iterator[Message]:
+    return iter([] if message is None else [message])
+
+
+def _batch(
+    reader: Reader,
+    name: str | None,
+    position: int | None,
+    batch_size: int,
+    of_category: tuple[str | None, int | None, int | None],
+) -> Iterator[Message]:
+    if name is None:
+        return reader.get_messages(1 if position is None else position, batch_size)
+    if "-" in name:
+        return reader.get_stream_messages(name, position, batch_size)
+    return reader.get_category_messages(name, position, batch_size, *of_category)

@@ -1,0 +1,140 @@
+"""Messages and dead letters in the forms that -o asks for."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from messagestore_operator.cli.output import Output, yaml_text
+from messagestore_operator.cli.tables import Column, print_table, shown_bytes
+
+if TYPE_CHECKING:
+    from messagestore.dead_letters import DeadLetter
+    from messagestore.message import Message
+
+_COLUMNS = (
+    Column("GLOBAL", 8),
+    Column("TIME", 20),
+    Column("STREAM", 16),
+    Column("POSITION"),
+    Column("TYPE", 12),
+    Column("STATUS", 10),
+)
+_WIDE = (Column("ID", 36), Column("CORRELATION", 12), Column("SIZE"))
+_PAYLOAD = (Column("PAYLOAD"),)
+_DEAD_LETTERS = (Column("FAILED"), Column("REASON"), Column("SOURCE"), Column("DETAIL"))
+
+
+def print_messages(messages: Iterable[Message], form: Output) -> None:
+    """Print a whole result: a table, a JSON array of Native records, or a YAML list."""
+    if form is Output.JSON:
+        _print_array(_records(messages))
+    elif form is Output.YAML:
+        typer.echo(yaml_text({"messages": [_documents_as_text(message) for message in messages]}), nl=False)
+    else:
+        found = list(messages)
+        if not found:
+            typer.echo("no messages", err=True)
+        print_rows(found, form, header=bool(found))
+
+
+def print_more(messages: Iterable[Message], form: Output) -> None:
+    """Print messages as they come: rows below the table's header, JSON lines, or YAML documents."""
+    if form is Output.JSON:
+        for line in _records(messages):
+            typer.echo(line)
+    elif form is Output.YAML:
+        for message in messages:
+            typer.echo(f"---\n{yaml_text(_documents_as_text(message))}", nl=False)
+    else:
+        print_rows(messages, form, header=False)
+
+
+def print_rows(messages: Iterable[Message], form: Output, *, header: bool) -> None:
+    """Print messages as rows of a table."""
+    wide = form is Output.WIDE
+    columns = (*_COLUMNS, *(_WIDE if wide else ()), *_PAYLOAD)
+    rows = [_cells(message, wide=wide) for message in messages]
+    if rows or header:
+        print_table(columns, rows, header=header)
+
+
+def print_dead_letters(letters: Iterable[DeadLetter], form: Output) -> None:
+    """Print dead letters: a table, a JSON array, or a YAML list."""
+    if form is Output.JSON:
+        _print_array(json.dumps(_letter(letter), ensure_ascii=False) for letter in letters)
+    elif form is Output.YAML:
+        typer.echo(yaml_text({"deadLetters": [_letter(letter) for letter in letters]}), nl=False)
+    else:
+        wide = form is Output.WIDE
+        rows = [_letter_cells(letter, wide=wide) for letter in letters]
+        if not rows:
+            typer.echo("no dead letters", err=True)
+            return
+        print_table((*_DEAD_LETTERS, *((Column("RAW"), Column("REDRIVEN")) if wide else ())), rows)
+
+
+def _cells(message: Message, *, wide: bool) -> tuple[object, ...]:
+    m = message
+    narrow = (m.global_position, m.time, m.stream_name, m.position, m.type, m.status)
+    more = (m.message_id, m.correlation_id, m.payload_size) if wide else ()
+    return (*narrow, *more, shown_bytes(m.payload))
+
+
+def _letter_cells(letter: DeadLetter, *, wide: bool) -> tuple[object, ...]:
+    place = f"{letter.source['uri']}#{letter.source['offset']}"
+    narrow = (letter.failed_at, letter.reason, place, letter.detail)
+    return (*narrow, shown_bytes(letter.raw), letter.redriven_at) if wide else narrow
+
+
+def _records(messages: Iterable[Message]) -> Iterator[str]:
+    from messagestore.native import native_record
+
+    return (native_record(message).decode() for message in messages)
+
+
+def _print_array(lines: Iterable[str]) -> None:
+    """One element a line, so that each keeps the text that it has."""
+    separator = "["
+    for line in lines:
+        typer.echo(f"{separator}\n{line}", nl=False)
+        separator = ","
+    typer.echo("[]" if separator == "[" else "\n]")
+
+
+def _documents_as_text(message: Message) -> dict[str, Any]:
+    """For YAML, which would spell the numbers of a JSON text in its own way."""
+    from messagestore.native import head
+
+    documents = {"metadata": message.metadata, "payload": message.payload, "result": message.result}
+    return head(message) | {
+        key: text for name, value in documents.items() if value is not None for key, text in _text(name, value).items()
+    }
+
+
+def _letter(letter: DeadLetter) -> dict[str, Any]:
+    from messagestore.native import rfc3339
+
+    return {
+        "reason": letter.reason,
+        "detail": letter.detail,
+        "failedAt": rfc3339(letter.failed_at),
+        "source": dict(letter.source),
+        "redrivenAt": letter.redriven_at and rfc3339(letter.redriven_at),
+        "redrivenBy": letter.redriven_by,
+        **({} if letter.raw is None else _text("raw", letter.raw)),
+    }
+
+
+def _text(name: str, content: str | bytes) -> dict[str, str]:
+    """Bytes as text where they are some, otherwise as base64 under a name that says so."""
+    if isinstance(content, str):
+        return {name: content}
+    try:
+        return {name: content.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}Base64": base64.b64encode(content).decode()}

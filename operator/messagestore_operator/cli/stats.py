@@ -1,0 +1,100 @@
+"""`messagestore stats`: a store in figures."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from messagestore_operator.cli.output import Output, yaml_text
+from messagestore_operator.cli.store import At, Store, Version, opened
+from messagestore_operator.cli.tables import Column, print_table, shown_time
+
+if TYPE_CHECKING:
+    from messagestore.statistics import CategoryStatistics, Statistics
+
+
+def stats(
+    store: Store,
+    version: Version = None,
+    at: At = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="How figures are printed.")] = Output.TABLE,
+) -> None:
+    """Print what a store holds: messages by category and status, dead letters by reason, and what was read in all.
+
+    Reads a few columns of all messages.
+    """
+    with opened(store, version, at) as reader:
+        figures = reader.statistics()
+    if output is Output.JSON:
+        typer.echo(json.dumps(_document(figures), indent=4, ensure_ascii=False))
+    elif output is Output.YAML:
+        typer.echo(yaml_text(_document(figures)), nl=False)
+    else:
+        _print(figures)
+
+
+def _print(figures: Statistics) -> None:
+    totals = figures.totals
+    facts = {
+        "version": f"{figures.version}{f', of {shown_time(figures.committed_at)}' if figures.committed_at else ''}",
+        "messages": figures.messages,
+        "files": f"{figures.file_bytes} bytes",
+        "read in all": f"{totals.received}: {totals.stored} stored, {totals.duplicates} duplicates, "
+        f"{totals.dead_lettered} dead letters, {totals.filtered} filtered, {totals.discarded} discarded",
+        "by status": _counts(figures.statuses),
+        "dead letters": _counts(figures.dead_letters),
+    }
+    print_table((Column(""), Column("")), facts.items(), header=False)
+    if figures.categories:
+        typer.echo()
+        numbers = [Column(name) for name in ("MESSAGES", "STREAMS", "PAYLOADS", "LAST")]
+        print_table(
+            (Column("CATEGORY"), *numbers, Column("OLDEST"), Column("NEWEST")),
+            [
+                (
+                    c.category,
+                    c.messages,
+                    c.streams,
+                    c.payload_bytes,
+                    c.last_global_position,
+                    c.oldest_time,
+                    c.newest_time,
+                )
+                for c in figures.categories
+            ],
+        )
+
+
+def _cells(c: CategoryStatistics) -> tuple[object, ...]:
+    return (c.category, c.messages, c.streams, c.payload_bytes, c.last_global_position, c.oldest_time, c.newest_time)
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
+
+
+def _document(figures: Statistics) -> dict[str, Any]:
+    return {
+        "version": figures.version,
+        "committedAt": figures.committed_at and shown_time(figures.committed_at),
+        "messages": figures.messages,
+        "fileBytes": figures.file_bytes,
+        "totals": figures.totals.model_dump(mode="json", by_alias=True),
+        "statuses": figures.statuses,
+        "deadLetters": figures.dead_letters,
+        "categories": [_category(category) for category in figures.categories],
+    }
+
+
+def _category(category: CategoryStatistics) -> dict[str, Any]:
+    return {
+        "category": category.category,
+        "messages": category.messages,
+        "streams": category.streams,
+        "payloadBytes": category.payload_bytes,
+        "oldestTime": shown_time(category.oldest_time),
+        "newestTime": shown_time(category.newest_time),
+        "lastGlobalPosition": category.last_global_position,
+    }

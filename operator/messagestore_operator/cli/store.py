@@ -1,0 +1,66 @@
+"""What the commands that read a store share: their options, and how a store is opened and a failure told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from messagestore_operator.cli.options import moment
+from messagestore_operator.cli.validate import BAD_INPUT
+
+if TYPE_CHECKING:
+    from messagestore.errors import BrokenMessageError
+    from messagestore.reader import Reader
+
+FAILED = 1
+"""Exit code where the store can't be read, or a message in it is broken."""
+
+Store = Annotated[
+    str,
+    typer.Argument(
+        metavar="STORE",
+        show_default=False,
+        help="The store's folder, spec.table.uri: s3a://…, file:///… or a path. Object storage is reached by AWS' "
+        "variables: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_CA_BUNDLE.",
+    ),
+]
+Version = Annotated[
+    int | None,
+    typer.Option("--version", metavar="VERSION", min=0, help="Read this version of table messages. Default: newest."),
+]
+At = Annotated[
+    datetime | None,
+    typer.Option("--at", metavar="TIME", parser=moment, help="Read the store as it was at a time, by RFC 3339."),
+]
+
+
+@contextmanager
+def opened(uri: str, version: int | None = None, at: datetime | None = None) -> Iterator[Reader]:
+    """A reader of a store; broken messages are told as they are met, and make the exit code 1."""
+    try:
+        from messagestore.errors import ArgumentError, MessageStoreError
+        from messagestore.reader import Reader
+    except ImportError as error:
+        typer.echo(f"error: {error.name} is missing: pip install 'message-store-operator[library]'", err=True)
+        raise typer.Exit(FAILED) from None
+    broken: list[BrokenMessageError] = []
+
+    def tell(error: BrokenMessageError) -> None:
+        broken.append(error)
+        typer.echo(f"broken: {error}", err=True)
+
+    try:
+        with Reader(uri, version=version, at=at, on_broken=tell) as store:
+            yield store
+    except ArgumentError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+    except MessageStoreError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(FAILED) from None
+    if broken:
+        raise typer.Exit(FAILED)

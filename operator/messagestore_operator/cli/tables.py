@@ -1,0 +1,66 @@
+"""Rows for people: tables on a terminal, the same without colours elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+LONGEST_CELL = 60
+_UNBOUNDED = 10_000
+"""Characters of a line where no terminal bounds it."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's header, and how wide it is at least: so that what comes later stands below it."""
+
+    header: str
+    least: int = 0
+
+
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]], *, header: bool = True) -> None:
+    """Print rows; on a terminal long cells are cut to fit."""
+    terminal = sys.stdout.isatty()
+    table = Table(box=None, pad_edge=False, show_header=header, header_style="bold", padding=(0, 3, 0, 0))
+    for column in columns:
+        table.add_column(
+            column.header,
+            min_width=max(column.least, len(column.header)),
+            no_wrap=True,
+            overflow="ellipsis" if terminal else "ignore",
+        )
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    console = Console(file=sys.stdout, highlight=False, width=None if terminal else _UNBOUNDED)
+    with console.capture() as printed:
+        console.print(table)
+    typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
+
+
+def printable(value: object) -> str:
+    """A cell's text: nothing in it moves a terminal's cursor or colours it."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return shown_time(value)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value))
+
+
+def shown_time(moment: datetime) -> str:
+    """To the second, in UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def shown_bytes(content: bytes | None) -> str:
+    """The beginning of some bytes as text."""
+    if content is None:
+        return ""
+    text = content[: 4 * LONGEST_CELL].decode(errors="replace")
+    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"

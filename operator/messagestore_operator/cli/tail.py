@@ -1,0 +1,82 @@
+"""`messagestore tail`: the newest messages, and those that come."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from messagestore_operator.cli.messages import print_more, print_rows
+from messagestore_operator.cli.options import seconds
+from messagestore_operator.cli.output import Output
+from messagestore_operator.cli.store import Store, opened
+
+if TYPE_CHECKING:
+    from messagestore.reader import Reader
+
+
+def tail(
+    store: Store,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            show_default=False,
+            help="A stream (order-123) or a category (order). Default: all messages.",
+        ),
+    ] = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the newest to begin with.")] = 10,
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", help="Go on with those that come, until interrupted.")
+    ] = True,
+    interval: Annotated[
+        float,
+        typer.Option(
+            "--interval",
+            metavar="DURATION",
+            parser=seconds,
+            show_default="2s",
+            help="How often to look for a new version of the store.",
+        ),
+    ] = 2.0,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="How messages are printed; with json, one a line.")
+    ] = Output.TABLE,
+) -> None:
+    """Print the newest messages of a store, a category or a stream, then each new one once a run has committed it.
+
+    Payloads are compared with the digests that were stored with them; a message that is broken is told on standard
+    error and not printed.
+    """
+    with opened(store) as reader:
+        try:
+            _tail(reader, name, lines, interval if follow else None, output)
+        except KeyboardInterrupt:
+            raise typer.Exit(0) from None
+
+
+def _tail(reader: Reader, name: str | None, lines: int, interval: float | None, output: Output) -> None:
+    version = reader.version
+    newest = reader.latest(name, max(lines, 1))
+    last = newest[-1].global_position if newest else 0
+    shown = newest[-lines:] if lines else []
+    if output in (Output.TABLE, Output.WIDE):
+        print_rows(shown, output, header=True)
+    else:
+        print_more(shown, output)
+    while interval is not None:
+        last = _print_since(reader, name, last, output)
+        while version == reader.version:
+            time.sleep(interval)
+        version = reader.version
+
+
+def _print_since(reader: Reader, name: str | None, last: int, output: Output) -> int:
+    """Print what stands behind a global position; returns the last that was printed."""
+    while True:
+        found = list(reader.since(name, last))
+        if not found:
+            return last
+        print_more(found, output)
+        last = found[-1].global_position
