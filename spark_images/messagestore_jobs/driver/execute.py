@@ -46,6 +46,8 @@ def execute(
     started_at = clock()
     outcome, error = None, None
     try:
+        # Before Spark is started, so that what is wrong with a bucket shows in seconds.
+        _check_reachable(document)
         outcome = _carry_out(document, spark(), progress, wait_seconds, control)
     except Exception as failure:
         _log.info("run %s failed", document.run, exc_info=True)
@@ -62,6 +64,14 @@ def execute(
     )
 
 
+def _check_reachable(document: RunDocument) -> None:
+    from messagestore_jobs.store.reachable import check_reachable
+    from messagestore_jobs.store.storage import reaching
+
+    with reaching(document.storage):
+        check_reachable(storage_uris(document))
+
+
 def _carry_out(
     document: RunDocument, spark: "SparkSession", progress: Progress, wait_seconds: float, control: RunControl | None
 ) -> Outcome:
@@ -73,12 +83,10 @@ def _carry_out(
     from messagestore_jobs.replay.job import run_replay
     from messagestore_jobs.store.fence import holding
     from messagestore_jobs.store.lock import writing
-    from messagestore_jobs.store.reachable import check_reachable
     from messagestore_jobs.store.storage import using
 
     with ExitStack() as held:
         held.enter_context(using(document.storage, spark))
-        check_reachable(storage_uris(document))
         for uri in written_tables(document):
             held.enter_context(writing(uri, spark, wait_seconds, progress.say))
         _open(document)

@@ -91,22 +91,29 @@ def current() -> Storage:
 
 
 @contextmanager
+def reaching(entries: Sequence[StorageEntry]) -> Iterator[None]:
+    """Reach buckets by these entries in this process, while the block lasts."""
+    global _current
+    before = _current
+    with trusting([entry.ca_file for entry in entries if entry.ca_file]) as bundle:
+        _current = Storage(entries, bundle)
+        try:
+            yield
+        finally:
+            _current = before
+
+
+@contextmanager
 def using(entries: Sequence[StorageEntry], spark: "SparkSession") -> Iterator[None]:
     """Reach buckets by these entries, in this process and in its Spark session, while the block lasts.
 
     What Spark was told stays: it keeps the file systems that it has opened.
     """
-    global _current
-    before = _current
-    with trusting([entry.ca_file for entry in entries if entry.ca_file]) as bundle:
-        _current = Storage(entries, bundle)
+    with reaching(entries):
         configuration = spark.sparkContext._jsc.hadoopConfiguration()
         for name, value in _current.hadoop_settings().items():
             configuration.set(name, value)
-        try:
-            yield
-        finally:
-            _current = before
+        yield
 
 
 def credentials(entry: StorageEntry, environment: Mapping[str, str]) -> tuple[str | None, str | None, str | None]:
