@@ -1,15 +1,25 @@
 #!/bin/bash
-# Starts what Spark on Kubernetes asks a container for: `driver ARGUMENTS...`, or `executor` with all else in the
-# environment. Anything else is a command.
+# Starts what Spark on Kubernetes asks a container for: `driver --properties-file FILE … PROGRAM ARGUMENTS...`, or
+# `executor` with all else in the environment. Anything else is a command.
 set -euo pipefail
 
 case ${1:-} in
   driver)
     shift
-    exec tini -s -- "$SPARK_HOME/bin/spark-submit" \
-      --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" \
-      --conf "spark.executorEnv.SPARK_DRIVER_POD_IP=$SPARK_DRIVER_BIND_ADDRESS" \
-      --deploy-mode client "$@"
+    settings=()
+    while [[ ${1:-} == --* ]]; do
+      # --class is for programs that a JVM starts.
+      if [[ $1 != --class ]]; then settings+=("$1" "$2"); fi
+      shift 2
+    done
+    program=${1#local://}
+    shift
+    settings+=(--conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS")
+    settings+=(--conf "spark.executorEnv.SPARK_DRIVER_POD_IP=$SPARK_DRIVER_BIND_ADDRESS")
+    # Python starts the JVM, not the other way round: so SIGTERM reaches the one that can end a run in order, and the
+    # JVM lives as long as Python needs it.
+    export PYSPARK_SUBMIT_ARGS="${settings[*]@Q} --deploy-mode client pyspark-shell"
+    exec tini -s -- "$PYSPARK_PYTHON" "$program" "$@"
     ;;
   executor)
     # SPARK_JAVA_OPT_0, _1, … hold an option each, which may have blanks.
