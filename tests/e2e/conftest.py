@@ -4,11 +4,13 @@ import pytest
 
 from support.kind import Cluster
 from support.kind import cluster as running_cluster
+from support.site import Site
+from support.site import site as new_site
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Cluster:
-    """The one cluster of all tests: made by the first that needs it, left running for the next session."""
+    """The one cluster of all tests, the operator in it: made by the first that needs it, left for the next session."""
     return running_cluster()
 
 
@@ -22,3 +24,10 @@ def namespace(cluster: Cluster) -> Iterator[str]:
 def bucket(cluster: Cluster) -> Iterator[str]:
     with cluster.bucket("e2e") as name:
         yield name
+
+
+@pytest.fixture
+def site(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """A namespace and a bucket of this test's own."""
+    with new_site(cluster, request.node.name.removeprefix("test_")) as made:
+        yield made

@@ -26,6 +26,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileType, S3FileSystem
 from tools.cluster import install, kind, programs
 
 REPOSITORY = Path(__file__).parents[2]
+VALUES = REPOSITORY / "tests" / "e2e" / "operator.yaml"
 POD_S3_ENDPOINT = f"http://s3.{install.STORAGE_NAMESPACE}.svc:7070"
 """The S3 server as pods reach it."""
 
@@ -124,7 +125,7 @@ class Cluster:
         try:
             yield name
         finally:
-            self.kubectl("delete", "namespace", name, "--wait=false")
+            self.kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")
 
     @contextmanager
     def bucket(self, prefix: str) -> Iterator[str]:
@@ -149,7 +150,13 @@ def _path(entry: FileInfo) -> str:
 
 
 def cluster() -> Cluster:
-    """The cluster, made when there is none, with images of the code as it stands."""
-    # Its progress goes to this process's standard error: making one takes minutes.
-    subprocess.run([sys.executable, "-m", "tools.cluster", "up"], cwd=REPOSITORY, env=dict(os.environ), check=True)
+    """The cluster, made when there is none, and the operator in it, with images of the code as it stands."""
+    install_operator()
     return Cluster(kind.kubeconfig())
+
+
+def install_operator() -> None:
+    """Install the operator, or renew it, with the cluster that it needs."""
+    # Its progress goes to this process's standard error: making a cluster takes minutes.
+    command = [sys.executable, "-m", "tools.cluster", "operator", "--values", str(VALUES)]
+    subprocess.run(command, cwd=REPOSITORY, env=dict(os.environ), check=True)

@@ -29,7 +29,7 @@ def up() -> None:
     if daemon.own:
         install.names()
     kind.wait_for_names()
-    install.s3()
+    install.s3(daemon)
     install.spark_operator()
     say(f"kubeconfig: {kind.kubeconfig()}")
 

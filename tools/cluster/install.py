@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.cluster import programs
-from tools.cluster.docker import wait_until
-from tools.cluster.kind import kubeconfig, kubectl
+from tools.cluster.docker import Docker, wait_until
+from tools.cluster.kind import NODE, kubeconfig, kubectl
 from tools.gobuild import module_source
 from tools.machine import REPOSITORY, run, step
 
@@ -17,6 +17,8 @@ MANIFESTS = Path(__file__).with_name("manifests")
 SPARK_OPERATOR_NAMESPACE = "spark-operator"
 STORAGE_NAMESPACE = "storage"
 S3_SECRET = "s3-root"
+S3_FOLDER = "/var/local/s3"
+"""Where the S3 server keeps its data in the node."""
 OPERATOR_NAMESPACE = "messagestore"
 OPERATOR_RELEASE = "store"
 CHART = REPOSITORY / "charts" / "message-store-operator"
@@ -47,9 +49,11 @@ def names() -> None:
     kubectl(*system, "rollout", "restart", "deployment/coredns")
 
 
-def s3() -> None:
+def s3(docker: Docker) -> None:
     """Run the S3 server, with credentials made here and kept in a Secret alone."""
     with step("S3 server"):
+        # Of the node and not of the pod, so that it can be stopped and started. The server's user has to own it.
+        docker.run("exec", NODE, "install", "--directory", "--owner=1000", "--group=1000", S3_FOLDER)
         _namespace(STORAGE_NAMESPACE)
         if not kubectl("--namespace", STORAGE_NAMESPACE, "get", "secret", S3_SECRET, "--ignore-not-found").strip():
             kubectl("apply", "--filename", "-", stdin=json.dumps(_fresh_credentials()))

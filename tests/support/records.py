@@ -1,0 +1,24 @@
+"""Native records for tests in the cluster, and how to read them by hand."""
+
+import json
+from collections.abc import Iterable
+
+_PAYLOAD = b'"payload":'
+
+
+def records(numbers: Iterable[int]) -> bytes:
+    """Lines with a message each, whose payloads have spellings that only an exact copy keeps."""
+    return b"".join(_line(number) for number in numbers)
+
+
+def message(line: bytes) -> tuple[str, bytes] | None:
+    """The id and the payload's own bytes of one of these lines; None of a line that was cut off."""
+    if not line.endswith(b"}}"):
+        return None
+    return json.loads(line)["messageId"], line[line.index(_PAYLOAD) + len(_PAYLOAD) : -1]
+
+
+def _line(number: int) -> bytes:
+    envelope = f'"messageId":"m-{number}","streamName":"order-{number % 5}","type":"Placed"'
+    time = f'"time":"2026-01-05T00:00:{number % 60:02d}Z"'
+    return f'{{{envelope},{time},"payload":{{"n":{number},"sum":1.10}}}}\n'.encode()
