@@ -154,6 +154,7 @@ def _stream_status() -> Document:
             "newestMessageTime": LATER,
             "lastGlobalPosition": 12,
         },
+        "sequences": {"incomplete": 2, "oldestTime": TIME, "oldestId": "upload-7"},
         "lag": {"asOf": TIME, "files": 3, "records": 20, "oldestPendingTime": TIME, "summary": "3 files"},
         "lifecycle": {
             "received": 9,

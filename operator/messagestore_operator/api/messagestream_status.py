@@ -126,6 +126,9 @@ class MessageStreamStatus(TriggeredStatus):
     phase: StreamPhase | None = Field(default=None, description="State of the stream, for people.")
     totals: StreamTotals | None = Field(default=None, description="What became of all that was received.")
     table: TableStatus | None = Field(default=None, description="What is in the store.")
+    sequences: SequencesStatus | None = Field(
+        default=None, description="Message sequences that are not complete; absent where no message belongs to one."
+    )
     lag: Lag | None = Field(default=None, description="What has arrived and isn't in the store yet.")
     lifecycle: LifecycleStatus | None = Field(default=None, description="What became of status updates.")
     loss: LossStatus | None = Field(

@@ -7,7 +7,14 @@ from datetime import datetime
 from messagestore_jobs.contract import run_report as contract
 from messagestore_jobs.contract.run_report import IngestOutcome, MaintainOutcome, RunError, RunReport
 from messagestore_operator.api import MessageStream, MessageStreamStatus
-from messagestore_operator.api.messagestream_status import Lag, StreamPhase, StreamRun, StreamTotals, TableStatus
+from messagestore_operator.api.messagestream_status import (
+    Lag,
+    SequencesStatus,
+    StreamPhase,
+    StreamRun,
+    StreamTotals,
+    TableStatus,
+)
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import (
     Aspect,
@@ -53,6 +60,7 @@ def stream_status(
         phase=_phase(stream, report, error),
         totals=known.totals,
         table=known.table,
+        sequences=_sequences(report, before),
         lag=_lag(report) or before.lag,
         loss=loss_status(before.loss, report),
         lifecycle=lifecycle_status(before.lifecycle, report),
@@ -115,6 +123,19 @@ def _table(state: contract.TableState) -> TableStatus:
         oldest_message_time=message_time(state.oldest_message_time),
         newest_message_time=message_time(state.newest_message_time),
         last_global_position=state.last_global_position,
+    )
+
+
+def _sequences(report: RunReport | None, before: MessageStreamStatus) -> SequencesStatus | None:
+    if report is None or not isinstance(report.outcome, IngestOutcome):
+        return before.sequences
+    found = report.outcome.sequences
+    if found is None:
+        return None
+    return SequencesStatus(
+        incomplete=found.incomplete,
+        oldest_time=message_time(found.oldest_time),
+        oldest_id=found.oldest_id,
     )
 
 

@@ -10,13 +10,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from messagestore_jobs.contract.run_report import IngestCounts
-from messagestore_jobs.ingest.expected import Candidates, Expected, Refused, all_hold, judge, nobody
+from messagestore_jobs.ingest.doubts import Candidates, Refused, judge
+from messagestore_jobs.ingest.expected import Expected
 from messagestore_jobs.ingest.keys import Flags, Hashes
+from messagestore_jobs.ingest.sequences import Members, Sizes
 
 Positions = npt.NDArray[np.int64]
 
+NONE = np.empty(0, dtype=np.int64)
+EXPECTED_BY_NOBODY = Expected(NONE, NONE)
+IN_NO_SEQUENCE = Members(NONE, pa.array([], pa.string()), NONE, NONE, NONE)
 REFUSED = -2
-"""The position of a record whose expected version doesn't hold."""
+"""The position of a record that contradicts what came before it."""
+
+
+def unknown(sequences: pa.Array) -> Sizes:
+    """What a store knows that has seen none of the sequences."""
+    return Sizes(np.zeros(len(sequences), dtype=np.int64), np.zeros(len(sequences), dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -30,7 +40,8 @@ class Arrived:
         dead: what has been judged a dead letter.
         unselected: what the filter passed over.
         expired: what had expired when it arrived.
-        expected: which expect a version of their stream; None where no record can.
+        expected: who expects a version of its stream.
+        members: who belongs to a sequence.
         refused_before: which were refused for that by an earlier batch, from the same place; None where none was.
     """
 
@@ -40,7 +51,8 @@ class Arrived:
     dead: Flags
     unselected: Flags
     expired: Flags
-    expected: Expected | None = None
+    expected: Expected = EXPECTED_BY_NOBODY
+    members: Members = IN_NO_SEQUENCE
     refused_before: Flags | None = None
 
 
@@ -54,7 +66,7 @@ class Assignment:
         stored: which records are stored.
         expired: which are set aside or discarded as expired.
         duplicates: which are in the store, or earlier in the batch.
-        refused: which are set aside because their stream has another version than they expect.
+        refused: which are set aside because they contradict what came before.
         streams: the distinct streams of what is stored, with the position each goes on at.
         next_positions: as ``streams``.
         next_global: the table's next global position.
@@ -77,6 +89,7 @@ def assign(
     next_positions: Callable[[pa.Array], Positions],
     next_global: int,
     on_expired: Literal["DeadLetter", "Store", "Discard"],
+    sizes: Callable[[pa.Array], Sizes] = unknown,
 ) -> Assignment:
     """Decide for a whole batch.
 
@@ -92,7 +105,7 @@ def assign(
     rows = np.flatnonzero(open_ & ~duplicates)
     streams = _streams(arrived.streams.take(pa.array(rows)), next_positions)
     passing = arrived.expired[rows] & (on_expired != "Store")
-    again, refused, placed = _settle(arrived, rows, streams, passing)
+    again, refused, placed = _settle(arrived, rows, streams, passing, sizes)
     duplicates[rows[again]] = True
     expired = np.zeros(len(open_), dtype=np.bool_)
     expired[rows] = passing & ~again
@@ -163,20 +176,22 @@ def _streams(streams: pa.Array, next_positions: Callable[[pa.Array], Positions])
     return _Streams(names, encoded.indices.to_numpy(), heads)
 
 
-def _settle(arrived: Arrived, rows: Positions, streams: _Streams, passing: Flags) -> tuple[Flags, Refused, Positions]:
+def _settle(
+    arrived: Arrived, rows: Positions, streams: _Streams, passing: Flags, sizes: Callable[[pa.Array], Sizes]
+) -> tuple[Flags, Refused, Positions]:
     """Of ``rows``, which the store doesn't hold: those that came before in the batch, the refused, all positions."""
     hashes, ids = arrived.hashes[rows], arrived.ids.take(pa.array(rows))
     again = _repeated(hashes, ids, ~passing)
     placed = _positions(streams, ~again & ~passing)
-    if arrived.expected is None:
-        return again, nobody(), placed
-    expected = arrived.expected.among(rows)
-    if all_hold(expected, placed >= 0, placed):
-        return again, nobody(), placed
-    again, refused = judge(Candidates(hashes, ids, streams.codes, streams.heads, passing, expected), again)
+    expected, members = arrived.expected.among(rows), arrived.members.among(rows)
+    known = sizes(members.names)
+    if expected.all_hold(placed) and members.all_agree(known, placed >= 0):
+        return again, Refused(), placed
+    candidates = Candidates(hashes, ids, streams.names, streams.codes, streams.heads, passing, expected, members, known)
+    again, refused = judge(candidates, again)
     stored = ~again & ~passing
     stored[refused.rows] = False
-    return again, Refused(rows[refused.rows], refused.expected, refused.actual), _positions(streams, stored)
+    return again, Refused(rows[refused.rows], refused.reasons, refused.details), _positions(streams, stored)
 
 
 def _positions(streams: _Streams, stored: Flags) -> Positions:

@@ -28,7 +28,6 @@ from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_again, set_aside_before
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.files import Batch, Range
 from messagestore_jobs.store.history import CommitNote, committed_batch
 from messagestore_jobs.store.messages import append_messages
 from messagestore_jobs.store.objects import Objects, join
@@ -79,7 +78,7 @@ def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], n
     placed = placed_all.where("position >= 0")
     if task.claim_check_bytes is not None:
         _write_claims(context, placed)
-    refused = refused_records(placed_all, arrived, assigned) if len(assigned.refused.rows) else None
+    refused = refused_records(placed_all, assigned) if len(assigned.refused.rows) else None
     again = _set_aside(context, batch, _dead_letters(narrow, assigned, refused, batch, task), read_before)
     counts = count(arrived, assigned, task.on_arrival_expired, again)
     done = note.model_copy(update={"run": context.run, "totals": note.totals + counts})
@@ -88,6 +87,7 @@ def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], n
     if committed_batch(context.uri, task.source_id) != batch.number:
         raise RunFailedError("CommitLost", f"batch {batch.number} is not in the table after its commit; try again")
     context.known.stored(_added(batch, arrived, assigned))
+    context.sequences.stored(arrived.members, assigned.stored)
     return done
 
 
@@ -105,6 +105,7 @@ def _arrived(narrow: pa.Table) -> Arrived:
         unselected=narrow["unselected"].to_numpy(),
         expired=narrow["expired"].to_numpy(),
         expected=expected_of(narrow),
+        members=members_of(narrow),
     )
 
 
@@ -115,8 +116,14 @@ def _assign(context: BatchContext, arrived: Arrived, batch: Planned) -> Assignme
     def contains(hashes: Hashes, ids: pa.Array) -> Flags:
         return context.known.contains(hashes, ids, not_before) | context.erased.contains(ids)
 
+    known = context.known
     return assign(
-        arrived, contains, context.known.next_positions, context.known.next_global, context.task.on_arrival_expired
+        arrived,
+        contains,
+        known.next_positions,
+        known.next_global,
+        context.task.on_arrival_expired,
+        context.sequences.of,
     )
 
 

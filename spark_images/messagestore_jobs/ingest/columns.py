@@ -1,5 +1,6 @@
 """All column expressions of a run's batches."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -11,6 +12,7 @@ from messagestore_jobs.ingest.fields import field_columns, whole_number
 from messagestore_jobs.ingest.judge import verdict_columns
 from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.ingest.write import assignment_columns, clock, identity, row_columns
+from messagestore_jobs.sequences import told_size
 from messagestore_jobs.store.schemas import SOURCE
 
 
@@ -39,7 +41,7 @@ def columns_of(task: IngestTask, uri: str) -> Columns:
             *field_columns(task, clock()),
             *verdict_columns(task),
         ),
-        narrow=(*_narrow(), *_expected(task)),
+        narrow=(*_narrow(), *_claims(task)),
         placed=assignment_columns(),
         rows=row_columns(task, uri.rstrip("/")),
     )
@@ -64,8 +66,11 @@ def _narrow() -> tuple[Column, ...]:
     )
 
 
-def _expected(task: IngestTask) -> tuple[Column, ...]:
-    """The version that a record expects its stream to have, where a record can say so."""
-    if not can_carry(task.envelope, task.source.format, "expectedVersion"):
-        return ()
-    return (whole_number(F.col(wire("expectedVersion"))).alias("expected"),)
+def _claims(task: IngestTask) -> Iterator[Column]:
+    """What a record says of its stream's version and of its sequence, where a record can say so."""
+    if can_carry(task.envelope, task.source.format, "expectedVersion"):
+        yield whole_number(F.col(wire("expectedVersion"))).alias("expected")
+    if can_carry(task.envelope, task.source.format, "sequenceId"):
+        yield F.col("sequence_id")
+        yield F.when(F.col("sequence_id").isNotNull(), F.col("sequence_number")).alias("sequence_number")
+        yield F.when(F.col("sequence_id").isNotNull(), told_size()).alias("told_size")

@@ -85,6 +85,11 @@ def problems() -> list[tuple[Column, str]]:
         (_wrong("sequenceNumber", _from(1, "sequence_number")), "sequenceNumber is no whole number from 1"),
         (_wrong("sequenceSize", _from(1, "sequence_size")), "sequenceSize is no whole number from 1"),
         (_wrong("sequenceEnd", F.col("sequence_end")), "sequenceEnd is neither true nor false"),
+        (F.col("sequence_number") > F.col("sequence_size"), "sequenceNumber is larger than sequenceSize"),
+        (
+            F.col("sequence_end") & (F.col("sequence_number") != F.col("sequence_size")),
+            "sequenceEnd stands on a record that is not the last of its sequenceSize",
+        ),
         (_wrong("schemaVersion", _from(0, "schema_version")), "schemaVersion is no whole number from 0 to 2147483647"),
         (_wrong("expectedVersion", _whole("expectedVersion")), "expectedVersion is no whole number"),
         (~F.col("status").isin(*STATUSES), f"status is none of {', '.join(STATUSES)}"),

@@ -7,6 +7,8 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Interval, Match, Selection, TimeWindow
 from messagestore_jobs.predicate import DEAD_LETTER_COLUMNS, MESSAGE_COLUMNS, PredicateError, compile_predicate
+from messagestore_jobs.replay.due import due_for_retry
+from messagestore_jobs.sequences import states
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.matching import all_of, matches
 
@@ -66,9 +68,11 @@ def selected_messages(messages: DataFrame, selection: Selection, now: datetime) 
     """The messages that every selector takes; the limit is left to the order."""
     rows = messages.where(all_of([matches(_match(selection)), *_places(selection)]))
     if selection.due_for_retry:
-        rows = rows.where((F.col("status") == "FAILED") & (F.col("next_retry_at") <= F.lit(now)))
+        rows = due_for_retry(rows, messages, selection.held_back, now)
     if selection.sequences is not None and selection.sequences.complete_only:
-        rows = rows.join(complete_sequences(messages, selection.sequences.ids), "sequence_id", "left_semi")
+        ids = selection.sequences.ids
+        asked = messages.where(F.col("sequence_id").isin(*ids)) if ids else messages
+        rows = rows.join(states(asked).where("complete"), "sequence_id", "left_semi")
     return rows.select(*messages.columns)
 
 
@@ -80,21 +84,6 @@ def selected_dead_letters(dead_letters: DataFrame, selection: Selection) -> Data
     if selection.where is not None:
         conditions.append(F.expr(compile_predicate(selection.where, DEAD_LETTER_COLUMNS).sql))
     return dead_letters.where(all_of(conditions))
-
-
-def complete_sequences(messages: DataFrame, ids: tuple[str, ...]) -> DataFrame:
-    """The ids of sequences whose members 1 … size are all in the store; the size stands on any member, or the end."""
-    members = messages.where(F.col("sequence_id").isin(*ids) if ids else F.col("sequence_id").isNotNull())
-    size = F.coalesce(F.max("sequence_size"), F.max(F.when(F.col("sequence_end"), F.col("sequence_number"))))
-    numbers = members.groupBy("sequence_id", "sequence_number").agg(
-        F.max("sequence_size").alias("sequence_size"), F.max("sequence_end").alias("sequence_end")
-    )
-    counted = numbers.groupBy("sequence_id").agg(
-        size.alias("size"),
-        F.count_if(F.col("sequence_number") >= 1).alias("members"),
-        F.max("sequence_number").alias("last"),
-    )
-    return counted.where("members = size AND last = size").select("sequence_id")
 
 
 def _match(selection: Selection) -> Match:

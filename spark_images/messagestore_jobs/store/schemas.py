@@ -175,6 +175,8 @@ TABLES: dict[str, pa.Schema] = {
 }
 
 MESSAGES_PROPERTIES = {
-    "delta.dataSkippingStatsColumns": ("global_position,position,stream_name,time,inserted_at,expires_at,status"),
+    "delta.dataSkippingStatsColumns": (
+        "global_position,position,stream_name,time,inserted_at,expires_at,status,sequence_id"
+    ),
     "delta.checkpointInterval": "50",
 }

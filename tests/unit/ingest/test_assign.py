@@ -1,5 +1,6 @@
 """Duplicates, positions and counts of a batch, against the same rules written plainly."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from messagestore_jobs.contract.run_report import IngestCounts
 from messagestore_jobs.ingest.assign import REFUSED, Arrived, Assignment, assign, count
 from messagestore_jobs.ingest.expected import Expected
+from messagestore_jobs.ingest.sequences import Members, Sizes
 
 OnExpired = Literal["DeadLetter", "Store", "Discard"]
 
@@ -21,6 +23,9 @@ class Record:
     stream: str
     fate: Literal["open", "dead", "unselected", "expired"] = "open"
     expects: int | None = None
+    sequence: str | None = None
+    number: int = 0
+    size: int = 0
 
 
 @dataclass
@@ -29,6 +34,8 @@ class Store:
 
     ids: set[str] = field(default_factory=set)
     heads: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    lasts: dict[str, int] = field(default_factory=dict)
     next_global: int = 1
 
     def take(self, record: Record, on_expired: OnExpired) -> tuple[str, int, int]:
@@ -39,12 +46,26 @@ class Store:
         if record.fate == "expired" and on_expired != "Store":
             return "expired", -1, -1
         position = self.heads.get(record.stream, 0)
+        if record.sequence is not None and not self.fits(record.sequence, record.number, record.size):
+            return "InvalidField", REFUSED, -1
         if record.expects is not None and record.expects != position - 1:
-            return f"{record.expects} in {record.stream}, which has {position - 1}", REFUSED, -1
+            return (
+                f"Wrong expected version: {record.expects} (Stream: {record.stream}, Stream Version: {position - 1})",
+                REFUSED,
+                -1,
+            )
         self.ids.add(record.message_id)
         self.heads[record.stream] = position + 1
         self.next_global += 1
+        if record.sequence is not None:
+            self.sizes[record.sequence] = self.sizes.get(record.sequence, 0) or record.size
+            self.lasts[record.sequence] = max(self.lasts.get(record.sequence, 0), record.number)
         return "stored", position, self.next_global - 1
+
+    def fits(self, sequence: str, number: int, size: int) -> bool:
+        known, last = self.sizes.get(sequence, 0), self.lasts.get(sequence, 0)
+        told = size or known
+        return not (size and known and size != known) and not (told and max(number, last) > told)
 
 
 def hash_of(message_id: str) -> int:
@@ -55,6 +76,11 @@ def hash_of(message_id: str) -> int:
 def arrived(records: list[Record]) -> Arrived:
     dead = np.array([r.fate == "dead" for r in records], dtype=np.bool_)
     expecting = [(row, r.expects) for row, r in enumerate(records) if r.expects is not None]
+    sequences = sorted({r.sequence for r in records if r.sequence is not None})
+    members = [
+        (row, sequences.index(r.sequence), r.number, r.size) for row, r in enumerate(records) if r.sequence is not None
+    ]
+    rows, codes, numbers, sizes = np.array(members, dtype=np.int64).reshape(-1, 4).T
     return Arrived(
         hashes=np.array([hash_of(r.message_id) for r in records], dtype=np.int64),
         # What is set aside may lack an id and a stream.
@@ -63,7 +89,8 @@ def arrived(records: list[Record]) -> Arrived:
         dead=dead,
         unselected=np.array([r.fate == "unselected" for r in records], dtype=np.bool_),
         expired=np.array([r.fate == "expired" for r in records], dtype=np.bool_),
-        expected=Expected(*np.array(expecting, dtype=np.int64).reshape(-1, 2).T) if expecting else None,
+        expected=Expected(*np.array(expecting, dtype=np.int64).reshape(-1, 2).T),
+        members=Members(rows, pa.array(sequences, pa.string()), codes, numbers, sizes),
     )
 
 
@@ -74,17 +101,26 @@ def assigned(records: list[Record], store: Store, on_expired: OnExpired = "DeadL
         lambda streams: np.array([store.heads.get(s, 0) for s in streams.to_pylist()], dtype=np.int64),
         store.next_global,
         on_expired,
+        store_sizes(store),
     )
+
+
+def store_sizes(store: Store) -> Callable[[pa.Array], Sizes]:
+    def told(names: pa.Array) -> Sizes:
+        known = [(store.sizes.get(name, 0), store.lasts.get(name, 0)) for name in names.to_pylist()]
+        return Sizes(*np.array(known, dtype=np.int64).reshape(-1, 2).T)
+
+    return told
 
 
 def outcome(assignment: Assignment, arrived: Arrived, place: int) -> tuple[str, int, int]:
     if assignment.stored[place]:
         return "stored", int(assignment.position[place]), int(assignment.global_position[place])
     refused = assignment.refused
-    for row, expected, actual in zip(refused.rows, refused.expected, refused.actual, strict=True):
+    for row, reason, detail in zip(refused.rows, refused.reasons, refused.details, strict=True):
         if row == place:
-            stream = arrived.streams[place].as_py()
-            return f"{expected} in {stream}, which has {actual}", int(assignment.position[place]), -1
+            words = detail if reason == "WrongExpectedVersion" else str(reason)
+            return words, int(assignment.position[place]), -1
     named = {
         "dead": arrived.dead,
         "unselected": arrived.unselected,
@@ -103,7 +139,10 @@ records = st.lists(
         st.sampled_from(["a", "a-1", "b-1", "b-1+2"]),
         st.sampled_from(["open", "open", "open", "dead", "unselected", "expired"]),
         st.none() | st.integers(-1, 5),
-    ),
+        st.none() | st.sampled_from(["s", "t"]),
+        st.integers(0, 4),
+        st.sampled_from([0, 0, 3, 4]),
+    ).filter(lambda r: not r.size or r.number <= r.size),
     max_size=40,
 )
 
@@ -121,11 +160,15 @@ def test_batches_one_after_the_other_give_what_records_one_by_one_give(
         kept.ids |= {r.message_id for r, stored in zip(batch, given_out.stored, strict=True) if stored}
         kept.heads |= zip(given_out.streams.to_pylist(), given_out.next_positions.tolist(), strict=True)
         kept.next_global = given_out.next_global
+        after = rows.members.after(store_sizes(kept)(rows.members.names), given_out.stored)
+        names = rows.members.names.to_pylist()
+        kept.sizes |= zip(names, after.sizes.tolist(), strict=True)
+        kept.lasts |= zip(names, after.lasts.tolist(), strict=True)
     assert (kept.heads, kept.next_global) == (plain.heads, plain.next_global)
 
 
 def refused(fates: list[str]) -> int:
-    return sum("which has" in fate for fate in fates)
+    return sum("Wrong" in fate or fate == "InvalidField" for fate in fates)
 
 
 @given(records, st.sampled_from(["DeadLetter", "Store", "Discard"]))
@@ -194,10 +237,10 @@ def test_an_expectation_that_holds_is_stored_and_one_that_does_not_takes_no_posi
     ]
     given_out = assigned(batch, Store())
     assert given_out.position.tolist() == [0, 1, REFUSED, REFUSED, 2, 3]
-    assert given_out.refused.details(arrived(batch).streams) == [
+    assert given_out.refused.details == (
         "Wrong expected version: 0 (Stream: a, Stream Version: 1)",
         "Wrong expected version: 2 (Stream: a, Stream Version: 1)",
-    ]
+    )
 
 
 def test_a_duplicate_is_never_refused() -> None:
@@ -226,3 +269,29 @@ def test_what_was_refused_before_from_the_same_place_stays_refused_and_counts_as
     assert assigned(batch, store).position.tolist() == [5, 6]
     assert given_out.position.tolist() == [-1, 5]
     assert count(rows, given_out, "DeadLetter", set_aside_before=0) == IngestCounts(received=2, stored=1, duplicates=1)
+
+
+def test_what_contradicts_the_size_of_its_sequence_is_refused() -> None:
+    batch = [
+        Record("m1", "a", sequence="s", number=1),
+        Record("m2", "a", sequence="s", number=3, size=3),
+        Record("m3", "a", sequence="s", number=2, size=4),
+        Record("m4", "a", sequence="s", number=4),
+        Record("m5", "a", sequence="t", number=5),
+        Record("m6", "a", sequence="t", size=3),
+        Record("m7", "a", sequence="s", number=2),
+    ]
+    given_out = assigned(batch, Store())
+    assert given_out.position.tolist() == [0, 1, REFUSED, REFUSED, 2, REFUSED, 3]
+    assert set(given_out.refused.reasons) == {"InvalidField"}
+    assert given_out.refused.details == (
+        "the size of sequence s is 4 by this record and 3 by an earlier one",
+        "sequenceNumber 4 lies past the size of sequence s, 3 by an earlier record",
+        "the size of sequence t is 3 by this record, and an earlier one has number 5",
+    )
+
+
+def test_a_size_is_known_over_batches() -> None:
+    store = Store(sizes={"s": 2}, lasts={"s": 2})
+    batch = [Record("m1", "a", sequence="s", number=2, size=3), Record("m2", "a", sequence="s", number=1, size=2)]
+    assert assigned(batch, store).position.tolist() == [REFUSED, 0]

@@ -18,6 +18,7 @@ from messagestore_jobs.contract.run_report import (
     ReplayProgress,
     RunError,
     RunReport,
+    SequenceState,
     TableState,
 )
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
@@ -137,6 +138,15 @@ def test_a_streams_numbers() -> None:
     assert status["lastRun"] == status["recentRuns"][0]
     assert (status["lastRun"]["name"], status["lastRun"]["received"]) == ("run-1", 331)
     assert status["lastBatchTime"] == "2026-01-05T08:20:00Z"
+
+
+def test_sequences_that_wait_for_members_are_told_and_stay_told_until_the_store_says_otherwise() -> None:
+    waiting = SequenceState(incomplete=2, oldest_time=ENDED, oldest_id="upload-7")
+    first = stream_status(stream(), NOW, report(INGESTED.model_copy(update={"sequences": waiting}))).to_dict()
+    assert first["sequences"] == {"incomplete": 2, "oldestTime": "2026-01-05T08:20:00Z", "oldestId": "upload-7"}
+    failed = stream_status(stream(first), NOW, report(error=BUSY)).to_dict()
+    assert failed["sequences"] == first["sequences"]
+    assert "sequences" not in stream_status(stream(first), NOW, report(INGESTED)).to_dict()
 
 
 def test_the_store_is_believed_before_the_report() -> None:

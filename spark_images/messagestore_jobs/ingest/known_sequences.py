@@ -1,0 +1,67 @@
+"""What an ingest must know of the store's sequences: the size of each, and its largest number so far."""
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from messagestore_jobs.ingest.keys import Flags
+from messagestore_jobs.ingest.sequences import Members, Sizes
+from messagestore_jobs.sequences import sizes
+from messagestore_jobs.store.messages import read_messages
+from messagestore_jobs.store.statistics import may_hold
+
+BYTES_A_SEQUENCE = 250
+
+_Held = dict[str, tuple[int, int]]
+
+
+class KnownSequences:
+    """Read when a batch first has a member of one: all of them where they fit the memory, else those of each batch."""
+
+    def __init__(self, spark: SparkSession, uri: str, memory: int) -> None:
+        self._spark, self._uri = spark, uri
+        self._most = memory // BYTES_A_SEQUENCE
+        self._held: _Held | None = None
+        self._looked_up = False
+
+    def of(self, names: pa.Array) -> Sizes:
+        """What is known of each of these (distinct) sequences."""
+        if not len(names):
+            return _sizes([], {})
+        if not self._looked_up:
+            self._held = self._all()
+            self._looked_up = True
+        held = self._some(names) if self._held is None else self._held
+        return _sizes(names.to_pylist(), held)
+
+    def stored(self, members: Members, stored: Flags) -> None:
+        """A batch has been committed, of which these are in the store."""
+        if self._held is None or not len(members.names):
+            return
+        after = members.after(self.of(members.names), stored)
+        told = zip(after.sizes.tolist(), after.lasts.tolist(), strict=True)
+        self._held.update(zip(members.names.to_pylist(), told, strict=True))
+        if len(self._held) > self._most:
+            self._held = None
+
+    def _all(self) -> _Held | None:
+        if not may_hold(self._uri, "sequence_id"):
+            return {} if self._most else None
+        found = sizes(read_messages(self._spark, self._uri)).limit(self._most + 1).toArrow()
+        return None if found.num_rows > self._most else _held(found)
+
+    def _some(self, names: pa.Array) -> _Held:
+        asked = self._spark.createDataFrame(pa.table({"sequence_id": names}))
+        messages = read_messages(self._spark, self._uri).join(F.broadcast(asked), "sequence_id", "left_semi")
+        return _held(sizes(messages).toArrow())
+
+
+def _held(found: pa.Table) -> _Held:
+    columns = (found[name].to_pylist() for name in ("sequence_id", "size", "last"))
+    return {name: (size or 0, last or 0) for name, size, last in zip(*columns, strict=True)}
+
+
+def _sizes(names: list[str], held: _Held) -> Sizes:
+    known = np.array([held.get(name, (0, 0)) for name in names], dtype=np.int64).reshape(-1, 2)
+    return Sizes(known[:, 0], known[:, 1])

@@ -1,0 +1,44 @@
+"""Message sequences as the store holds them: their sizes, and which are complete. By column expressions alone.
+
+A sequence is complete when its members 1 … size are all in the store; the size stands on any member, or is the number
+of the one with the end flag. A number that two messages have counts once.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+
+def told_size() -> Column:
+    """What a message says of its sequence's size: its size, or its own number where it is the end; null for nothing."""
+    return F.coalesce(F.col("sequence_size"), F.when(F.col("sequence_end"), F.col("sequence_number")))
+
+
+def members(messages: DataFrame) -> DataFrame:
+    """The messages that belong to a sequence."""
+    return messages.where(F.col("sequence_id").isNotNull())
+
+
+def sizes(messages: DataFrame) -> DataFrame:
+    """Columns sequence_id, size and last (the largest number so far, or null), a row a sequence."""
+    return (
+        members(messages)
+        .groupBy("sequence_id")
+        .agg(F.max(told_size()).alias("size"), F.max("sequence_number").alias("last"))
+    )
+
+
+def states(messages: DataFrame) -> DataFrame:
+    """Columns sequence_id, first_time (of its earliest message) and complete, a row a sequence."""
+    numbers = (
+        members(messages)
+        .groupBy("sequence_id", "sequence_number")
+        .agg(F.max(told_size()).alias("told"), F.min("time").alias("time"))
+    )
+    counted = numbers.groupBy("sequence_id").agg(
+        F.max("told").alias("size"),
+        F.count_if(F.col("sequence_number") >= 1).alias("members"),
+        F.max("sequence_number").alias("last"),
+        F.min("time").alias("first_time"),
+    )
+    complete = F.coalesce(F.expr("members = size AND last = size"), F.lit(False))
+    return counted.select("sequence_id", "first_time", complete.alias("complete"))
