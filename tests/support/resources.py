@@ -116,6 +116,22 @@ def stream_from_files() -> Document:
                 "schemaVersion": {"value": "2"},
             },
             "required": ["time"],
+            "translators": [
+                {
+                    "fromVersion": 1,
+                    "fields": {
+                        "correlationId": {"rename": "causationId", "default": "none"},
+                        "typeNamespace": {"path": "$.payload.space['name'][0]"},
+                        **{name: {"value": "2"} for name in ("typeRevision", "type", "replyTo", "sequenceId")},
+                        **{name: {"default": "2"} for name in ("causationId", "contentType", "payloadEncoding")},
+                    },
+                    "headers": {
+                        "tenant": {"rename": "customer", "default": "north"},
+                        "region": {"value": "eu"},
+                        "kind": {"path": "$.headers['Kind']"},
+                    },
+                }
+            ],
         },
         "filter": {"types": ["InvoicePaid"], "where": "payload_size > 2", "unmatched": "DeadLetter"},
         "deduplication": {"window": "P7D"},

@@ -9,7 +9,8 @@ from pydantic import Field
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.rules import Rule, exactly_one
 from messagestore_operator.api.scalars import JsonPath
-from messagestore_operator.api.text import Value
+from messagestore_operator.api.text import UniqueNames, Value
+from messagestore_operator.api.translators import Translator
 
 CanonicalField = Literal[
     "messageId",
@@ -134,4 +135,9 @@ class Envelope(Model):
     )
     required: Annotated[tuple[CanonicalField, ...], Field(max_length=len(get_args(CanonicalField)))] = Field(
         default=(), description="Fields that must be there, besides messageId and the stream's name."
+    )
+    translators: Annotated[tuple[Translator, ...], Field(max_length=32), UniqueNames("fromVersion")] = Field(
+        default=(),
+        description="What brings messages of older schemaVersions to the next one, whenever they are read or sent; "
+        "what is stored stays as it came.",
     )

@@ -46,9 +46,11 @@ class UniqueNames:
 
     def check(self, items: Sequence[Any]) -> Sequence[Any]:
         """Refuse an item that has the name of an earlier one."""
-        names = [getattr(item, self.key) for item in items]
+        names = [item.to_dict()[self.key] for item in items]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
-            raise PydanticCustomError("repeated", f"each {self.key} may stand only once: {', '.join(repeated)}")
+            raise PydanticCustomError(
+                "repeated", f"each {self.key} may stand only once: {', '.join(map(str, repeated))}"
+            )
         return items
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

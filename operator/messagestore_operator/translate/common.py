@@ -7,6 +7,7 @@ from typing import Any, Literal, cast
 from messagestore_jobs.contract import run_document as contract
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api.common import Match
+from messagestore_operator.api.translators import FieldSource, HeaderSource
 from messagestore_operator.translate.storage import job_uri
 
 Kind = Literal["MessageStream", "RetentionPolicy", "ReplayJob"]
@@ -23,6 +24,22 @@ def table_of(stream: MessageStream, *, adopt: bool) -> contract.Table:
     """The stream's table folder."""
     owner = contract.Owner(namespace=stream.metadata.namespace, name=stream.metadata.name)
     return contract.Table(uri=job_uri(stream.spec.table.uri.rstrip("/")), owner=owner, adopt=adopt)
+
+
+def translators_of(stream: MessageStream) -> tuple[contract.Translator, ...]:
+    """What brings the stream's older messages to its current envelope version."""
+    return tuple(
+        contract.Translator(
+            from_version=translator.from_version,
+            fields={name: _field_source(source) for name, source in translator.fields.given().items()},
+            headers={name: _field_source(source) for name, source in translator.headers.items()},
+        )
+        for translator in stream.spec.envelope.translators
+    )
+
+
+def _field_source(source: FieldSource | HeaderSource) -> contract.FieldSource:
+    return contract.FieldSource(path=source.path, rename=source.rename, value=source.value, default=source.default)
 
 
 def match_of(match: Match) -> contract.Match:

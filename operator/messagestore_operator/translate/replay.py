@@ -8,7 +8,7 @@ from messagestore_jobs.contract import run_document as contract
 from messagestore_operator.api import MessageStream, ReplayJob
 from messagestore_operator.api.replayjob import PositionRange, Select, TimeWindow
 from messagestore_operator.translate.annotations import adopts
-from messagestore_operator.translate.common import given, resource_of, table_of
+from messagestore_operator.translate.common import given, resource_of, table_of, translators_of
 from messagestore_operator.translate.ingest import ingest_task
 from messagestore_operator.translate.names import job_id
 from messagestore_operator.translate.storage import job_uri, replay_access
@@ -31,6 +31,7 @@ def replay_document(
         job_id=job_id(job),
         origin=spec.origin,
         select=_selection(spec.select),
+        translators=translators_of(stream),
         order=spec.order,
         destination=_destination(job, target),
         messages_per_second=spec.rate_limit.messages_per_second if spec.rate_limit else None,

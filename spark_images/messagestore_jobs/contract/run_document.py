@@ -53,6 +53,23 @@ class Envelope(ContractModel):
     required: tuple[str, ...] = ()
 
 
+class FieldSource(ContractModel):
+    """Where a field of the next envelope version comes from: the message as it was, or a constant."""
+
+    path: str | None = None
+    rename: str | None = None
+    value: str | None = None
+    default: str | None = None
+
+
+class Translator(ContractModel):
+    """What brings messages of one schemaVersion (none is 0) to the next; fields are by wire name."""
+
+    from_version: int
+    fields: dict[str, FieldSource] = {}
+    headers: dict[str, FieldSource] = {}
+
+
 class Filter(ContractModel):
     """The message selector."""
 
@@ -157,6 +174,8 @@ class IngestTask(ContractModel):
     """Names what has been read from this source; another source has another."""
     source: Annotated[FilesSource | RecordsSource | KafkaSource, Field(discriminator="kind")]
     envelope: Envelope = Envelope()
+    translators: tuple[Translator, ...] = ()
+    """Kept with the store for its readers; what is stored stays as it came."""
     filter: Filter = Filter()
     deduplication_window: timedelta | None = None
     on_arrival_expired: Literal["DeadLetter", "Store", "Discard"] = "DeadLetter"
@@ -314,6 +333,8 @@ class ReplayTask(ContractModel):
     """One replay, over all its runs: what was frozen and sent is kept under this name."""
     origin: Literal["Messages", "DeadLetters"] = "Messages"
     select: Selection = Selection()
+    translators: tuple[Translator, ...] = ()
+    """Applied to what is sent; the selection is over what is stored."""
     order: Literal["PerStream", "Global", "Sequence", "None"] = "PerStream"
     destination: Annotated[FilesDestination | StreamDestination, Field(discriminator="kind")]
     messages_per_second: float | None = None

@@ -18,10 +18,11 @@ from messagestore_jobs.store.folder import MARKER, owner_of
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import TABLES
 from messagestore_jobs.store.tombstones import KEY_OBJECT
+from messagestore_jobs.versions.declared import NAME as TRANSLATORS
 
 FOLDERS = (PURGES, REPLAYS, CLAIMS, *reversed(TABLES))
 """In the order they are deleted in: as long as ``messages`` is there, it tells whose turn to write it is."""
-OBJECTS = (KEY_OBJECT, MARKER)
+OBJECTS = (KEY_OBJECT, TRANSLATORS, MARKER)
 _PARTIAL = ".partial"
 
 

@@ -14,13 +14,15 @@ from messagestore_jobs.ingest.columns import columns_of
 from messagestore_jobs.ingest.control import Control, Unattended
 from messagestore_jobs.ingest.erased import open_erased
 from messagestore_jobs.ingest.file_arrivals import FileArrivals
-from messagestore_jobs.ingest.kafka_arrivals import KafkaArrivals
 from messagestore_jobs.ingest.incomplete import IncompleteSequences
+from messagestore_jobs.ingest.kafka_arrivals import KafkaArrivals
 from messagestore_jobs.ingest.known import open_known
 from messagestore_jobs.ingest.throttle import Throttle
 from messagestore_jobs.lifecycle.job import LifecycleWork, updates_task
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.store.history import last_note, table_state
+from messagestore_jobs.store.objects import Objects
+from messagestore_jobs.versions.declared import declare
 
 
 def run_ingest(
@@ -33,6 +35,7 @@ def run_ingest(
     task = document.task
     assert isinstance(task, IngestTask)
     asked = control or Unattended()
+    declare(Objects(document.table.uri), task.translators)
     ingest = _Ingest(document, task, spark, progress, asked)
     ingest.take_in_what_has_arrived()
     while task.batch_interval is not None and not asked.stopped(task.batch_interval):

@@ -9,6 +9,7 @@ from messagestore_jobs.replay.marks import marked_headers
 from messagestore_jobs.replay.payloads import is_sound, with_payloads
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import Frozen
+from messagestore_jobs.versions.columns import translated
 
 
 def native_records(source: Source, frozen: Frozen, stretch: Stretch, line_breaks: LineBreaks) -> DataFrame:
@@ -16,9 +17,10 @@ def native_records(source: Source, frozen: Frozen, stretch: Stretch, line_breaks
     rows = source.between(stretch.cuts[0], stretch.end)
     if stretch.claims:
         rows = with_payloads(rows, source)
+    rows = translated(rows.select("*", is_sound().alias("_sound")), source.task.translators)
     if source.task.mark_headers:
         rows = rows.withColumn("headers", marked_headers(source.task.mark_headers, _values(source, frozen)))
-    sound = with_native(rows.select("*", is_sound().alias("_sound")), line_breaks)
+    sound = with_native(rows, line_breaks)
     return sound.select(*source.order.columns, F.when(F.col("_sound"), F.col("value")).alias("value"))
 
 

@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from messagestore_jobs.contract.run_document import IngestTask, PurgeTask, ReplayTask, RunDocument
+from messagestore_jobs.contract.run_document import (
+    FieldSource,
+    IngestTask,
+    PurgeTask,
+    ReplayTask,
+    RunDocument,
+    Translator,
+)
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.translate import (
     NotSupportedError,
@@ -156,6 +163,15 @@ PURGE: list[tuple[dict[str, Any], str, Any]] = [
 @pytest.mark.parametrize(("spec", "path", "expected"), PURGE)
 def test_purge(spec: dict[str, Any], path: str, expected: Any) -> None:
     assert at(purge(policy(**spec), stream()), path) == expected
+
+
+def test_translators_reach_ingests_and_replays() -> None:
+    declared = {"fromVersion": 1, "fields": {"replyTo": {"path": "$.payload.to"}}, "headers": {"a": {"rename": "b"}}}
+    it = stream(envelope={"translators": [declared]})
+    expected = Translator(
+        from_version=1, fields={"replyTo": FieldSource(path="$.payload.to")}, headers={"a": FieldSource(rename="b")}
+    )
+    assert ingest(it).translators == replay(job(), it).translators == (expected,)
 
 
 def test_holds_come_from_the_stream() -> None:

@@ -1,0 +1,118 @@
+"""How messages of an older version of the envelope are brought to the next one when they are read."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from messagestore_operator.api.model import Model
+from messagestore_operator.api.rules import Rule
+from messagestore_operator.api.scalars import JsonPath
+from messagestore_operator.api.text import Integer, Value
+
+TranslatedField = Literal[
+    "type",
+    "typeNamespace",
+    "typeRevision",
+    "correlationId",
+    "causationId",
+    "replyTo",
+    "sequenceId",
+    "contentType",
+    "payloadEncoding",
+]
+_ONE_SOURCE = Rule(
+    message="give exactly one of path, rename and value, or default alone",
+    cel=(
+        "[has(self.path), has(self.rename), has(self.value)].filter(given, given).size() == 1"
+        " || (has(self.default) && !has(self.path) && !has(self.rename) && !has(self.value))"
+    ),
+    holds=lambda source: _count(source) == 1 or (_count(source) == 0 and source.default is not None),
+)
+_DEFAULT_BESIDE_VALUE = Rule(
+    message="default goes with path or rename, or alone: beside value it would never be used",
+    cel="!has(self.default) || !has(self.value)",
+    holds=lambda source: source.default is None or source.value is None,
+)
+
+
+def _count(source: Any) -> int:
+    return sum(given is not None for given in (source.path, source.rename, source.value))
+
+
+class MessagePath(JsonPath):
+    """A path into a message: one of its headers, or a place in its payload or metadata."""
+
+    pattern = (
+        r"^\$\.(headers(\.[A-Za-z_][A-Za-z0-9_-]*|\['([^'\\]|\\['\\])*'\])"
+        r"|(payload|metadata)(\.[A-Za-z_][A-Za-z0-9_-]*|\['([^'\\]|\\['\\])*'\]|\[[0-9]{1,9}\])*)$"
+    )
+    expected = "a path that begins with $.payload, $.metadata or one of $.headers, such as $.headers['X-Id']"
+
+    __slots__ = ()
+
+
+class FieldSource(Model):
+    """Where a field of the next version comes from: all of it is looked for in the message as it was."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (_ONE_SOURCE, _DEFAULT_BESIDE_VALUE)
+
+    path: MessagePath | None = Field(default=None, description="Place in the message.")
+    rename: TranslatedField | None = Field(default=None, description="The field's name before; that one is emptied.")
+    value: Value | None = Field(default=None, description="A constant, the same for every message.")
+    default: Value | None = Field(
+        default=None, description="What to take where nothing was found; alone, where the field itself is absent."
+    )
+
+
+class HeaderSource(Model):
+    """Where a header of the next version comes from."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (_ONE_SOURCE, _DEFAULT_BESIDE_VALUE)
+
+    path: MessagePath | None = Field(default=None, description="Place in the message.")
+    rename: Value | None = Field(default=None, description="The header's name before; that one is taken out.")
+    value: Value | None = Field(default=None, description="A constant, the same for every message.")
+    default: Value | None = Field(
+        default=None, description="What to take where nothing was found; alone, where the header itself is absent."
+    )
+
+
+def _source(description: str) -> FieldSource | None:
+    field: FieldSource | None = Field(default=None, description=description)
+    return field
+
+
+class TranslatedFields(Model):
+    """Fields of the next version that differ from the one before; all others stay."""
+
+    type: FieldSource | None = _source("Type of the message.")
+    type_namespace: FieldSource | None = _source("Namespace of the type.")
+    type_revision: FieldSource | None = _source("Revision of the type.")
+    correlation_id: FieldSource | None = _source("Identifier that a request and its replies share.")
+    causation_id: FieldSource | None = _source("Identifier of the message that caused this one.")
+    reply_to: FieldSource | None = _source("Where replies go: the return address.")
+    sequence_id: FieldSource | None = _source("Identifier of the message sequence that it is part of.")
+    content_type: FieldSource | None = _source("Media type of the payload.")
+    payload_encoding: FieldSource | None = _source("Serialization of the payload as its producer names it.")
+
+    def given(self) -> dict[str, FieldSource]:
+        """The sources that are there, by the canonical names in manifests."""
+        fields = type(self).model_fields
+        found = {str(field.alias): getattr(self, name) for name, field in fields.items()}
+        return {name: source for name, source in found.items() if source is not None}
+
+
+class Translator(Model):
+    """What brings messages of one schemaVersion to the next."""
+
+    from_version: Annotated[Integer, Field(ge=0, le=1_000_000)] = Field(
+        description="The schemaVersion that it takes, and makes one more of; messages without one have 0."
+    )
+    fields: TranslatedFields = Field(
+        default=TranslatedFields(), description="Fields of the next version that differ; all others stay."
+    )
+    headers: Annotated[dict[str, HeaderSource], Field(max_length=32)] = Field(
+        default={}, description="Headers of the next version that differ; all others stay."
+    )

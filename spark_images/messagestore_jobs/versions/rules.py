@@ -1,0 +1,52 @@
+"""What a declaration of translators means: no Spark, no Arrow, no I/O."""
+
+from collections.abc import Sequence
+
+from messagestore_jobs.contract.run_document import Translator
+from messagestore_jobs.paths import steps
+
+COLUMNS = {
+    "type": "type",
+    "typeNamespace": "type_namespace",
+    "typeRevision": "type_revision",
+    "correlationId": "correlation_id",
+    "causationId": "causation_id",
+    "replyTo": "reply_to",
+    "sequenceId": "sequence_id",
+    "contentType": "content_type",
+    "payloadEncoding": "payload_encoding",
+}
+"""The columns of the fields that a translator may change, by their names in manifests."""
+FIRST_VERSION = 0
+"""Of a message that names none."""
+
+
+def in_order(translators: Sequence[Translator]) -> list[Translator]:
+    """As they are applied: each takes what the one before made."""
+    return sorted(translators, key=lambda one: one.from_version)
+
+
+def place(path: str) -> tuple[str, list[str | int]]:
+    """Where a path leads: ``payload`` or ``metadata`` and the steps within, or ``headers`` and one name.
+
+    Raises:
+        ValueError: elsewhere.
+    """
+    match steps(path):
+        case ["headers", str() as name]:
+            return "headers", [name]
+        case ["payload" | "metadata" as document, *within]:
+            return str(document), within
+    raise ValueError(f"{path} leads to no header, payload or metadata of a message")
+
+
+def emptied(translator: Translator) -> set[str]:
+    """Columns whose fields have another name in the next version."""
+    renamed = {COLUMNS[source.rename] for source in translator.fields.values() if source.rename is not None}
+    return renamed - {COLUMNS[name] for name in translator.fields}
+
+
+def taken_out(translator: Translator) -> set[str]:
+    """Headers that are not in the next version under their own name with their own value."""
+    renamed = {source.rename for source in translator.headers.values() if source.rename is not None}
+    return renamed | set(translator.headers)
