@@ -27,6 +27,7 @@ from messagestore.statistics import Statistics, statistics
 from messagestore.versions import Versions
 from messagestore_jobs.contract.run_document import StorageEntry
 from messagestore_jobs.store.schemas import MESSAGES
+from messagestore_jobs.versions.rows import translate_table
 
 __all__ = [
     "ArrowReader",
@@ -50,7 +51,8 @@ class Reader:
     """A store, read as messages; ``arrow`` has the same functions, which return Arrow tables.
 
     Each call reads one version of the store: the newest at that moment, unless ``version`` or ``at`` fixes one.
-    A message is handed on only with the payload that was stored, see ``on_broken``.
+    A message is handed on only with the payload that was stored, see ``on_broken``, and with its envelope at the
+    version that the stream's translators lead to. Threads don't share a reader.
 
     Args:
         uri: the store's folder: ``file:///…``, a path, or ``s3a://…``.
@@ -262,7 +264,7 @@ class ArrowReader:
     def get_last_stream_message(self, stream_name: str, type: str | None = None) -> pa.Table:
         """As :meth:`Reader.get_last_stream_message`; one row or none."""
         where = reads.of_stream(stream_name, type)
-        return self._table(self._sound([self._versions.snapshot().rows(where, ("position desc",), 1)]))
+        return self._table(self._handed_on([self._versions.snapshot().rows(where, ("position desc",), 1)]))
 
     def get_message(self, message_id: str) -> pa.Table:
         """As :meth:`Reader.get_message`; one row or none."""
@@ -288,7 +290,7 @@ class ArrowReader:
         """As :meth:`Reader.load_for_resequencer`."""
         where = reads.sequence_conditions(sequence_id, number, statuses)
         order = ("sequence_number", "global_position")
-        return self._table(self._sound([self._versions.snapshot().rows(where, order, batch_limit(batch_size))]))
+        return self._table(self._handed_on([self._versions.snapshot().rows(where, order, batch_limit(batch_size))]))
 
     def unfinished(
         self,
@@ -306,7 +308,7 @@ class ArrowReader:
     def latest(self, name: str | None = None, count: int = 10) -> pa.Table:
         """As :meth:`Reader.latest`."""
         newest = self._versions.snapshot().rows(reads.of_name(name), ("global_position desc",), batch_limit(count))
-        return self._table(self._sound([newest.sort_by("global_position")]))
+        return self._table(self._handed_on([newest.sort_by("global_position")]))
 
     def dead_letters(
         self, reasons: Sequence[str] = (), redriven: bool | None = None, batch_size: int | None = BATCH_SIZE
@@ -316,12 +318,14 @@ class ArrowReader:
 
     def parts(self, read: Read) -> Iterator[pa.Table]:
         """The rows of a read in its order, a bounded part at a time."""
-        return self._sound(self._versions.snapshot().pages(read))
+        return self._handed_on(self._versions.snapshot().pages(read))
 
-    def _sound(self, pages: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Every row that leaves the store passes here."""
+    def _handed_on(self, pages: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Every message that leaves the store passes here: whole, and with the envelope's current version."""
+        translators = self._versions.translators()
         for page in pages:
-            yield from sound_rows(self._place, page, self._on_broken)
+            for rows in sound_rows(self._place, page, self._on_broken):
+                yield translate_table(rows, translators)
 
     @staticmethod
     def _table(parts: Iterator[pa.Table]) -> pa.Table:

@@ -53,20 +53,36 @@ def message_record(
 
 
 def update_record(
-    message_id: str, status: Status, at: datetime, result: JSON | bytes = None, error: str | None = None
+    message_id: str,
+    status: Status,
+    at: datetime,
+    attempt: int | None,
+    result: JSON | bytes = None,
+    error: str | None = None,
 ) -> Record:
-    """A status update.
+    """A status update of a message, or of one attempt at it.
 
     Raises:
         RecordError: the store would set it aside.
     """
     if not message_id:
         raise RecordError("messageId is empty")
-    plain = {"messageId": message_id, "status": status, "time": at}
-    head = {name: _plain(name, value) for name, value in plain.items()}
+    plain = {"messageId": message_id, "status": status, "time": at, "attempt": from_one("attempt", attempt)}
+    head = {name: _plain(name, value) for name, value in plain.items() if value is not None}
     if error is not None:
         head["error"] = error[:LONGEST_ERROR]
     return Record(message_id, joined(dumped(head, "the update"), [json_member("result", result)]))
+
+
+def from_one(name: str, number: int | None) -> int | None:
+    """A number that is counted from 1, as it is.
+
+    Raises:
+        RecordError: it is smaller.
+    """
+    if number is not None and number < 1:
+        raise RecordError(f"{name} is {number}; numbers begin at 1")
+    return number
 
 
 def joined(head: bytes, members: list[bytes]) -> bytes:

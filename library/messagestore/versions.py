@@ -11,9 +11,12 @@ from messagestore.errors import StoreUnreadableError, VersionNotFoundError
 from messagestore.place import Place, refusals
 from messagestore.reads import of_stream
 from messagestore.snapshot import Snapshot
+from messagestore_jobs.contract.run_document import Translator
 from messagestore_jobs.store.folder import FORMAT_VERSION, MARKER
 from messagestore_jobs.store.objects import join
 from messagestore_jobs.store.schemas import HEADS
+from messagestore_jobs.versions.declared import NAME as DECLARATION
+from messagestore_jobs.versions.declared import declared
 
 
 class Versions:
@@ -30,6 +33,7 @@ class Versions:
         self._place = place
         self._fixed = version is not None or at is not None
         self._messages = place.open_table("messages")
+        self._declared: tuple[int, list[Translator]] | None = None
         _check_format(place)
         if version is not None:
             self._load(version)
@@ -62,6 +66,21 @@ class Versions:
         actions = map(json.loads, (commit or b"").splitlines())
         moments = [action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action]
         return datetime.fromtimestamp(moments[0] / 1000, UTC) if moments else None
+
+    def translators(self) -> list[Translator]:
+        """What brings older envelopes to the current version, as the store declares it by now.
+
+        Raises:
+            StoreUnreadableError: the declaration is none.
+        """
+        version = self._messages.version()
+        if self._declared is None or self._declared[0] != version:
+            try:
+                with refusals(self._place.uri):
+                    self._declared = version, declared(self._place.objects())
+            except ValueError as error:
+                raise StoreUnreadableError(f"{self._place.uri}/{DECLARATION} declares no translators") from error
+        return self._declared[1]
 
     def other(self, name: str, schema: pa.Schema) -> Snapshot:
         """Another table of the store, as it was when the messages that a call finds were committed."""

@@ -18,9 +18,9 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self
 
-from messagestore.errors import MessageStoreError, RecordError
+from messagestore.errors import MessageStoreError
 from messagestore.jsontext import JSON
-from messagestore.records import Record, Status, message_record, update_record
+from messagestore.records import Record, Status, from_one, message_record, update_record
 from messagestore.sinks import FilesSink, Sink, sink_of
 from messagestore_jobs.contract.run_document import StorageEntry
 
@@ -179,8 +179,8 @@ class Writer:
             "causationId": causation_id,
             "replyTo": reply_to,
             "sequenceId": sequence_id,
-            "sequenceNumber": _from_one("sequenceNumber", sequence_no),
-            "sequenceSize": _from_one("sequenceSize", sequence_size),
+            "sequenceNumber": from_one("sequenceNumber", sequence_no),
+            "sequenceSize": from_one("sequenceSize", sequence_size),
             "sequenceEnd": sequence_end,
             "headers": headers,
             "contentType": content_type,
@@ -193,35 +193,47 @@ class Writer:
         }
         self._add(self._messages, message_record(message_id, stream_name, payload, fields, metadata))
 
-    def mark_processing(self, message_id: str) -> None:
+    def mark_processing(self, message_id: str, *, attempt: int | None = None) -> None:
         """Say that a message is being processed.
+
+        Args:
+            message_id: its id.
+            attempt: which attempt at it this is, from 1; a redelivered message says which. An update that names its
+                attempt counts once, however often it is repeated.
 
         Raises:
             MessageStoreError: the writer has no lifecycle folder.
         """
-        self._update(message_id, "PROCESSING")
+        self._update(message_id, "PROCESSING", attempt)
 
-    def mark_completed(self, message_id: str, result: JSON | bytes = None) -> None:
+    def mark_completed(self, message_id: str, result: JSON | bytes = None, *, attempt: int | None = None) -> None:
         """Say that a message was processed, and with which result: a JSON value, or the text of one as bytes.
 
         Raises:
             RecordError: the result is no JSON.
             MessageStoreError: the writer has no lifecycle folder.
         """
-        self._update(message_id, "COMPLETED", result=result)
+        self._update(message_id, "COMPLETED", attempt, result=result)
 
-    def mark_failed(self, message_id: str, error: str) -> None:
+    def mark_failed(self, message_id: str, error: str, *, attempt: int | None = None) -> None:
         """Say that processing a message failed, and why; the stream's ``retry`` says when it is due again.
 
         Raises:
             MessageStoreError: the writer has no lifecycle folder.
         """
-        self._update(message_id, "FAILED", error=error)
+        self._update(message_id, "FAILED", attempt, error=error)
 
-    def _update(self, message_id: str, status: Status, result: JSON | bytes = None, error: str | None = None) -> None:
+    def _update(
+        self,
+        message_id: str,
+        status: Status,
+        attempt: int | None,
+        result: JSON | bytes = None,
+        error: str | None = None,
+    ) -> None:
         if self._updates is None:
             raise MessageStoreError("this writer has no folder for status updates: give it one as lifecycle")
-        self._add(self._updates, update_record(message_id, status, self._clock(), result, error))
+        self._add(self._updates, update_record(message_id, status, self._clock(), attempt, result, error))
 
     def _add(self, batch: _Batch, record: Record) -> None:
         with self._lock:
@@ -232,9 +244,3 @@ class Writer:
 
     def _batches(self) -> list[_Batch]:
         return [self._messages] if self._updates is None else [self._messages, self._updates]
-
-
-def _from_one(name: str, number: int | None) -> int | None:
-    if number is not None and number < 1:
-        raise RecordError(f"{name} is {number}; numbers begin at 1")
-    return number

@@ -103,6 +103,11 @@ BENCHMARKS: dict[str, Benchmark] = {
         sides={"one stream": ("stream", {}), "full scan": ("scan", {})},
         ratios=(Ratio("one stream over a full scan", "one stream", "full scan", "at most 0.05"),),
     ),
+    "read-category": Benchmark(
+        run=reading_sides.category,
+        sides={"reader": ("reader", {}), "one of three": ("member", {}), "filtered, then sorted": ("plain", {})},
+        ratios=(Ratio("reader over a filter and a sort", "reader", "filtered, then sorted", "at most 0.5"),),
+    ),
     "purge-day": Benchmark(
         run=reading_sides.purge,
         sides={"purge of a day": ("purge", {}), "rewrite": ("rewrite", {})},

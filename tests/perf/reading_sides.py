@@ -1,18 +1,23 @@
-"""The sides of the benchmarks that read: one stream, a purge, a replay."""
+"""The sides of the benchmarks that read: one stream, a category, a purge, a replay."""
 
 import hashlib
 import shutil
+import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.perf import data
 
+from messagestore.reader import Reader
 from messagestore_jobs.contract.run_document import (
     FilesDestination,
     Interval,
@@ -33,6 +38,8 @@ from messagestore_jobs.store.messages import read_messages
 
 Figures = dict[str, Any]
 HELD = 10_000_000
+HELD_BY_READER = 1_000_000
+READS = 20
 REPLAYED = 2_000_000
 
 
@@ -63,6 +70,34 @@ def read(side: str, arguments: Figures) -> Figures:
         _to_nothing(rows(small))
     read_messages(spark, large).limit(1).collect()
     return {"seconds": _timed(lambda: _to_nothing(rows(large)))}
+
+
+def category(side: str, arguments: Figures) -> Figures:
+    """A thousand messages of a category from places all over a million, by an application without Spark."""
+    store = data.base(_session, HELD_BY_READER)
+    start = time.perf_counter()
+    reader = Reader(str(store))
+    opening = time.perf_counter() - start
+    table = DeltaTable(store / "messages")
+
+    def read(position: int) -> int:
+        if side == "reader":
+            return sum(1 for _ in reader.get_category_messages("account", position))
+        if side == "member":
+            group = {"consumer_group_member": 1, "consumer_group_size": 3}
+            return sum(1 for _ in reader.get_category_messages("account", position, **group))
+        wanted = (pc.field("category") == "account") & (pc.field("global_position") >= position)
+        rows = table.to_pyarrow_dataset().to_table(filter=wanted)
+        return int(rows.sort_by("global_position").slice(0, 1000).num_rows)
+
+    places = [1 + i * (HELD_BY_READER - 10_000) // READS for i in range(READS)]
+    seconds = [_timed(partial(_expect, 1000, read, place)) for place in places]
+    return {"seconds": statistics.median(seconds), "first": seconds[0], "slowest": max(seconds), "opening": opening}
+
+
+def _expect(wanted: int, read: Callable[[int], int], position: int) -> None:
+    found = read(position)
+    assert found == wanted, f"{found} messages were read, not {wanted}"
 
 
 def _document(uri: str, task: PurgeTask | ReplayTask, at: datetime) -> RunDocument:

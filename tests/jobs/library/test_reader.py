@@ -17,9 +17,12 @@ from messagestore.errors import (
 from messagestore.message import Message
 from messagestore.reader import Reader
 from messagestore.snapshot import PAGE
+from messagestore_jobs.contract.run_document import FieldSource, Translator
 from messagestore_jobs.store.heads import raise_heads
 from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import MESSAGES
+from messagestore_jobs.versions.declared import declare
 from support.stores import START, Row, add_messages, make_store, message
 
 
@@ -194,6 +197,34 @@ def test_a_broken_message_is_never_handed_on(tmp_path: Path) -> None:
         list(Reader(table.uri).get_stream_messages("a-1"))
     with pytest.raises(BrokenMessageError):
         Reader(table.uri).arrow.get_stream_messages("a-1")
+
+
+def test_older_envelopes_are_read_at_the_current_version(tmp_path: Path) -> None:
+    rows = [
+        message(1, position=0, schema_version=1, type="old", headers={"tenant": "a"}),
+        message(2, position=1, schema_version=2, type="new"),
+    ]
+    table = make_store(tmp_path / "store", rows)
+    store = Reader(table.uri)
+    assert [m.type for m in store.get_stream_messages("order-1")] == ["old", "new"]
+    translator = Translator(
+        from_version=1, fields={"type": FieldSource(value="new")}, headers={"X-Tenant": FieldSource(rename="tenant")}
+    )
+
+    declare(Objects(table.uri), [translator])
+    add_messages(table.uri, [message(3, position=2, schema_version=1, type="old")])
+
+    found = list(store.get_stream_messages("order-1"))
+    assert [(m.type, m.schema_version) for m in found] == [("new", 2)] * 3
+    assert found[0].headers == {"X-Tenant": "a"}
+
+
+def test_a_declaration_that_is_none_is_said(tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [message(1, position=0)])
+    (tmp_path / "store" / "_translators.json").write_text("{")
+
+    with pytest.raises(StoreUnreadableError, match=r"_translators\.json declares no translators"):
+        list(Reader(table.uri).get_stream_messages("order-1"))
 
 
 def test_a_message_without_a_payload_is_whole(tmp_path: Path) -> None:
