@@ -305,6 +305,9 @@ class Selection(ContractModel):
     reasons: tuple[str, ...] = ()
     sequences: Sequences | None = None
     due_for_retry: bool = False
+    held_back: Literal["Retrying", "Failed"] | None = None
+    """With due_for_retry: by which earlier message of its correlation id one is held back, that is tried again or that
+    has failed, be it for good; absent: by none."""
     where: str | None = None
     limit: int | None = None
 
@@ -331,6 +334,9 @@ class ReplayTask(ContractModel):
     kind: Literal["replay"] = "replay"
     job_id: str
     """One replay, over all its runs: what was frozen and sent is kept under this name."""
+    rounds: bool = False
+    """With due_for_retry: each run ends the round that an earlier one began, then selects anew. A round is a replay of
+    its own, and has a folder of its own in the destination."""
     origin: Literal["Messages", "DeadLetters"] = "Messages"
     select: Selection = Selection()
     translators: tuple[Translator, ...] = ()

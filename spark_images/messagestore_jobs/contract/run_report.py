@@ -203,6 +203,8 @@ class ReplayOutcome(ContractModel):
     selection: FrozenSelection
     progress: ReplayProgress
     complete: bool = False
+    round: int | None = None
+    """Of a replay that selects in rounds: which one it is about, counted from 1; 0 before the first."""
 
 
 class EraseOutcome(ContractModel):

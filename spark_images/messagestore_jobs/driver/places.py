@@ -47,8 +47,7 @@ def granted_tables(document: RunDocument) -> list[Table]:
         return []
     if not isinstance(task, ReplayTask):
         return [document.table]
-    if not isinstance(task.destination, StreamDestination):
-        return []
-    # A redrive notes on the dead letters that they were sent.
-    own = [document.table] if task.origin == "DeadLetters" else []
-    return [*own, task.destination.table]
+    to = [task.destination.table] if isinstance(task.destination, StreamDestination) else []
+    # A redrive notes on the dead letters that they were sent, a redelivery on the messages.
+    notes = (task.origin == "DeadLetters" and to) or task.select.due_for_retry
+    return [*([document.table] if notes else []), *to]

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pyarrow as pa
 from deltalake import CommitProperties, Transaction
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_jobs.lifecycle.fold import Change
@@ -58,11 +58,44 @@ def commit_changes(
     app_id, number = step
     if committed_batch(uri, app_id) >= number:
         return
-    if changes:
-        with settings(spark, MERGE | dict(zip(_ONCE, (app_id, str(number)), strict=True))):
-            _merge(spark, uri, changes, rows, note)
-    else:
+    if not changes:
         _commit_nothing(uri, step, note)
+        return
+    messages = [change.message for change in changes.values()]
+    positions = [message.global_position for message in messages]
+    days = sorted({message.inserted_date for message in messages})
+    source = spark.createDataFrame(rows)
+    if rows.num_rows <= _BROADCAST_ROWS:
+        source = F.broadcast(source)
+    merge_once(spark, uri, source, Bounds(days, min(positions), max(positions)), _set(), step, note)
+
+
+def merge_once(
+    spark: SparkSession,
+    uri: str,
+    source: DataFrame,
+    bounds: Bounds,
+    changes: Mapping[str, Column],
+    step: tuple[str, int],
+    note: CommitNote,
+) -> None:
+    """Change the messages whose global position is in ``source``, in a commit that carries the step's number.
+
+    Args:
+        spark: the session.
+        uri: the table folder.
+        source: named ``now`` in changes; the messages are ``m``.
+        bounds: where the messages lie.
+        changes: expressions by column of ``messages``.
+        step: what the commit ends, and has not been committed.
+        note: with the totals after it.
+    """
+    app_id, number = step
+    same = bounds.condition("m") & (F.col("m.global_position") == F.col("now.global_position"))
+    merge = messages_table(spark, uri).alias("m").merge(source.alias("now"), same)
+    once = MERGE | dict(zip(_ONCE, (app_id, str(number)), strict=True))
+    with settings(spark, once), committing(spark, "lifecycle", with_epoch(uri, note)):
+        merge.whenMatchedUpdate(set=dict(changes)).execute()
     if committed_batch(uri, app_id) != number:
         raise RunFailedError("CommitLost", f"step {number} of {app_id} is not in the table after its commit; try again")
 
@@ -84,26 +117,9 @@ def change_rows(changes: Mapping[str, Change], updates: pa.Table, now: datetime)
     return pa.table([pa.array(columns[f.name], f.type) for f in CHANGES], schema=CHANGES)
 
 
-def _merge(spark: SparkSession, uri: str, changes: Mapping[str, Change], rows: pa.Table, note: CommitNote) -> None:
-    messages = [change.message for change in changes.values()]
-    positions = [message.global_position for message in messages]
-    days = sorted({message.inserted_date for message in messages})
-    source = spark.createDataFrame(rows)
-    if rows.num_rows <= _BROADCAST_ROWS:
-        source = F.broadcast(source)
-    same = Bounds(days, min(positions), max(positions)).condition("m") & (
-        F.col("m.global_position") == F.col("now.global_position")
-    )
-    merge = messages_table(spark, uri).alias("m").merge(source.alias("now"), same)
-    with committing(spark, "lifecycle", with_epoch(uri, note)):
-        merge.whenMatchedUpdate(set=_set()).execute()
-
-
-def _set() -> dict[str, str | Column]:
+def _set() -> dict[str, Column]:
     has_outcome = F.col("now.has_outcome")
-    set_: dict[str, str | Column] = {
-        name: F.col(f"now.{name}") for name in ("status", "retries", "next_retry_at", "updated_at")
-    }
+    set_ = {name: F.col(f"now.{name}") for name in ("status", "retries", "next_retry_at", "updated_at")}
     for name in ("result", "error"):
         set_[name] = F.when(has_outcome, F.col(f"now.{name}")).otherwise(F.col(f"m.{name}"))
     return set_

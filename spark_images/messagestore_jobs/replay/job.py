@@ -10,6 +10,7 @@ from messagestore_jobs.replay.control import Control, Unattended
 from messagestore_jobs.replay.delivery import Delivery
 from messagestore_jobs.replay.files import FilesDelivery
 from messagestore_jobs.replay.freeze import freeze, nothing_selected
+from messagestore_jobs.replay.redelivery import note_attempts, round_document, rounds_begun
 from messagestore_jobs.replay.selection import check
 from messagestore_jobs.replay.sending import Sending
 from messagestore_jobs.replay.source import Source
@@ -32,20 +33,75 @@ def run_replay(
     check(task.select, task.origin)
     if task.mode == "DryRun":
         return _preview(document, spark, task, progress)
+    asked = control or Unattended(task.messages_per_second)
+    if task.select.due_for_retry:
+        return _redeliver(document, spark, task, progress, asked)
+    return _replay(document, spark, progress, asked)
+
+
+def _replay(document: RunDocument, spark: SparkSession, progress: Progress, control: Control) -> ReplayOutcome:
+    task = document.task
+    assert isinstance(task, ReplayTask)
     delivery = _delivery(document, spark, task)
     ended = delivery.ended()
     if ended is not None:
         return ended
     source, frozen = _begun(document, spark, task, delivery, progress)
-    sending = Sending(source, frozen, delivery, progress, control or Unattended(task.messages_per_second))
-    return sending.go_on()
+    return Sending(source, frozen, delivery, progress, control).go_on()
+
+
+def _redeliver(
+    document: RunDocument, spark: SparkSession, task: ReplayTask, progress: Progress, control: Control
+) -> ReplayOutcome:
+    """End the round that was begun; then, where it selects in rounds or none was begun, begin one."""
+    begun = rounds_begun(document.table.uri, task)
+    if begun:
+        left = _left_of_round(document, spark, begun)
+        if left is not None:
+            outcome = _replay(left, spark, progress, control).model_copy(update=_numbered(task, begun))
+            if not (task.rounds and outcome.complete):
+                return outcome
+        elif not task.rounds:
+            return _delivery(document, spark, task).ended() or _nothing()
+    this = round_document(document, begun + 1)
+    assert isinstance(this.task, ReplayTask)
+    delivery = _delivery(this, spark, this.task)
+    # Nothing was noted of what an earlier run may have frozen, so nothing was sent.
+    delivery.state.remove()
+    source, frozen = _begun(this, spark, this.task, delivery, progress)
+    if not frozen.grains and task.rounds:
+        delivery.state.remove()
+        return _nothing().model_copy(update={"selection": frozen.selection, "round": begun})
+    if frozen.grains:
+        note_attempts(document, spark, source, frozen, begun + 1)
+    outcome = Sending(source, frozen, delivery, progress, control).go_on()
+    return outcome.model_copy(update=_numbered(task, begun + 1))
+
+
+def _left_of_round(document: RunDocument, spark: SparkSession, number: int) -> RunDocument | None:
+    """The document of a round that has not ended; None where it has, or whoever it was sent to took all of it away."""
+    this = round_document(document, number)
+    assert isinstance(this.task, ReplayTask)
+    delivery = _delivery(this, spark, this.task)
+    if delivery.ended() is not None or delivery.state.frozen(this.task, this.table.uri) is None:
+        return None
+    return this
+
+
+def _nothing() -> ReplayOutcome:
+    """Of a replay that has nothing to send."""
+    return ReplayOutcome(selection=nothing_selected(), progress=ReplayProgress(percent=100), complete=True)
+
+
+def _numbered(task: ReplayTask, number: int) -> dict[str, int]:
+    return {"round": number} if task.rounds else {}
 
 
 def _preview(document: RunDocument, spark: SparkSession, task: ReplayTask, progress: Progress) -> ReplayOutcome:
     """The selection counted, nothing written."""
     progress.step("select")
     if not exists(document.table.uri):
-        return ReplayOutcome(selection=nothing_selected(), progress=ReplayProgress(percent=100), complete=True)
+        return _nothing()
     frozen = freeze(_source(document, spark, task, None), document.run, "")
     return ReplayOutcome(selection=frozen.selection, progress=ReplayProgress(), complete=True)
 

@@ -10,7 +10,10 @@ _COLUMNS = {
     "globalPosition": "global_position",
     "streamName": "stream_name",
     "messageId": "message_id",
+    "attempt": "attempt",
 }
+ATTEMPT = "x-attempt"
+"""The header that tells which attempt a message is sent for; an update of it names the same."""
 _RUN = ("job", "run", "time")
 _NAME = re.compile(r"\{(" + "|".join([*_COLUMNS, *_RUN]) + r")\}")
 
@@ -20,8 +23,8 @@ def marked_headers(marks: dict[str, str], values: dict[str, str]) -> Column:
 
     Args:
         marks: a template by header; ``{job}``, ``{run}`` and ``{time}`` stand for what ``values`` holds,
-            ``{position}``, ``{globalPosition}``, ``{streamName}`` and ``{messageId}`` for the message's own. Any other
-            brace is itself.
+            ``{position}``, ``{globalPosition}``, ``{streamName}``, ``{messageId}`` and ``{attempt}`` for the message's
+            own. Any other brace is itself.
         values: of job, run and time.
     """
     own = F.coalesce(F.col("headers"), F.create_map().cast("map<string,string>"))

@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.native import LineBreaks, base64_string, json_string, rfc3339, with_native
 from messagestore_jobs.replay.cut import Stretch
-from messagestore_jobs.replay.marks import marked_headers
+from messagestore_jobs.replay.marks import ATTEMPT, marked_headers
 from messagestore_jobs.replay.payloads import is_sound, with_payloads
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import Frozen
@@ -17,9 +17,13 @@ def native_records(source: Source, frozen: Frozen, stretch: Stretch, line_breaks
     rows = source.between(stretch.cuts[0], stretch.end)
     if stretch.claims:
         rows = with_payloads(rows, source)
-    rows = translated(rows.select("*", is_sound().alias("_sound")), source.task.translators)
-    if source.task.mark_headers:
-        rows = rows.withColumn("headers", marked_headers(source.task.mark_headers, _values(source, frozen)))
+    rows = translated(rows.select("*", is_sound(source.task.integrity).alias("_sound")), source.task.translators)
+    if marks := _marks(source):
+        rows = rows.withColumn("attempt", F.col("retries") + 1)
+        rows = rows.withColumn("headers", marked_headers(marks, _values(source, frozen)))
+    if source.task.select.due_for_retry:
+        # As the store has it by now; what was frozen is from before.
+        rows = rows.withColumns({"status": F.lit("PROCESSING"), "next_retry_at": F.lit(None).cast("timestamp")})
     sound = with_native(rows, line_breaks)
     return sound.select(*source.order.columns, F.when(F.col("_sound"), F.col("value")).alias("value"))
 
@@ -37,6 +41,11 @@ def dead_letter_records(source: Source, stretch: Stretch) -> DataFrame:
     head = F.to_json(about).cast("binary")
     value = F.concat(F.substring(head, F.lit(1), F.octet_length(head) - 1), _raw_member(), F.lit(b"}"))
     return rows.select(*source.order.columns, value.cast("string").alias("value"))
+
+
+def _marks(source: Source) -> dict[str, str]:
+    own = {ATTEMPT: "{attempt}"} if source.task.select.due_for_retry else {}
+    return {**source.task.mark_headers, **own}
 
 
 def _values(source: Source, frozen: Frozen) -> dict[str, str]:

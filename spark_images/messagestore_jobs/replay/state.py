@@ -140,8 +140,10 @@ def unfinished(uri: str) -> list[Frozen]:
 
 
 def digest(task: ReplayTask, table: str) -> str:
-    """Of all that says what is sent where; the rate limit and the mode may change."""
-    asked = task.model_dump(mode="json", exclude={"messages_per_second", "mode", "destination"})
+    """Of all that says what is sent where; the rate limit, the mode and what else may change is left out."""
+    changing = {"messages_per_second": True, "mode": True, "destination": True, "rounds": True}
+    # How groups are held back is the stream's word, which may change.
+    asked = task.model_dump(mode="json", exclude={**changing, "select": {"held_back"}})
     shape = task.destination.format if isinstance(task.destination, FilesDestination) else "stream"
     text = json.dumps([asked, shape, table], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

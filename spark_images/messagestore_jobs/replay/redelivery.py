@@ -1,0 +1,66 @@
+"""Redelivery: failed messages whose retry is due are sent again, each attempt once.
+
+A round selects, then notes on what it selected, in a commit of its own, that it is being tried again (PROCESSING); only
+then is anything sent. The commit carries the round's number: one that was not reached is begun anew, one that was is
+sent to its end. So no message is selected again before its answer has come, and none is sent that was not noted.
+"""
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from messagestore_jobs.clock import now
+from messagestore_jobs.contract.run_document import FilesDestination, ReplayTask, RunDocument
+from messagestore_jobs.lifecycle.commit import merge_once
+from messagestore_jobs.purge.bounds import bounds
+from messagestore_jobs.replay.source import Source
+from messagestore_jobs.replay.state import Frozen
+from messagestore_jobs.store.history import committed_batch, last_note
+from messagestore_jobs.store.objects import join
+
+
+def round_document(document: RunDocument, number: int) -> RunDocument:
+    """The document of one round: a replay of its own, with a folder of its own."""
+    task = document.task
+    assert isinstance(task, ReplayTask)
+    if not task.rounds:
+        return document
+    news: dict[str, object] = {"job_id": f"{task.job_id}-{number}"}
+    if isinstance(task.destination, FilesDestination):
+        folder = join(task.destination.uri, f"round-{number:08d}")
+        news["destination"] = task.destination.model_copy(update={"uri": folder})
+    return document.model_copy(update={"task": task.model_copy(update=news)})
+
+
+def rounds_begun(uri: str, task: ReplayTask) -> int:
+    """The last round whose messages have been noted as sent; 0 before the first."""
+    return committed_batch(uri, _app_id(task))
+
+
+def note_attempts(document: RunDocument, spark: SparkSession, source: Source, frozen: Frozen, number: int) -> None:
+    """Note on all that is selected that it is being tried again, once.
+
+    Args:
+        document: the replay's, not the round's.
+        spark: the session.
+        source: what is selected.
+        frozen: the round's.
+        number: of the round.
+    """
+    task = document.task
+    assert isinstance(task, ReplayTask)
+    uri = document.table.uri
+    rows = source.between(frozen.grains[0].start, frozen.end).select("global_position", "inserted_date")
+    where = bounds(rows)
+    assert where is not None
+    changes = {
+        "status": F.lit("PROCESSING"),
+        "next_retry_at": F.lit(None).cast("timestamp"),
+        "updated_at": F.lit(now(document)),
+    }
+    note = last_note(uri).model_copy(update={"run": document.run})
+    merge_once(spark, uri, rows, where, changes, (_app_id(task), number), note)
+
+
+def _app_id(task: ReplayTask) -> str:
+    """The transaction on ``messages`` whose version is the last round that was noted."""
+    return f"redelivery:{task.job_id}"

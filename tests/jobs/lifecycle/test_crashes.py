@@ -1,0 +1,105 @@
+"""SIGKILL at each external write that status updates and expiry make; the next runs end with the same store."""
+
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import Retry
+from messagestore_jobs.store.history import last_note, open_table
+from messagestore_jobs.store.schemas import TABLES
+from support.crash import crash_run
+from support.external_writes import observing
+from support.ingests import START, lines, record
+from support.lifecycles import Updated, update
+
+VARYING = {"inserted_at", "inserted_date", "failed_at", "at", "run", "updated_at", "next_retry_at", "received_at"}
+HOUR = timedelta(hours=1)
+WRITES = {
+    "plan": 2,
+    "dead-letters": 3,
+    "pending-updates": 1,
+    "messages": 1,
+    "pending-taken": 1,
+    "lifecycle": 2,
+    "pending-dropped": 1,
+    "expire": 1,
+}
+"""Of the second run, and how often; the first run has the writes of its own."""
+
+
+def begin(stream: Updated) -> None:
+    """Messages and updates of a first run; one update waits for a day by then, two come before their message."""
+    stream.retry = Retry(max_retries=0, set_aside=True)
+    due = (START + timedelta(days=1)).isoformat()
+    stream.arrive("a.jsonl", lines(message("m1"), message("m2"), message("m3", expiresAt=due)))
+    stream.tell(update("m1", "PROCESSING"), update("late", "PROCESSING"), update("never", "COMPLETED"))
+    stream.run()
+    stream.arrive("b.jsonl", lines(message("late"), message("m4")))
+    stream.tell(update("m1", "COMPLETED", result=1), b"garbage", update("soon", "FAILED"))
+    stream.tell(update("m2", "FAILED", error="e"), update("m1", "FAILED"), update("late", "COMPLETED"))
+
+
+def message(message_id: str, **fields: Any) -> bytes:
+    return record(message_id, time="2026-01-05T11:00:00Z", **fields)
+
+
+def contents(stream: Updated) -> tuple[dict[str, list[str]], dict[str, int]]:
+    """All that is in the store, without times, run names and the folder it lies in."""
+    tables = {}
+    for name in TABLES:
+        rows = open_table(stream.table.uri, name).to_pyarrow_table().to_pylist()
+        plain = [{key: value for key, value in row.items() if key not in VARYING} for row in rows]
+        tables[name] = sorted(repr(row).replace(str(stream.folder), "") for row in plain)
+    return tables, last_note(stream.table.uri).updates.model_dump()
+
+
+def second(stream: Updated) -> Any:
+    return stream.document(START + timedelta(days=1), lifecycle=stream.lifecycle(), retry=stream.retry)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[tuple[dict[str, list[str]], dict[str, int]], Counter[str]]:
+    stream = Updated(spark, tmp_path_factory.mktemp("uninterrupted"))
+    begin(stream)
+    writes: list[str] = []
+    with observing(lambda name, moment: writes.append(name) if moment == "after" else None):
+        stream.run(START + timedelta(days=1))
+    states = {name: status for name, (status, _) in stream.states().items()}
+    assert states == {
+        "m1": "COMPLETED",
+        "m2": "FAILED",
+        "m3": "EXPIRED",
+        "late": "COMPLETED",
+        "m4": "RECEIVED",
+    }
+    assert sorted(letter["reason"] for letter in stream.dead_letters()) == [
+        "RetriesExhausted",
+        "UnknownMessage",
+        "Unparseable",
+    ]
+    assert stream.pending() == [("soon", "FAILED")]
+    return contents(stream), Counter(writes)
+
+
+def test_the_writes_below_are_all_that_there_are(uninterrupted: tuple[Any, Counter[str]]) -> None:
+    assert uninterrupted[1] == WRITES
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("name", WRITES)
+def test_killed_in_the_second_run(
+    spark: SparkSession, tmp_path: Path, name: str, moment: str, uninterrupted: tuple[Any, Counter[str]]
+) -> None:
+    stream = Updated(spark, tmp_path)
+    begin(stream)
+    crash_run(second(stream), name, moment, WRITES[name])
+    stream.run(START + timedelta(days=1) + HOUR)
+    assert contents(stream) == uninterrupted[0]
+    stream.run(START + timedelta(days=1) + 2 * HOUR)
+    assert contents(stream) == uninterrupted[0]

@@ -1,0 +1,219 @@
+"""Redelivery: what is due is noted as tried again before it is sent, and sent once, whatever crashes."""
+
+import shutil
+from collections import Counter
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import RunDocument, Selection, Table
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.replay import cut
+from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.store.history import open_table
+from support.external_writes import observing
+from support.replays import AT, Crash, Suspending, files_replay, records, sent
+from support.stores import Row, add_messages, make_store, message, stored
+
+MINUTE = timedelta(minutes=1)
+DUE = Selection(due_for_retry=True)
+WRITES = {
+    "replay-selected": 1,
+    "replay-frozen": 1,
+    "lifecycle": 1,
+    "replay-staging": 1,
+    "replay-seal": 1,
+    "replay-object": 1,
+    "replay-manifest": 1,
+}
+
+
+def failed(number: int, retries: int = 1, due: datetime | None = AT, **given: Any) -> Row:
+    return message(number, status="FAILED", retries=retries, next_retry_at=due, **given)
+
+
+def store(folder: Path, *rows: Row) -> Table:
+    return make_store(folder, rows)
+
+
+def redelivery(table: Table, folder: Path, at: datetime = AT, **task: Any) -> RunDocument:
+    document = files_replay(table, folder, **{"select": DUE, "rounds": True, **task})
+    return document.model_copy(update={"at": at})
+
+
+def states(table: Table) -> dict[int, tuple[str, int]]:
+    return {row["global_position"]: (row["status"], row["retries"]) for row in stored(table.uri)}
+
+
+def answer(table: Table, position: int, **columns: str) -> None:
+    """What an update makes of a message."""
+    open_table(table.uri, "messages").update(updates=columns, predicate=f"global_position = {position}")
+
+
+def test_what_is_due_is_sent_with_its_attempt_and_noted(spark: SparkSession, tmp_path: Path) -> None:
+    table = store(
+        tmp_path / "store",
+        failed(1),
+        failed(2, due=AT + MINUTE),
+        failed(3, due=None),
+        failed(4, retries=3, headers={"k": "v"}),
+        failed(5, expires_at=AT),
+        message(6),
+        message(7, status="PROCESSING", retries=1),
+    )
+    outcome = run_replay(redelivery(table, tmp_path / "out"), spark, Silent())
+    assert (outcome.complete, outcome.round, outcome.progress.replayed) == (True, 1, 2)
+    folder = tmp_path / "out" / "round-00000001"
+    assert sent(folder) == [1, 4]
+    first, second = records(folder)
+    assert (first["status"], first["retries"], first["headers"]) == ("PROCESSING", 1, {"x-attempt": "2"})
+    assert second["headers"] == {"k": "v", "x-attempt": "4"}
+    assert "nextRetryAt" not in first
+    assert states(table) == {
+        1: ("PROCESSING", 1),
+        2: ("FAILED", 1),
+        3: ("FAILED", 1),
+        4: ("PROCESSING", 3),
+        5: ("FAILED", 1),
+        6: ("RECEIVED", 0),
+        7: ("PROCESSING", 1),
+    }
+    assert {row["global_position"] for row in stored(table.uri) if row["updated_at"] == AT} == {1, 4}
+
+
+def test_nothing_is_sent_again_before_its_answer_has_come(spark: SparkSession, tmp_path: Path) -> None:
+    table = store(tmp_path / "store", failed(1), failed(2))
+    run_replay(redelivery(table, tmp_path / "out"), spark, Silent())
+    idle = run_replay(redelivery(table, tmp_path / "out", AT + MINUTE), spark, Silent())
+    assert (idle.complete, idle.round, idle.selection.messages) == (True, 1, 0)
+    answer(table, 2, status="'FAILED'", retries="2", next_retry_at=f"'{AT.isoformat()}'")
+    again = run_replay(redelivery(table, tmp_path / "out", AT + MINUTE), spark, Silent())
+    assert (again.complete, again.round) == (True, 2)
+    (record,) = records(tmp_path / "out" / "round-00000002")
+    assert (record["globalPosition"], record["headers"]) == (2, {"x-attempt": "3"})
+    assert sorted(path.name for path in (tmp_path / "out").glob("round*/manifest.json")) == ["manifest.json"] * 2
+
+
+def test_an_empty_round_leaves_the_store_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    table = store(tmp_path / "store", message(1))
+    version = open_table(table.uri, "messages").version()
+    outcome = run_replay(redelivery(table, tmp_path / "out"), spark, Silent())
+    assert (outcome.complete, outcome.round, outcome.selection.messages) == (True, 0, 0)
+    assert open_table(table.uri, "messages").version() == version
+
+
+def test_one_that_is_not_in_rounds_is_one_replay(spark: SparkSession, tmp_path: Path) -> None:
+    table = store(tmp_path / "store", failed(1))
+    outcome = run_replay(redelivery(table, tmp_path / "out", rounds=False), spark, Silent())
+    assert (outcome.round, sent(tmp_path / "out")) == (None, [1])
+    answer(table, 1, status="'FAILED'", retries="2", next_retry_at=f"'{AT.isoformat()}'")
+    assert run_replay(redelivery(table, tmp_path / "out", rounds=False), spark, Silent()) == outcome
+
+
+def test_a_limit_leaves_the_rest_for_the_next_round(spark: SparkSession, tmp_path: Path) -> None:
+    table = store(tmp_path / "store", *(failed(n) for n in range(1, 6)))
+    limited = Selection(due_for_retry=True, limit=2)
+    for number, expected in ((1, [1, 2]), (2, [3, 4]), (3, [5])):
+        run_replay(redelivery(table, tmp_path / "out", select=limited), spark, Silent())
+        assert sent(tmp_path / "out" / f"round-{number:08d}") == expected
+    assert set(states(table).values()) == {("PROCESSING", 1)}
+
+
+@pytest.mark.parametrize(
+    ("held_back", "expected"),
+    [(None, [2, 3, 4, 6, 8, 9, 11]), ("Retrying", [2, 6, 8, 9]), ("Failed", [2, 8, 9])],
+)
+def test_a_group_is_held_back_behind_its_failed_member(
+    spark: SparkSession, tmp_path: Path, held_back: str | None, expected: list[int]
+) -> None:
+    later = AT + MINUTE
+    table = store(
+        tmp_path / "store",
+        message(1, correlation_id="a"),
+        failed(2, correlation_id="a"),
+        failed(3, correlation_id="a"),
+        failed(4, correlation_id="out"),
+        failed(5, correlation_id="good", due=None),
+        failed(6, correlation_id="good"),
+        failed(7, correlation_id="wait", due=later),
+        failed(8),
+        failed(9),
+        failed(10, correlation_id="late", due=later),
+        failed(11, correlation_id="wait"),
+    )
+    add_messages(table.uri, [message(0, correlation_id="out", status="PROCESSING", retries=1)])
+    select = Selection(due_for_retry=True, held_back=held_back)
+    run_replay(redelivery(table, tmp_path / "out", select=select), spark, Silent())
+    assert sent(tmp_path / "out" / "round-00000001") == expected
+
+
+def test_the_next_of_a_group_goes_once_the_first_is_done(spark: SparkSession, tmp_path: Path) -> None:
+    table = store(tmp_path / "store", failed(1, correlation_id="a"), failed(2, correlation_id="a"))
+    select = Selection(due_for_retry=True, held_back="Retrying")
+    run_replay(redelivery(table, tmp_path / "out", select=select), spark, Silent())
+    assert run_replay(redelivery(table, tmp_path / "out", select=select), spark, Silent()).selection.messages == 0
+    answer(table, 1, status="'COMPLETED'")
+    run_replay(redelivery(table, tmp_path / "out", select=select), spark, Silent())
+    assert [sent(tmp_path / "out" / f"round-{n:08d}") for n in (1, 2)] == [[1], [2]]
+
+
+def test_a_round_that_was_suspended_is_ended_before_the_next(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cut, "_CHUNK_ROWS", 1)
+    table = store(tmp_path / "store", failed(1), failed(2), failed(3), failed(4, due=AT + MINUTE))
+    paused = run_replay(redelivery(table, tmp_path / "out"), spark, Silent(), Suspending(1))
+    assert (paused.complete, paused.round) == (False, 1)
+    assert Counter(states(table).values()) == {("PROCESSING", 1): 3, ("FAILED", 1): 1}
+    went_on = run_replay(redelivery(table, tmp_path / "out", AT + MINUTE), spark, Silent())
+    assert (went_on.complete, went_on.round) == (True, 2)
+    assert [sent(tmp_path / "out" / f"round-{n:08d}") for n in (1, 2)] == [[1, 2, 3], [4]]
+
+
+def test_a_round_whose_files_were_taken_away_is_not_sent_again(spark: SparkSession, tmp_path: Path) -> None:
+    table = store(tmp_path / "store", failed(1))
+    for rounds in (True, False):
+        folder = tmp_path / f"out-{rounds}"
+        job_id = f"job-{rounds}"
+        answer(table, 1, status="'FAILED'", next_retry_at=f"'{AT.isoformat()}'")
+        run_replay(redelivery(table, folder, rounds=rounds, job_id=job_id), spark, Silent())
+        shutil.rmtree(folder)
+        outcome = run_replay(redelivery(table, folder, rounds=rounds, job_id=job_id), spark, Silent())
+        assert (outcome.complete, outcome.selection.messages) == (True, 0)
+
+
+def test_the_writes_below_are_all_that_there_are(spark: SparkSession, tmp_path: Path) -> None:
+    table = store(tmp_path / "store", failed(1), failed(2))
+    writes: list[str] = []
+    with observing(lambda name, moment: writes.append(name) if moment == "after" else None):
+        run_replay(redelivery(table, tmp_path / "out"), spark, Silent())
+    counted = Counter(name for name in writes if not name.startswith("replay-remove"))
+    assert counted.pop("replay-object") >= 1
+    assert counted == {name: times for name, times in WRITES.items() if name != "replay-object"}
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("name", WRITES)
+def test_cut_off_anywhere_each_message_is_noted_and_sent_once(
+    spark: SparkSession, tmp_path: Path, name: str, moment: str
+) -> None:
+    table = store(tmp_path / "store", failed(1), failed(2))
+
+    def crash(at: str, when: str) -> None:
+        if (at, when) == (name, moment):
+            raise Crash
+
+    with observing(crash), pytest.raises(Crash):
+        run_replay(redelivery(table, tmp_path / "out"), spark, Silent())
+    # An answer that comes before the round goes on changes nothing about it.
+    noted = states(table)[1] == ("PROCESSING", 1)
+    if noted:
+        answer(table, 1, status="'COMPLETED'")
+    outcome = run_replay(redelivery(table, tmp_path / "out", AT + MINUTE), spark, Silent())
+    assert outcome.complete
+    assert sent(tmp_path / "out" / "round-00000001") == [1, 2]
+    assert not (tmp_path / "out" / "round-00000002" / "manifest.json").exists()
+    assert states(table) == {1: ("COMPLETED" if noted else "PROCESSING", 1), 2: ("PROCESSING", 1)}
