@@ -360,8 +360,25 @@ def replay_to_files() -> Document:
     return resource("ReplayJob", "invoices-again", spec, _replay_status())
 
 
+def redelivery() -> Document:
+    """A replay that sends what is due for a retry, again and again."""
+    spec: Document = {
+        "streamRef": {"name": "invoices"},
+        "select": {"dueForRetry": True},
+        "destination": {"files": {"uri": "s3a://replay/invoices"}},
+        "trigger": {"schedule": {"cron": "*/5 * * * *", "timeZone": "UTC", "startingDeadline": "PT1H"}},
+    }
+    return resource("ReplayJob", "invoices-retries", spec, _replay_status())
+
+
 def _replay_status() -> Document:
     return {
+        "nextRunTime": LATER,
+        "lastScheduleTime": TIME,
+        "lastRequest": "once more",
+        "round": 2,
+        "redelivered": 12,
+        "recentRuns": [_FINISHED_RUN],
         "observedGeneration": 1,
         "conditions": [_CONDITION],
         "runNumber": 1,
@@ -423,4 +440,5 @@ def all_resources() -> list[Document]:
         replay_to_files(),
         replay_to_kafka(),
         redrive(),
+        redelivery(),
     ]

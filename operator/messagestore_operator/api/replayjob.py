@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from messagestore_operator.api.common import KafkaSecurity, Storage, StreamRef
+from messagestore_operator.api.common import KafkaSecurity, Manual, Schedule, Storage, StreamRef
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.replayjob_status import ReplayJobStatus
 from messagestore_operator.api.resource import Resource
@@ -43,7 +43,7 @@ DeadLetterReason = Literal[
     "RetriesExhausted",
 ]
 
-MARKS = ("job", "position", "globalPosition", "streamName", "messageId", "run", "time")
+MARKS = ("job", "position", "globalPosition", "streamName", "messageId", "attempt", "run", "time")
 MarkTemplate = Annotated[str, Field(strict=True, max_length=1024, pattern=rf"^([^{{}}]|\{{({'|'.join(MARKS)})\}})*$")]
 
 
@@ -182,13 +182,27 @@ class Mark(Model):
     )
 
 
+class ReplayTrigger(Model):
+    """When a replay selects anew."""
+
+    validations: ClassVar[tuple[Rule, ...]] = (exactly_one("interval", "schedule", "manual"),)
+
+    interval: Duration | None = Field(default=None, description="Again and again after this time.")
+    schedule: Schedule | None = Field(default=None, description="At points in time.")
+    manual: Manual | None = Field(default=None, description="When annotation messagestore.dev/run-requested changes.")
+
+
+def _ends(spec: ReplayJobSpec) -> bool:
+    return spec.active_deadline is not None or spec.ttl_after_finished is not None
+
+
 def _goes_back(spec: ReplayJobSpec) -> bool:
     stream = spec.destination.stream
     return stream is not None and stream.name == spec.stream_ref.name
 
 
 class ReplayJobSpec(Model):
-    """What people ask of a replay; all but suspend and rateLimit stays as it was created."""
+    """What people ask of a replay; all but suspend, rateLimit and when it runs stays as it was created."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -203,6 +217,21 @@ class ReplayJobSpec(Model):
                 " || self.destination.stream.name != self.streamRef.name"
             ),
             holds=lambda spec: spec.origin == "DeadLetters" or not _goes_back(spec),
+        ),
+        Rule(
+            message="select.dueForRetry needs origin Messages: dead letters have no retries",
+            cel="self.origin == 'Messages' || !self.select.dueForRetry",
+            holds=lambda spec: spec.origin == "Messages" or not spec.select.due_for_retry,
+        ),
+        Rule(
+            message="trigger needs select.dueForRetry and mode Run: else each run would send the same messages again",
+            cel="!has(self.trigger) || (self.select.dueForRetry && self.mode == 'Run')",
+            holds=lambda spec: spec.trigger is None or (spec.select.due_for_retry and spec.mode == "Run"),
+        ),
+        Rule(
+            message="a replay with a trigger never ends: it has neither activeDeadline nor ttlAfterFinished",
+            cel="!has(self.trigger) || (!has(self.activeDeadline) && !has(self.ttlAfterFinished))",
+            holds=lambda spec: spec.trigger is None or not _ends(spec),
         ),
     )
     transitions: ClassVar[tuple[TransitionRule, ...]] = (
@@ -228,6 +257,10 @@ class ReplayJobSpec(Model):
         default="PerStream", description="In which order they are sent."
     )
     destination: Destination = Field(description="Where they are sent.")
+    trigger: ReplayTrigger | None = Field(
+        default=None,
+        description="With select.dueForRetry: when it selects anew and sends what is due by then; absent: once.",
+    )
     rate_limit: RateLimit | None = Field(default=None, description="How fast at most; absent: as fast as it goes.")
     mark: Mark | None = Field(default=None, description="What a replayed message is told apart by.")
     mode: Literal["DryRun", "Run"] = Field(default="Run", description="DryRun only counts the selection.")

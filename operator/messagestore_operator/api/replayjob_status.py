@@ -8,10 +8,12 @@ from pydantic import Field
 
 from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Time
-from messagestore_operator.api.status import BaseStatus, CurrentRun, FinishedRun, RunError
+from messagestore_operator.api.status import CurrentRun, FinishedRun, RunError, TriggeredStatus
 from messagestore_operator.api.text import Count, Value
 
-ReplayPhase = Literal["Pending", "Previewing", "Running", "Paused", "Succeeded", "Failed", "Cancelled"]
+ReplayPhase = Literal[
+    "Pending", "Previewing", "Running", "Paused", "Succeeded", "Failed", "Cancelled", "Idle", "Failing", "Stalled"
+]
 
 
 class Selection(StatusModel):
@@ -36,7 +38,7 @@ class Progress(StatusModel):
     )
 
 
-class ReplayJobStatus(BaseStatus):
+class ReplayJobStatus(TriggeredStatus):
     """What came of a replay."""
 
     phase: ReplayPhase | None = Field(default=None, description="State of the replay, for people.")
@@ -45,6 +47,13 @@ class ReplayJobStatus(BaseStatus):
     destination: Value | None = Field(default=None, description="Where it goes, in short.")
     current_run: CurrentRun | None = Field(default=None, description="The run that is under way.")
     last_run: FinishedRun | None = Field(default=None, description="The run that ended last.")
+    round: Count | None = Field(
+        default=None, description="With a trigger: the last selection that was sent, counted from one."
+    )
+    redelivered: Count | None = Field(default=None, description="With a trigger: messages sent, over all selections.")
+    recent_runs: Annotated[tuple[FinishedRun, ...], Field(max_length=100)] = Field(
+        default=(), description="With a trigger: ended runs, the newest first."
+    )
     attempts: Count | None = Field(default=None, description="Tries that were made.")
     failures: Count = Field(default=0, description="Tries that failed.")
     error: RunError | None = Field(default=None, description="Why the last try failed.")

@@ -9,27 +9,27 @@ from messagestore_operator.api import ReplayJobStatus
 from messagestore_operator.decide.actions import Action, Decision, DeleteResource, EmitEvent
 from messagestore_operator.decide.assemble import decision
 from messagestore_operator.decide.backoff import backoff, jitter_of
-from messagestore_operator.decide.check import local_table, refused, unreachable
+from messagestore_operator.decide.check import refused
 from messagestore_operator.decide.clean import old_leases, old_runs
-from messagestore_operator.decide.documents import missing_streams, rate, replay_run
-from messagestore_operator.decide.life import Step, Wishes, follow, launch, reserve
+from messagestore_operator.decide.documents import rate
+from messagestore_operator.decide.life import Step, Wishes, follow, reserve
+from messagestore_operator.decide.redelivery import decide_redelivery
 from messagestore_operator.decide.replay_record import is_complete, recorded, with_pause
+from messagestore_operator.decide.replay_start import GONE, blocker_of, start
 from messagestore_operator.decide.replay_view import ENDED, Place, viewed
 from messagestore_operator.decide.snapshot import ReplaySnapshot
-from messagestore_operator.decide.tables import replay_tables
 from messagestore_operator.decide.tell import of_conditions, of_run
 from messagestore_operator.decide.trust import believed
 from messagestore_operator.reasons import TERMINAL, Reason
 from messagestore_operator.status.conditions import generation
-from messagestore_operator.translate import replay_access
-
-_GONE = RunError(reason=Reason.DELETING, message="the ReplayJob is being deleted")
 
 
 def decide_replay(snapshot: ReplaySnapshot) -> Decision:
     """One look at a replay."""
     snapshot = believed(snapshot)
     job, before = snapshot.job, snapshot.job.status or ReplayJobStatus()
+    if job.spec.trigger is not None:
+        return decide_redelivery(snapshot, before)
     if before.phase in ENDED:
         return _after_the_end(snapshot, before)
     paused = with_pause(snapshot, before)
@@ -50,7 +50,7 @@ def decide_replay(snapshot: ReplaySnapshot) -> Decision:
 def _wishes(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> Wishes:
     job, abort = snapshot.job, None
     if job.metadata.deletion_timestamp is not None:
-        abort = _GONE
+        abort = GONE
     elif (deadline := _deadline(snapshot, status)) is not None and deadline <= snapshot.now:
         abort = _too_long(snapshot)
     suspend = job.spec.suspend
@@ -69,7 +69,7 @@ def _place(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: Step) -> 
         return Place(given_up=given_up)
     if job.spec.suspend or job.metadata.deletion_timestamp is not None or not snapshot.can_run or ended is not None:
         return Place()
-    if (blocker := _blocker(snapshot)) is not None:
+    if (blocker := blocker_of(snapshot)) is not None:
         return Place(blocker=blocker)
     if (retry := _retry_at(snapshot, status)) is not None and watched.current is None:
         return Place(wait=retry)
@@ -94,25 +94,9 @@ def _given_up(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> RunError | N
     return RunError(reason=error.reason, message=f"{tries}{error.message}")
 
 
-def _blocker(snapshot: ReplaySnapshot) -> RunError | None:
-    if missing := missing_streams(snapshot):
-        words = f"there is no MessageStream {' and no MessageStream '.join(missing)}"
-        return RunError(reason=Reason.STREAM_MISSING, message=words)
-    stream = snapshot.stream
-    assert stream is not None
-    if snapshot.target is not None and (refusal := refused(snapshot.target)) is not None:
-        return refusal
-    return local_table(stream) or unreachable(snapshot, lambda: replay_access(snapshot.job, stream, snapshot.target))
-
-
 def _launched(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: Step) -> Step:
-    job, stream = snapshot.job, snapshot.stream
-    assert stream is not None
-    named = {one.metadata.name: one for one in (stream, snapshot.target) if one is not None}
     number = (status.run_number or 0) + 1
-    run = watched.current or reserve(snapshot, job, "replay", number, status.failures + 1)
-    tables = replay_tables(job, named)
-    return launch(snapshot, job, run, tables, lambda epochs: replay_run(job, stream, snapshot.target, run, epochs))
+    return start(snapshot, watched.current or reserve(snapshot, snapshot.job, "replay", number, status.failures + 1))
 
 
 def _retry_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | None:

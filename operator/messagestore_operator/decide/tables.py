@@ -35,12 +35,14 @@ def tables_of(resource: Resource, streams: Iterable[MessageStream]) -> frozenset
 def replay_tables(job: ReplayJob, streams: Mapping[str, MessageStream]) -> list[str]:
     """The tables that a replay writes, in the one order that keeps two runs from waiting for each other.
 
-    One to files writes none; a redrive into a stream notes on its own dead letters that they were sent.
+    One to files writes none; a redrive into a stream notes on its own dead letters that they were sent, a redelivery
+    on its own messages that they are tried again.
     """
     to = job.spec.destination.stream
-    if to is None or job.spec.mode == "DryRun":
+    if job.spec.mode == "DryRun":
         return []
-    names = {to.name, *([job.spec.stream_ref.name] if job.spec.origin == "DeadLetters" else [])}
+    notes = job.spec.select.due_for_retry or (to is not None and job.spec.origin == "DeadLetters")
+    names = {*([to.name] if to else []), *([job.spec.stream_ref.name] if notes else [])}
     return sorted({table_key(streams[name].spec.table.uri) for name in names if name in streams})
 
 

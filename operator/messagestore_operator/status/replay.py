@@ -45,11 +45,19 @@ def replay_status(
         selection=Selection(**outcome.selection.model_dump()) if outcome else before.selection,
         progress=Progress(**outcome.progress.model_dump()) if outcome else before.progress,
         destination=short_destination(job.spec.destination),
+        round=outcome.round if outcome else before.round,
+        redelivered=_redelivered(before, outcome),
         attempts=(before.attempts or 0) + (1 if report else 0),
         error=api_error(error_of(report, error)),
         started_at=before.started_at or (clock_time(report.started_at) if report else None),
         finished_at=before.finished_at or ended,
     )
+
+
+def redelivered(job: ReplayJob, messages: int, rounds: int) -> str:
+    """What a replay with a trigger has sent so far, as far as that is known."""
+    where = short_destination(job.spec.destination)
+    return f"{count(messages, 'message')} sent again to {where}; {count(rounds, 'selection')} so far"
 
 
 def short_destination(destination: Destination) -> str:
@@ -71,7 +79,14 @@ def _phase(job: ReplayJob, report: RunReport | None, error: RunError | None, *, 
     if report.state == "Running":
         return "Running"
     complete = isinstance(report.outcome, ReplayOutcome) and report.outcome.complete
-    return "Succeeded" if complete else "Paused"
+    ended: ReplayPhase = "Succeeded" if job.spec.trigger is None else "Idle"
+    return ended if complete else "Paused"
+
+
+def _redelivered(before: ReplayJobStatus, outcome: ReplayOutcome | None) -> int | None:
+    if outcome is None or not outcome.round or outcome.round == before.round:
+        return before.redelivered
+    return (before.redelivered or 0) + outcome.progress.replayed
 
 
 def _aspects(job: ReplayJob, phase: ReplayPhase, report: RunReport | None, error: RunError | None) -> list[Aspect]:
@@ -87,6 +102,11 @@ def _aspects(job: ReplayJob, phase: ReplayPhase, report: RunReport | None, error
         selection, progress = Selection(**outcome.selection.model_dump()), Progress(**outcome.progress.model_dump())
         reason, message = summary(job, selection, progress)
         return [*well(reason, message), Aspect("Complete", "True", reason, message)]
+    if phase == "Idle":
+        assert report is not None
+        assert isinstance(report.outcome, ReplayOutcome)
+        sent, number = report.outcome.progress.replayed, report.outcome.round or 0
+        return well(Reason.REPLAYED, redelivered(job, sent, number))
     if phase == "Paused":
         return well(Reason.SUSPENDED, "nothing is sent while spec.suspend is true")
     if phase == "Running":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal
 
 from messagestore_jobs.contract import run_document as contract
 from messagestore_operator.api import MessageStream, ReplayJob
@@ -29,8 +30,9 @@ def replay_document(
     spec = job.spec
     task = contract.ReplayTask(
         job_id=job_id(job),
+        rounds=spec.trigger is not None,
         origin=spec.origin,
-        select=_selection(spec.select),
+        select=_selection(spec.select, stream),
         translators=translators_of(stream),
         order=spec.order,
         destination=_destination(job, target),
@@ -44,7 +46,7 @@ def replay_document(
     return contract.RunDocument(run=run, resource=resource_of(job), table=table, at=at, storage=storage, task=task)
 
 
-def _selection(select: Select) -> contract.Selection:
+def _selection(select: Select, stream: MessageStream) -> contract.Selection:
     window, sequences = select.time_window, select.sequences
     return contract.Selection(
         **{
@@ -52,11 +54,20 @@ def _selection(select: Select) -> contract.Selection:
             "time_window": _window(window) if window else None,
             "global_positions": _interval(select.global_positions),
             "positions": _interval(select.positions),
+            "held_back": _held_back(stream) if select.due_for_retry else None,
             "sequences": contract.Sequences(ids=sequences.ids, complete_only=sequences.complete_only)
             if sequences
             else None,
         }
     )
+
+
+def _held_back(stream: MessageStream) -> Literal["Retrying", "Failed"] | None:
+    """By what the stream's groups are held back; what is given up, or set aside, holds nobody."""
+    retry = stream.spec.retry
+    if retry.order == "None":
+        return None
+    return "Failed" if retry.policy == "Retry" else "Retrying"
 
 
 def _window(window: TimeWindow) -> contract.TimeWindow:

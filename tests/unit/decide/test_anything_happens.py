@@ -29,7 +29,7 @@ def stream_spec(table: str, trigger: dict[str, Any], **more: Any) -> dict[str, A
 
 
 class Anything(RuleBasedStateMachine):
-    """Two streams of two namespaces on one table, a third stream, a policy and a redrive."""
+    """Two streams of two namespaces on one table, a third stream, a policy, a redrive and a redelivery."""
 
     late = Bundle("late")
 
@@ -50,6 +50,8 @@ class Anything(RuleBasedStateMachine):
         self.make("RetentionPolicy", "p", "default", policy)
         redrive = {"streamRef": {"name": "a"}, "origin": "DeadLetters", "destination": {"stream": {"name": "c"}}}
         self.make("ReplayJob", "r", "default", {**redrive, "backoffLimit": 100})
+        again = {"select": {"dueForRetry": True}, "destination": {"files": {"uri": "s3a://replay/d/"}}}
+        self.make("ReplayJob", "d", "default", {"streamRef": {"name": "a"}, "trigger": {"interval": "PT2M"}, **again})
 
     def make(self, kind: str, name: str, namespace: str, spec: dict[str, Any]) -> None:
         self.specs[self.world.apply(kind, name, spec, namespace)] = spec

@@ -1,0 +1,155 @@
+"""What is to be done about a ReplayJob with a trigger: run after run, each sends what is due for a retry by then."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from messagestore_jobs.contract.run_report import ReplayOutcome, RunError
+from messagestore_operator.api import ReplayJobStatus
+from messagestore_operator.api.replayjob_status import Progress, Selection
+from messagestore_operator.decide.actions import Action, Decision, EmitEvent
+from messagestore_operator.decide.assemble import decision
+from messagestore_operator.decide.check import refused
+from messagestore_operator.decide.clean import old_leases, old_runs
+from messagestore_operator.decide.documents import rate
+from messagestore_operator.decide.life import Step, Wishes, follow, reserve
+from messagestore_operator.decide.redelivery_view import viewed
+from messagestore_operator.decide.replay_start import GONE, blocker_of, start
+from messagestore_operator.decide.snapshot import ReplaySnapshot
+from messagestore_operator.decide.tell import of_conditions, of_run
+from messagestore_operator.decide.trigger import (
+    failed,
+    failed_as_it_is,
+    new_request,
+    next_attempt,
+    retry_at,
+    scheduled,
+)
+from messagestore_operator.reasons import Reason
+from messagestore_operator.status.conditions import generation
+from messagestore_operator.status.runs import ended_run
+from messagestore_operator.status.times import clock_time
+from messagestore_operator.translate.annotations import run_requested
+
+MOST_RUNS = 10
+"""Ended runs that the status lists."""
+
+
+def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Decision:
+    """One look; it ends only with the resource."""
+    job = snapshot.job
+    watched = follow(snapshot, before.current_run, _wishes(snapshot))
+    status, told = _with_schedule(snapshot, recorded(before, watched))
+    blocker = refused(job) or blocker_of(snapshot)
+    step, wait = _next(snapshot, status, watched, blocker)
+    status = viewed(snapshot, before, _reserved(snapshot, status, step), step, blocker, wait)
+    current = {step.current.name} if step.current else set()
+    over = {before.current_run.name} - current if before.current_run else set()
+    actions: list[Action] = [*watched.actions, *told, *of_run(before.current_run, watched)]
+    actions += of_conditions(before, status)
+    actions += [action for action in step.actions if action not in watched.actions]
+    actions += old_runs(snapshot, current, snapshot.defaults.ended_runs)
+    actions += old_leases(snapshot, job.metadata.namespace, current, over)
+    looks = [*watched.look_at, *step.look_at, *([wait] if wait else []), *([snapshot.now] if watched.ended else [])]
+    return decision(job, job.status, status, actions, looks)
+
+
+def recorded(before: ReplayJobStatus, step: Step) -> ReplayJobStatus:
+    """The status with how far the selection under way is, or with what came of the run that has ended."""
+    ended = step.ended
+    report = ended.report if ended else step.live
+    outcome = report.outcome if report else None
+    news: dict[str, object] = {}
+    if isinstance(outcome, ReplayOutcome):
+        news["selection"] = Selection(**outcome.selection.model_dump())
+        news["progress"] = Progress(**outcome.progress.model_dump())
+    if ended is None:
+        return before.model_copy(update=news)
+    run = ended_run(ended.run, ended.state, ended.at, ended.error)
+    news |= {"current_run": None, "last_run": run, "recent_runs": (run, *before.recent_runs)[:MOST_RUNS]}
+    if isinstance(outcome, ReplayOutcome) and outcome.complete and (outcome.round or 0) > (before.round or 0):
+        sent = (before.redelivered or 0) + outcome.progress.replayed
+        news |= {"round": outcome.round, "redelivered": sent}
+    # Of a selection that goes on, files of the store are kept that maintenance would remove.
+    complete = isinstance(outcome, ReplayOutcome) and outcome.complete
+    news["started_at"] = None if complete else before.started_at or ended.run.launched_at
+    return before.model_copy(update=news)
+
+
+def _wishes(snapshot: ReplaySnapshot) -> Wishes:
+    job = snapshot.job
+    abort = GONE if job.metadata.deletion_timestamp is not None else None
+    suspend = job.spec.suspend
+    return Wishes(generation(job), wanted=not suspend, stop=suspend, abort=abort, messages_per_second=rate(job))
+
+
+def _with_schedule(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> tuple[ReplayJobStatus, list[EmitEvent]]:
+    """A point in time that came too late to be made up for is put behind, and told."""
+    schedule = snapshot.job.spec.trigger.schedule if snapshot.job.spec.trigger else None
+    if schedule is None or snapshot.job.spec.suspend:
+        return status, []
+    times = scheduled(schedule, snapshot.job, status, snapshot.now)
+    if times.missed is None:
+        return status, []
+    words = f"the run of {clock_time(times.missed)} is skipped: its starting deadline has passed"
+    event = EmitEvent("Warning", Reason.SCHEDULE_MISSED, words)
+    return status.model_copy(update={"last_schedule_time": clock_time(times.missed)}), [event]
+
+
+def _next(
+    snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: Step, blocker: RunError | None
+) -> tuple[Step, datetime | None]:
+    """Where it goes from here: its run goes on, a new one is made, or the time to wait for."""
+    job = snapshot.job
+    if watched.ended is not None or (watched.current is not None and not watched.unlaunched):
+        return Step(watched.current, watched.ended, watched.trouble, watched.live), None
+    deleted = job.metadata.deletion_timestamp is not None
+    if blocker is not None or job.spec.suspend or deleted or not snapshot.can_run:
+        return Step(), None
+    current = watched.current
+    if current is None:
+        at = _due_at(snapshot, status)
+        if at is None or at > snapshot.now:
+            return Step(), at
+        attempt = next_attempt(status.last_run, job, snapshot.defaults)
+        current = reserve(snapshot, job, "replay", (status.run_number or 0) + 1, attempt)
+    return start(snapshot, current), None
+
+
+def _due_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | None:
+    """When the next run is due; None where only a change brings one."""
+    job, last, now = snapshot.job, status.last_run, snapshot.now
+    asked = new_request(job, status) is not None
+    if last is not None and failed_as_it_is(last, job) and not asked:
+        return retry_at(last, job, snapshot.defaults)
+    if asked or failed(last) or (last is not None and last.state == "Cancelled") or _is_cut_short(status):
+        return now
+    trigger = job.spec.trigger
+    assert trigger is not None
+    if trigger.interval is not None:
+        begun = last.started_at if last else None
+        return begun.datetime + trigger.interval.timedelta if begun else now
+    if trigger.schedule is not None:
+        times = scheduled(trigger.schedule, job, status, now)
+        return times.due or times.next
+    return None
+
+
+def _is_cut_short(status: ReplayJobStatus) -> bool:
+    """Whether the last selection was not sent to its end: it was suspended."""
+    return status.last_run is not None and status.started_at is not None
+
+
+def _reserved(snapshot: ReplaySnapshot, status: ReplayJobStatus, step: Step) -> ReplayJobStatus:
+    """The status with the run that goes on or is new; a new one answers all that was asked for until now."""
+    current, job = step.current, snapshot.job
+    news: dict[str, object] = {"current_run": current}
+    if current is not None:
+        news["started_at"] = status.started_at or current.launched_at
+        if (current.number or 0) > (status.run_number or 0):
+            schedule = job.spec.trigger.schedule if job.spec.trigger else None
+            due = scheduled(schedule, job, status, snapshot.now).due if schedule else None
+            news["run_number"] = current.number
+            news["last_schedule_time"] = clock_time(due) or status.last_schedule_time
+            news["last_request"] = run_requested(job) or status.last_request
+    return status.model_copy(update=news)

@@ -1,0 +1,36 @@
+"""What keeps a run of a replay from starting, and its start."""
+
+from __future__ import annotations
+
+from messagestore_jobs.contract.run_report import RunError
+from messagestore_operator.api.status import CurrentRun
+from messagestore_operator.decide.check import local_table, refused, unreachable
+from messagestore_operator.decide.documents import missing_streams, replay_run
+from messagestore_operator.decide.life import Step, launch
+from messagestore_operator.decide.snapshot import ReplaySnapshot
+from messagestore_operator.decide.tables import replay_tables
+from messagestore_operator.reasons import Reason
+from messagestore_operator.translate import replay_access
+
+GONE = RunError(reason=Reason.DELETING, message="the ReplayJob is being deleted")
+
+
+def blocker_of(snapshot: ReplaySnapshot) -> RunError | None:
+    """What the replay's streams and folders have to say against a run."""
+    if missing := missing_streams(snapshot):
+        words = f"there is no MessageStream {' and no MessageStream '.join(missing)}"
+        return RunError(reason=Reason.STREAM_MISSING, message=words)
+    stream = snapshot.stream
+    assert stream is not None
+    if snapshot.target is not None and (refusal := refused(snapshot.target)) is not None:
+        return refusal
+    return local_table(stream) or unreachable(snapshot, lambda: replay_access(snapshot.job, stream, snapshot.target))
+
+
+def start(snapshot: ReplaySnapshot, run: CurrentRun) -> Step:
+    """Take the tables that a reserved run writes, and make it; its streams are there."""
+    job, stream = snapshot.job, snapshot.stream
+    assert stream is not None
+    named = {one.metadata.name: one for one in (stream, snapshot.target) if one is not None}
+    tables = replay_tables(job, named)
+    return launch(snapshot, job, run, tables, lambda epochs: replay_run(job, stream, snapshot.target, run, epochs))

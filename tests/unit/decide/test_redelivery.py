@@ -1,0 +1,134 @@
+"""What becomes of a replay with a trigger: run after run, each with a selection of its own."""
+
+from typing import Any
+
+from messagestore_jobs.contract.run_document import ReplayTask
+from messagestore_jobs.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, RunError
+from support.world import Key, World, run_once
+
+DENIED = RunError(reason="StorageDenied", message="access denied to bucket replay")
+TABLE = "s3a://lake/orders"
+
+
+def stream(world: World, **more: Any) -> Key:
+    spec = {"table": {"uri": TABLE}, "source": {"files": {"uri": "s3a://landing/o/"}}, "trigger": {"manual": {}}}
+    return world.apply("MessageStream", "orders", {**spec, **more})
+
+
+def job(world: World, **spec: Any) -> Key:
+    given = {
+        "streamRef": {"name": "orders"},
+        "select": {"dueForRetry": True},
+        "trigger": {"interval": "PT5M"},
+        "destination": {"files": {"uri": "s3a://replay/again/"}},
+    }
+    return world.apply("ReplayJob", "again", {**given, **spec})
+
+
+def sent(messages: int, number: int, *, complete: bool = True) -> ReplayOutcome:
+    selection = FrozenSelection(table_version=1, messages=messages, bytes=10)
+    progress = ReplayProgress(replayed=messages, percent=100 if complete else 40)
+    return ReplayOutcome(selection=selection, progress=progress, complete=complete, round=number)
+
+
+def test_it_sends_what_is_due_again_and_again_and_holds_the_table(world: World) -> None:
+    stream(world)
+    key = job(world)
+    world.settle()
+    app = world.only_run()
+    assert world.leases[TABLE].holder == app.create.run.holder
+    assert app.create.document.table.epoch is not None
+    assert isinstance(app.create.document.task, ReplayTask)
+    assert app.create.document.task.rounds
+    world.start(app)
+    world.finish(app, outcome=sent(3, 1))
+    world.settle()
+    status = world.status(key)
+    assert (status.phase, status.round, status.redelivered, status.started_at) == ("Idle", 1, 3, None)
+    assert world.ready(key) == ("True", "Replayed", "3 messages sent again to files/again; 1 selection so far")
+    assert not world.leases[TABLE].holder
+    world.wait(minutes=4)
+    world.settle()
+    assert len(world.launched) == 1
+    world.wait(minutes=1, seconds=1)
+    run_once(world, outcome=sent(2, 2))
+    status = world.status(key)
+    assert (status.round, status.redelivered, len(status.recent_runs)) == (2, 5, 2)
+
+
+def test_a_run_with_nothing_due_counts_no_selection(world: World) -> None:
+    stream(world)
+    key = job(world)
+    run_once(world, outcome=sent(0, 0))
+    assert (world.status(key).phase, world.status(key).round, world.status(key).redelivered) == ("Idle", None, None)
+    assert world.ready(key)[:2] == ("True", "Replayed")
+
+
+def test_a_failed_run_is_tried_again_without_end(world: World) -> None:
+    stream(world)
+    key = job(world, backoffLimit=0)
+    for attempt in (1, 2, 3):
+        run_once(world, error=DENIED)
+        assert (world.status(key).phase, world.status(key).last_run.attempt) == ("Failing", attempt)
+        assert "the next try is at" in world.ready(key)[2]
+        world.wait(minutes=6)
+    run_once(world, outcome=sent(1, 1))
+    assert world.status(key).phase == "Idle"
+
+
+def test_a_pause_ends_after_the_batch_and_goes_on_at_once(world: World) -> None:
+    stream(world)
+    key = job(world)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    job(world, suspend=True)
+    world.settle()
+    assert app.control.stop
+    world.finish(app, outcome=sent(1, 1, complete=False))
+    world.settle()
+    assert (world.status(key).phase, world.status(key).round) == ("Paused", None)
+    assert world.status(key).started_at is not None, "maintenance keeps what the selection reads"
+    world.wait(hours=1)
+    world.settle()
+    assert len(world.launched) == 1
+    job(world)
+    world.settle()
+    assert len(world.launched) == 2
+    run_once(world, outcome=sent(4, 1))
+    assert (world.status(key).phase, world.status(key).redelivered) == ("Idle", 4)
+
+
+def test_a_schedule_and_an_annotation_ask_for_runs_too(world: World) -> None:
+    stream(world)
+    key = job(world, trigger={"schedule": {"cron": "0 * * * *"}})
+    world.settle()
+    assert world.launched == []
+    assert world.status(key).next_run_time is not None
+    world.wait(hours=1)
+    run_once(world, outcome=sent(1, 1))
+    world.annotate(key, run_requested="now")
+    run_once(world, outcome=sent(1, 2))
+    assert (world.status(key).round, world.status(key).last_request) == (2, "now")
+    world.settle()
+    assert len(world.launched) == 2
+
+
+def test_a_missing_stream_is_waited_for(world: World) -> None:
+    key = job(world)
+    world.settle()
+    assert (world.status(key).phase, world.ready(key)[1]) == ("Failing", "StreamMissing")
+    stream(world)
+    world.settle()
+    assert len(world.launched) == 1
+
+
+def test_deleting_it_ends_its_run(world: World) -> None:
+    stream(world)
+    key = job(world)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.delete(key)
+    world.settle()
+    assert not app.there
