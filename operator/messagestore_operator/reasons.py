@@ -76,6 +76,7 @@ class Reason(StrEnum):
     MISSING_KEY = "MissingKey"
     NOT_SUPPORTED = "NotSupported"
     PREDICATE_REFUSED = "PredicateRefused"
+    RECORD_TOO_LARGE = "RecordTooLarge"
     REPLAY_CHANGED = "ReplayChanged"
     RUN_FAILED = "RunFailed"
     SOURCE_CHANGED = "SourceChanged"

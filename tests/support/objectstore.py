@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from pyarrow import fs
 
 from messagestore_jobs.contract.run_document import CredentialVariables, StorageEntry
+from support.certificates import certify
 
 REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 30
@@ -92,7 +93,7 @@ def running_object_store(*, https: bool = False) -> Iterator[ObjectStore]:
             (home / name).mkdir()
         port = _free_port()
         command = [str(program), "--port", f"127.0.0.1:{port}", "posix", "--sidecar", str(home / "attributes")]
-        authority = _certify(home) if https else None
+        authority = str(certify(home)[0]) if https else None
         if https:
             command[1:1] = ["--cert", str(home / "server.pem"), "--key", str(home / "server.key")]
         environment = {**os.environ, "ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
@@ -107,24 +108,6 @@ def running_object_store(*, https: bool = False) -> Iterator[ObjectStore]:
         finally:
             server.terminate()
             server.wait(timeout=20)
-
-
-def _certify(home: Path) -> str:
-    """An authority and a server's certificate by it; returns the authority's file."""
-    authority, server = home / "authority", home / "server"
-    new = ["openssl", "req", "-newkey", "rsa:2048", "-nodes"]
-    named = ["-keyout", f"{authority}.key", "-out", f"{authority}.pem", "-subj", "/CN=authority"]
-    _quietly([*new, "-x509", "-days", "2", *named])
-    _quietly([*new, "-keyout", f"{server}.key", "-out", f"{server}.csr", "-subj", "/CN=server"])
-    Path(f"{server}.ext").write_text("subjectAltName=IP:127.0.0.1")
-    signing = ["-CA", f"{authority}.pem", "-CAkey", f"{authority}.key", "-CAcreateserial", "-days", "2"]
-    request = ["-in", f"{server}.csr", "-extfile", f"{server}.ext", "-out", f"{server}.pem"]
-    _quietly(["openssl", "x509", "-req", *request, *signing])
-    return f"{authority}.pem"
-
-
-def _quietly(command: list[str]) -> None:
-    subprocess.run(command, check=True, capture_output=True)
 
 
 def _program() -> Path:

@@ -201,6 +201,7 @@ class MessageStreamSpec(Model):
     run_history_limit: Annotated[Integer, Field(ge=0, le=100)] = Field(
         default=10, description="Number of ended runs that the status keeps."
     )
+    throttle: Throttle | None = Field(default=None, description="How fast messages are taken in; absent: no limit.")
 
 
 class MessageStream(Resource):

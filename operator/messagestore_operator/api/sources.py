@@ -63,10 +63,11 @@ class KafkaSource(Model):
         default=None, description="Regular expression for the names of topics, in place of topics."
     )
     starting_offsets: Literal["Earliest", "Latest"] = Field(
-        default="Earliest", description="Where to begin in a partition that was never read."
+        default="Earliest",
+        description="Where a stream begins that has read nothing yet; what appears later is read from its start.",
     )
     max_records_per_batch: BatchSize | None = Field(
-        default=None, description="Most records in a batch; absent: no limit."
+        default=None, description="Most records in a batch; absent: 1000000."
     )
     security: KafkaSecurity | None = Field(
         default=None, description="Absent: plain text, and nobody proves who is there."

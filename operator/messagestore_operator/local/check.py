@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from messagestore_operator.api import MessageStream, Resource, RetentionPolicy
+from messagestore_operator.local.kafka import kafka_problems
 from messagestore_operator.local.secrets import scrub_key_problem
 from messagestore_operator.manifests import LoadResult, Problem
 from messagestore_operator.translate import refusals
@@ -22,6 +23,7 @@ def local_problems(result: LoadResult) -> list[Problem]:
             problems += [item.problem(path, message) for message in _place_problems(resource, path, uri, streams)]
         if isinstance(resource, RetentionPolicy) and (found := scrub_key_problem(resource, result.secrets)):
             problems.append(item.problem(*found))
+        problems += [item.problem(*found) for found in kafka_problems(resource, result.secrets)]
     return problems
 
 

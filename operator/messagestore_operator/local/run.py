@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -12,6 +12,7 @@ from messagestore_jobs.contract.run_report import IngestOutcome, RunError, RunRe
 from messagestore_jobs.driver.execute import execute
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.local.console import Console
+from messagestore_operator.local.kafka import kafka_secrets, with_local_files
 from messagestore_operator.local.secrets import scrub_key
 from messagestore_operator.local.spark import LocalSpark
 from messagestore_operator.local.store import store_facts
@@ -45,6 +46,8 @@ class LocalRun:
     reports: dict[Identity, RunReport] = field(default_factory=dict)
     errors: dict[Identity, RunError] = field(default_factory=dict)
     purges: dict[Identity, list[StreamResult]] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Of certificates, by where a pod would have them."""
 
     def now(self) -> datetime:
         """The clock."""
@@ -52,6 +55,10 @@ class LocalRun:
 
     def run(self) -> list[Ended]:
         """Carry everything out, in order."""
+        with kafka_secrets(self.result.resources, self.result.secrets) as self.files:
+            return self._run()
+
+    def _run(self) -> list[Ended]:
         for resource in self.result.resources:
             if isinstance(resource, MessageStream):
                 self._run_stream(resource)
@@ -99,6 +106,7 @@ class LocalRun:
         if not self.spark.started:
             self.console.say("starting Spark")
         session = self.spark.session()
+        document = with_local_files(document, self.files)
         with self.console.progress(document.run) as progress:
             return execute(document, lambda: session, progress, self.wait_seconds, self.now)
 

@@ -11,6 +11,7 @@ from messagestore_jobs.store.files import ReadFiles
 from messagestore_jobs.store.folder import MARKER
 from messagestore_jobs.store.history import committed_batch, last_note, table_state
 from messagestore_jobs.store.objects import Objects
+from messagestore_jobs.store.offsets import ReadOffsets
 from messagestore_operator.api import MessageStream
 from messagestore_operator.status import StoreFacts
 from messagestore_operator.translate import source_id
@@ -34,5 +35,6 @@ def _is_own(stream: MessageStream, uri: str) -> bool:
 
 
 def _last_batch_at(uri: str, source: str) -> datetime | None:
-    batch = ReadFiles(uri, source).planned(committed_batch(uri, source))
+    number = committed_batch(uri, source)
+    batch = ReadFiles(uri, source).planned(number) or ReadOffsets(uri, source).planned(number)
     return batch.at if batch else None

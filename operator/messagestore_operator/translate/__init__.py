@@ -1,5 +1,6 @@
 """From resources to run documents: one pure function a kind, every duration and quantity resolved to a number."""
 
+from messagestore_operator.translate.access import ingest_access, replay_access
 from messagestore_operator.translate.annotations import ADOPT_TABLE, APPROVED_PREVIEW, adopts, approved_preview
 from messagestore_operator.translate.ingest import ingest_document, ingest_task
 from messagestore_operator.translate.names import job_id, numbered_run_name, run_name, source_id
@@ -10,9 +11,7 @@ from messagestore_operator.translate.storage import (
     CertificateMount,
     SecretVariable,
     StorageAccess,
-    ingest_access,
     purge_access,
-    replay_access,
 )
 from messagestore_operator.translate.unsupported import refusals
 

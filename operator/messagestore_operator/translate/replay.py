@@ -11,6 +11,7 @@ from messagestore_operator.api.replayjob import PositionRange, Select, TimeWindo
 from messagestore_operator.translate.annotations import adopts
 from messagestore_operator.translate.common import given, resource_of, table_of, translators_of
 from messagestore_operator.translate.ingest import ingest_task
+from messagestore_operator.translate.kafka import destination_access
 from messagestore_operator.translate.names import job_id
 from messagestore_operator.translate.storage import job_uri, replay_access
 from messagestore_operator.translate.unsupported import ensure_supported
@@ -82,10 +83,13 @@ def _interval(positions: PositionRange | None) -> contract.Interval | None:
 
 def _destination(
     job: ReplayJob, target: MessageStream | None
-) -> contract.FilesDestination | contract.StreamDestination:
+) -> contract.FilesDestination | contract.KafkaDestination | contract.StreamDestination:
     files = job.spec.destination.files
     if files is not None:
         return contract.FilesDestination(uri=job_uri(files.uri.rstrip("/")), format=files.format)
+    kafka, access = job.spec.destination.kafka, destination_access(job)
+    if kafka is not None and access is not None:
+        return contract.KafkaDestination(cluster=access.cluster, topic=kafka.topic, key=kafka.key)
     assert target is not None
     return contract.StreamDestination(table=table_of(target, adopt=adopts(target)), ingest=ingest_task(target))
 

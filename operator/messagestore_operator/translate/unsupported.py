@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from messagestore_operator.api import MessageStream, ReplayJob, Resource
+from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.translate.refusal import NotSupportedError, Refusal
 from messagestore_operator.translate.storage import refused_places, stream_places
 
@@ -13,8 +13,6 @@ def refusals(resource: Resource) -> tuple[Refusal, ...]:
     """All that this release can't do of what the resource asks."""
     if isinstance(resource, MessageStream):
         return tuple(_of_stream(resource))
-    if isinstance(resource, ReplayJob):
-        return tuple(_of_replay(resource))
     return ()
 
 
@@ -28,8 +26,3 @@ def _of_stream(stream: MessageStream) -> Iterator[Refusal]:
     if stream.spec.lifecycle is not None and stream.spec.lifecycle.source.kafka is not None:
         yield Refusal(("spec", "lifecycle", "source", "kafka"), "this release reads status updates from files only")
     yield from refused_places(stream_places(stream))
-
-
-def _of_replay(job: ReplayJob) -> Iterator[Refusal]:
-    if job.spec.destination.kafka is not None:
-        yield Refusal(("spec", "destination", "kafka"), "this release replays to files and streams only")

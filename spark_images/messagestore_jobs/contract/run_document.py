@@ -331,6 +331,15 @@ class StreamDestination(ContractModel):
 class ReplayTask(ContractModel):
     """Send a chosen part of the past somewhere again."""
 
+class KafkaDestination(ContractModel):
+    """A topic, each record with the message's field ``key`` as its key."""
+
+    kind: Literal["kafka"] = "kafka"
+    cluster: KafkaCluster
+    topic: str
+    key: Literal["streamName", "category", "messageId", "correlationId", "sequenceId"] = "streamName"
+
+
     kind: Literal["replay"] = "replay"
     job_id: str
     """One replay, over all its runs: what was frozen and sent is kept under this name."""
@@ -342,7 +351,7 @@ class ReplayTask(ContractModel):
     translators: tuple[Translator, ...] = ()
     """Applied to what is sent; the selection is over what is stored."""
     order: Literal["PerStream", "Global", "Sequence", "None"] = "PerStream"
-    destination: Annotated[FilesDestination | StreamDestination, Field(discriminator="kind")]
+    destination: Annotated[FilesDestination | KafkaDestination | StreamDestination, Field(discriminator="kind")]
     messages_per_second: float | None = None
     mark_headers: dict[str, str] = {}
     mode: Literal["DryRun", "Run"] = "Run"

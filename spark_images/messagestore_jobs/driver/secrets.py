@@ -3,7 +3,15 @@
 import os
 from collections.abc import Collection, Iterator
 
-from messagestore_jobs.contract.run_document import PurgeTask, RunDocument
+from messagestore_jobs.contract.run_document import (
+    IngestTask,
+    KafkaCluster,
+    KafkaDestination,
+    KafkaSource,
+    PurgeTask,
+    ReplayTask,
+    RunDocument,
+)
 
 _IN_ITS_PLACE = "…"
 
@@ -27,5 +35,17 @@ def _variables(document: RunDocument) -> Iterator[str]:
             yield from (names.access_key, names.secret_key)
             if names.session_token is not None:
                 yield names.session_token
+    for cluster in _clusters(document):
+        if cluster.environment is not None:
+            # Who the user is stands in the Secret too, but a name such as "orders" is a part of much that is said.
+            yield cluster.environment.password
     if isinstance(document.task, PurgeTask) and document.task.scrub and document.task.scrub.key_environment:
         yield document.task.scrub.key_environment
+
+
+def _clusters(document: RunDocument) -> Iterator[KafkaCluster]:
+    task = document.task
+    if isinstance(task, IngestTask) and isinstance(task.source, KafkaSource):
+        yield task.source.cluster
+    elif isinstance(task, ReplayTask) and isinstance(task.destination, KafkaDestination):
+        yield task.destination.cluster

@@ -3,14 +3,15 @@
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.clock import now
-from messagestore_jobs.contract.run_document import FilesDestination, ReplayTask, RunDocument
+from messagestore_jobs.contract.run_document import FilesDestination, KafkaDestination, ReplayTask, RunDocument
 from messagestore_jobs.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.replay.control import Control, Unattended
 from messagestore_jobs.replay.delivery import Delivery
 from messagestore_jobs.replay.files import FilesDelivery
 from messagestore_jobs.replay.freeze import freeze, nothing_selected
-from messagestore_jobs.replay.redelivery import note_attempts, round_document, rounds_begun
+from messagestore_jobs.replay.kafka import KafkaDelivery
+from messagestore_jobs.replay.redelivery import forget_round, note_attempts, round_document, rounds_begun
 from messagestore_jobs.replay.selection import check
 from messagestore_jobs.replay.sending import Sending
 from messagestore_jobs.replay.source import Source
@@ -110,6 +111,8 @@ def _delivery(document: RunDocument, spark: SparkSession, task: ReplayTask) -> D
     if isinstance(task.destination, FilesDestination):
         return FilesDelivery(document, task.job_id, task.destination)
     return StreamDelivery(document, spark, task, task.destination)
+    if isinstance(task.destination, KafkaDestination):
+        return KafkaDelivery(document, spark, task, task.destination)
 
 
 def _begun(

@@ -6,7 +6,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 from messagestore_jobs.contract.base import ContractModel
-from messagestore_jobs.contract.run_document import FilesDestination, ReplayTask
+from messagestore_jobs.contract.run_document import (
+    FilesDestination,
+    KafkaDestination,
+    ReplayTask,
+    StreamDestination,
+)
 from messagestore_jobs.contract.run_report import FrozenSelection
 from messagestore_jobs.replay.order import Key
 from messagestore_jobs.store.errors import RunFailedError
@@ -144,6 +149,15 @@ def digest(task: ReplayTask, table: str) -> str:
     changing = {"messages_per_second": True, "mode": True, "destination": True, "rounds": True}
     # How groups are held back is the stream's word, which may change.
     asked = task.model_dump(mode="json", exclude={**changing, "select": {"held_back"}})
-    shape = task.destination.format if isinstance(task.destination, FilesDestination) else "stream"
-    text = json.dumps([asked, shape, table], sort_keys=True)
+    text = json.dumps([asked, _shape(task), table], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _shape(task: ReplayTask) -> str:
+    match task.destination:
+        case FilesDestination():
+            return task.destination.format
+        case KafkaDestination():
+            return f"kafka:{task.destination.topic}:{task.destination.key}"
+        case StreamDestination():
+            return "stream"

@@ -127,7 +127,8 @@ def test_what_is_suspended_is_not_run(local_run: LocalRuns, tmp_path: Path) -> N
 
 def test_wrong_manifests_touch_nothing(local_run: LocalRuns, tmp_path: Path) -> None:
     arrive(tmp_path, "a.jsonl", [record(1)])
-    kafka = {"bootstrapServers": "kafka:9092", "topics": ["orders"]}
+    user = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "credentialsSecretRef": {"name": "nobody"}}
+    kafka = {"bootstrapServers": "kafka:9092", "topics": ["orders"], "security": user}
     documents = [
         stream(tmp_path),
         stream(tmp_path, "far", table={"uri": "s3a://lake/far"}),
@@ -140,7 +141,7 @@ def test_wrong_manifests_touch_nothing(local_run: LocalRuns, tmp_path: Path) -> 
     assert (done.exit_code, done.stdout) == (2, "")
     for said in (
         "spec.table.uri: must be file:///",
-        "spec.source.kafka: this release",
+        "spec.source.kafka.security.credentialsSecretRef.name: there is no Secret nobody",
         "spec.streamRefs[1].name: there is no MessageStream nowhere",
         "spec.archive.uri: lies in the table folder of MessageStream orders",
         "spec.scrub.keySecretRef.name: there is no Secret gone",

@@ -8,6 +8,9 @@ import pytest
 from messagestore_jobs.contract.run_document import (
     FieldSource,
     IngestTask,
+    KafkaCluster,
+    KafkaDestination,
+    KafkaSource,
     PurgeTask,
     ReplayTask,
     RunDocument,
@@ -17,6 +20,7 @@ from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.translate import (
     NotSupportedError,
     adopts,
+    ingest_access,
     ingest_document,
     job_id,
     needs_scrub_key,
@@ -273,14 +277,43 @@ def test_retries_are_held_back_as_the_stream_says(retry: dict[str, Any], held_ba
 
 def test_what_this_release_cannot_do_is_named() -> None:
     kafka = {"bootstrapServers": "kafka:9092", "topics": ["orders"]}
-    asks = stream(source={"kafka": kafka}, lifecycle={"source": {"kafka": kafka}})
+    asks = stream(lifecycle={"source": {"kafka": kafka}})
     lifecycle = ("spec", "lifecycle", "source", "kafka")
     assert [refusal.path for refusal in refusals(asks)] == [lifecycle]
     with pytest.raises(NotSupportedError, match=r"spec\.lifecycle\.source\.kafka: "):
         ingest(asks)
+
+
+SECURITY = {
+    "protocol": "SASL_SSL",
+    "mechanism": "SCRAM-SHA-512",
+    "credentialsSecretRef": {"name": "kafka-user"},
+    "caSecretRef": {"name": "kafka-ca", "key": "ca.crt"},
+}
+
+
+def test_a_run_is_told_where_the_secrets_of_kafka_are_and_never_what_they_are() -> None:
+    reads = stream(source={"kafka": {"bootstrapServers": "kafka:9093", "topics": ["orders"], "security": SECURITY}})
+    source, needs = ingest(reads).source, ingest_access(reads)
+    assert isinstance(source, KafkaSource)
+    cluster = source.cluster
+    assert cluster.environment is not None
+    assert [(v.variable, v.secret, v.key) for v in needs.variables] == [
+        (cluster.environment.username, "kafka-user", "username"),
+        (cluster.environment.password, "kafka-user", "password"),
+    ]
+    assert [(mount.path, mount.secret) for mount in needs.certificates] == [(cluster.ca_file, "kafka-ca")]
+
+
+def test_a_replay_to_a_topic_names_its_key() -> None:
     sends = job(destination={"kafka": {"bootstrapServers": "kafka:9092", "topic": "t"}})
-    with pytest.raises(NotSupportedError, match=r"spec\.destination\.kafka"):
-        replay(sends, stream())
+    cluster = KafkaCluster(bootstrap_servers="kafka:9092")
+    assert replay(sends, stream()).destination == KafkaDestination(cluster=cluster, topic="t", key="streamName")
+
+
+def test_a_source_of_kafka_goes_on_where_it_was_when_topics_or_brokers_change() -> None:
+    sources = ({"bootstrapServers": "a:1", "topics": ["x"]}, {"bootstrapServers": "b:1", "topics": ["x", "y"]})
+    assert len({source_id(stream(source={"kafka": kafka})) for kafka in sources}) == 1
 
 
 def at(value: Any, path: str) -> Any:

@@ -1,0 +1,137 @@
+"""A replay to a topic: chunks staged as Native records, one a line, and sent in transactions one after the other.
+
+Each transaction also commits how many of the replay's records have been sent, as the offset of a consumer group that
+is the replay's own. So a run that takes up a broken one knows what is in the topic, and sends each record once.
+"""
+
+import json
+
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import KafkaDestination, ReplayTask, RunDocument
+from messagestore_jobs.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_jobs.ingest.kafka_listing import access, kafka_failure
+from messagestore_jobs.native import LineBreaks
+from messagestore_jobs.replay.freeze import nothing_selected
+from messagestore_jobs.replay.places import Places
+from messagestore_jobs.replay.staging import Format
+from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, State
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.folder import exists
+from messagestore_jobs.store.objects import join
+
+TRANSACTION_RECORDS = 10_000
+"""Readers of committed records see so many at once."""
+
+
+class KafkaDelivery:
+    """What a replay keeps of itself lies beside the tables that it reads; a store's readers pass over it."""
+
+    def __init__(
+        self, document: RunDocument, spark: SparkSession, task: ReplayTask, destination: KafkaDestination
+    ) -> None:
+        self._document, self._spark, self._task, self._to = document, spark, task, destination
+        own = join(document.table.uri, REPLAYS, task.job_id)
+        self.places = Places(own)
+        self.state = State(join(own, "state"))
+        self.staging = "state/staging"
+        self.form: Format = "JSONLines"
+        self.line_breaks: LineBreaks = "Space"
+        self._sender: JavaObject | None = None
+
+    def ended(self) -> ReplayOutcome | None:
+        """As it was written down when all had been sent; of a store that is not there, nothing is to be sent."""
+        if not exists(self._document.table.uri):
+            progress = ReplayProgress(percent=100)
+            return ReplayOutcome(selection=nothing_selected(), progress=progress, complete=True)
+        content = self.places.read(ENDED)
+        if content is None:
+            return None
+        self.state.remove()
+        return ReplayOutcome.model_validate_json(content)
+
+    def check(self) -> None:
+        """Make sure that the topic is there.
+
+        Raises:
+            RunFailedError: it is not, or the cluster can't be asked.
+        """
+        offsets = self._spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
+        try:
+            found = offsets.list(json.dumps(access(self._to.cluster)), json.dumps([self._to.topic]), None)
+        except Py4JJavaError as error:
+            raise kafka_failure(error, self._to.cluster) from error
+        if not json.loads(found):
+            raise RunFailedError(
+                "TopicMissing",
+                f"there is no topic {self._to.topic} at {self._to.cluster.bootstrap_servers}, or the user may not see "
+                "it: create it, or correct spec.destination.kafka.topic",
+            )
+
+    def part_name(self, number: int) -> str:
+        """Nothing is named: what has been sent is deleted."""
+        return f"sent/part-{number:08d}"
+
+    def deliver(self, chunk: Chunk) -> None:
+        """Send what has not been sent yet."""
+        first = sum(earlier.sent for earlier in self.state.chunks()[: chunk.number])
+        for part in chunk.parts:
+            if self.places.exists(part.staged):
+                self._send(part.staged, first, part.messages)
+                with external_write("replay-staged-removed"):
+                    self.places.delete(part.staged)
+            first += part.messages
+
+    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> None:
+        """Keep how it ended, so that the replay is not done again; forget the rest."""
+        if self._sender is not None:
+            self._sender.close()
+        with external_write("replay-ended"):
+            self.places.write(ENDED, outcome.model_dump_json(by_alias=True).encode())
+        self.state.remove()
+
+    def _send(self, name: str, first: int, messages: int) -> None:
+        """An object's records, the replay's ``first`` and so many after it, less those that are in the topic."""
+        try:
+            sender = self._open()
+            left = messages - max(0, sender.sent() - first)
+            if left <= 0:
+                return
+            conf = self._spark._jsparkSession.sessionState().newHadoopConf()
+            sender.read(conf, join(self.places.uri, name), first, messages - left)
+            while left > 0:
+                with external_write("replay-transaction"):
+                    sent = sender.send(min(left, TRANSACTION_RECORDS))
+                if not sent:
+                    raise RunFailedError("RunFailed", f"{left} records are missing in the staged object {name}")
+                left -= sent
+        except Py4JJavaError as error:
+            raise _failure(error, self._to) from error
+
+    def _open(self) -> JavaObject:
+        if self._sender is None:
+            frozen = self.state.frozen(self._task, self._document.table.uri)
+            assert frozen is not None
+            # Of a replay that was begun anew under its name, nothing has been sent yet.
+            own = f"messagestore-{self._task.job_id}"
+            make = self._spark._jvm.dev.messagestore.spark.KafkaSender  # type: ignore[union-attr]
+            to = self._to
+            sender = make(json.dumps(access(to.cluster)), to.topic, to.key, own, f"{own}-{frozen.run}")
+            self._sender = sender
+        return self._sender
+
+
+def _failure(error: Py4JJavaError, to: KafkaDestination) -> RunFailedError:
+    text = str(error)
+    if "RecordTooLargeException" in text:
+        return RunFailedError(
+            "RecordTooLarge",
+            f"topic {to.topic} takes no record as large as one of the selection: raise its max.message.bytes, or leave "
+            "the message out",
+        )
+    if "ProducerFencedException" in text or "InvalidProducerEpochException" in text:
+        return RunFailedError("Fenced", "another run of this replay has begun to send; this one ends")
+    return kafka_failure(error, to.cluster)

@@ -1,0 +1,236 @@
+"""Messages that arrive in topics of a real broker."""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from messagestore_jobs.contract.run_document import Envelope, KafkaSource
+from messagestore_jobs.contract.run_report import IngestCounts
+from messagestore_jobs.store.errors import RunFailedError
+from support.ingests import START, adds_up, at_the_messages_commit, positions_have_no_gap, record
+from support.kafkabroker import WRONG, Broker
+from support.kafkastreams import KafkaStream
+from support.kafkatopics import Record, Topics
+
+StreamOf = Callable[..., KafkaStream]
+
+
+def test_records_arrive_by_topic_partition_and_offset(topics: Topics, stream_of: StreamOf) -> None:
+    name = topics.make(partitions=2)
+    sent = [Record(record(f"m{n}"), partition=n % 2) for n in range(6)]
+    topics.send(name, *sent)
+    stream = stream_of(name)
+    outcome = stream.run()
+    uri = f"kafka:{name}"
+    first = [(f"m{n}", uri, 0, n // 2) for n in (0, 2, 4)]
+    assert stream.places() == [*first, *((f"m{n}", uri, 1, n // 2) for n in (1, 3, 5))]
+    assert (outcome.batches, outcome.lag.records) == (1, 0)
+    assert positions_have_no_gap(stream.messages())
+
+
+def test_batches_take_a_fair_share_of_each_partition_and_later_runs_go_on(topics: Topics, stream_of: StreamOf) -> None:
+    name = topics.make(partitions=2)
+    topics.send(name, *(Record(record(f"a{n}"), partition=0) for n in range(9)))
+    topics.send(name, *(Record(record(f"b{n}"), partition=1) for n in range(3)))
+    stream = stream_of(name, max_records_per_batch=4)
+    outcome = stream.run()
+    assert (outcome.batches, outcome.totals) == (3, IngestCounts(received=12, stored=12))
+    assert stream.ids()[:4] == ["a0", "a1", "a2", "b0"]
+    topics.send(name, record("late"), record("a0"))
+    outcome = stream.run()
+    assert outcome.counts == IngestCounts(received=2, stored=1, duplicates=1)
+    assert stream.run().batches == 0
+    assert positions_have_no_gap(stream.messages())
+
+
+def test_what_a_record_says_beside_its_value_is_kept_in_the_headers(topics: Topics, stream_of: StreamOf) -> None:
+    name = topics.make()
+    said = {"trace": b"t-1", "mine": b"of the record", "bytes": b"\xff\x00"}
+    value = record("m1", headers={"mine": "of the message"})
+    topics.send(name, Record(value, key=b"order-1", headers=said, timestamp=1_767_268_800_123), record("m2"))
+    stream = stream_of(name)
+    stream.run()
+    one, two = stream.messages()
+    assert one["headers"] == {
+        "trace": "t-1",
+        "bytes": "/wA=",
+        "mine": "of the message",
+        "kafka-key": "order-1",
+        "kafka-timestamp": "2026-01-01T12:00:00.123Z",
+    }
+    assert set(two["headers"]) == {"kafka-timestamp"}
+
+
+EVENT = {"ce_specversion": b"1.0", "ce_id": b"e1", "ce_type": b"placed", "ce_source": b"shop-1", "ce_subject": b"7"}
+
+
+def test_cloud_events_come_in_binary_and_in_structured_mode(topics: Topics, stream_of: StreamOf) -> None:
+    name = topics.make()
+    binary = {**EVENT, "content-type": b"application/json", "ce_region": b"eu", "trace": b"t"}
+    context = b'"specversion":"1.0","id":"e2","type":"placed","source":"shop-1","subject":"7","region":"eu"'
+    structured = b"{" + context + b',"data":{"n":1.10}}'
+    topics.send(
+        name,
+        Record(b'{"n": 1.10}', headers=binary),
+        Record(structured, headers={"content-type": b"application/cloudevents+json"}),
+        Record(None, headers={**EVENT, "ce_id": b"e3"}),
+        Record(b"\x00\x01", headers={**EVENT, "ce_id": b"e4", "content-type": b"application/octet-stream"}),
+        Record(b"x", headers={"ce_specversion": b"1.0"}),
+    )
+    stream = stream_of(name)
+    outcome = stream.run(envelope=Envelope(format="CloudEvents"))
+    assert outcome.counts == IngestCounts(received=5, stored=4, dead_lettered=1)
+    one, two, three, four = stream.messages()
+    assert (one["stream_name"], one["type"], one["payload"]) == ("shop_1-7", "placed", b'{"n": 1.10}')
+    assert (two["stream_name"], two["type"], two["payload"]) == ("shop_1-7", "placed", b'{"n":1.10}')
+    assert (three["payload"], four["payload"], four["content_type"]) == (None, b"\0\1", "application/octet-stream")
+    assert {k: v for k, v in one["headers"].items() if k != "kafka-timestamp"} == {
+        "specversion": "1.0",
+        "region": "eu",
+        "trace": "t",
+    }
+    assert two["headers"]["region"] == "eu"
+    assert [row["reason"] for row in stream.dead_letters()] == ["MissingField"]
+
+
+def test_bad_records_and_tombstones_are_set_aside_once(topics: Topics, stream_of: StreamOf) -> None:
+    name = topics.make()
+    topics.send(name, b"no JSON", Record(None, key=b"order-1"), record("m1"))
+    stream = stream_of(name)
+    assert stream.run().counts == IngestCounts(received=3, stored=1, dead_lettered=2)
+    assert stream.set_aside() == [("Unparseable", b"no JSON"), ("Unparseable", None)]
+    assert "tombstone" in stream.dead_letters()[1]["detail"]
+    again = stream.run(source_id="another").counts
+    assert again == IngestCounts(received=3, duplicates=3)
+    assert adds_up(stream.run().totals)
+
+
+def test_offsets_without_a_record_are_passed_over(topics: Topics, stream_of: StreamOf) -> None:
+    name = topics.make()
+    topics.send(name, record("m1"), commit=True)
+    topics.send(name, record("never"), commit=False)
+    topics.send(name, record("m2"), commit=True)
+    stream = stream_of(name, max_records_per_batch=2)
+    outcome = stream.run()
+    assert (stream.ids(), outcome.totals.received, outcome.lag.records) == (["m1", "m2"], 2, 0)
+
+
+def test_a_stream_from_latest_begins_where_topics_ended_when_it_was_made(topics: Topics, stream_of: StreamOf) -> None:
+    prefix = topics.name()
+    name = topics.make(f"{prefix}.a")
+    topics.send(name, record("before"))
+    stream = stream_of(topic_pattern=f"{prefix}[.].*", starting_offsets="Latest")
+    assert stream.run().counts == IngestCounts()
+    topics.send(name, record("after"))
+    topics.grow(name, 2)
+    topics.send(name, Record(record("in a new partition"), partition=1))
+    topics.send(topics.make(f"{prefix}.b"), record("in a new topic"))
+    stream.run()
+    assert stream.ids() == ["after", "in a new partition", "in a new topic"]
+
+
+def test_records_that_retention_took_before_they_were_read_are_told(topics: Topics, stream_of: StreamOf) -> None:
+    name = topics.make()
+    topics.send(name, *(record(f"m{n}") for n in range(3)))
+    stream = stream_of(name)
+    stream.run()
+    topics.send(name, *(record(f"m{n}") for n in range(3, 9)))
+    topics.remove_before(name, 7)
+    outcome = stream.run(START + timedelta(hours=1))
+    assert stream.ids() == ["m0", "m1", "m2", "m7", "m8"]
+    assert outcome.loss is not None
+    assert outcome.loss.model_dump() == {
+        "records": 4,
+        "at": START + timedelta(hours=1),
+        "topic": name,
+        "partition": 0,
+        "start": 3,
+        "end": 7,
+        "reason": "Retention",
+    }
+    assert f"topic {name}, partition 0: offsets 3 to 6 are lost" in stream.heard.said[-1]
+    assert stream.run().loss == outcome.loss
+
+
+def test_a_topic_that_was_deleted_and_made_again_is_read_from_its_start(topics: Topics, stream_of: StreamOf) -> None:
+    name = topics.make()
+    topics.send(name, *(record(f"m{n}") for n in range(4)))
+    stream = stream_of(name, max_records_per_batch=2)
+    stream.run()
+    topics.delete(name)
+    topics.make(name)
+    topics.send(name, record("m0"), record("new"))
+    outcome = stream.run()
+    assert outcome.counts == IngestCounts(received=2, stored=1, duplicates=1)
+    assert outcome.loss is None
+    assert stream.ids()[-1] == "new"
+
+
+def test_what_is_deleted_while_a_batch_is_read_is_told(topics: Topics, stream_of: StreamOf) -> None:
+    name = topics.make()
+    topics.send(name, *(record(f"m{n}") for n in range(4)))
+    stream = stream_of(name)
+    with at_the_messages_commit(lambda: topics.remove_before(name, 3)):
+        outcome = stream.run()
+    assert outcome.loss is not None
+    assert (outcome.loss.records, stream.ids()) == (3, ["m3"])
+    assert outcome.totals == IngestCounts(received=1, stored=1)
+
+
+def test_a_broker_may_start_anew_in_the_middle_of_a_batch(topics: Topics, broker: Broker, stream_of: StreamOf) -> None:
+    name = topics.make()
+    topics.send(name, *(record(f"m{n}") for n in range(50)))
+    stream = stream_of(name)
+
+    def crash() -> None:
+        broker.kill()
+        threading.Thread(target=broker.start).start()
+
+    with at_the_messages_commit(crash):
+        outcome = stream.run()
+    assert outcome.totals == IngestCounts(received=50, stored=50)
+
+
+def test_a_topic_that_is_not_there_is_named(stream_of: StreamOf) -> None:
+    with pytest.raises(RunFailedError, match="there is no topic nowhere") as failure:
+        stream_of("nowhere").run()
+    assert failure.value.reason == "TopicMissing"
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_a_user_is_told_by_the_environment_alone(
+    topics: Topics, broker: Broker, stream_of: StreamOf, tls: bool
+) -> None:
+    name = topics.make()
+    topics.send(name, record("m1"))
+    stream = stream_of(name, cluster=broker.secured(tls=tls))
+    assert stream.run().totals.stored == 1
+    with pytest.raises(RunFailedError, match="check the keys username and password") as failure:
+        stream.run(source={"cluster": broker.secured(WRONG, tls=tls)})
+    assert failure.value.reason == "KafkaDenied"
+
+
+def test_what_waits_is_counted_and_its_oldest_record_is_known(topics: Topics, stream_of: StreamOf) -> None:
+    name = topics.make()
+    topics.send(name, *(Record(record(f"m{n}"), timestamp=1_767_268_800_000 + n * 1000) for n in range(5)))
+    stream = stream_of(name, max_records_per_batch=2)
+    heard = []
+
+    class Listening:
+        def stopped(self, wait: timedelta) -> bool:
+            return bool(heard)
+
+        def taken_in(self, tell: Callable[[], object]) -> None:
+            heard.append(tell())
+
+    from messagestore_jobs.ingest.job import run_ingest
+    from messagestore_jobs.store.folder import open_folder
+
+    document = stream.document()
+    open_folder(document.table)
+    run_ingest(document, stream.spark, stream.heard, Listening())
+    lag = heard[0].lag
+    assert (lag.records, lag.oldest_pending_time.isoformat()) == (3, "2026-01-01T12:00:02+00:00")
+    assert isinstance(document.task.source, KafkaSource)

@@ -1,0 +1,204 @@
+"""A real Kafka broker on free ports of this machine, for as long as tests need it.
+
+One node by KRaft. It has a listener for everybody, and two for users who prove who they are: by SCRAM over plain text,
+and by SCRAM over TLS, whose authority is known to nobody else.
+"""
+
+import base64
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from messagestore_jobs.contract.run_document import KafkaCluster, KafkaCredentials
+from support.certificates import certify
+
+REPOSITORY = Path(__file__).parents[2]
+START_SECONDS = 90
+USER, PASSWORD = "alice", 'pass"word\\of alice'
+
+RIGHT = KafkaCredentials(username="MESSAGESTORE_KAFKA_1_USERNAME", password="MESSAGESTORE_KAFKA_1_PASSWORD")
+WRONG = KafkaCredentials(username="MESSAGESTORE_KAFKA_2_USERNAME", password="MESSAGESTORE_KAFKA_2_PASSWORD")
+ENVIRONMENT = {
+    RIGHT.username: USER,
+    RIGHT.password: PASSWORD,
+    WRONG.username: USER,
+    WRONG.password: "not-the-password",
+}
+"""What a pod would have from Secrets. A JVM keeps the environment that it was started with."""
+
+_LISTENERS = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "CONTROLLER")
+_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+_SETTINGS = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{CONTROLLER}
+listeners={listeners}
+advertised.listeners={advertised}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+inter.broker.listener.name=PLAINTEXT
+sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config={login}
+listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={login}
+ssl.keystore.type=PEM
+ssl.keystore.location={keystore}
+log.dirs={home}/data
+num.partitions=1
+auto.create.topics.enable=false
+log.retention.check.interval.ms=1000
+log.segment.delete.delay.ms=100
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+
+@dataclass
+class Broker:
+    """The broker; tests may kill it and start it again with all that it has."""
+
+    home: Path
+    jars: Path
+    ports: dict[str, int]
+    ca_file: str
+    _process: "subprocess.Popen[bytes] | None" = field(default=None)
+
+    @property
+    def address(self) -> str:
+        """For everybody."""
+        return f"127.0.0.1:{self.ports['PLAINTEXT']}"
+
+    def cluster(self) -> KafkaCluster:
+        """How a run reaches it."""
+        return KafkaCluster(bootstrap_servers=self.address)
+
+    def secured(self, user: KafkaCredentials = RIGHT, *, tls: bool = False) -> KafkaCluster:
+        """How a run reaches it that proves whose it is."""
+        protocol = "SASL_SSL" if tls else "SASL_PLAINTEXT"
+        return KafkaCluster(
+            bootstrap_servers=f"127.0.0.1:{self.ports[protocol]}",
+            protocol=protocol,
+            mechanism="SCRAM-SHA-512",
+            environment=user,
+            ca_file=self.ca_file if tls else None,
+        )
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with (self.home / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*_java(self.jars, "-Xmx384m"), "kafka.Kafka", str(self.home / "server.properties")],
+                env=_environment(self.home),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self._listens():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the broker didn't start:\n{(self.home / 'broker.log').read_text()[-4000:]}")
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            try:
+                self._process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def _listens(self) -> bool:
+        # Brokers open their ports only once they are ready.
+        with socket.socket() as one:
+            return one.connect_ex(("127.0.0.1", self.ports["PLAINTEXT"])) == 0
+
+
+@contextmanager
+def running_broker() -> Iterator[Broker]:
+    """A new broker over a folder of its own, ended afterwards."""
+    jars = _jars()
+    with tempfile.TemporaryDirectory(prefix="kafka-") as folder:
+        broker = _prepared(Path(folder), jars)
+        try:
+            broker.start()
+            yield broker
+        finally:
+            broker.stop()
+
+
+def _prepared(home: Path, jars: Path) -> Broker:
+    authority, certificate, key = certify(home)
+    keystore = home / "keystore.pem"
+    keystore.write_bytes(key.read_bytes() + certificate.read_bytes())
+    ports = _free_ports()
+    addresses = {name: f"{name}://127.0.0.1:{port}" for name, port in ports.items()}
+    advertised = ",".join(address for name, address in addresses.items() if name != "CONTROLLER")
+    listeners = ",".join(addresses.values())
+    settings = _SETTINGS.format(
+        home=home, keystore=keystore, listeners=listeners, advertised=advertised, login=_LOGIN, **ports
+    )
+    (home / "server.properties").write_text(settings)
+    _format(home, jars)
+    return Broker(home, jars, ports, str(authority))
+
+
+def _format(home: Path, jars: Path) -> None:
+    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    tool = [*_java(jars, "-Xmx128m"), "kafka.tools.StorageTool", "format", "-t", cluster]
+    done = subprocess.run(
+        [*tool, "-c", str(home / "server.properties")],
+        env=_environment(home),
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"the broker's folder could not be made:\n{done.stdout}\n{done.stderr}"[-4000:])
+
+
+def _java(jars: Path, memory: str) -> list[str]:
+    return ["java", memory, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """Without the options of whoever runs the tests."""
+    return {"PATH": os.environ["PATH"], "HOME": str(home)}
+
+
+def _jars() -> Path:
+    command = [sys.executable, "-m", "tools.kafka"]
+    done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
+    return Path(done.stdout.strip())
+
+
+def _free_ports() -> dict[str, int]:
+    """All at once, so that they differ."""
+    sockets = {name: socket.socket() for name in _LISTENERS}
+    for one in sockets.values():
+        one.bind(("127.0.0.1", 0))
+    ports = {name: int(one.getsockname()[1]) for name, one in sockets.items()}
+    for one in sockets.values():
+        one.close()
+    return ports

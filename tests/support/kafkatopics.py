@@ -1,0 +1,181 @@
+"""Topics of a broker, written and read by Kafka's own client in the tests' JVM."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+from pyspark.sql import SparkSession
+
+from support.kafkabroker import Broker
+
+_SERIALIZER = "org.apache.kafka.common.serialization.ByteArraySerializer"
+_DESERIALIZER = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+_names = count(1)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record to send, or one that was read."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Mapping[str, bytes] = field(default_factory=dict)
+    partition: int | None = None
+    timestamp: int | None = None
+    offset: int | None = None
+
+
+@dataclass
+class Topics:
+    """All topics of one broker."""
+
+    spark: SparkSession
+    broker: Broker
+
+    def name(self) -> str:
+        """One that no other test has."""
+        return f"topic-{next(_names)}"
+
+    def make(self, name: str | None = None, partitions: int = 1, **settings: str) -> str:
+        """A new topic."""
+        name = name or self.name()
+        topic = self._kafka.clients.admin.NewTopic(name, partitions, 1)
+        if settings:
+            configured = self._jvm.java.util.HashMap()
+            for setting, value in settings.items():
+                configured.put(setting.replace("_", "."), value)
+            topic = topic.configs(configured)
+        with self._admin() as admin:
+            admin.createTopics(self._list([topic])).all().get()
+        return name
+
+    def grow(self, name: str, partitions: int) -> None:
+        """More partitions."""
+        more = self._jvm.java.util.HashMap()
+        more.put(name, self._kafka.clients.admin.NewPartitions.increaseTo(partitions))
+        with self._admin() as admin:
+            admin.createPartitions(more).all().get()
+
+    def delete(self, name: str) -> None:
+        """Delete a topic."""
+        with self._admin() as admin:
+            admin.deleteTopics(self._list([name])).all().get()
+
+    def remove_before(self, name: str, offset: int, partition: int = 0) -> None:
+        """What retention does: the records before an offset go."""
+        records = self._jvm.java.util.HashMap()
+        records.put(self._kafka.common.TopicPartition(name, partition), self._before(offset))
+        with self._admin() as admin:
+            admin.deleteRecords(records).all().get()
+
+    def let_in(self, user: str, password: str) -> None:
+        """Give a user a password, by SCRAM-SHA-512."""
+        admin_of = self._kafka.clients.admin
+        how = admin_of.ScramCredentialInfo(admin_of.ScramMechanism.SCRAM_SHA_512, 4096)
+        with self._admin() as admin:
+            change = admin_of.UserScramCredentialUpsertion(user, how, password)
+            admin.alterUserScramCredentials(self._list([change])).all().get()
+
+    def send(self, name: str, *records: Record | bytes, commit: bool | None = None) -> None:
+        """Send records; in a transaction that is committed or aborted, where ``commit`` is given."""
+        properties = self._properties()
+        properties.put("linger.ms", "20")
+        if commit is not None:
+            properties.put("transactional.id", f"{name}-{next(_names)}")
+        producer = self._kafka.clients.producer.KafkaProducer(self._with_serializers(properties))
+        try:
+            if commit is not None:
+                producer.initTransactions()
+                producer.beginTransaction()
+            for record in records:
+                producer.send(self._record(name, record if isinstance(record, Record) else Record(record)))
+            producer.flush()
+            if commit is not None:
+                producer.commitTransaction() if commit else producer.abortTransaction()
+        finally:
+            producer.close()
+
+    def read(self, name: str) -> list[Record]:
+        """All that readers of committed records see, by partition and offset."""
+        properties = self._properties()
+        properties.put("isolation.level", "read_committed")
+        for part in ("key", "value"):
+            properties.put(f"{part}.deserializer", _DESERIALIZER)
+        consumer = self._kafka.clients.consumer.KafkaConsumer(properties)
+        try:
+            places = [
+                self._kafka.common.TopicPartition(name, info.partition()) for info in consumer.partitionsFor(name)
+            ]
+            consumer.assign(self._list(places))
+            consumer.seekToBeginning(self._list(places))
+            ends = {place.partition(): end for place, end in consumer.endOffsets(self._list(places)).items()}
+            found: list[Record] = []
+            while any(consumer.position(place) < ends[place.partition()] for place in places):
+                found += map(_read, consumer.poll(self._jvm.java.time.Duration.ofMillis(200)).iterator())
+            return sorted(found, key=lambda r: (r.partition, r.offset))
+        finally:
+            consumer.close()
+
+    def _before(self, offset: int) -> JavaObject:
+        """What py4j can't call, as a method of the instance has the same name."""
+        gateway = self.spark.sparkContext._gateway
+        types = gateway.new_array(self._jvm.java.lang.Class, 1)
+        types[0] = self._jvm.java.lang.Long.TYPE
+        values = gateway.new_array(self._jvm.java.lang.Object, 1)
+        values[0] = offset
+        kind = self._jvm.java.lang.Class.forName("org.apache.kafka.clients.admin.RecordsToDelete")
+        return kind.getMethod("beforeOffset", types).invoke(None, values)
+
+    def _record(self, name: str, record: Record) -> JavaObject:
+        headers = self._kafka.common.header.internals.RecordHeaders()
+        for header, value in record.headers.items():
+            headers.add(header, value)
+        return self._kafka.clients.producer.ProducerRecord(
+            name, record.partition, record.timestamp, record.key, record.value, headers
+        )
+
+    def _properties(self) -> JavaObject:
+        properties = self._jvm.java.util.Properties()
+        properties.put("bootstrap.servers", self.broker.address)
+        return properties
+
+    def _with_serializers(self, properties: JavaObject) -> JavaObject:
+        for part in ("key", "value"):
+            properties.put(f"{part}.serializer", _SERIALIZER)
+        return properties
+
+    @contextmanager
+    def _admin(self) -> Iterator[JavaObject]:
+        admin = self._kafka.clients.admin.Admin.create(self._properties())
+        try:
+            yield admin
+        finally:
+            admin.close()
+
+    def _list(self, items: Iterable[Any]) -> JavaObject:
+        found = self._jvm.java.util.ArrayList()
+        for item in items:
+            found.add(item)
+        return found
+
+    @property
+    def _jvm(self) -> Any:
+        return self.spark._jvm
+
+    @property
+    def _kafka(self) -> Any:
+        return self._jvm.org.apache.kafka
+
+
+def _read(record: JavaObject) -> Record:
+    return Record(
+        value=None if record.value() is None else bytes(record.value()),
+        key=None if record.key() is None else bytes(record.key()),
+        headers={header.key(): bytes(header.value()) for header in record.headers()},
+        partition=record.partition(),
+        timestamp=record.timestamp(),
+        offset=record.offset(),
+    )
