@@ -202,7 +202,7 @@ def _goes_back(spec: ReplayJobSpec) -> bool:
 
 
 class ReplayJobSpec(Model):
-    """What people ask of a replay; all but suspend, rateLimit and when it runs stays as it was created."""
+    """What people ask of a replay; all but suspend and rateLimit stays as it was created."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -240,6 +240,7 @@ class ReplayJobSpec(Model):
         immutable("select", optional=False),
         immutable("order", optional=False),
         immutable("destination", optional=False),
+        immutable("trigger", optional=True),
         immutable("mark", optional=True),
         immutable("mode", optional=False),
         immutable("backoffLimit", optional=False),

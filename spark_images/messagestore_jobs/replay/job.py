@@ -75,6 +75,7 @@ def _redeliver(
         return _nothing().model_copy(update={"selection": frozen.selection, "round": begun})
     if frozen.grains:
         note_attempts(document, spark, source, frozen, begun + 1)
+        forget_round(document, begun)
     outcome = Sending(source, frozen, delivery, progress, control).go_on()
     return outcome.model_copy(update=_numbered(task, begun + 1))
 
@@ -110,9 +111,9 @@ def _preview(document: RunDocument, spark: SparkSession, task: ReplayTask, progr
 def _delivery(document: RunDocument, spark: SparkSession, task: ReplayTask) -> Delivery:
     if isinstance(task.destination, FilesDestination):
         return FilesDelivery(document, task.job_id, task.destination)
-    return StreamDelivery(document, spark, task, task.destination)
     if isinstance(task.destination, KafkaDestination):
         return KafkaDelivery(document, spark, task, task.destination)
+    return StreamDelivery(document, spark, task, task.destination)
 
 
 def _begun(

@@ -9,13 +9,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_jobs.clock import now
-from messagestore_jobs.contract.run_document import FilesDestination, ReplayTask, RunDocument
+from messagestore_jobs.contract.run_document import FilesDestination, ReplayTask, RunDocument, StreamDestination
 from messagestore_jobs.lifecycle.commit import merge_once
 from messagestore_jobs.purge.bounds import bounds
 from messagestore_jobs.replay.source import Source
-from messagestore_jobs.replay.state import Frozen
+from messagestore_jobs.replay.state import REPLAYS, Frozen
+from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.history import committed_batch, last_note
-from messagestore_jobs.store.objects import join
+from messagestore_jobs.store.objects import Objects, join
 
 
 def round_document(document: RunDocument, number: int) -> RunDocument:
@@ -59,6 +60,15 @@ def note_attempts(document: RunDocument, spark: SparkSession, source: Source, fr
     }
     note = last_note(uri).model_copy(update={"run": document.run})
     merge_once(spark, uri, rows, where, changes, (_app_id(task), number), note)
+
+
+def forget_round(document: RunDocument, number: int) -> None:
+    """Remove what a round into a stream left to say that it has ended, once a later one has been noted."""
+    task = round_document(document, number).task
+    assert isinstance(task, ReplayTask)
+    if number and task.rounds and isinstance(task.destination, StreamDestination):
+        with external_write("replay-forgotten"):
+            Objects(join(task.destination.table.uri, REPLAYS, task.job_id)).delete_folder("")
 
 
 def _app_id(task: ReplayTask) -> str:

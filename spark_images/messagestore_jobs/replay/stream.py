@@ -147,7 +147,8 @@ def ingest_staged(
 
 def _staged_task(ingest: IngestTask, task: ReplayTask, records: str) -> IngestTask:
     """The target's own way to take records in, over the staged ones; messages come as Native records."""
-    staged: dict[str, object] = {"source_id": source_id(task)}
+    # Updates are for the target's own runs to read.
+    staged: dict[str, object] = {"source_id": source_id(task), "lifecycle": None}
     if task.origin == "DeadLetters":
         staged["source"] = RecordsSource(uri=records, format=ingest.source.format)
     else:

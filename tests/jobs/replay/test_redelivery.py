@@ -9,13 +9,22 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import RunDocument, Selection, Table
+from messagestore_jobs.contract.run_document import (
+    FilesSource,
+    IngestTask,
+    Owner,
+    ReplayTask,
+    RunDocument,
+    Selection,
+    StreamDestination,
+    Table,
+)
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import cut
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.store.history import open_table
 from support.external_writes import observing
-from support.replays import AT, Crash, Suspending, files_replay, records, sent
+from support.replays import AT, Crash, Suspending, files_replay, records, replay_document, sent
 from support.stores import Row, add_messages, make_store, message, stored
 
 MINUTE = timedelta(minutes=1)
@@ -183,6 +192,26 @@ def test_a_round_whose_files_were_taken_away_is_not_sent_again(spark: SparkSessi
         shutil.rmtree(folder)
         outcome = run_replay(redelivery(table, folder, rounds=rounds, job_id=job_id), spark, Silent())
         assert (outcome.complete, outcome.selection.messages) == (True, 0)
+
+
+def test_rounds_into_a_stream_leave_one_note_behind(spark: SparkSession, tmp_path: Path) -> None:
+    table = store(tmp_path / "store", failed(1), failed(2))
+    target = Table(uri=f"file://{tmp_path}/target", owner=Owner(namespace="default", name="target"))
+    ingest = IngestTask(source_id="own", source=FilesSource(uri="file:///nowhere"))
+    task = ReplayTask(
+        job_id="job-1",
+        rounds=True,
+        select=Selection(due_for_retry=True, limit=1),
+        destination=StreamDestination(table=target, ingest=ingest),
+    )
+    for _ in range(3):
+        assert run_replay(replay_document(table, task), spark, Silent()).complete
+    arrived = stored(target.uri)
+    assert [(row["message_id"], row["status"], row["headers"]["x-attempt"]) for row in arrived] == [
+        ("m1", "PROCESSING", "2"),
+        ("m2", "PROCESSING", "2"),
+    ]
+    assert [path.name for path in (tmp_path / "target/_replays").iterdir() if list(path.iterdir())] == ["job-1-2"]
 
 
 def test_the_writes_below_are_all_that_there_are(spark: SparkSession, tmp_path: Path) -> None:
