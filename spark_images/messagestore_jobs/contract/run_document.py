@@ -320,6 +320,15 @@ class FilesDestination(ContractModel):
     format: Literal["JSONLines", "JSON"] = "JSONLines"
 
 
+class KafkaDestination(ContractModel):
+    """A topic, each record with the message's field ``key`` as its key."""
+
+    kind: Literal["kafka"] = "kafka"
+    cluster: KafkaCluster
+    topic: str
+    key: Literal["streamName", "category", "messageId", "correlationId", "sequenceId"] = "streamName"
+
+
 class StreamDestination(ContractModel):
     """Another stream's table, and how that stream takes records in."""
 
@@ -330,15 +339,6 @@ class StreamDestination(ContractModel):
 
 class ReplayTask(ContractModel):
     """Send a chosen part of the past somewhere again."""
-
-class KafkaDestination(ContractModel):
-    """A topic, each record with the message's field ``key`` as its key."""
-
-    kind: Literal["kafka"] = "kafka"
-    cluster: KafkaCluster
-    topic: str
-    key: Literal["streamName", "category", "messageId", "correlationId", "sequenceId"] = "streamName"
-
 
     kind: Literal["replay"] = "replay"
     job_id: str
