@@ -61,7 +61,7 @@ def _of_deleted(listed: Sequence[Listed], read: Mapping[Partition, ReadUpTo]) ->
 
 
 def next_batch(waiting: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange, ...]:
-    """The first of the ranges' records, at most ``limit`` of them (and one a partition): each partition's fair share.
+    """The first of the ranges' records, at most ``limit`` of them: each partition's fair share.
 
     What is lost takes no room.
     """
@@ -70,8 +70,11 @@ def next_batch(waiting: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange,
     total = sum(r.end - r.start for r in here)
     if total <= limit:
         return in_order([*lost, *here])
-    shares = [replace(r, end=r.start + max(1, (r.end - r.start) * limit // total)) for r in here]
-    return in_order([*lost, *shares[:limit]])
+    shares = {r: (r.end - r.start) * limit // total for r in here}
+    # What rounding left over goes to those where most waits, so that none is left behind for ever.
+    for r in sorted(here, key=lambda r: r.start - r.end)[: limit - sum(shares.values())]:
+        shares[r] += 1
+    return in_order([*lost, *(replace(r, end=r.start + share) for r, share in shares.items() if share)])
 
 
 def rest(waiting: Sequence[OffsetRange], taken: Sequence[OffsetRange]) -> list[OffsetRange]:

@@ -1,0 +1,101 @@
+"""Replays to topics of a real broker."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import KafkaCluster, KafkaDestination, ReplayTask, RunDocument, Table
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.replay import kafka
+from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.store.errors import RunFailedError
+from support.crash import crash_run
+from support.kafkabroker import Broker
+from support.kafkatopics import Record, Topics
+from support.replays import Suspending, replay_document
+from support.stores import make_store, message
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Thirty messages of three streams."""
+    rows = [
+        message(i, stream_name=f"order-{i % 3}", position=(i - 1) // 3, headers=[("trace", f"t{i}")])
+        for i in range(1, 31)
+    ]
+    return make_store(tmp_path / "store", rows)
+
+
+def to_topic(table: Table, cluster: KafkaCluster, topic: str, **task: Any) -> RunDocument:
+    key = {"key": task.pop("key")} if "key" in task else {}
+    destination = KafkaDestination(cluster=cluster, topic=topic, **key)
+    return replay_document(table, ReplayTask(**{"job_id": f"to-{topic}", **task, "destination": destination}))
+
+
+def positions(records: list[Record]) -> list[int]:
+    return [json.loads(record.value or b"")["globalPosition"] for record in records]
+
+
+def test_records_are_native_and_each_stream_stays_in_order(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table
+) -> None:
+    topic = topics.make(partitions=3)
+    document = to_topic(table, broker.cluster(), topic, mark_headers={"x-replay": "{job} {position}"})
+    outcome = run_replay(document, spark, Silent())
+    assert (outcome.complete, outcome.progress.replayed) == (True, 30)
+    sent = topics.read(topic)
+    assert sorted(positions(sent)) == list(range(1, 31))
+    streams: dict[str, list[Record]] = {}
+    for record in sent:
+        streams.setdefault((record.key or b"").decode(), []).append(record)
+    assert sorted(streams) == ["order-0", "order-1", "order-2"]
+    for name, records in streams.items():
+        assert len({record.partition for record in records}) == 1
+        assert [json.loads(record.value or b"")["position"] for record in records] == list(range(10))
+        assert all(json.loads(record.value or b"")["streamName"] == name for record in records)
+    first = next(record for record in sent if positions([record]) == [1])
+    assert first.headers == {"trace": b"t1", "x-replay": f"to-{topic} 0".encode()}
+    assert run_replay(document, spark, Silent()) == outcome
+    assert len(topics.read(topic)) == 30
+
+
+def test_what_was_suspended_goes_on_where_it_was(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "TRANSACTION_RECORDS", 4)
+    topic = topics.make()
+    document = to_topic(table, broker.secured(tls=True), topic, order="Global", key="messageId")
+    suspended = run_replay(document, spark, Silent(), Suspending(0))
+    assert (suspended.complete, topics.read(topic)) == (False, [])
+    assert run_replay(document, spark, Silent()).complete
+    assert positions(topics.read(topic)) == list(range(1, 31))
+
+
+KILLS = [("replay-transaction", "within", 2), ("replay-staged-removed", "before", 1), ("replay-ended", "before", 1)]
+
+
+def test_killed_again_and_again_it_sends_each_message_once_and_in_order(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table
+) -> None:
+    topic = topics.make()
+    document = to_topic(table, broker.cluster(), topic, order="Global", messages_per_second=4)
+    for name, moment, nth in KILLS:
+        crash_run(document, name, moment, nth)
+    outcome = run_replay(document, spark, Silent())
+    assert (outcome.complete, outcome.progress.replayed) == (True, 30)
+    assert positions(topics.read(topic)) == list(range(1, 31))
+
+
+def test_a_topic_that_is_not_there_or_takes_no_large_records_is_named(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table
+) -> None:
+    with pytest.raises(RunFailedError, match="there is no topic nowhere") as missing:
+        run_replay(to_topic(table, broker.cluster(), "nowhere"), spark, Silent())
+    assert missing.value.reason == "TopicMissing"
+    small = topics.make(max_message_bytes="100")
+    with pytest.raises(RunFailedError, match=f"topic {small} takes no record as large") as large:
+        run_replay(to_topic(table, broker.cluster(), small), spark, Silent())
+    assert large.value.reason == "RecordTooLarge"
