@@ -43,6 +43,11 @@ REPLAYED_FIELDS = ("position", "globalPosition")
 """What a replayed record also carries: where it stood."""
 DOCUMENT_FIELDS = ("metadata", "result", "headers", "payload")
 FIELDS = (*TEXT_FIELDS, *REPLAYED_FIELDS, *DOCUMENT_FIELDS)
+_READ_FIELDS = (
+    *("reason", "detail", *TEXT_FIELDS, "payloadBase64", *REPLAYED_FIELDS),
+    *("metadata", "result", "headers", "payload"),
+)
+"""What ``messagestore.envelope`` gives, in its order."""
 
 CLOUDEVENTS_PATHS = {
     "messageId": "$.id",
