@@ -360,8 +360,18 @@ def replay_to_files() -> Document:
     return resource("ReplayJob", "invoices-again", spec, _replay_status())
 
 
-def redelivery() -> Document:
-    """A replay that sends what is due for a retry, again and again."""
+def redeliveries() -> list[Document]:
+    """Replays that send what is due for a retry, again and again: one a trigger."""
+    triggers: dict[str, Document] = {
+        "schedule": {"cron": "*/5 * * * *", "timeZone": "UTC", "startingDeadline": "PT1H"},
+        "manual": {},
+    }
+    return [_redelivery(name, {name: trigger}) for name, trigger in triggers.items()] + [
+        _redelivery("interval", {"interval": "PT1M"})
+    ]
+
+
+def _redelivery(name: str, trigger: Document) -> Document:
     spec: Document = {
         "streamRef": {"name": "invoices"},
         "select": {"dueForRetry": True},
@@ -440,5 +450,5 @@ def all_resources() -> list[Document]:
         replay_to_files(),
         replay_to_kafka(),
         redrive(),
-        redelivery(),
+        *redeliveries(),
     ]
