@@ -125,11 +125,11 @@ def stream_from_files() -> Document:
                         **{name: {"value": "2"} for name in ("typeRevision", "type", "replyTo", "sequenceId")},
                         **{name: {"default": "2"} for name in ("causationId", "contentType", "payloadEncoding")},
                     },
-                    "headers": {
-                        "tenant": {"rename": "customer", "default": "north"},
-                        "region": {"value": "eu"},
-                        "kind": {"path": "$.headers['Kind']"},
-                    },
+                    "headers": [
+                        {"name": "tenant", "rename": "customer", "default": "north"},
+                        {"name": "region", "value": "eu"},
+                        {"name": "kind", "path": "$.headers['Kind']"},
+                    ],
                 }
             ],
         },

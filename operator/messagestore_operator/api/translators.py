@@ -9,7 +9,7 @@ from pydantic import Field
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.rules import Rule
 from messagestore_operator.api.scalars import JsonPath
-from messagestore_operator.api.text import Integer, Value
+from messagestore_operator.api.text import Integer, UniqueNames, Value
 
 TranslatedField = Literal[
     "type",
@@ -23,22 +23,20 @@ TranslatedField = Literal[
     "payloadEncoding",
 ]
 _ONE_SOURCE = Rule(
-    message="give exactly one of path, rename and value, or default alone",
+    message="give exactly one of path, rename and value, or default alone; default goes beside path and rename too",
     cel=(
-        "[has(self.path), has(self.rename), has(self.value)].filter(given, given).size() == 1"
-        " || (has(self.default) && !has(self.path) && !has(self.rename) && !has(self.value))"
+        "has(self.value) ? !has(self.path) && !has(self.rename) && !has(self.default)"
+        " : (has(self.path) || has(self.rename) ? has(self.path) != has(self.rename) : has(self.default))"
     ),
-    holds=lambda source: _count(source) == 1 or (_count(source) == 0 and source.default is not None),
-)
-_DEFAULT_BESIDE_VALUE = Rule(
-    message="default goes with path or rename, or alone: beside value it would never be used",
-    cel="!has(self.default) || !has(self.value)",
-    holds=lambda source: source.default is None or source.value is None,
+    holds=lambda source: _is_one(source),
 )
 
 
-def _count(source: Any) -> int:
-    return sum(given is not None for given in (source.path, source.rename, source.value))
+def _is_one(source: Any) -> bool:
+    given = [part is not None for part in (source.path, source.rename, source.default)]
+    if source.value is not None:
+        return not any(given)
+    return given[0] != given[1] if given[0] or given[1] else given[2]
 
 
 class MessagePath(JsonPath):
@@ -56,7 +54,7 @@ class MessagePath(JsonPath):
 class FieldSource(Model):
     """Where a field of the next version comes from: all of it is looked for in the message as it was."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (_ONE_SOURCE, _DEFAULT_BESIDE_VALUE)
+    validations: ClassVar[tuple[Rule, ...]] = (_ONE_SOURCE,)
 
     path: MessagePath | None = Field(default=None, description="Place in the message.")
     rename: TranslatedField | None = Field(default=None, description="The field's name before; that one is emptied.")
@@ -69,8 +67,11 @@ class FieldSource(Model):
 class HeaderSource(Model):
     """Where a header of the next version comes from."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (_ONE_SOURCE, _DEFAULT_BESIDE_VALUE)
+    validations: ClassVar[tuple[Rule, ...]] = (_ONE_SOURCE,)
 
+    name: Annotated[str, Field(strict=True, min_length=1, max_length=1024)] = Field(
+        description="The header's name in the next version."
+    )
     path: MessagePath | None = Field(default=None, description="Place in the message.")
     rename: Value | None = Field(default=None, description="The header's name before; that one is taken out.")
     value: Value | None = Field(default=None, description="A constant, the same for every message.")
@@ -113,6 +114,6 @@ class Translator(Model):
     fields: TranslatedFields = Field(
         default=TranslatedFields(), description="Fields of the next version that differ; all others stay."
     )
-    headers: Annotated[dict[str, HeaderSource], Field(max_length=32)] = Field(
-        default={}, description="Headers of the next version that differ; all others stay."
+    headers: Annotated[tuple[HeaderSource, ...], Field(max_length=32), UniqueNames()] = Field(
+        default=(), description="Headers of the next version that differ; all others stay."
     )

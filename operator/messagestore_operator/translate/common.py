@@ -32,7 +32,7 @@ def translators_of(stream: MessageStream) -> tuple[contract.Translator, ...]:
         contract.Translator(
             from_version=translator.from_version,
             fields={name: _field_source(source) for name, source in translator.fields.given().items()},
-            headers={name: _field_source(source) for name, source in translator.headers.items()},
+            headers={source.name: _field_source(source) for source in translator.headers},
         )
         for translator in stream.spec.envelope.translators
     )

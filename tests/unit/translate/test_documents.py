@@ -170,7 +170,11 @@ def test_purge(spec: dict[str, Any], path: str, expected: Any) -> None:
 
 
 def test_translators_reach_ingests_and_replays() -> None:
-    declared = {"fromVersion": 1, "fields": {"replyTo": {"path": "$.payload.to"}}, "headers": {"a": {"rename": "b"}}}
+    declared = {
+        "fromVersion": 1,
+        "fields": {"replyTo": {"path": "$.payload.to"}},
+        "headers": [{"name": "a", "rename": "b"}],
+    }
     it = stream(envelope={"translators": [declared]})
     expected = Translator(
         from_version=1, fields={"replyTo": FieldSource(path="$.payload.to")}, headers={"a": FieldSource(rename="b")}
