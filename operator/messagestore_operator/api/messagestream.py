@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from messagestore_operator.api.common import Manual, Match, Schedule, Storage
+from messagestore_operator.api.common import KeySecretRef, Manual, Match, Schedule, Storage
 from messagestore_operator.api.envelope import Envelope
 from messagestore_operator.api.messagestream_status import MessageStreamStatus
 from messagestore_operator.api.model import Model
@@ -124,6 +124,16 @@ class Payload(Model):
     compression: Literal["None", "Zstd"] = Field(default="Zstd", description="How the tables' files are compressed.")
 
 
+class Integrity(Model):
+    """Messages are sealed with a keyed hash when they are stored; what has changed since is never sent."""
+
+    hmac_secret_ref: KeySecretRef = Field(description="The key of the hash.")
+    unsigned: Literal["Refuse", "Accept"] = Field(
+        default="Refuse",
+        description="What becomes of a message without a seal, from before there was a key, when it is to be sent.",
+    )
+
+
 class Hold(Model):
     """A legal hold: what it covers stays, whatever a policy says."""
 
@@ -191,7 +201,11 @@ class MessageStreamSpec(Model):
     )
     expiration: Expiration = Field(default=Expiration(), description="What becomes of messages no longer of use.")
     retry: Retry = Field(default=Retry(), description="When failed messages may be tried again.")
+    throttle: Throttle | None = Field(default=None, description="How fast messages are taken in; absent: no limit.")
     payload: Payload = Field(default=Payload(), description="How payloads are kept.")
+    integrity: Integrity | None = Field(
+        default=None, description="Messages are sealed with a key; absent: payloads have digests alone."
+    )
     holds: Annotated[tuple[Hold, ...], Field(max_length=64), UniqueNames()] = Field(
         default=(), description="Legal holds; they beat every rule of every policy, and deletionPolicy Delete."
     )
@@ -201,7 +215,6 @@ class MessageStreamSpec(Model):
     run_history_limit: Annotated[Integer, Field(ge=0, le=100)] = Field(
         default=10, description="Number of ended runs that the status keeps."
     )
-    throttle: Throttle | None = Field(default=None, description="How fast messages are taken in; absent: no limit.")
 
 
 class MessageStream(Resource):

@@ -31,6 +31,9 @@ class Progress(StatusModel):
 
     replayed: Count = Field(default=0, description="Messages that were sent.")
     failed: Count = Field(default=0, description="Messages that couldn't be sent.")
+    first_failed_position: Count | None = Field(
+        default=None, description="The lowest global position of a message that couldn't be sent."
+    )
     percent: Annotated[int, Field(strict=True, ge=0, le=100)] = Field(default=0, description="Share of the selection.")
     last_global_position: Count | None = Field(default=None, description="Global position of the last one sent.")
     messages_per_second: Annotated[float, Field(strict=True, ge=0)] | None = Field(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from messagestore_operator.api import MessageStream, Resource, RetentionPolicy
+from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.local.kafka import kafka_problems
-from messagestore_operator.local.secrets import scrub_key_problem
+from messagestore_operator.local.secrets import key_problem
 from messagestore_operator.manifests import LoadResult, Problem
 from messagestore_operator.translate import refusals
 from messagestore_operator.translate.folders import LOCAL, folders
@@ -21,7 +21,7 @@ def local_problems(result: LoadResult) -> list[Problem]:
         problems += [item.problem(refusal.path, refusal.message) for refusal in refusals(resource)]
         for path, uri in folders(resource):
             problems += [item.problem(path, message) for message in _place_problems(resource, path, uri, streams)]
-        if isinstance(resource, RetentionPolicy) and (found := scrub_key_problem(resource, result.secrets)):
+        if (found := key_problem(resource, result.secrets)) is not None:
             problems.append(item.problem(*found))
         problems += [item.problem(*found) for found in kafka_problems(resource, result.secrets)]
     return problems

@@ -13,7 +13,7 @@ from messagestore_jobs.driver.execute import execute
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.local.console import Console
 from messagestore_operator.local.kafka import kafka_secrets, with_local_files
-from messagestore_operator.local.secrets import scrub_key
+from messagestore_operator.local.secrets import environment, scrub_key
 from messagestore_operator.local.spark import LocalSpark
 from messagestore_operator.local.store import store_facts
 from messagestore_operator.manifests import LoadResult
@@ -21,6 +21,7 @@ from messagestore_operator.reasons import Reason
 from messagestore_operator.status import StreamResult, policy_status, replay_status, stream_status
 from messagestore_operator.status.words import received
 from messagestore_operator.translate import adopts, ingest_document, purge_document, replay_document, run_name
+from messagestore_operator.translate.storage import INTEGRITY_KEY, TARGET_INTEGRITY_KEY, seal_keys
 
 Identity = tuple[str, str, str]
 
@@ -74,7 +75,8 @@ class LocalRun:
         if not stream.spec.suspend:
             name = run_name(stream, "ingest", self.short_id())
             document = ingest_document(stream, name, self.at, adopt=adopts(stream))
-            self.reports[stream.identity] = self._execute(document)
+            with environment(stream, seal_keys({INTEGRITY_KEY: stream}), self.result.secrets):
+                self.reports[stream.identity] = self._execute(document)
 
     def _run_policy(self, policy: RetentionPolicy) -> None:
         if not policy.spec.suspend:
@@ -86,7 +88,8 @@ class LocalRun:
             return StreamResult(name, error=error)
         run = run_name(policy, "purge", self.short_id())
         document = purge_document(policy, stream, run, self.at, adopt=adopts(stream))
-        with scrub_key(policy, self.result.secrets):
+        keys = [*scrub_key(policy), *seal_keys({INTEGRITY_KEY: stream})]
+        with environment(policy, keys, self.result.secrets):
             return StreamResult(name, report=self._execute(document))
 
     def _run_replay(self, job: ReplayJob) -> None:
@@ -100,7 +103,9 @@ class LocalRun:
                 self.errors[job.identity] = error
                 return
         run = run_name(job, "replay", self.short_id())
-        self.reports[job.identity] = self._execute(replay_document(job, stream, target, run, self.at))
+        sealing = {INTEGRITY_KEY: stream, **({TARGET_INTEGRITY_KEY: target} if target is not None else {})}
+        with environment(job, seal_keys(sealing), self.result.secrets):
+            self.reports[job.identity] = self._execute(replay_document(job, stream, target, run, self.at))
 
     def _execute(self, document: RunDocument) -> RunReport:
         if not self.spark.started:

@@ -3,56 +3,69 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from messagestore_operator.api import RetentionPolicy
+from messagestore_operator.api import MessageStream, Resource, RetentionPolicy
+from messagestore_operator.api.common import KeySecretRef
 from messagestore_operator.manifests import Secret
-from messagestore_operator.translate import SCRUB_KEY_ENVIRONMENT, needs_scrub_key
+from messagestore_operator.translate import SCRUB_KEY_ENVIRONMENT, SecretVariable, needs_scrub_key
 
-_REF = ("spec", "scrub", "keySecretRef")
+_Problem = tuple[tuple[str, ...], str]
 
 
-def scrub_key_problem(policy: RetentionPolicy, secrets: Sequence[Secret]) -> tuple[tuple[str, ...], str] | None:
-    """The field that the key can't be found by, and why."""
-    if not needs_scrub_key(policy):
+def key_problem(resource: Resource, secrets: Sequence[Secret]) -> _Problem | None:
+    """The field that a key can't be found by which the resource's runs need, and why."""
+    path, reference = _reference(resource)
+    if reference is None:
         return None
-    name, key = _reference(policy)
-    secret = _secret(policy, secrets)
+    secret = _secret(resource, reference.name, secrets)
     if secret is None:
-        return (*_REF, "name"), f"there is no Secret {name} of this namespace in the files"
-    if not secret.data.get(key):
-        return (*_REF, "key"), f"Secret {name} has no value for key {key}"
+        return (*path, "name"), f"there is no Secret {reference.name} of this namespace in the files"
+    if not secret.data.get(reference.key):
+        return (*path, "key"), f"Secret {reference.name} has no value for key {reference.key}"
     try:
-        usable = b"\0" not in secret.data[key] and bool(secret.data[key].decode())
+        usable = b"\0" not in secret.data[reference.key] and bool(secret.data[reference.key].decode())
     except UnicodeDecodeError:
         usable = False
-    return None if usable else ((*_REF, "key"), f"the value for key {key} of Secret {name} must be text")
+    problem = f"the value for key {reference.key} of Secret {reference.name} must be text"
+    return None if usable else ((*path, "key"), problem)
+
+
+def scrub_key(policy: RetentionPolicy) -> list[SecretVariable]:
+    """The key that a run of the policy hashes with, if it does."""
+    _, reference = _reference(policy)
+    return [SecretVariable(SCRUB_KEY_ENVIRONMENT, reference.name, reference.key)] if reference else []
 
 
 @contextmanager
-def scrub_key(policy: RetentionPolicy, secrets: Sequence[Secret]) -> Iterator[None]:
-    """The key in the environment while a run of the policy lasts."""
-    secret = _secret(policy, secrets) if needs_scrub_key(policy) else None
-    if secret is None:
-        yield
-        return
-    before = os.environ.get(SCRUB_KEY_ENVIRONMENT)
-    os.environ[SCRUB_KEY_ENVIRONMENT] = secret.data[_reference(policy)[1]].decode()
+def environment(like: Resource, variables: Iterable[SecretVariable], secrets: Sequence[Secret]) -> Iterator[None]:
+    """The variables, from Secrets of the resource's namespace, while one of its runs lasts."""
+    values: dict[str, str] = {}
+    for wanted in variables:
+        secret = _secret(like, wanted.secret, secrets)
+        if secret is not None and wanted.key in secret.data:
+            values[wanted.variable] = secret.data[wanted.key].decode()
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
-        del os.environ[SCRUB_KEY_ENVIRONMENT]
-        if before is not None:
-            os.environ[SCRUB_KEY_ENVIRONMENT] = before
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
 
 
-def _reference(policy: RetentionPolicy) -> tuple[str, str]:
-    assert policy.spec.scrub is not None
-    assert policy.spec.scrub.key_secret_ref is not None
-    return policy.spec.scrub.key_secret_ref.name, policy.spec.scrub.key_secret_ref.key
+def _reference(resource: Resource) -> tuple[tuple[str, ...], KeySecretRef | None]:
+    if isinstance(resource, MessageStream) and resource.spec.integrity is not None:
+        return ("spec", "integrity", "hmacSecretRef"), resource.spec.integrity.hmac_secret_ref
+    if isinstance(resource, RetentionPolicy) and needs_scrub_key(resource):
+        assert resource.spec.scrub is not None
+        return ("spec", "scrub", "keySecretRef"), resource.spec.scrub.key_secret_ref
+    return (), None
 
 
-def _secret(policy: RetentionPolicy, secrets: Sequence[Secret]) -> Secret | None:
-    wanted = (policy.metadata.namespace, _reference(policy)[0])
+def _secret(like: Resource, name: str, secrets: Sequence[Secret]) -> Secret | None:
+    wanted = (like.metadata.namespace, name)
     return next((secret for secret in secrets if (secret.namespace, secret.name) == wanted), None)

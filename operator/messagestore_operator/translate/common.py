@@ -8,7 +8,7 @@ from messagestore_jobs.contract import run_document as contract
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api.common import Match
 from messagestore_operator.api.translators import FieldSource, HeaderSource
-from messagestore_operator.translate.storage import job_uri
+from messagestore_operator.translate.storage import INTEGRITY_KEY, job_uri
 
 Kind = Literal["MessageStream", "RetentionPolicy", "ReplayJob"]
 
@@ -24,6 +24,14 @@ def table_of(stream: MessageStream, *, adopt: bool) -> contract.Table:
     """The stream's table folder."""
     owner = contract.Owner(namespace=stream.metadata.namespace, name=stream.metadata.name)
     return contract.Table(uri=job_uri(stream.spec.table.uri.rstrip("/")), owner=owner, adopt=adopt)
+
+
+def integrity_of(stream: MessageStream, key_environment: str = INTEGRITY_KEY) -> contract.Integrity | None:
+    """How the stream's messages are sealed; the variable holds the key in the run's pods."""
+    integrity = stream.spec.integrity
+    if integrity is None:
+        return None
+    return contract.Integrity(key_environment=key_environment, unsigned=integrity.unsigned)
 
 
 def translators_of(stream: MessageStream) -> tuple[contract.Translator, ...]:

@@ -9,10 +9,10 @@ from messagestore_operator.api import MessageStream
 from messagestore_operator.api.envelope import Envelope
 from messagestore_operator.api.messagestream import Filter, Retry
 from messagestore_operator.api.sources import Source
-from messagestore_operator.translate.common import resource_of, table_of, translators_of
+from messagestore_operator.translate.common import integrity_of, resource_of, table_of, translators_of
 from messagestore_operator.translate.kafka import kafka_source
 from messagestore_operator.translate.names import source_id, updates_id
-from messagestore_operator.translate.storage import ingest_access, job_uri
+from messagestore_operator.translate.storage import INTEGRITY_KEY, ingest_access, job_uri
 from messagestore_operator.translate.unsupported import ensure_supported
 
 
@@ -32,8 +32,8 @@ def ingest_document(stream: MessageStream, run: str, at: datetime | None, *, ado
     )
 
 
-def ingest_task(stream: MessageStream) -> contract.IngestTask:
-    """How a stream takes records in.
+def ingest_task(stream: MessageStream, integrity_key: str = INTEGRITY_KEY) -> contract.IngestTask:
+    """How a stream takes records in; ``integrity_key`` is the variable that holds the key it seals them with.
 
     Raises:
         NotSupportedError: the stream asks for what this release can't do.
@@ -42,9 +42,10 @@ def ingest_task(stream: MessageStream) -> contract.IngestTask:
     spec = stream.spec
     return contract.IngestTask(
         source_id=source_id(stream),
-        source=_messages(stream),
+        source=_source(stream, spec.source),
         envelope=_envelope(spec.envelope),
         translators=translators_of(stream),
+        integrity=integrity_of(stream, integrity_key),
         filter=_filter(spec.filter),
         deduplication_window=spec.deduplication.window.timedelta if spec.deduplication else None,
         on_arrival_expired=spec.expiration.on_arrival_expired,
@@ -70,16 +71,13 @@ def _retry(retry: Retry) -> contract.Retry:
 def _lifecycle(stream: MessageStream) -> contract.Lifecycle | None:
     if stream.spec.lifecycle is None:
         return None
-    return contract.Lifecycle(source_id=updates_id(stream), source=_source(stream.spec.lifecycle.source))
+    return contract.Lifecycle(source_id=updates_id(stream), source=_source(stream, stream.spec.lifecycle.source))
 
 
-def _messages(stream: MessageStream) -> contract.FilesSource | contract.KafkaSource:
-    kafka = stream.spec.source.kafka
-    return _source(stream.spec.source) if kafka is None else kafka_source(stream.metadata.namespace, kafka)
-
-
-def _source(source: Source) -> contract.FilesSource:
+def _source(stream: MessageStream, source: Source) -> contract.FilesSource | contract.KafkaSource:
     files = source.files
+    if source.kafka is not None:
+        return kafka_source(stream.metadata.namespace, source.kafka)
     assert files is not None
     return contract.FilesSource(
         uri=job_uri(files.uri),

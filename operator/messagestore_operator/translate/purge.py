@@ -9,7 +9,7 @@ from messagestore_operator.api import MessageStream, RetentionPolicy
 from messagestore_operator.api.messagestream import Hold
 from messagestore_operator.api.retentionpolicy import PolicyRule, Scrub
 from messagestore_operator.translate.annotations import approved_preview
-from messagestore_operator.translate.common import match_of, resource_of, table_of
+from messagestore_operator.translate.common import integrity_of, match_of, resource_of, table_of
 from messagestore_operator.translate.storage import job_uri, purge_access
 
 SCRUB_KEY_ENVIRONMENT = "MESSAGESTORE_SCRUB_KEY"
@@ -33,6 +33,7 @@ def purge_document(
         holds=holds_of(stream),
         action=spec.action,
         scrub=_scrub(spec.scrub) if spec.scrub else None,
+        integrity=integrity_of(stream) if spec.action == "Scrub" else None,
         archive=contract.Archive(uri=job_uri(spec.archive.uri.rstrip("/")), format=spec.archive.format)
         if spec.archive
         else None,

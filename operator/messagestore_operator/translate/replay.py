@@ -9,11 +9,11 @@ from messagestore_jobs.contract import run_document as contract
 from messagestore_operator.api import MessageStream, ReplayJob
 from messagestore_operator.api.replayjob import PositionRange, Select, TimeWindow
 from messagestore_operator.translate.annotations import adopts
-from messagestore_operator.translate.common import given, resource_of, table_of, translators_of
+from messagestore_operator.translate.common import given, integrity_of, resource_of, table_of, translators_of
 from messagestore_operator.translate.ingest import ingest_task
 from messagestore_operator.translate.kafka import destination_access
 from messagestore_operator.translate.names import job_id
-from messagestore_operator.translate.storage import job_uri, replay_access
+from messagestore_operator.translate.storage import TARGET_INTEGRITY_KEY, job_uri, replay_access
 from messagestore_operator.translate.unsupported import ensure_supported
 
 
@@ -35,6 +35,7 @@ def replay_document(
         origin=spec.origin,
         select=_selection(spec.select, stream),
         translators=translators_of(stream),
+        integrity=integrity_of(stream),
         order=spec.order,
         destination=_destination(job, target),
         messages_per_second=spec.rate_limit.messages_per_second if spec.rate_limit else None,
@@ -91,7 +92,9 @@ def _destination(
     if kafka is not None and access is not None:
         return contract.KafkaDestination(cluster=access.cluster, topic=kafka.topic, key=kafka.key)
     assert target is not None
-    return contract.StreamDestination(table=table_of(target, adopt=adopts(target)), ingest=ingest_task(target))
+    return contract.StreamDestination(
+        table=table_of(target, adopt=adopts(target)), ingest=ingest_task(target, TARGET_INTEGRITY_KEY)
+    )
 
 
 def _mark_headers(job: ReplayJob) -> dict[str, str]:

@@ -7,8 +7,8 @@ The document names environment variables and files, never a value. Whoever makes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -17,6 +17,10 @@ from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.api.common import CaSecretRef, Storage
 from messagestore_operator.translate.refusal import NotSupportedError, Refusal
 
+INTEGRITY_KEY = "MESSAGESTORE_INTEGRITY_KEY"
+"""The variable that holds the key of a stream's seals; the run document names it and never holds the key."""
+TARGET_INTEGRITY_KEY = "MESSAGESTORE_TARGET_INTEGRITY_KEY"
+"""As INTEGRITY_KEY, of the stream that a replay goes to."""
 CA_FOLDER = "/etc/messagestore/ca"
 _VARIABLE = "MESSAGESTORE_STORAGE_{number}_{part}"
 _LOCAL = "file"
@@ -76,7 +80,7 @@ def ingest_access(stream: MessageStream) -> StorageAccess:
     Raises:
         NotSupportedError: a folder is on no object store of this release, or storages contradict each other.
     """
-    return access(stream_places(stream))
+    return _with_keys(access(stream_places(stream)), {INTEGRITY_KEY: stream})
 
 
 def purge_access(policy: RetentionPolicy, stream: MessageStream) -> StorageAccess:
@@ -89,7 +93,7 @@ def purge_access(policy: RetentionPolicy, stream: MessageStream) -> StorageAcces
     if (archive := policy.spec.archive) is not None:
         path = ("spec", "archive", "uri")
         places.append(Place(path, archive.uri, archive.storage or stream.spec.storage, _name(policy)))
-    return access(places)
+    return _with_keys(access(places), {INTEGRITY_KEY: stream} if policy.spec.action == "Scrub" else {})
 
 
 def table_access(stream: MessageStream) -> StorageAccess:
@@ -113,7 +117,8 @@ def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream |
     if (files := job.spec.destination.files) is not None:
         path = ("spec", "destination", "files", "uri")
         places.append(Place(path, files.uri, files.storage or stream.spec.storage, _name(job)))
-    return access(places)
+    sealing = {TARGET_INTEGRITY_KEY: target} if target is not None else {}
+    return _with_keys(access(places), {INTEGRITY_KEY: stream, **sealing})
 
 
 def stream_places(stream: MessageStream) -> list[Place]:
@@ -127,6 +132,17 @@ def stream_places(stream: MessageStream) -> list[Place]:
         path = ("spec", "lifecycle", "source", "files", "uri")
         places.append(Place(path, files.uri, files.storage or stream.spec.storage, _name(stream)))
     return places
+
+
+def seal_keys(sealing: Mapping[str, MessageStream]) -> Iterator[SecretVariable]:
+    """The variables with the keys of streams that seal their messages."""
+    for variable, stream in sealing.items():
+        if (integrity := stream.spec.integrity) is not None:
+            yield SecretVariable(variable, integrity.hmac_secret_ref.name, integrity.hmac_secret_ref.key)
+
+
+def _with_keys(found: StorageAccess, sealing: Mapping[str, MessageStream]) -> StorageAccess:
+    return replace(found, variables=(*found.variables, *seal_keys(sealing)))
 
 
 def access(places: Sequence[Place]) -> StorageAccess:

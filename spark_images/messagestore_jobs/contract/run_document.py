@@ -78,6 +78,14 @@ class Filter(ContractModel):
     unmatched: Literal["Drop", "DeadLetter"] = "Drop"
 
 
+class Integrity(ContractModel):
+    """Messages are sealed with a key. ``key_environment`` names the variable that holds it."""
+
+    key_environment: str
+    unsigned: Literal["Refuse", "Accept"] = "Refuse"
+    """What becomes of a message without a seal when it is sent."""
+
+
 class Retry(ContractModel):
     """When a message that failed is due again: now + min(base^failures minutes, maximum)."""
 
@@ -176,6 +184,7 @@ class IngestTask(ContractModel):
     envelope: Envelope = Envelope()
     translators: tuple[Translator, ...] = ()
     """Kept with the store for its readers; what is stored stays as it came."""
+    integrity: Integrity | None = None
     filter: Filter = Filter()
     deduplication_window: timedelta | None = None
     on_arrival_expired: Literal["DeadLetter", "Store", "Discard"] = "DeadLetter"
@@ -277,6 +286,8 @@ class PurgeTask(ContractModel):
     holds: tuple[Hold, ...] = ()
     action: Literal["Delete", "Scrub"] = "Delete"
     scrub: Scrub | None = None
+    integrity: Integrity | None = None
+    """Of the store: what is scrubbed is sealed anew, if it was as it was sealed."""
     archive: Archive | None = None
     erase_within: timedelta = timedelta(days=7)
     dead_letters_max_age: timedelta | None = None
@@ -350,6 +361,8 @@ class ReplayTask(ContractModel):
     select: Selection = Selection()
     translators: tuple[Translator, ...] = ()
     """Applied to what is sent; the selection is over what is stored."""
+    integrity: Integrity | None = None
+    """Of the store that is read: what is not as it was sealed is not sent."""
     order: Literal["PerStream", "Global", "Sequence", "None"] = "PerStream"
     destination: Annotated[FilesDestination | KafkaDestination | StreamDestination, Field(discriminator="kind")]
     messages_per_second: float | None = None

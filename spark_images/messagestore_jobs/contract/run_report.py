@@ -191,6 +191,8 @@ class ReplayProgress(ContractModel):
 
     replayed: int = 0
     failed: int = 0
+    first_failed_position: int | None = None
+    """The lowest global position of those."""
     percent: int = 0
     last_global_position: int | None = None
     messages_per_second: float | None = None

@@ -5,12 +5,14 @@ from collections.abc import Collection, Iterator
 
 from messagestore_jobs.contract.run_document import (
     IngestTask,
+    Integrity,
     KafkaCluster,
     KafkaDestination,
     KafkaSource,
     PurgeTask,
     ReplayTask,
     RunDocument,
+    StreamDestination,
 )
 
 _IN_ITS_PLACE = "…"
@@ -35,6 +37,7 @@ def _variables(document: RunDocument) -> Iterator[str]:
             yield from (names.access_key, names.secret_key)
             if names.session_token is not None:
                 yield names.session_token
+    yield from _of_seals(document.task)
     for cluster in _clusters(document):
         if cluster.environment is not None:
             # Who the user is stands in the Secret too, but a name such as "orders" is a part of much that is said.
@@ -43,9 +46,20 @@ def _variables(document: RunDocument) -> Iterator[str]:
         yield document.task.scrub.key_environment
 
 
+def _of_seals(task: object) -> Iterator[str]:
+    """Of the keys that messages are sealed with, in the store and in the one that a replay goes to."""
+    seals: list[Integrity | None] = []
+    if isinstance(task, IngestTask | PurgeTask | ReplayTask):
+        seals.append(task.integrity)
+    if isinstance(task, ReplayTask) and isinstance(task.destination, StreamDestination):
+        seals.append(task.destination.ingest.integrity)
+    yield from (integrity.key_environment for integrity in seals if integrity is not None)
+
+
 def _clusters(document: RunDocument) -> Iterator[KafkaCluster]:
     task = document.task
-    if isinstance(task, IngestTask) and isinstance(task.source, KafkaSource):
-        yield task.source.cluster
+    if isinstance(task, IngestTask):
+        sources = [task.source, *([task.lifecycle.source] if task.lifecycle else [])]
+        yield from (source.cluster for source in sources if isinstance(source, KafkaSource))
     elif isinstance(task, ReplayTask) and isinstance(task.destination, KafkaDestination):
         yield task.destination.cluster

@@ -11,6 +11,8 @@ from pyspark.sql import functions as F
 from messagestore_jobs.contract.run_document import IngestTask, Retry
 from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.ingest.projections import Projections
+from messagestore_jobs.integrity.columns import own_columns, seal
+from messagestore_jobs.integrity.key import key_of
 from messagestore_jobs.store.schemas import MESSAGES, SOURCE
 
 Numbers = npt.NDArray[np.int64]
@@ -105,9 +107,16 @@ def row_columns(task: IngestTask, folder: str) -> tuple[Column, ...]:
         "next_retry_at": F.when(status == "FAILED", at + F.expr(_first_retry(task.retry))),
         "payload_uri": F.when(claimed, F.concat(F.lit(f"{folder}/{CLAIMS}/"), _claim_name())),
         "payload": F.when(~claimed, F.col("payload")),
+        "hmac": _seal(task, at),
     }
     names = {field.name: columns.get(field.name, F.col(field.name)) for field in MESSAGES}
     return tuple(column.cast(_spark_type(name)).alias(name) for name, column in names.items())
+
+
+def _seal(task: IngestTask, at: Column) -> Column:
+    if task.integrity is None:
+        return F.lit(None)
+    return seal(key_of(task.integrity), {**own_columns(), "inserted_at": at})
 
 
 def refused_columns() -> tuple[Column, ...]:

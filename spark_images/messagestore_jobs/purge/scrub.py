@@ -5,7 +5,9 @@ import os
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import Scrub
+from messagestore_jobs.contract.run_document import Integrity, Scrub
+from messagestore_jobs.integrity.columns import own_columns, seal
+from messagestore_jobs.integrity.key import key_of
 from messagestore_jobs.purge.bounds import bounds, within
 from messagestore_jobs.purge.claims import delete_claim_checks, rewrite_claim_checks
 from messagestore_jobs.purge.context import Context
@@ -99,7 +101,17 @@ def _changes(plan: Plan, what: Scrub, secret: str) -> dict[str, str | Column]:
         changes["payload_size"] = F.when(claimed, F.col("leaving.new_size")).otherwise(F.length(payload))
         changes["payload_sha256"] = F.when(claimed, F.col("leaving.new_sha256")).otherwise(F.sha2(payload, 256))
         changes["payload_uri"] = F.col("leaving.new_uri")
+    if plan.task.integrity is not None:
+        changes["hmac"] = _sealed_anew(plan.task.integrity, changes)
     return changes
+
+
+def _sealed_anew(integrity: Integrity, changes: dict[str, str | Column]) -> Column:
+    """The seal of the scrubbed row; a row that was not as it was sealed keeps its seal, and stays broken."""
+    key = key_of(integrity)
+    before = own_columns("m.")
+    news = {name: column for name, column in changes.items() if name in before and isinstance(column, Column)}
+    return F.when(F.col("m.hmac") == seal(key, before), seal(key, {**before, **news})).otherwise(F.col("m.hmac"))
 
 
 def _say_what_left_whole(context: Context, what: Scrub, rows: DataFrame) -> None:

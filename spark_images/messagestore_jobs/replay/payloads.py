@@ -5,6 +5,9 @@ import re
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from messagestore_jobs.contract.run_document import Integrity
+from messagestore_jobs.integrity.columns import is_sealed
+from messagestore_jobs.integrity.key import key_of
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.store.objects import Objects
 
@@ -25,12 +28,20 @@ def with_payloads(rows: DataFrame, source: Source) -> DataFrame:
     return filled.where(~gone).unionByName(_filled(newest.select(*rows.columns), source)[0])
 
 
-def is_sound() -> Column:
-    """Whether a row's payload is there and has the digest that was stored with it."""
+def is_sound(integrity: Integrity | None) -> Column:
+    """Whether a row's payload is there and has the digest that was stored with it, and the row is as it was sealed.
+
+    Raises:
+        RunFailedError: the stream seals its messages, and the key is not there.
+    """
     payload, digest = F.col("payload"), F.col("payload_sha256")
-    return F.when(payload.isNull(), F.col("payload_uri").isNull()).otherwise(
+    whole = F.when(payload.isNull(), F.col("payload_uri").isNull()).otherwise(
         digest.isNull() | (F.sha2(payload, 256) == digest)
     )
+    if integrity is None:
+        return whole
+    # Where the digest is sealed, none is no excuse for another payload.
+    return whole & (payload.isNull() | digest.isNotNull()) & is_sealed(integrity, key_of(integrity))
 
 
 def _is_there(uri: str) -> bool:

@@ -58,6 +58,9 @@ class Sending:
         chunk = self._staged_chunk(stretch)
         if not pace.wait(chunk.sent):
             return False
+        if chunk.failed:
+            where = "" if chunk.first_failed is None else f", the first at global position {chunk.first_failed}"
+            self.progress.say(f"{chunk.failed} messages are not as they were stored and are not sent{where}")
         self.delivery.state.seal(chunk)
         self.chunks.append(chunk)
         self.delivery.deliver(chunk)
@@ -110,6 +113,7 @@ class Sending:
             next_grain=stretch.next_grain,
             sent=sum(part.messages for part in parts),
             failed=staged.failed,
+            first_failed=staged.first_failed,
             bytes=sum(part.bytes for part in parts),
             last_global_position=stretch.last_global_position,
             parts=parts,
@@ -118,11 +122,13 @@ class Sending:
     def _reached(self, *, complete: bool) -> ReplayOutcome:
         sent, failed = sum(chunk.sent for chunk in self.chunks), sum(chunk.failed for chunk in self.chunks)
         places = [chunk.last_global_position for chunk in self.chunks if chunk.last_global_position is not None]
+        broken = [chunk.first_failed for chunk in self.chunks if chunk.first_failed is not None]
         seconds = time.monotonic() - self.began
         total = self.frozen.selection.messages
         reached = ReplayProgress(
             replayed=sent,
             failed=failed,
+            first_failed_position=min(broken, default=None),
             percent=100 if complete else min(99, 100 * (sent + failed) // max(total, 1)),
             last_global_position=max(places, default=None),
             messages_per_second=round(self.sent_now / seconds, 1) if self.sent_now and seconds > 0 else None,

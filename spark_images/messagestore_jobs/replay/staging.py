@@ -25,10 +25,11 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Staged:
-    """What was written: messages by object number, and how many could not be."""
+    """What was written: messages by object number, how many could not be, and the first position of one of those."""
 
     messages: dict[int, int]
     failed: int
+    first_failed: int | None = None
 
 
 def stage(records: DataFrame, order: Order, stretch: Stretch, form: Format, folder: str, *, sort: bool) -> Staged:
@@ -38,9 +39,11 @@ def stage(records: DataFrame, order: Order, stretch: Stretch, form: Format, fold
     else:
         placed, objects = _as_they_lie(records)
     counted = Observation("replay")
+    failed = F.col("value").isNull() & ~F.col("_end")
     rows = placed.observe(
         counted,
-        F.count_if(F.col("value").isNull() & ~F.col("_end")).alias("failed"),
+        F.count_if(failed).alias("failed"),
+        F.min(F.when(failed, _position(order))).alias("first_failed"),
         *(F.count_if(F.col("value").isNotNull() & (F.col("_object") == i)).alias(f"n{i}") for i in range(objects)),
     ).where(F.col("value").isNotNull() | F.col("_end"))
     if form == "JSON":
@@ -51,7 +54,14 @@ def stage(records: DataFrame, order: Order, stretch: Stretch, form: Format, fold
         _save(rows.drop("_object", "_end", *order.columns), form, folder)
     # Where Spark finds that there are no rows it counts none.
     counts = counted.get
-    return Staged({i: counts.get(f"n{i}", 0) for i in range(objects)}, counts.get("failed", 0))
+    messages = {i: counts.get(f"n{i}", 0) for i in range(objects)}
+    return Staged(messages, counts.get("failed", 0), counts.get("first_failed"))
+
+
+def _position(order: Order) -> Column:
+    """The global position that the key of a message ends with; null for a dead letter, which has none."""
+    ends_with_it = order.parts[-1] == ("global_position", "bigint")
+    return F.col(order.columns[-1]) if ends_with_it else F.lit(None).cast("bigint")
 
 
 def _by_object(records: DataFrame, order: Order, stretch: Stretch, form: Format) -> DataFrame:

@@ -69,6 +69,7 @@ class Chunk(ContractModel):
     next_grain: int
     sent: int
     failed: int
+    first_failed: int | None = None
     bytes: int
     last_global_position: int | None
     parts: tuple[Part, ...]

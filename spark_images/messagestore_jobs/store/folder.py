@@ -2,13 +2,14 @@
 
 import json
 
-from deltalake import DeltaTable
+import pyarrow as pa
+from deltalake import DeltaTable, Schema
 
 from messagestore_jobs.contract.run_document import Owner, Table
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.objects import Objects, delta_uri, join
-from messagestore_jobs.store.schemas import MESSAGES_PROPERTIES, TABLES
+from messagestore_jobs.store.schemas import GROWN, MESSAGES_PROPERTIES, TABLES
 from messagestore_jobs.store.storage import current
 
 FORMAT_VERSION = 1
@@ -76,6 +77,8 @@ def _write_marker(objects: Objects, owner: Owner) -> None:
 def _create(uri: str, name: str) -> None:
     options = current().delta_options(uri)
     if DeltaTable.is_deltatable(delta_uri(uri), options):
+        if name in GROWN:
+            _add_columns(uri, name, options)
         return
     with external_write(f"create-{name}"):
         DeltaTable.create(
@@ -86,6 +89,16 @@ def _create(uri: str, name: str) -> None:
             configuration=MESSAGES_PROPERTIES if name == "messages" else None,
             storage_options=options,
         )
+
+
+def _add_columns(uri: str, name: str, options: dict[str, str] | None) -> None:
+    """The columns that the table lacks, which an earlier release has made; its rows have nulls there."""
+    table = DeltaTable(delta_uri(uri), storage_options=options)
+    there = {field.name for field in table.schema().fields}
+    missing = [field for field in TABLES[name] if field.name not in there]
+    if missing:
+        with external_write(f"upgrade-{name}"):
+            table.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
 
 
 def exists(uri: str) -> bool:

@@ -52,9 +52,13 @@ MESSAGES = pa.schema(
         pa.field("scrubbed_at", UTC),
         pa.field("source", SOURCE),
         pa.field("inserted_date", pa.date32(), nullable=False),
+        pa.field("hmac", pa.string()),
     ]
 )
-"""``inserted_date`` (UTC, of inserted_at) partitions the table, so that whole days leave it unread."""
+"""``inserted_date`` (UTC, of inserted_at) partitions the table, so that whole days leave it unread.
+
+``hmac`` is the message's seal, where its stream has a key: see ``integrity``.
+"""
 
 DEAD_LETTERS = pa.schema(
     [
@@ -173,6 +177,9 @@ TABLES: dict[str, pa.Schema] = {
     "files": FILES,
     "offsets": OFFSETS,
 }
+
+GROWN = ("messages", "pending_updates")
+"""The tables that got columns since format 1; those of earlier releases get them when they are opened."""
 
 MESSAGES_PROPERTIES = {
     "delta.dataSkippingStatsColumns": (

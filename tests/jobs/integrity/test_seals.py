@@ -1,0 +1,139 @@
+"""Messages are sealed as they are stored; what is not as it was sealed is not sent."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import Integrity, Match, Rule, Scrub
+from messagestore_jobs.contract.run_report import ReplayOutcome
+from messagestore_jobs.integrity.rows import is_sealed
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.folder import open_folder
+from messagestore_jobs.store.history import open_table
+from support.ingests import START, Stream, lines, record
+from support.purges import purge
+from support.replays import files_replay, records
+from support.stores import stored
+
+KEY = "a key"
+SEALED = Integrity(key_environment="A_KEY")
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_KEY", KEY)
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    stream = Stream(spark, tmp_path, {"integrity": SEALED, "claim_check_bytes": 100})
+    stream.arrive(
+        "a.jsonl",
+        lines(
+            record(
+                "m1",
+                type="a",
+                headers={"é": "1", "a": None, "b": ""},
+                metadata={"n": 1.10},
+                time="2026-01-05T11:00:00Z",
+            ),
+            record("m2", type="a", sequenceId="s", sequenceNumber=1, sequenceEnd=True, schemaVersion=2, ttl="P1D"),
+            record("m3", type="a", payload=b'{"who": "me", "long": "' + b"x" * 200 + b'"}', headers={}),
+            record("m4", type="a", payload=None),
+        ),
+    )
+    stream.run()
+    return stream
+
+
+def replay(stream: Stream, folder: str, integrity: Integrity = SEALED) -> ReplayOutcome:
+    document = files_replay(stream.table, stream.folder / folder, integrity=integrity)
+    return run_replay(document, stream.spark, Silent())
+
+
+def tamper(stream: Stream, message_id: str, **changes: str) -> None:
+    open_table(stream.table.uri, "messages").update(changes, predicate=f"message_id = '{message_id}'")
+
+
+def test_every_message_is_sealed_and_python_makes_the_same_seal(stream: Stream) -> None:
+    rows = stored(stream.table.uri)
+    assert [is_sealed(KEY, row) for row in rows_of(stream)] == [True] * 4
+    assert {row["hmac"][:3] for row in rows} == {"v1="}
+    assert replay(stream, "out").progress.failed == 0
+    assert len(records(stream.folder / "out")) == 4
+
+
+def rows_of(stream: Stream) -> list[dict[str, Any]]:
+    table = open_table(stream.table.uri, "messages").to_pyarrow_table().sort_by("global_position")
+    return list(table.to_pylist())
+
+
+def test_what_was_changed_is_counted_and_not_sent(stream: Stream) -> None:
+    tamper(stream, "m1", type="'b'")
+    tamper(stream, "m2", payload="X'7B7D20'", payload_sha256="null")
+    tamper(stream, "m4", hmac="null")
+    outcome = replay(stream, "out")
+    assert (outcome.progress.replayed, outcome.progress.failed) == (1, 3)
+    assert outcome.progress.first_failed_position == 1
+    assert [sent["messageId"] for sent in records(stream.folder / "out")] == ["m3"]
+
+
+def test_messages_from_before_the_key_are_sent_where_that_is_accepted(stream: Stream) -> None:
+    stream.arrive("b.jsonl", lines(record("m5")))
+    stream.run(integrity=None)
+    assert replay(stream, "refused").progress.failed == 1
+    assert replay(stream, "accepted", SEALED.model_copy(update={"unsigned": "Accept"})).progress.failed == 0
+
+
+def test_what_a_lifecycle_changes_breaks_no_seal(stream: Stream) -> None:
+    tamper(stream, "m1", status="'COMPLETED'", updated_at="inserted_at", result="X'31'", retries="2")
+    assert replay(stream, "out").progress.failed == 0
+
+
+def test_scrub_seals_anew_what_was_whole(stream: Stream) -> None:
+    tamper(stream, "m2", correlation_id="'another'")
+    purge(
+        stream.spark,
+        stream.table,
+        START,
+        mode="Enforce",
+        action="Scrub",
+        scrub=Scrub(payload_paths=("$.who",), headers=("b",)),
+        rules=(Rule(name="all", match=Match(types=("a",))),),
+        integrity=SEALED,
+    )
+    rows = {row["message_id"]: row for row in rows_of(stream)}
+    assert all(row["scrubbed_at"] is not None for row in rows.values())
+    assert {name: is_sealed(KEY, row) for name, row in rows.items()} == {
+        "m1": True,
+        "m2": False,
+        "m3": True,
+        "m4": True,
+    }
+    outcome = replay(stream, "out")
+    assert (outcome.progress.replayed, outcome.progress.failed) == (3, 1)
+
+
+def test_without_its_key_nothing_is_stored_or_sent(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("A_KEY")
+    stream.arrive("b.jsonl", lines(record("m5")))
+    with pytest.raises(RunFailedError, match="A_KEY holds none"):
+        stream.run()
+    with pytest.raises(RunFailedError, match="A_KEY holds none"):
+        replay(stream, "out")
+
+
+def test_a_store_of_an_earlier_release_gets_the_column(stream: Stream) -> None:
+    old = open_table(stream.table.uri, "messages").to_pyarrow_table().drop_columns(["hmac"])
+    shutil.rmtree(stream.folder / "store" / "messages")
+    write_deltalake(str(stream.folder / "store" / "messages"), old, partition_by=["inserted_date"])
+    open_folder(stream.table)
+    now = DeltaTable(str(stream.folder / "store" / "messages")).to_pyarrow_table()
+    assert now["hmac"].to_pylist() == [None] * 4
+    assert now.num_rows == old.num_rows

@@ -1,0 +1,54 @@
+"""What a seal covers, in Python."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from messagestore_jobs.integrity.rows import is_sealed, seal
+from messagestore_jobs.integrity.sealed import COLUMNS, HEADERS, NUMBERS, TIMES
+from messagestore_jobs.store.schemas import MESSAGES
+
+AT = datetime(2026, 1, 5, 12, 0, 0, 7, tzinfo=UTC)
+NOT_COVERED = {
+    *("category", "payload", "payload_uri", "status", "result", "error", "retries", "next_retry_at"),
+    *("updated_at", "scrubbed_at", "source", "inserted_date", "hmac"),
+}
+"""What follows from the rest, lies elsewhere, is covered by its digest, or is for a lifecycle to change."""
+
+
+def row(**given: Any) -> dict[str, Any]:
+    texts = {name: f"value of {name}" for name in COLUMNS}
+    numbers = dict.fromkeys(NUMBERS, 7) | {"sequence_end": False}
+    return {**texts, **numbers, **dict.fromkeys(TIMES, AT), HEADERS: {"b": "1", "a": "é"}, **given}
+
+
+def test_every_column_is_covered_or_said_not_to_be() -> None:
+    assert set(COLUMNS) | NOT_COVERED == set(MESSAGES.names)
+    assert not set(COLUMNS) & NOT_COVERED
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_change_of_any_covered_column_breaks_the_seal(name: str) -> None:
+    sealed = {**row(), "hmac": seal("key", row())}
+    other = {**dict.fromkeys(COLUMNS, "other"), **dict.fromkeys(NUMBERS, 8), "sequence_end": True}
+    changed = {**other, **dict.fromkeys(TIMES, AT + timedelta(microseconds=1)), HEADERS: {"b": "1", "a": "e"}}
+    assert is_sealed("key", sealed)
+    assert not is_sealed("key", {**sealed, name: changed[name]})
+    assert not is_sealed("key", {**sealed, name: None})
+
+
+def test_another_key_or_no_seal_is_no_seal() -> None:
+    assert not is_sealed("key", {**row(), "hmac": seal("another", row())})
+    assert not is_sealed("key", {**row(), "hmac": None})
+
+
+def test_the_order_of_headers_says_nothing() -> None:
+    assert seal("key", row(headers={"a": "é", "b": "1"})) == seal("key", row(headers=[("b", "1"), ("a", "é")]))
+
+
+def test_text_can_not_move_from_one_value_to_the_next() -> None:
+    moved = row(type="value of typ", type_namespace="evalue of type_namespace")
+    assert seal("key", row()) != seal("key", moved)
+    assert seal("key", row(headers={})) != seal("key", row(headers=None))
+    assert seal("key", row(type="")) != seal("key", row(type=None))

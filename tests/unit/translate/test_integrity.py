@@ -1,0 +1,68 @@
+"""How messages are sealed reaches the runs that need it; the key itself stands in no document."""
+
+from typing import Any
+
+from messagestore_jobs.contract.run_document import Integrity, PurgeTask, ReplayTask, StreamDestination
+from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
+from messagestore_operator.decide.needs import secrets_of
+from messagestore_operator.translate import (
+    ingest_task,
+    purge_access,
+    purge_document,
+    replay_access,
+    replay_document,
+)
+
+
+def stream(name: str = "orders", **spec: Any) -> MessageStream:
+    given = {
+        "table": {"uri": f"s3a://lake/{name}"},
+        "source": {"files": {"uri": "s3a://landing/orders/"}},
+        "trigger": {"manual": {}},
+    }
+    return MessageStream.model_validate({"metadata": {"name": name}, "spec": {**given, **spec}})
+
+
+def policy(**spec: Any) -> RetentionPolicy:
+    given = {
+        "streamRefs": [{"name": "orders"}],
+        "trigger": {"manual": {}},
+        "rules": [{"name": "old", "maxAge": "P90D"}],
+    }
+    return RetentionPolicy.model_validate({"metadata": {"name": "policy"}, "spec": {**given, **spec}})
+
+
+def into_another_stream() -> ReplayJob:
+    spec = {"streamRef": {"name": "orders"}, "destination": {"stream": {"name": "again"}}}
+    return ReplayJob.model_validate({"metadata": {"name": "job"}, "spec": spec})
+
+
+def purge(of: RetentionPolicy, on: MessageStream) -> PurgeTask:
+    task = purge_document(of, on, "run-1", None, adopt=False).task
+    assert isinstance(task, PurgeTask)
+    return task
+
+
+def test_keys_of_seals_are_named_and_reach_the_pods_of_runs_that_need_them() -> None:
+    sealing = {"integrity": {"hmacSecretRef": {"name": "seal", "key": "k"}}}
+    source, target = stream(**sealing), stream("again", **sealing)
+    own, other = "MESSAGESTORE_INTEGRITY_KEY", "MESSAGESTORE_TARGET_INTEGRITY_KEY"
+    assert ingest_task(source).integrity == Integrity(key_environment=own, unsigned="Refuse")
+    sent = replay_document(into_another_stream(), source, target, "run-1", None).task
+    assert isinstance(sent, ReplayTask)
+    assert sent.integrity == ingest_task(source).integrity
+    assert isinstance(sent.destination, StreamDestination)
+    assert sent.destination.ingest.integrity == Integrity(key_environment=other)
+    variables = replay_access(into_another_stream(), source, target).variables
+    assert [(v.variable, v.secret, v.key) for v in variables] == [(own, "seal", "k"), (other, "seal", "k")]
+    assert secrets_of(source, []) == {"seal"}
+    assert ingest_task(stream()).integrity is None
+
+
+def test_only_a_policy_that_scrubs_needs_the_key_of_seals() -> None:
+    sealing = stream(integrity={"hmacSecretRef": {"name": "seal"}})
+    scrubbing = policy(action="Scrub", scrub={"headers": ["a"]})
+    assert purge(policy(), sealing).integrity is None
+    assert purge(scrubbing, sealing).integrity == Integrity(key_environment="MESSAGESTORE_INTEGRITY_KEY")
+    assert purge_access(policy(), sealing).variables == ()
+    assert [v.secret for v in purge_access(scrubbing, sealing).variables] == ["seal"]
