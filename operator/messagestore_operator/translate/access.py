@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from messagestore_operator.api import MessageStream, ReplayJob
 from messagestore_operator.translate import storage
-from messagestore_operator.translate.kafka import KafkaAccess, destination_access, source_access
+from messagestore_operator.translate.kafka import KafkaAccess, destination_access, source_accesses
 from messagestore_operator.translate.storage import StorageAccess
 
 
@@ -16,7 +16,7 @@ def ingest_access(stream: MessageStream) -> StorageAccess:
     Raises:
         NotSupportedError: a folder is on no object store of this release, or storages contradict each other.
     """
-    return _with(storage.ingest_access(stream), source_access(stream))
+    return _with(storage.ingest_access(stream), *source_accesses(stream))
 
 
 def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream | None) -> StorageAccess:
@@ -25,14 +25,16 @@ def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream |
     Raises:
         NotSupportedError: a folder is on no object store of this release, or storages contradict each other.
     """
-    return _with(storage.replay_access(job, stream, target), destination_access(job))
+    kafka = destination_access(job)
+    return _with(storage.replay_access(job, stream, target), *([kafka] if kafka else []))
 
 
-def _with(access: StorageAccess, kafka: KafkaAccess | None) -> StorageAccess:
-    if kafka is None:
-        return access
+def _with(access: StorageAccess, *clusters: KafkaAccess) -> StorageAccess:
+    """Each variable and certificate once, as two sources may name one Secret."""
+    variables = [variable for cluster in clusters for variable in cluster.variables]
+    certificates = [mount for cluster in clusters for mount in cluster.certificates]
     return replace(
         access,
-        variables=(*access.variables, *kafka.variables),
-        certificates=(*access.certificates, *kafka.certificates),
+        variables=(*access.variables, *dict.fromkeys(variables)),
+        certificates=(*access.certificates, *dict.fromkeys(certificates)),
     )

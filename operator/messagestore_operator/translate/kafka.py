@@ -54,10 +54,11 @@ def kafka_access(namespace: str, bootstrap_servers: str, security: KafkaSecurity
     return KafkaAccess(cluster, variables, (authority,) if authority else ())
 
 
-def source_access(stream: MessageStream) -> KafkaAccess | None:
-    """What an ingest of the stream needs, if it reads from Kafka."""
-    kafka = stream.spec.source.kafka
-    return None if kafka is None else kafka_access(stream.metadata.namespace, kafka.bootstrap_servers, kafka.security)
+def source_accesses(stream: MessageStream) -> tuple[KafkaAccess, ...]:
+    """What an ingest of the stream needs, of messages and of status updates, where they come from Kafka."""
+    sources = [stream.spec.source, *([stream.spec.lifecycle.source] if stream.spec.lifecycle else [])]
+    named = [source.kafka for source in sources if source.kafka is not None]
+    return tuple(kafka_access(stream.metadata.namespace, kafka.bootstrap_servers, kafka.security) for kafka in named)
 
 
 def destination_access(job: ReplayJob) -> KafkaAccess | None:

@@ -280,11 +280,9 @@ def test_retries_are_held_back_as_the_stream_says(retry: dict[str, Any], held_ba
 
 
 def test_what_this_release_cannot_do_is_named() -> None:
-    kafka = {"bootstrapServers": "kafka:9092", "topics": ["orders"]}
-    asks = stream(lifecycle={"source": {"kafka": kafka}})
-    lifecycle = ("spec", "lifecycle", "source", "kafka")
-    assert [refusal.path for refusal in refusals(asks)] == [lifecycle]
-    with pytest.raises(NotSupportedError, match=r"spec\.lifecycle\.source\.kafka: "):
+    asks = stream(source={"files": {"uri": "gs://landing/orders"}})
+    assert [refusal.path for refusal in refusals(asks)] == [("spec", "source", "files", "uri")]
+    with pytest.raises(NotSupportedError, match=r"spec\.source\.files\.uri: "):
         ingest(asks)
 
 
@@ -307,6 +305,17 @@ def test_a_run_is_told_where_the_secrets_of_kafka_are_and_never_what_they_are() 
         (cluster.environment.password, "kafka-user", "password"),
     ]
     assert [(mount.path, mount.secret) for mount in needs.certificates] == [(cluster.ca_file, "kafka-ca")]
+
+
+def test_status_updates_come_from_topics_too_and_one_secret_is_asked_for_once() -> None:
+    kafka = {"bootstrapServers": "kafka:9093", "topics": ["orders"], "security": SECURITY}
+    both = stream(source={"kafka": kafka}, lifecycle={"source": {"kafka": {**kafka, "topics": ["updates"]}}})
+    lifecycle = ingest(both).lifecycle
+    assert lifecycle is not None
+    assert isinstance(lifecycle.source, KafkaSource)
+    assert lifecycle.source.topics == ("updates",)
+    assert [variable.key for variable in ingest_access(both).variables] == ["username", "password"]
+    assert len(ingest_access(both).certificates) == 1
 
 
 def test_a_replay_to_a_topic_names_its_key() -> None:

@@ -1,0 +1,53 @@
+"""Secrets of Kafka reach a local run's jobs by its environment and by files, and only while it lasts."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from messagestore_jobs.contract.run_document import IngestTask, KafkaSource
+from messagestore_operator.api import MessageStream
+from messagestore_operator.local.kafka import kafka_problems, kafka_secrets, with_local_files
+from messagestore_operator.manifests import Secret
+from messagestore_operator.translate import ingest_document
+
+SECURITY = {
+    "protocol": "SASL_SSL",
+    "mechanism": "PLAIN",
+    "credentialsSecretRef": {"name": "user"},
+    "caSecretRef": {"name": "authority"},
+}
+KAFKA = {"bootstrapServers": "kafka:9093", "topics": ["orders"], "security": SECURITY}
+USER = Secret("default", "user", {"username": b"alice", "password": b"of alice"})
+AUTHORITY = Secret("default", "authority", {"ca.crt": b"a certificate"})
+
+
+def stream(**spec: Any) -> MessageStream:
+    given = {"table": {"uri": "file:///orders"}, "source": {"kafka": KAFKA}, "trigger": {"manual": {}}}
+    return MessageStream.model_validate({"metadata": {"name": "orders"}, "spec": {**given, **spec}})
+
+
+def test_values_stand_in_the_environment_and_in_files_while_a_run_lasts() -> None:
+    before = dict(os.environ)
+    document = ingest_document(stream(), "run-1", None, adopt=False)
+    with kafka_secrets([stream()], [USER, AUTHORITY]) as files:
+        task = with_local_files(document, files).task
+        assert isinstance(task, IngestTask)
+        assert isinstance(task.source, KafkaSource)
+        cluster = task.source.cluster
+        assert cluster.environment is not None
+        assert os.environ[cluster.environment.username] == "alice"
+        assert os.environ[cluster.environment.password] == "of alice"
+        assert Path(cluster.ca_file or "").read_bytes() == b"a certificate"
+    assert dict(os.environ) == before
+    assert not Path(cluster.ca_file or "").exists()
+
+
+def test_what_is_missing_is_named_by_its_field() -> None:
+    found = [(".".join(path), words) for path, words in kafka_problems(stream(), [AUTHORITY])]
+    field = "spec.source.kafka.security.credentialsSecretRef"
+    assert found == [(f"{field}.name", "there is no Secret user of this namespace in the files")]
+    half = Secret("default", "user", {"username": b"alice"})
+    found = [(".".join(path), words) for path, words in kafka_problems(stream(), [half, AUTHORITY])]
+    assert found == [(field, "Secret user has no value for key password")]
+    files = stream(source={"files": {"uri": "file:///landing"}}, lifecycle={"source": {"kafka": KAFKA}})
+    assert [path[:4] for path, _ in kafka_problems(files, [])] == [("spec", "lifecycle", "source", "kafka")]
