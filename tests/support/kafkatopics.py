@@ -174,7 +174,7 @@ def _read(record: JavaObject) -> Record:
     return Record(
         value=None if record.value() is None else bytes(record.value()),
         key=None if record.key() is None else bytes(record.key()),
-        headers={header.key(): bytes(header.value()) for header in record.headers()},
+        headers={header.key(): bytes(header.value()) for header in record.headers().toArray()},
         partition=record.partition(),
         timestamp=record.timestamp(),
         offset=record.offset(),

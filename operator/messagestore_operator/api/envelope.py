@@ -44,18 +44,26 @@ CanonicalField = Literal[
 
 
 class FieldMapping(Model):
-    """Where one canonical field comes from: a place in the record, or a constant."""
+    """Where one canonical field comes from: a place in the record, what Kafka says beside its value, or a constant."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
-        exactly_one("path", "value"),
+        exactly_one("path", "header", "record", "value"),
         Rule(
-            message="default goes with path: beside value it would never be used",
-            cel="!has(self.default) || has(self.path)",
-            holds=lambda mapping: mapping.default is None or mapping.path is not None,
+            message="default goes with path, header or record: beside value it would never be used",
+            cel="!has(self.default) || !has(self.value)",
+            holds=lambda mapping: mapping.default is None or mapping.value is None,
         ),
     )
 
     path: JsonPath | None = Field(default=None, description="Place in the record.")
+    header: Annotated[str, Field(strict=True, min_length=1, max_length=249)] | None = Field(
+        default=None, description="Header of a record of Kafka; only with source.kafka."
+    )
+    record: Literal["Key", "Value", "Timestamp", "Topic", "Place"] | None = Field(
+        default=None,
+        description="What a record of Kafka says beside its value, or all of its value, or its place: topic, partition "
+        "and offset; only with source.kafka.",
+    )
     default: Value | None = Field(default=None, description="What to take where the place is absent or null.")
     value: Value | None = Field(default=None, description="A constant, the same for every record.")
 

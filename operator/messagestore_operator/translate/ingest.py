@@ -92,7 +92,13 @@ def _envelope(envelope: Envelope) -> contract.Envelope:
     return contract.Envelope(
         format=envelope.format,
         fields={
-            name: contract.FieldMapping(path=mapping.path, default=mapping.default, value=mapping.value)
+            name: contract.FieldMapping(
+                path=mapping.path,
+                header=mapping.header,
+                record=mapping.record,
+                default=mapping.default,
+                value=mapping.value,
+            )
             for name, mapping in fields.items()
         },
         required=envelope.required,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.translate.refusal import NotSupportedError, Refusal
 from messagestore_operator.translate.storage import refused_places, stream_places
+
+_DOCUMENTS = ("headers", "metadata", "result")
 
 
 def refusals(resource: Resource) -> tuple[Refusal, ...]:
     """All that this release can't do of what the resource asks."""
     if isinstance(resource, MessageStream):
-        return tuple(refused_places(stream_places(resource)))
+        return (*_of_envelope(resource), *refused_places(stream_places(resource)))
     return ()
 
 
@@ -18,3 +22,16 @@ def ensure_supported(resource: Resource) -> None:
     """Raise NotSupportedError where the resource asks for what this release can't do."""
     if found := refusals(resource):
         raise NotSupportedError(found)
+
+
+def _of_envelope(stream: MessageStream) -> Iterator[Refusal]:
+    """Mappings that find nothing, or what the field can't be."""
+    fields = stream.spec.envelope.fields.given() if stream.spec.envelope.fields else {}
+    for name, mapping in fields.items():
+        path = ("spec", "envelope", "fields", name)
+        if mapping.path is not None or mapping.value is not None:
+            continue
+        if stream.spec.source.kafka is None:
+            yield Refusal(path, "only records of Kafka have a header or record: give a path, or a value")
+        elif name in _DOCUMENTS:
+            yield Refusal(path, f"{name} is a JSON document: give a path to it in the record's value")

@@ -38,9 +38,14 @@ class Table(ContractModel):
 
 
 class FieldMapping(ContractModel):
-    """Where a record holds one canonical field: the value at ``path`` (else ``default``), or always ``value``."""
+    """Where a record holds one canonical field: the value at ``path`` (else ``default``), or always ``value``.
+
+    Of Kafka, in place of a path: a header, or what the record is or says beside its value.
+    """
 
     path: str | None = None
+    header: str | None = None
+    record: Literal["Key", "Value", "Timestamp", "Topic", "Place"] | None = None
     default: str | None = None
     value: str | None = None
 
@@ -112,12 +117,15 @@ class FilesSource(_UnderPrefix):
 
 
 class RecordsSource(_UnderPrefix):
-    """Records that were set aside, to be taken in again: Parquet with columns value, kind, uri, partition, offset.
+    """Records that were set aside, to be taken in again.
 
+    Parquet with columns value, kind, uri, partition, offset and headers.
     ``format`` is that of the files which they were read from.
     """
 
     kind: Literal["records"] = "records"
+    of_kafka: bool = False
+    """Whether the stream reads Kafka, so that what a record says beside its value counts."""
 
 
 class KafkaCredentials(ContractModel):

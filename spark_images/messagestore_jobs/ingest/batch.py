@@ -156,6 +156,7 @@ def _dead_letters(
             "redriven_at": empty.cast(UTC),
             "redriven_by": empty.cast(pa.string()),
             "batch": pa.repeat(pa.scalar(_id(task, batch)), rows.num_rows),
+            "headers": rows["record_says"] if "record_says" in rows.column_names else empty,
         }
     ).cast(DEAD_LETTERS)
 

@@ -10,6 +10,7 @@ from messagestore_jobs.contract.run_document import IngestTask
 from messagestore_jobs.ingest.envelope import can_carry, envelope_columns, wire
 from messagestore_jobs.ingest.fields import field_columns, whole_number
 from messagestore_jobs.ingest.judge import verdict_columns
+from messagestore_jobs.ingest.kafka_envelope import record_says
 from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.ingest.write import assignment_columns, clock, identity, row_columns
 from messagestore_jobs.sequences import told_size
@@ -37,17 +38,22 @@ def columns_of(task: IngestTask, uri: str) -> Columns:
     """The columns for one task, and the table folder ``uri``."""
     return Columns(
         judged=(
-            *envelope_columns(task.envelope, task.source.format, of_kafka=task.source.kind == "kafka"),
+            *envelope_columns(task.envelope, task.source.format, of_kafka=_of_kafka(task)),
+            *([(record_says().alias("record_says"),)] if _of_kafka(task) else []),
             *field_columns(task, clock()),
             *verdict_columns(task),
         ),
-        narrow=(*_narrow(), *_claims(task)),
+        narrow=(*_narrow(of_kafka=_of_kafka(task)), *_claims(task)),
         placed=assignment_columns(),
         rows=row_columns(task, uri.rstrip("/")),
     )
 
 
-def _narrow() -> tuple[Column, ...]:
+def _of_kafka(task: IngestTask) -> bool:
+    return task.source.kind == "kafka" or (task.source.kind == "records" and task.source.of_kafka)
+
+
+def _narrow(*, of_kafka: bool) -> tuple[Column, ...]:
     """A record's bytes come along only where it may be set aside."""
     suspect = F.col("reason").isNotNull() | F.col("expired")
     return (
@@ -63,6 +69,7 @@ def _narrow() -> tuple[Column, ...]:
         F.col("expired"),
         F.when(suspect, F.col("value")).alias("raw"),
         *(F.when(suspect, F.col(name)).alias(name) for name in SOURCE.names),
+        *([F.when(suspect, F.col("record_says")).alias("record_says")] if of_kafka else []),
     )
 
 

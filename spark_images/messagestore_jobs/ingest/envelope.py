@@ -10,7 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Envelope, FieldMapping, FileFormat
-from messagestore_jobs.ingest.kafka_envelope import binary_event, is_binary_event, with_record_headers
+from messagestore_jobs.ingest.kafka_envelope import binary_event, is_binary_event, of_record, with_record_headers
 from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.paths import steps
 
@@ -85,6 +85,9 @@ def envelope_columns(envelope: Envelope, file_format: FileFormat, *, of_kafka: b
     if file_format == "Text":
         read = _text_line(envelope.fields)
         there = frozenset({*TEXT_FIELDS, "payload"})
+    elif of_kafka and not _paths(envelope):
+        # Nothing is looked for in the value, which need not be JSON.
+        read, there = F.struct(*(F.lit(None).cast("string").alias(name) for name in ("reason", "detail"))), frozenset()
     else:
         read = _json_record(envelope)
         there = frozenset(_paths(envelope))
@@ -93,6 +96,7 @@ def envelope_columns(envelope: Envelope, file_format: FileFormat, *, of_kafka: b
         if of_kafka:
             read = F.when(is_binary_event(), binary_event(CLOUDEVENTS_PATHS, _READ_FIELDS)).otherwise(read)
     columns = {name: F.col(f"envelope.{name}") if name in there else _absent(name) for name in FIELDS}
+    columns |= {name: of_record(m, name) for name, m in envelope.fields.items() if of_kafka and (m.header or m.record)}
     columns |= {name: _with_default(name, columns[name], m) for name, m in envelope.fields.items()}
     if envelope.format == "CloudEvents":
         columns["category"] = F.translate(columns["category"], "-", "_")

@@ -9,7 +9,9 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from messagestore_jobs.contract.run_document import FieldMapping
 from messagestore_jobs.native import rfc3339
+from messagestore_jobs.store.offsets import URI
 
 KEY_HEADER = "kafka-key"
 TIME_HEADER = "kafka-timestamp"
@@ -50,21 +52,49 @@ def with_record_headers(own: Column, *, cloud_events: bool) -> Column:
     return reduce(F.map_concat, [record, about, F.coalesce(own, F.create_map().cast(_MAP))])
 
 
-def key_text() -> Column:
-    """The record's key: its text, or base64 where it is none."""
-    key = F.col("key")
-    text = key.cast("string")
-    return F.when(F.is_valid_utf8(text), text).otherwise(F.replace(F.base64(key), F.lit("\r\n"), F.lit("")))
+def record_says() -> Column:
+    """All that a record says beside its value, as headers: what is kept of one that is set aside."""
+    return with_record_headers(F.lit(None).cast(_MAP), cloud_events=False)
 
 
-def record_time() -> Column:
-    """The record's time as text."""
-    return rfc3339(F.col("record_time"))
+def said_before(headers: Column) -> tuple[Column, ...]:
+    """Columns record_headers, key and record_time of a record that was set aside with ``record_says``."""
+    return (
+        F.map_filter(headers, lambda name, _: ~name.isin(KEY_HEADER, TIME_HEADER)).alias("record_headers"),
+        headers.getItem(KEY_HEADER).cast("binary").alias("key"),
+        headers.getItem(TIME_HEADER).cast("timestamp").alias("record_time"),
+    )
+
+
+def of_record(mapping: FieldMapping, name: str) -> Column:
+    """The canonical field ``name`` where a header holds it, or the record itself."""
+    if mapping.header is not None:
+        found = _header(mapping.header)
+    elif mapping.record == "Value":
+        found = F.col("value") if name == "payload" else _text("value")
+    elif mapping.record == "Key":
+        found = F.col("key") if name == "payload" else _text("key")
+    elif mapping.record == "Timestamp":
+        found = rfc3339(F.col("record_time"))
+    elif mapping.record == "Topic":
+        found = F.replace("uri", F.lit(URI), F.lit(""))
+    else:
+        found = F.concat(
+            "uri", F.lit("/"), F.col("partition").cast("string"), F.lit("#"), F.col("offset").cast("string")
+        )
+    return found.cast("binary") if name == "payload" else found
+
+
+def _text(column: str) -> Column:
+    """A column's text, or base64 where its bytes are none."""
+    text = F.col(column).cast("string")
+    base64 = F.replace(F.base64(F.col(column)), F.lit("\r\n"), F.lit(""))
+    return F.when(F.is_valid_utf8(text), text).otherwise(base64)
 
 
 def _about() -> Column:
     names = F.array(F.lit(KEY_HEADER), F.lit(TIME_HEADER))
-    return F.map_from_arrays(names, F.array(key_text(), record_time()))
+    return F.map_from_arrays(names, F.array(_text("key"), rfc3339(F.col("record_time"))))
 
 
 def _extensions(attributes: set[str]) -> Column:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import FilesSource, RecordsSource
+from messagestore_jobs.ingest.kafka_envelope import said_before
 from messagestore_jobs.store.files import Range
 
 _SLASHES = re.compile("^file:/+")
@@ -67,6 +68,7 @@ def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]]) -> DataFra
         "offset",
         "value",
         F.lit(None).cast("string").alias("fault"),
+        *said_before(F.col("headers")),
     )
 
 

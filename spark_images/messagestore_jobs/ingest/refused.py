@@ -74,7 +74,8 @@ def refused_records(placed: DataFrame, assigned: Assignment) -> pa.Table:
 
     The bytes of what is refused are read once it is known: no more come to the driver than are set aside.
     """
-    rows = placed.where(f"position = {REFUSED}").select(*refused_columns()).toArrow().sort_by("place")
+    columns = [*refused_columns(), *(F.col(name) for name in ("record_says",) if name in placed.columns)]
+    rows = placed.where(f"position = {REFUSED}").select(*columns).toArrow().sort_by("place")
     reasons = pa.array(map(str, assigned.refused.reasons), pa.string())
     details = pa.array(assigned.refused.details, pa.string())
     return rows.append_column("reason", reasons).append_column("detail", details)

@@ -29,6 +29,7 @@ def dead_letters(raw: pa.ChunkedArray, source: pa.Array, why: pa.Table, at: date
         "redriven_at": empty,
         "redriven_by": empty,
         "batch": pa.repeat(pa.scalar(batch), why.num_rows),
+        "headers": empty,
     }
     return pa.table({name: columns[name] for name in DEAD_LETTERS.names}).cast(DEAD_LETTERS)
 

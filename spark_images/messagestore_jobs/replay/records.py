@@ -29,9 +29,11 @@ def native_records(source: Source, frozen: Frozen, stretch: Stretch, line_breaks
 
 
 def raw_records(source: Source, stretch: Stretch) -> DataFrame:
-    """The key, the bytes as they came (binary ``value``) and the place they came from, of each dead letter."""
+    """The key, the bytes as they came (binary ``value``), headers and the place they came from, of each dead letter."""
     rows = source.between(stretch.cuts[0], stretch.end)
-    return rows.select(*source.order.columns, F.col("raw").alias("value"), *_place())
+    # A store as an earlier release left it, frozen at a version from then, has no headers.
+    headers = F.col("headers") if "headers" in rows.columns else F.lit(None).cast("map<string,string>").alias("headers")
+    return rows.select(*source.order.columns, F.col("raw").alias("value"), headers, *_place())
 
 
 def dead_letter_records(source: Source, stretch: Stretch) -> DataFrame:

@@ -150,7 +150,9 @@ def _staged_task(ingest: IngestTask, task: ReplayTask, records: str) -> IngestTa
     # Updates are for the target's own runs to read.
     staged: dict[str, object] = {"source_id": source_id(task), "lifecycle": None}
     if task.origin == "DeadLetters":
-        staged["source"] = RecordsSource(uri=records, format=ingest.source.format)
+        staged["source"] = RecordsSource(
+            uri=records, format=ingest.source.format, of_kafka=ingest.source.kind == "kafka"
+        )
     else:
         staged["source"] = FilesSource(uri=records, format="JSONLines")
         staged["envelope"] = Envelope(format="Native", required=ingest.envelope.required)

@@ -70,9 +70,13 @@ DEAD_LETTERS = pa.schema(
         pa.field("redriven_at", UTC),
         pa.field("redriven_by", pa.string()),
         pa.field("batch", pa.string()),
+        pa.field("headers", pa.map_(pa.string(), pa.string())),
     ]
 )
-"""``batch`` is the ingest batch that set the record aside, so that a repeated batch knows its own."""
+"""``batch`` is the ingest batch that set the record aside, so that a repeated batch knows its own.
+
+``headers`` is what a record of Kafka says beside its value, its key and time among it.
+"""
 
 HEADS = pa.schema(
     [
@@ -178,7 +182,7 @@ TABLES: dict[str, pa.Schema] = {
     "offsets": OFFSETS,
 }
 
-GROWN = ("messages", "pending_updates")
+GROWN = ("messages", "dead_letters", "pending_updates")
 """The tables that got columns since format 1; those of earlier releases get them when they are opened."""
 
 MESSAGES_PROPERTIES = {

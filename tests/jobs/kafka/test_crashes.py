@@ -7,7 +7,7 @@ from support.ingests import positions_have_no_gap, record
 from support.kafkastreams import KafkaStream
 from support.kafkatopics import Record, Topics
 
-KILLS = [("plan", "after", 2), ("dead-letters", "after", 1), ("messages", "within", 1)]
+KILLS = [("plan", "after", 2), ("messages", "within", 1)]
 
 
 def test_each_record_ends_in_one_place_wherever_a_run_is_killed(

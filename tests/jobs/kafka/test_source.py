@@ -2,17 +2,28 @@
 
 import threading
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from messagestore_jobs.contract.run_document import Envelope, KafkaSource
+from messagestore_jobs.contract.run_document import (
+    Envelope,
+    FieldMapping,
+    IngestTask,
+    KafkaSource,
+    ReplayTask,
+    StreamDestination,
+)
 from messagestore_jobs.contract.run_report import IngestCounts
+from messagestore_jobs.ingest.job import run_ingest
+from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.folder import open_folder
 from support.ingests import START, adds_up, at_the_messages_commit, positions_have_no_gap, record
 from support.kafkabroker import WRONG, Broker
 from support.kafkastreams import KafkaStream
 from support.kafkatopics import Record, Topics
+from support.replays import replay_document
 
 StreamOf = Callable[..., KafkaStream]
 
@@ -93,6 +104,27 @@ def test_cloud_events_come_in_binary_and_in_structured_mode(topics: Topics, stre
     }
     assert two["headers"]["region"] == "eu"
     assert [row["reason"] for row in stream.dead_letters()] == ["MissingField"]
+
+
+def test_an_envelope_of_ones_own_may_take_what_stands_beside_the_value(topics: Topics, stream_of: StreamOf) -> None:
+    name = topics.make()
+    value = b"\x00 no JSON"
+    topics.send(name, Record(value, key=b"order-7", headers={"kind": b"placed"}, timestamp=1_767_268_800_000))
+    mapped = {
+        "messageId": FieldMapping(record="Place"),
+        "streamName": FieldMapping(record="Key"),
+        "type": FieldMapping(header="kind"),
+        "typeNamespace": FieldMapping(header="space", default="shop"),
+        "time": FieldMapping(record="Timestamp"),
+        "payload": FieldMapping(record="Value"),
+        "contentType": FieldMapping(value="application/octet-stream"),
+    }
+    stream = stream_of(name)
+    assert stream.run(envelope=Envelope(format="Custom", fields=mapped)).counts.stored == 1
+    (row,) = stream.messages()
+    assert (row["message_id"], row["stream_name"]) == (f"kafka:{name}/0#0", "order-7")
+    assert (row["type"], row["type_namespace"], row["payload"]) == ("placed", "shop", value)
+    assert row["time"] == datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def test_bad_records_and_tombstones_are_set_aside_once(topics: Topics, stream_of: StreamOf) -> None:
@@ -225,12 +257,32 @@ def test_what_waits_is_counted_and_its_oldest_record_is_known(topics: Topics, st
         def taken_in(self, tell: Callable[[], object]) -> None:
             heard.append(tell())
 
-    from messagestore_jobs.ingest.job import run_ingest
-    from messagestore_jobs.store.folder import open_folder
-
     document = stream.document()
     open_folder(document.table)
     run_ingest(document, stream.spark, stream.heard, Listening())
     lag = heard[0].lag
     assert (lag.records, lag.oldest_pending_time.isoformat()) == (3, "2026-01-01T12:00:02+00:00")
     assert isinstance(document.task.source, KafkaSource)
+
+
+def test_a_dead_letter_that_is_sent_again_says_what_it_said(topics: Topics, stream_of: StreamOf) -> None:
+    name = topics.make()
+    headers = {**EVENT, "ce_region": b"eu", "content-type": b"text/plain"}
+    topics.send(name, Record(b"a long text", key=b"k", headers=headers, timestamp=1_767_268_800_000))
+    stream = stream_of(name)
+    stream.settings = {"envelope": Envelope(format="CloudEvents")}
+    assert stream.run(max_payload_bytes=4).counts.dead_lettered == 1
+    ingest = stream.document().task
+    assert isinstance(ingest, IngestTask)
+    destination = StreamDestination(table=stream.table, ingest=ingest)
+    task = ReplayTask(job_id="again", origin="DeadLetters", destination=destination)
+    run_replay(replay_document(stream.table, task), stream.spark, stream.heard)
+    (row,) = stream.messages()
+    assert (row["stream_name"], row["payload"], row["content_type"]) == ("shop_1-7", b"a long text", "text/plain")
+    assert row["headers"] == {
+        "specversion": "1.0",
+        "region": "eu",
+        "kafka-key": "k",
+        "kafka-timestamp": "2026-01-01T12:00:00Z",
+    }
+    assert stream.dead_letters()[0]["redriven_at"] is not None

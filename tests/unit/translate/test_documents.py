@@ -286,6 +286,15 @@ def test_what_this_release_cannot_do_is_named() -> None:
         ingest(asks)
 
 
+def test_what_stands_beside_a_value_is_of_kafka_alone_and_no_document() -> None:
+    fields = {"messageId": {"record": "Key"}, "category": {"value": "a"}, "metadata": {"header": "m"}}
+    custom = {"format": "Custom", "fields": fields}
+    paths = [refusal.path[3] for refusal in refusals(stream(envelope=custom))]
+    assert paths == ["messageId", "metadata"]
+    kafka = {"bootstrapServers": "kafka:9092", "topics": ["orders"]}
+    assert [refusal.path[3] for refusal in refusals(stream(source={"kafka": kafka}, envelope=custom))] == ["metadata"]
+
+
 SECURITY = {
     "protocol": "SASL_SSL",
     "mechanism": "SCRAM-SHA-512",

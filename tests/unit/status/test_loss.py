@@ -1,0 +1,47 @@
+"""What a stream lost before it was read: told by its status, and by an Event each time that it becomes more."""
+
+from datetime import UTC, datetime
+
+from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome, Lag, Loss, RunReport, TableState
+from messagestore_operator.api import MessageStreamStatus
+from messagestore_operator.decide.stream_view import loss_event
+from messagestore_operator.reasons import Reason
+from messagestore_operator.status.loss import loss_status
+
+AT = datetime(2026, 4, 6, 12, tzinfo=UTC)
+LOSS = Loss(records=4, at=AT, topic="orders", partition=2, start=3, end=7, reason="Retention")
+
+
+def report(loss: Loss | None) -> RunReport:
+    table = TableState(version=1, messages=0, dead_letters=0, bytes=0)
+    counts = IngestCounts()
+    outcome = IngestOutcome(counts=counts, totals=counts, batches=1, table=table, lag=Lag(as_of=AT), loss=loss)
+    return RunReport(run="run-1", sequence=1, state="Succeeded", started_at=AT, finished_at=AT, outcome=outcome)
+
+
+def test_offsets_topic_and_reason_are_in_the_status_and_stay_there() -> None:
+    status = loss_status(None, report(LOSS))
+    assert status is not None
+    assert status.model_dump(mode="json", by_alias=True) == {
+        "records": 4,
+        "at": "2026-04-06T12:00:00Z",
+        "topic": "orders",
+        "partition": 2,
+        "start": 3,
+        "end": 7,
+        "reason": "Retention",
+    }
+    assert loss_status(status, None) == loss_status(status, report(None)) == status
+    assert loss_status(None, report(None)) is None
+
+
+def test_an_event_tells_of_each_loss_once() -> None:
+    before = MessageStreamStatus()
+    after = MessageStreamStatus(loss=loss_status(None, report(LOSS)))
+    (event,) = loss_event(before, after)
+    assert (event.type, event.reason) == ("Warning", Reason.RECORDS_LOST)
+    assert "4 records lost before being read" in event.message
+    assert "topic orders, partition 2, offsets 3 to 6" in event.message
+    assert list(loss_event(after, after)) == []
+    more = MessageStreamStatus(loss=loss_status(None, report(LOSS.model_copy(update={"records": 9}))))
+    assert len(list(loss_event(after, more))) == 1
