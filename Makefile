@@ -32,10 +32,11 @@ $(VENV)/.installed: requirements.lock pyproject.toml | $(UV)
 install: $(VENV)/.installed ## Set up .venv with the CLI, and the jars
 	@spark_images/jars/build.sh $(PYTHON) $(VENV)/share/messagestore/jars
 
-tools: ## Build kube-apiserver, etcd and helm into the cache, and get a Kafka broker, for the tests
+tools: ## Build kube-apiserver, etcd and helm into the cache, and get Kafka, PostgreSQL and message-db, for the tests
 	@python3 -m tools.controlplane
 	@python3 -m tools.cluster.programs helm
 	@python3 -m tools.kafka
+	@python3 -m tools.messagedb
 
 images: | $(UV) ## Build the container images, and bring them into the cluster's node when there is one
 	@UV=$(UV) python3 -m tools.cluster images

@@ -144,7 +144,8 @@ def correlation_category(metadata: str | None) -> str | None:
     except ValueError:
         return None
     name = value.get("correlationStreamName") if isinstance(value, dict) else None
-    return category(name) if isinstance(name, str) else None
+    # What is no string counts as its text, in the spelling of PostgreSQL's ->>.
+    return category(name if name is None or isinstance(name, str) else json.dumps(name, ensure_ascii=False))
 
 
 def is_member(group: ConsumerGroup, stream_name: str) -> bool:

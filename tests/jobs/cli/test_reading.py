@@ -213,6 +213,14 @@ def test_tail_goes_on_with_what_is_committed(store: str) -> None:
         assert following.wait(timeout=20) == 0
 
 
+def test_an_installation_without_the_library_says_what_to_install(store: str) -> None:
+    script = "import sys; sys.modules['deltalake'] = None; from messagestore_operator.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", script, "get", store], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr == "error: deltalake is missing: pip install 'message-store-operator[library]'\n"
+
+
 @pytest.mark.parametrize("command", ["get", "tail", "stats", "dead-letters"])
 def test_help_says_what_a_command_prints(command: str) -> None:
     text = run(command, "--help").stdout

@@ -54,6 +54,7 @@ def test_a_stream_without_an_id_is_nobodys() -> None:
         ('{"correlationStreamName":"transfer-1"}', "transfer"),
         ('{"correlationStreamName":"transfer"}', "transfer"),
         ('{"correlationStreamName":null}', None),
+        ('{"correlationStreamName":5}', "5"),
         ("[]", None),
         ("{", None),
         (None, None),

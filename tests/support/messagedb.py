@@ -1,0 +1,144 @@
+"""A real message-db, in a PostgreSQL cluster that lives as long as a test needs it."""
+
+import json
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).parents[2]
+START_SECONDS = 60
+DATABASE = "message_store"
+SETS = frozenset({"get_stream_messages", "get_category_messages", "get_last_stream_message"})
+"""Functions that return messages; the others return one value."""
+_JSON = frozenset({"data", "metadata"})
+
+
+class RefusedError(Exception):
+    """The server's error message."""
+
+
+@dataclass(frozen=True)
+class MessageDb:
+    """A running one."""
+
+    programs: Path
+    environment: Mapping[str, str]
+
+    def call(self, function: str, arguments: Mapping[str, Any]) -> Any:
+        """A function's result, with its arguments by name: a list of messages, or one value.
+
+        Raises:
+            RefusedError: the server's error.
+        """
+        named = ", ".join(f'"{name}" => {_literal(name, value)}' for name, value in arguments.items())
+        called = f"message_store.{function}({named})"
+        if function in SETS:
+            return json.loads(self._query(f"select coalesce(json_agg(m), '[]') from {called} m"))
+        return json.loads(self._query(f"select coalesce(to_json({called}), 'null')"))
+
+    def _query(self, sql: str) -> str:
+        options = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=terse"]
+        done = subprocess.run(
+            [self.programs / "psql", *options, "-d", DATABASE, "-c", sql],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise RefusedError(done.stderr.removesuffix("\n").removeprefix("ERROR:  "))
+        return done.stdout
+
+
+@contextmanager
+def running_message_db() -> Iterator[MessageDb]:
+    """Make a cluster on a free port of this machine, with message-db in it; end and remove it afterwards.
+
+    PostgreSQL refuses to run as root: it runs as its own user then.
+    """
+    programs, scripts = _installed()
+    user = {"user": "postgres", "group": pwd.getpwnam("postgres").pw_gid, "extra_groups": []} if _is_root() else {}
+    folder = Path(tempfile.mkdtemp(prefix="message-db-"))
+    try:
+        if user:
+            shutil.chown(folder, "postgres")
+        data, port = folder / "data", _free_port()
+        _quietly(
+            [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N"],
+            cwd=folder,
+            **user,
+        )
+        settings = [f"port={port}", "listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"]
+        options = [part for setting in settings for part in ("-c", setting)]
+        with (folder / "server.log").open("wb") as log:
+            server = subprocess.Popen(
+                [programs / "postgres", "-D", data, *options], cwd=folder, stdout=log, stderr=log, **user
+            )
+        try:
+            _wait_until_it_listens(server, port, folder / "server.log")
+            environment = {
+                "PATH": f"{programs}:{os.environ['PATH']}",
+                "PGHOST": "127.0.0.1",
+                "PGPORT": str(port),
+                "PGUSER": "postgres",
+                "PGOPTIONS": "-c search_path=message_store,public -c client_min_messages=warning",
+            }
+            _quietly(["bash", scripts / "install.sh"], env=environment)
+            yield MessageDb(programs, environment)
+        finally:
+            server.terminate()
+            server.wait(timeout=30)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _literal(name: str, value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, int):
+        return str(value)
+    text = json.dumps(value) if name in _JSON else value
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _installed() -> tuple[Path, Path]:
+    command = [sys.executable, "-m", "tools.messagedb"]
+    done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
+    programs, scripts = done.stdout.split()
+    return Path(programs), Path(scripts)
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def _quietly(command: list[str | Path], **how: Any) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **how)
+    assert done.returncode == 0, f"{command[0]}: {done.stderr or done.stdout}"
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def _wait_until_it_listens(server: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and server.poll() is None:
+        with socket.socket() as one:
+            if one.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise RuntimeError(f"PostgreSQL didn't start:\n{log.read_text()[-4000:]}")
