@@ -204,15 +204,23 @@ def stream_from_kafka() -> Document:
         "maxRecordsPerBatch": 1000,
         "security": _SECURITY,
     }
+    fields: Document = {
+        "messageId": {"record": "Place"},
+        "streamName": {"record": "Key", "default": "payments"},
+        "type": {"header": "type", "default": "none"},
+        "payload": {"record": "Value"},
+    }
     by_pattern: Document = {"bootstrapServers": "kafka:9092", "topicPattern": "payment-status-.*"}
     spec: Document = {
         "table": {"uri": "s3a://lake/payments"},
         "source": {"kafka": kafka},
         "trigger": {"continuous": {"batchInterval": "PT30S"}},
-        "envelope": {"format": "CloudEvents"},
+        "envelope": {"format": "Custom", "fields": fields},
+        "throttle": {"messagesPerSecond": 20_000},
         "lifecycle": {"source": {"kafka": by_pattern}},
     }
-    return resource("MessageStream", "payments", spec)
+    loss = {"records": 4, "at": TIME, "topic": "payments", "partition": 0, "start": 3, "end": 7, "reason": "Retention"}
+    return resource("MessageStream", "payments", spec, {"loss": loss})
 
 
 def stream_of_text() -> Document:
