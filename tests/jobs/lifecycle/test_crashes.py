@@ -1,4 +1,4 @@
-"""SIGKILL at each external write that status updates and expiry make; the next runs end with the same store."""
+"""Cut off at each external write that updates and expiry make, the next runs end with the same store."""
 
 from collections import Counter
 from datetime import timedelta
@@ -15,6 +15,7 @@ from support.crash import crash_run
 from support.external_writes import observing
 from support.ingests import START, lines, record
 from support.lifecycles import Updated, update
+from support.replays import Crash
 
 VARYING = {"inserted_at", "inserted_date", "failed_at", "at", "run", "updated_at", "next_retry_at", "received_at"}
 HOUR = timedelta(hours=1)
@@ -91,15 +92,40 @@ def test_the_writes_below_are_all_that_there_are(uninterrupted: tuple[Any, Count
     assert uninterrupted[1] == WRITES
 
 
+def ends_the_same(stream: Updated, uninterrupted: tuple[Any, Counter[str]]) -> bool:
+    stream.run(START + timedelta(days=1) + HOUR)
+    assert contents(stream) == uninterrupted[0]
+    stream.run(START + timedelta(days=1) + 2 * HOUR)
+    return contents(stream) == uninterrupted[0]
+
+
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("name", WRITES)
+def test_cut_off_at_a_write_of_the_second_run(
+    spark: SparkSession, tmp_path: Path, name: str, moment: str, uninterrupted: tuple[Any, Counter[str]]
+) -> None:
+    stream = Updated(spark, tmp_path)
+    begin(stream)
+    left = [WRITES[name]]
+
+    def crash(at: str, when: str) -> None:
+        left[0] -= (at, when) == (name, moment)
+        if left[0] == 0:
+            raise Crash
+
+    with observing(crash), pytest.raises(Crash):
+        stream.run(START + timedelta(days=1))
+    assert ends_the_same(stream, uninterrupted)
+
+
+@pytest.mark.parametrize(
+    ("name", "moment"),
+    [("lifecycle", "within"), ("lifecycle", "after"), ("pending-taken", "after"), ("expire", "after")],
+)
 def test_killed_in_the_second_run(
     spark: SparkSession, tmp_path: Path, name: str, moment: str, uninterrupted: tuple[Any, Counter[str]]
 ) -> None:
     stream = Updated(spark, tmp_path)
     begin(stream)
     crash_run(second(stream), name, moment, WRITES[name])
-    stream.run(START + timedelta(days=1) + HOUR)
-    assert contents(stream) == uninterrupted[0]
-    stream.run(START + timedelta(days=1) + 2 * HOUR)
-    assert contents(stream) == uninterrupted[0]
+    assert ends_the_same(stream, uninterrupted)

@@ -1,0 +1,77 @@
+"""What a stream's status and Events say of status updates."""
+
+from datetime import UTC, datetime
+
+from messagestore_jobs.contract.run_report import (
+    IngestCounts,
+    IngestOutcome,
+    Lag,
+    Lifecycle,
+    RunReport,
+    TableState,
+    UpdateCounts,
+)
+from messagestore_operator.api import MessageStreamStatus
+from messagestore_operator.api.messagestream_status import LifecycleStatus, UnfinishedMessages
+from messagestore_operator.decide.stream_view import lifecycle_events
+from messagestore_operator.status.lifecycle import lifecycle_status
+from messagestore_operator.status.runs import counts_of
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+TOTALS = UpdateCounts(received=9, applied=5, stale=1, dead_lettered=1, exhausted=1, expired=3)
+
+
+def report(lifecycle: Lifecycle | None) -> RunReport:
+    outcome = IngestOutcome(
+        counts=IngestCounts(),
+        totals=IngestCounts(),
+        batches=0,
+        table=TableState(version=1, messages=0, dead_letters=0, bytes=0),
+        lag=Lag(as_of=NOW),
+        lifecycle=lifecycle,
+    )
+    return RunReport(run="r", sequence=1, state="Succeeded", started_at=NOW, outcome=outcome)
+
+
+def test_the_status_has_the_totals_and_what_is_left_to_do() -> None:
+    lag = Lag(as_of=NOW, files=1)
+    found = Lifecycle(totals=TOTALS, pending=2, lag=lag, unfinished={"RECEIVED": 4, "FAILED": 1})
+    assert lifecycle_status(None, report(found)) == LifecycleStatus(
+        received=9,
+        applied=5,
+        stale=1,
+        pending=2,
+        dead_lettered=1,
+        exhausted=1,
+        expired=3,
+        unfinished=UnfinishedMessages(received=4, failed=1),
+        lag="1 file",
+    )
+
+
+def test_a_run_that_changed_nothing_leaves_what_is_unfinished() -> None:
+    before = LifecycleStatus(applied=5, unfinished=UnfinishedMessages(processing=7))
+    after = lifecycle_status(before, report(Lifecycle(totals=TOTALS)))
+    assert after is not None
+    assert after.unfinished == UnfinishedMessages(processing=7)
+    assert lifecycle_status(before, report(None)) == before
+    assert lifecycle_status(None, None) is None
+
+
+def test_a_run_is_listed_with_its_updates() -> None:
+    counts = counts_of(report(Lifecycle(counts=UpdateCounts(applied=4, expired=2))))
+    assert (counts["updates"], counts["expired"]) == (4, 2)
+
+
+def test_events_tell_of_what_was_set_aside_and_what_failed_for_good() -> None:
+    def status(**counts: int) -> MessageStreamStatus:
+        return MessageStreamStatus(lifecycle=LifecycleStatus(**counts))
+
+    after = status(dead_lettered=3, exhausted=2)
+    told = [(event.type, event.reason, event.message) for event in lifecycle_events(status(dead_lettered=2), after)]
+    assert told == [
+        ("Warning", "DeadLetters", "1 status update set aside as dead letters, 3 in all"),
+        ("Warning", "RetriesExhausted", "2 messages failed and no retry is left, 2 in all"),
+    ]
+    assert list(lifecycle_events(after, after)) == []
+    assert list(lifecycle_events(after, MessageStreamStatus())) == []
