@@ -14,13 +14,11 @@ from messagestore_jobs.ingest.projections import Projections
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 
-_TIME = r"^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)\z"
 _TTL = (
     r"^P(?!$)(?:(\d{1,6})W)?(?:(\d{1,7})D)?"
     r"(?:T(?!$)(?:(\d{1,8})H)?(?:(\d{1,9})M)?(?:(\d{1,10})(?:\.(\d{1,6}))?S)?)?\z"
 )
 _TTL_MICROSECONDS = {1: 7 * 86_400_000_000, 2: 86_400_000_000, 3: 3_600_000_000, 4: 60_000_000, 5: 1_000_000}
-_FIRST_MOMENT = "0001-01-01 00:00:00"
 _LAST_MOMENT = "9999-12-31 23:59:59.999999"
 _TEXTS = {
     "message_id": "messageId",
@@ -100,9 +98,7 @@ def problems() -> list[tuple[Column, str]]:
 
 def time_of(text: Column) -> Column:
     """An RFC 3339 time, years 1 to 9999; null where the text is none."""
-    parsed = F.upper(text).cast("timestamp")
-    in_range = parsed.between(F.lit(_FIRST_MOMENT).cast("timestamp"), F.lit(_LAST_MOMENT).cast("timestamp"))
-    return F.when(text.rlike(_TIME) & in_range, parsed)
+    return F.call_function("messagestore.time", text)
 
 
 def duration_microseconds(text: Column) -> Column:

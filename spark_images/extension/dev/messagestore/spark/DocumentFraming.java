@@ -55,7 +55,7 @@ final class DocumentFraming implements Framing {
 
   private List<int[]> elements(int start) throws IOException {
     List<int[]> found = new ArrayList<>();
-    try (JsonParser parser = Json.parser(Json.LENIENT_ON_KEYS, file, start, file.length - start)) {
+    try (JsonParser parser = Json.parser(file, start, file.length - start)) {
       JsonToken first = parser.nextToken();
       if (first == null) {
         return found;

@@ -78,7 +78,7 @@ final class Envelope {
       return refuse(row, UNPARSEABLE, "there is no value: it is a tombstone");
     }
     try {
-      Slices slices = new Slices(record, FIELDS, spec.restAsHeaders() ? spec.paths() : null);
+      Slices slices = new Slices(record, FIELDS, spec.restAsHeaders() ? spec.paths() : null, spec.headers());
       walk(record, spec, slices);
       fill(row, slices, spec);
     } catch (InvalidFieldException e) {
@@ -96,7 +96,7 @@ final class Envelope {
   }
 
   private static void walk(byte[] record, EnvelopeSpec spec, Slices into) throws IOException {
-    try (JsonParser parser = Json.parser(Json.STRICT, record, 0, record.length)) {
+    try (JsonParser parser = Json.parser(record, 0, record.length)) {
       JsonToken first = parser.nextToken();
       if (first != JsonToken.START_OBJECT) {
         throw new IOException(first == null ? "there is nothing in it" : "a JSON object is due, this is " + kind(first));
@@ -141,51 +141,38 @@ final class Envelope {
     if (slices.token(field).isStructStart()) {
       throw new InvalidFieldException(name + " is " + kind(slices.token(field)));
     }
-    UTF8String text = checked(name, slices, slices.token(field), slices.start(field), slices.end(field));
+    UTF8String text = checked("", name, slices, slices.token(field), slices.start(field), slices.end(field));
     if (text.numBytes() > LONGEST_TEXT && field != PAYLOAD_BASE64 && !name.equals("error")) {
       throw new InvalidFieldException(name + " is " + text.numBytes() + " bytes long, at most " + LONGEST_TEXT + " are allowed");
     }
     return text;
   }
 
-  private static UTF8String checked(String name, Slices slices, JsonToken token, int start, int end)
+  private static UTF8String checked(String kind, String name, Slices slices, JsonToken token, int start, int end)
       throws IOException, InvalidFieldException {
     try {
       return slices.text(token, start, end);
     } catch (Slices.LoneSurrogateException e) {
-      throw new InvalidFieldException(name + " " + e.getMessage());
+      throw new InvalidFieldException(kind + name + " " + e.getMessage());
     }
   }
 
   private static ArrayBasedMapData headers(Slices slices, EnvelopeSpec spec) throws IOException, InvalidFieldException {
     Map<Object, Object> headers = new LinkedHashMap<>();
-    for (Slices.Rest r : slices.rest()) {
-      if (r.token() != JsonToken.VALUE_NULL) {
-        headers.put(UTF8String.fromString(r.name()), checked(r.name(), slices, r.token(), r.start(), r.end()));
+    for (Slices.Member m : slices.rest()) {
+      if (m.token() != JsonToken.VALUE_NULL) {
+        headers.put(UTF8String.fromString(m.name()), checked("", m.name(), slices, m.token(), m.start(), m.end()));
       }
     }
     if (slices.has(HEADERS)) {
       if (slices.token(HEADERS) != JsonToken.START_OBJECT) {
         throw new InvalidFieldException("headers is " + kind(slices.token(HEADERS)) + ", an object is due");
       }
-      readHeaders(slices, headers);
-    }
-    return headers.isEmpty() && !slices.has(HEADERS) ? null : map(headers);
-  }
-
-  private static void readHeaders(Slices slices, Map<Object, Object> into) throws IOException, InvalidFieldException {
-    byte[] object = slices.json(HEADERS);
-    Slices inner = new Slices(object, 0, null);
-    try (JsonParser parser = Json.STRICT.createParser(object)) {
-      parser.nextToken();
-      while (parser.nextToken() != JsonToken.END_OBJECT) {
-        String name = parser.currentName();
-        JsonToken token = parser.nextToken();
-        int start = inner.startOf(parser);
-        parser.skipChildren();
-        into.put(UTF8String.fromString(name), checked("header " + name, inner, token, start, inner.endOf(parser, start)));
+      for (Slices.Member m : slices.headers()) {
+        headers.put(UTF8String.fromString(m.name()), checked("header ", m.name(), slices, m.token(), m.start(), m.end()));
       }
     }
+    return headers.isEmpty() && !slices.has(HEADERS) ? null : map(headers);
   }
 
   private static ArrayBasedMapData map(Map<Object, Object> entries) {
@@ -205,7 +192,7 @@ final class Envelope {
     }
     UTF8String named = (UTF8String) row.get(2 + CONTENT_TYPE, DataTypes.StringType);
     boolean text = slices.token(PAYLOAD) == JsonToken.VALUE_STRING && !isJson(named == null ? spec.contentType() : named.toString());
-    return text ? checked("payload", slices, slices.token(PAYLOAD), slices.start(PAYLOAD), slices.end(PAYLOAD)).getBytes() : slices.json(PAYLOAD);
+    return text ? checked("", "payload", slices, slices.token(PAYLOAD), slices.start(PAYLOAD), slices.end(PAYLOAD)).getBytes() : slices.json(PAYLOAD);
   }
 
   private static byte[] decoded(UTF8String base64) throws InvalidFieldException {

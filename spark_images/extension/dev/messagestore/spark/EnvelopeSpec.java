@@ -5,22 +5,28 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 
 /**
  * Where a stream's records hold the canonical fields: {@code {"paths": {"messageId": ["headers", "X-Id"], …},
  * "contentType": default, "restAsHeaders": bool}}.
  *
  * @param paths what to look for in each record
+ * @param headers where the path of the headers ends, or null
  * @param contentType of records that name none
  * @param restAsHeaders whether members of the root that no path asked for are headers (CloudEvents' extensions)
  */
-record EnvelopeSpec(JsonPaths paths, String contentType, boolean restAsHeaders) {
+record EnvelopeSpec(JsonPaths paths, JsonPaths headers, String contentType, boolean restAsHeaders) {
   static EnvelopeSpec parse(String json) {
     try {
       JsonNode root = new ObjectMapper().readTree(json);
       JsonPaths paths = new JsonPaths();
-      root.get("paths").properties().forEach(e -> paths.add(steps(e.getValue()), Envelope.field(e.getKey())));
-      return new EnvelopeSpec(paths, root.get("contentType").asText(), root.get("restAsHeaders").asBoolean());
+      JsonPaths headers = null;
+      for (Map.Entry<String, JsonNode> e : root.get("paths").properties()) {
+        JsonPaths end = paths.add(steps(e.getValue()), Envelope.field(e.getKey()));
+        headers = e.getKey().equals("headers") ? end : headers;
+      }
+      return new EnvelopeSpec(paths, headers, root.get("contentType").asText(), root.get("restAsHeaders").asBoolean());
     } catch (IOException e) {
       throw new IllegalArgumentException("not the JSON of an envelope specification", e);
     }

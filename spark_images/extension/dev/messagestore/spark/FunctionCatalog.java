@@ -11,7 +11,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * The functions that Spark has no exact equal of, as a catalog: {@code messagestore.envelope(value, spec)}, {@code
  * messagestore.json_text(value, path)}, {@code messagestore.is_json(value)}, {@code messagestore.scrub_json(value, paths,
- * method, secret)} and {@code messagestore.hmac_sha256(value, key)}.
+ * method, secret)}, {@code messagestore.hmac_sha256(value, key)} and {@code messagestore.time(text)}.
  */
 public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sql.connector.catalog.FunctionCatalog {
   private static final Map<String, BoundFunction> FUNCTIONS =
@@ -20,7 +20,8 @@ public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sq
           "json_text", new JsonTextFunction(),
           "is_json", new IsJsonFunction(),
           "scrub_json", new ScrubFunction(),
-          "hmac_sha256", new HmacFunction());
+          "hmac_sha256", new HmacFunction(),
+          "time", new TimeFunction());
 
   private String name;
 

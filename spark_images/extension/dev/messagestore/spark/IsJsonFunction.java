@@ -13,11 +13,11 @@ public final class IsJsonFunction implements ScalarFunction<Boolean> {
     if (value == null) {
       return false;
     }
-    try (JsonParser parser = Json.parser(Json.STRICT, value, 0, value.length)) {
+    try (JsonParser parser = Json.parser(value, 0, value.length)) {
       if (parser.nextToken() == null) {
         return false;
       }
-      parser.skipChildren();
+      new Keys().skip(parser);
       return parser.nextToken() == null;
     } catch (IOException e) {
       return false;

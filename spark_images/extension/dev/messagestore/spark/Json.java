@@ -5,8 +5,11 @@ import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadConstraints;
-import com.fasterxml.jackson.core.StreamReadFeature;
+import com.fasterxml.jackson.core.util.JsonRecyclerPools;
 import java.io.IOException;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** Jackson, held to RFC 8259, and the two places in a document that it does not name by itself. */
@@ -14,24 +17,26 @@ final class Json {
   /** Deeper nesting is refused: readers of the store commonly stop there too. */
   static final int MAX_DEPTH = 1000;
 
-  static final JsonFactory STRICT = factory(true);
-  static final JsonFactory LENIENT_ON_KEYS = factory(false);
+  /** Lets a key twice pass: {@link Keys} tells. Its pool of buffers is not the default's, which looks them up by thread. */
+  static final JsonFactory FACTORY =
+      JsonFactory.builder()
+          .streamReadConstraints(
+              StreamReadConstraints.builder()
+                  .maxNestingDepth(MAX_DEPTH)
+                  .maxStringLength(Integer.MAX_VALUE)
+                  .maxNumberLength(Integer.MAX_VALUE)
+                  .maxNameLength(Integer.MAX_VALUE)
+                  .build())
+          .recyclerPool(JsonRecyclerPools.newConcurrentDequePool())
+          .disable(JsonFactory.Feature.INTERN_FIELD_NAMES)
+          .build();
+
+  private static final VarHandle EIGHT_BYTES =
+      MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.nativeOrder());
+  private static final long HIGH_BITS = 0x8080808080808080L;
+  private static final long LOW_BITS = 0x0101010101010101L;
 
   private Json() {}
-
-  private static JsonFactory factory(boolean refuseDuplicateKeys) {
-    return JsonFactory.builder()
-        .streamReadConstraints(
-            StreamReadConstraints.builder()
-                .maxNestingDepth(MAX_DEPTH)
-                .maxStringLength(Integer.MAX_VALUE)
-                .maxNumberLength(Integer.MAX_VALUE)
-                .maxNameLength(Integer.MAX_VALUE)
-                .build())
-        .configure(StreamReadFeature.STRICT_DUPLICATE_DETECTION, refuseDuplicateKeys)
-        .disable(JsonFactory.Feature.INTERN_FIELD_NAMES)
-        .build();
-  }
 
   /** Where the current value starts in the bytes that the parser was made over from {@code base} on. */
   static int valueStart(JsonParser parser, int base) {
@@ -60,21 +65,36 @@ final class Json {
   /**
    * A parser over UTF-8 and nothing else: Jackson would guess UTF-16 or UTF-32 from bytes of zero and lose count of bytes.
    */
-  static JsonParser parser(JsonFactory factory, byte[] bytes, int from, int length) throws IOException {
-    boolean ascii = true;
-    for (int i = from; i < from + length; i++) {
-      if (bytes[i] == 0) {
-        throw new IOException("there is a NUL byte in it");
-      }
-      ascii &= bytes[i] > 0;
-    }
+  static JsonParser parser(byte[] bytes, int from, int length) throws IOException {
+    boolean ascii = isAscii(bytes, from, from + length);
     if (!ascii && !UTF8String.fromBytes(bytes, from, length).isValid()) {
       throw new IOException("the bytes are not UTF-8");
     }
     if (!ascii && bytes[from] == (byte) 0xEF) {
       throw new IOException("a byte order mark is not at the start of a file");
     }
-    return factory.createParser(bytes, from, length);
+    return FACTORY.createParser(bytes, from, length);
+  }
+
+  /** Whether no byte has its high bit set; eight at a time, as every record is looked through. */
+  private static boolean isAscii(byte[] bytes, int from, int to) throws IOException {
+    long high = 0;
+    long zero = 0;
+    int i = from;
+    for (; i <= to - Long.BYTES; i += Long.BYTES) {
+      long eight = (long) EIGHT_BYTES.get(bytes, i);
+      high |= eight;
+      // A high bit is left where a byte is 0, and only where one is.
+      zero |= (eight - LOW_BITS) & ~eight;
+    }
+    for (; i < to; i++) {
+      high |= bytes[i];
+      zero |= bytes[i] == 0 ? HIGH_BITS : 0;
+    }
+    if ((zero & HIGH_BITS) != 0) {
+      throw new IOException("there is a NUL byte in it");
+    }
+    return (high & HIGH_BITS) == 0;
   }
 
   static boolean startsWithByteOrderMark(byte[] bytes) {

@@ -13,25 +13,26 @@ final class JsonPaths {
   private final Map<Object, JsonPaths> steps = new HashMap<>();
   private final List<Integer> fields = new ArrayList<>();
 
-  /** Looks for {@code path}; what lies there goes to {@code field} of the slices. */
-  void add(List<Object> path, int field) {
+  /** Looks for {@code path}; what lies there goes to {@code field} of the slices. Returns the path's end. */
+  JsonPaths add(List<Object> path, int field) {
     JsonPaths node = this;
     for (Object step : path) {
       node = node.steps.computeIfAbsent(step, s -> new JsonPaths());
     }
     node.fields.add(field);
+    return node;
   }
 
   /** Walks the value that the parser stands at, to its end, and notes the slices of what lies at the paths. */
   void walk(JsonParser parser, Slices into) throws IOException {
     JsonToken token = parser.currentToken();
     int start = fields.isEmpty() ? 0 : into.startOf(parser);
-    if (token == JsonToken.START_OBJECT && (!steps.isEmpty() || into.takesRest(this))) {
+    if (token == JsonToken.START_OBJECT && (!steps.isEmpty() || into.takesRest(this) || into.takesHeaders(this))) {
       walkObject(parser, into);
     } else if (token == JsonToken.START_ARRAY && !steps.isEmpty()) {
       walkArray(parser, into);
-    } else if (token.isStructStart()) {
-      parser.skipChildren();
+    } else {
+      into.keys().skip(parser);
     }
     if (!fields.isEmpty()) {
       int end = into.endOf(parser, start);
@@ -42,20 +43,27 @@ final class JsonPaths {
   }
 
   private void walkObject(JsonParser parser, Slices into) throws IOException {
-    while (parser.nextToken() != JsonToken.END_OBJECT) {
-      String name = parser.currentName();
+    boolean headers = into.takesHeaders(this);
+    boolean rest = into.takesRest(this);
+    int object = into.keys().enter();
+    for (String name = parser.nextFieldName(); name != null; name = parser.nextFieldName()) {
+      into.keys().add(parser, object, name);
       JsonPaths child = steps.get(name);
       JsonToken token = parser.nextToken();
+      int start = headers || rest ? into.startOf(parser) : 0;
       if (child != null) {
         child.walk(parser, into);
-      } else if (into.takesRest(this)) {
-        int start = into.startOf(parser);
-        parser.skipChildren();
-        into.putRest(name, token, start, into.endOf(parser, start));
       } else {
-        parser.skipChildren();
+        into.keys().skip(parser);
+      }
+      if (headers) {
+        into.putHeader(name, token, start, into.endOf(parser, start));
+      }
+      if (rest && child == null) {
+        into.putRest(name, token, start, into.endOf(parser, start));
       }
     }
+    into.keys().leave(object);
   }
 
   private void walkArray(JsonParser parser, Slices into) throws IOException {
@@ -65,7 +73,7 @@ final class JsonPaths {
       if (child != null) {
         child.walk(parser, into);
       } else {
-        parser.skipChildren();
+        into.keys().skip(parser);
       }
     }
   }

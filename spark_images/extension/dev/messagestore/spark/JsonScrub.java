@@ -51,7 +51,7 @@ final class JsonScrub {
    */
   static byte[] scrub(byte[] bytes, Paths paths, Mask mask) {
     // A key that is there twice is scrubbed twice.
-    try (JsonParser parser = Json.parser(Json.LENIENT_ON_KEYS, bytes, 0, bytes.length)) {
+    try (JsonParser parser = Json.parser(bytes, 0, bytes.length)) {
       if (parser.nextToken() == null) {
         return null;
       }

@@ -34,8 +34,8 @@ public final class JsonTextFunction implements ScalarFunction<UTF8String> {
       k = new Known(path.copy(), paths);
       known = k;
     }
-    Slices slices = new Slices(value, 1, null);
-    try (JsonParser parser = Json.parser(Json.STRICT, value, 0, value.length)) {
+    Slices slices = new Slices(value, 1);
+    try (JsonParser parser = Json.parser(value, 0, value.length)) {
       if (parser.nextToken() == null) {
         return null;
       }

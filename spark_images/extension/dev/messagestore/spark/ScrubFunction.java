@@ -57,7 +57,7 @@ public final class ScrubFunction implements ScalarFunction<byte[]> {
   /** A string's characters, so that a value hashes alike however it was escaped; else the exact JSON text. */
   private static byte[] text(byte[] bytes, JsonToken token, int start, int end) throws IOException {
     try {
-      return new Slices(bytes, 0, null).text(token, start, end).getBytes();
+      return new Slices(bytes, 0).text(token, start, end).getBytes();
     } catch (Slices.LoneSurrogateException e) {
       return Arrays.copyOfRange(bytes, start, end);
     }

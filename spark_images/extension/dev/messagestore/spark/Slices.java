@@ -11,33 +11,55 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /** What a walk found in one document: a slice of its bytes for each field, so that values come out as they went in. */
 final class Slices {
-  /** A member of the root that no path asked for. */
-  record Rest(String name, JsonToken token, int start, int end) {}
+  /** A member of an object. */
+  record Member(String name, JsonToken token, int start, int end) {}
 
   private final byte[] bytes;
   private final JsonToken[] tokens;
   private final int[] starts;
   private final int[] ends;
   private final JsonPaths restOf;
-  private final List<Rest> rest = new ArrayList<>();
+  private final JsonPaths headersOf;
+  private final List<Member> rest = new ArrayList<>(0);
+  private final List<Member> headers = new ArrayList<>(4);
+  private final Keys keys = new Keys();
+
+  Slices(byte[] bytes, int fields) {
+    this(bytes, fields, null, null);
+  }
 
   /**
    * @param restOf the node whose other members are wanted too, or null
+   * @param headersOf the node whose members are all wanted, or null
    */
-  Slices(byte[] bytes, int fields, JsonPaths restOf) {
+  Slices(byte[] bytes, int fields, JsonPaths restOf, JsonPaths headersOf) {
     this.bytes = bytes;
     this.tokens = new JsonToken[fields];
     this.starts = new int[fields];
     this.ends = new int[fields];
     this.restOf = restOf;
+    this.headersOf = headersOf;
   }
 
   boolean takesRest(JsonPaths node) {
     return node == restOf;
   }
 
-  List<Rest> rest() {
+  boolean takesHeaders(JsonPaths node) {
+    return node == headersOf;
+  }
+
+  List<Member> rest() {
     return rest;
+  }
+
+  List<Member> headers() {
+    return headers;
+  }
+
+  /** Of the objects that the walk is inside of. */
+  Keys keys() {
+    return keys;
   }
 
   int startOf(JsonParser parser) {
@@ -55,7 +77,11 @@ final class Slices {
   }
 
   void putRest(String name, JsonToken token, int start, int end) {
-    rest.add(new Rest(name, token, start, end));
+    rest.add(new Member(name, token, start, end));
+  }
+
+  void putHeader(String name, JsonToken token, int start, int end) {
+    headers.add(new Member(name, token, start, end));
   }
 
   /** Whether the field is there and not null. */
@@ -83,18 +109,18 @@ final class Slices {
   /** A value as text: a string's characters, the exact JSON text of anything else. */
   UTF8String text(JsonToken token, int start, int end) throws IOException {
     if (token != JsonToken.VALUE_STRING) {
-      return UTF8String.fromBytes(Arrays.copyOfRange(bytes, start, end));
+      return UTF8String.fromBytes(bytes, start, end - start);
     }
     for (int i = start + 1; i < end - 1; i++) {
       if (bytes[i] == '\\') {
         return unescaped(start, end);
       }
     }
-    return UTF8String.fromBytes(Arrays.copyOfRange(bytes, start + 1, end - 1));
+    return UTF8String.fromBytes(bytes, start + 1, end - start - 2);
   }
 
   private UTF8String unescaped(int start, int end) throws IOException {
-    try (JsonParser parser = Json.STRICT.createParser(bytes, start, end - start)) {
+    try (JsonParser parser = Json.FACTORY.createParser(bytes, start, end - start)) {
       parser.nextToken();
       String text = parser.getText();
       if (!StandardCharsets.UTF_8.newEncoder().canEncode(text)) {

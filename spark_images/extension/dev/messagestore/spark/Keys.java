@@ -1,0 +1,82 @@
+package dev.messagestore.spark;
+
+import com.fasterxml.jackson.core.JsonParseException;
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import java.io.IOException;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * The keys of the objects that a walk is inside of, so that a key twice is refused. Jackson's own check makes a set for each
+ * object; most have so few keys that comparing them one by one is far cheaper.
+ */
+final class Keys {
+  private static final int FEW = 16;
+
+  private String[] names = new String[2 * FEW];
+  private int top;
+  private Map<Integer, Set<String>> many;
+
+  /** Enters an object; what it returns tells the object apart from those around it. */
+  int enter() {
+    return top;
+  }
+
+  /** Leaves an object, and what lies in it. */
+  void leave(int object) {
+    if (many != null) {
+      many.remove(object);
+    }
+    top = object;
+  }
+
+  /** Notes a key of the innermost object. */
+  void add(JsonParser parser, int object, String name) throws IOException {
+    int count = top - object;
+    if (count < FEW ? among(object, name) : !seen(object).add(name)) {
+      throw new JsonParseException(parser, "Duplicate field '" + name + "'");
+    }
+    if (count < FEW) {
+      if (top == names.length) {
+        names = Arrays.copyOf(names, 2 * top);
+      }
+      names[top++] = name;
+    }
+  }
+
+  private boolean among(int object, String name) {
+    for (int i = object; i < top; i++) {
+      if (names[i].equals(name)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private Set<String> seen(int object) {
+    many = many == null ? new HashMap<>() : many;
+    return many.computeIfAbsent(object, o -> new HashSet<>(Arrays.asList(names).subList(o, top)));
+  }
+
+  /** Passes over the value that the parser stands at, to its end. */
+  void skip(JsonParser parser) throws IOException {
+    JsonToken token = parser.currentToken();
+    if (token == JsonToken.START_OBJECT) {
+      int object = enter();
+      for (String name = parser.nextFieldName(); name != null; name = parser.nextFieldName()) {
+        add(parser, object, name);
+        parser.nextToken();
+        skip(parser);
+      }
+      leave(object);
+    } else if (token == JsonToken.START_ARRAY) {
+      while (parser.nextToken() != JsonToken.END_ARRAY) {
+        skip(parser);
+      }
+    }
+  }
+}
