@@ -97,13 +97,12 @@ def assign(
     expects a version of its stream is judged once duplicates and what has expired are out.
     """
     open_ = ~(arrived.dead | arrived.unselected)
-    duplicates = np.zeros(len(open_), dtype=np.bool_)
-    asked = np.flatnonzero(open_)
-    duplicates[asked] = contains(arrived.hashes[asked], arrived.ids.take(pa.array(asked)))
+    # Of all, as taking the open ones out of a million ids costs more than asking for the few others.
+    duplicates = open_ & contains(arrived.hashes, arrived.ids)
     if arrived.refused_before is not None:
         duplicates |= open_ & arrived.refused_before
     rows = np.flatnonzero(open_ & ~duplicates)
-    streams = _streams(arrived.streams.take(pa.array(rows)), next_positions)
+    streams = _streams(arrived.streams, rows, next_positions)
     passing = arrived.expired[rows] & (on_expired != "Store")
     again, refused, placed = _settle(arrived, rows, streams, passing, sizes)
     duplicates[rows[again]] = True
@@ -142,10 +141,11 @@ def count(arrived: Arrived, assignment: Assignment, on_expired: str, set_aside_b
     )
 
 
-def _repeated(hashes: Hashes, ids: pa.Array, stored: Flags) -> Flags:
-    """Which ids came earlier in the array, among those that are stored."""
+def _repeated(arrived: Arrived, rows: Positions, stored: Flags) -> Flags:
+    """Of ``rows``: whose ids came earlier among them, in one that is stored."""
+    hashes = arrived.hashes[rows]
     again = np.zeros(len(hashes), dtype=np.bool_)
-    order = np.argsort(hashes, kind="stable")
+    order = np.argsort(hashes)
     ordered = hashes[order]
     same_as_before = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
     if not len(same_as_before):
@@ -153,7 +153,8 @@ def _repeated(hashes: Hashes, ids: pa.Array, stored: Flags) -> Flags:
     # Equal hashes are candidates only; the few that there are, are told apart by their ids.
     suspects = np.sort(order[np.union1d(same_as_before, same_as_before - 1)])
     seen: set[str] = set()
-    for place, message_id in zip(suspects.tolist(), ids.take(pa.array(suspects)).to_pylist(), strict=True):
+    ids = arrived.ids.take(pa.array(rows[suspects])).to_pylist()
+    for place, message_id in zip(suspects.tolist(), ids, strict=True):
         again[place] = message_id in seen
         if stored[place]:
             seen.add(message_id)
@@ -169,24 +170,24 @@ class _Streams:
     heads: Positions
 
 
-def _streams(streams: pa.Array, next_positions: Callable[[pa.Array], Positions]) -> _Streams:
+def _streams(streams: pa.Array, rows: Positions, next_positions: Callable[[pa.Array], Positions]) -> _Streams:
     encoded = pc.dictionary_encode(streams)
     names = encoded.dictionary
     heads = next_positions(names) if len(names) else np.empty(0, dtype=np.int64)
-    return _Streams(names, encoded.indices.to_numpy(), heads)
+    return _Streams(names, pc.fill_null(encoded.indices, 0).to_numpy()[rows], heads)
 
 
 def _settle(
     arrived: Arrived, rows: Positions, streams: _Streams, passing: Flags, sizes: Callable[[pa.Array], Sizes]
 ) -> tuple[Flags, Refused, Positions]:
     """Of ``rows``, which the store doesn't hold: those that came before in the batch, the refused, all positions."""
-    hashes, ids = arrived.hashes[rows], arrived.ids.take(pa.array(rows))
-    again = _repeated(hashes, ids, ~passing)
+    again = _repeated(arrived, rows, ~passing)
     placed = _positions(streams, ~again & ~passing)
     expected, members = arrived.expected.among(rows), arrived.members.among(rows)
     known = sizes(members.names)
     if expected.all_hold(placed) and members.all_agree(known, placed >= 0):
         return again, Refused(), placed
+    hashes, ids = arrived.hashes[rows], arrived.ids.take(pa.array(rows))
     candidates = Candidates(hashes, ids, streams.names, streams.codes, streams.heads, passing, expected, members, known)
     again, refused = judge(candidates, again)
     stored = ~again & ~passing
@@ -199,7 +200,8 @@ def _positions(streams: _Streams, stored: Flags) -> Positions:
     positions = np.full(len(stored), -1, dtype=np.int64)
     kept = np.flatnonzero(stored)
     codes = streams.codes[kept]
-    order = np.argsort(codes, kind="stable")
+    # By stream, then in order of arrival: one sort of numbers that hold both is far quicker than a stable one.
+    order = np.argsort((codes.astype(np.int64) << 32) | np.arange(len(codes)))
     counts = np.bincount(codes, minlength=len(streams.names))
     first = np.cumsum(counts) - counts
     in_stream = np.arange(len(codes)) - np.repeat(first, counts)

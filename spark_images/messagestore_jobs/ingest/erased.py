@@ -15,10 +15,12 @@ class Erased:
         self._tombstones = tombstones
 
     def contains(self, ids: pa.Array) -> Flags:
-        """Which of the ids were erased."""
+        """Which of the ids were erased; null is none of them."""
         if not self._tombstones:
             return np.zeros(len(ids), dtype=np.bool_)
-        return np.array([message_key(self._key, i) in self._tombstones for i in ids.to_pylist()], dtype=np.bool_)
+        return np.array(
+            [i is not None and message_key(self._key, i) in self._tombstones for i in ids.to_pylist()], dtype=np.bool_
+        )
 
 
 def open_erased(uri: str) -> Erased:

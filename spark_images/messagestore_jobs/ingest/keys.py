@@ -40,7 +40,7 @@ class _Run:
             if len(here):
                 found = keys.take(pa.array(places[here] - first))
                 same = pc.equal(found["message_id"].combine_chunks(), ids.take(pa.array(here)))
-                hits[here] = same.to_numpy(zero_copy_only=False)
+                hits[here] = pc.fill_null(same, False).to_numpy(zero_copy_only=False)
                 if not_before is not None:
                     hits[here] &= found["inserted_at"].to_numpy() >= not_before
             first += keys.num_rows
@@ -68,7 +68,7 @@ class KeyIndex:
             self._runs.append(self._merged(before, last))
 
     def contains(self, hashes: Hashes, ids: pa.Array, not_before: int | None) -> Flags:
-        """Which of the ids are in the store; with ``not_before`` (microseconds): among rows inserted since."""
+        """Which ids (null is none) are in the store; with ``not_before`` (microseconds): among rows inserted since."""
         found = np.zeros(len(hashes), dtype=np.bool_)
         order = np.argsort(hashes)  # Neighbours are then looked for among neighbours, which caches reward.
         for run in self._runs:
