@@ -1,21 +1,27 @@
-"""Compaction: many small files become few large ones; the rows of one file stay together and in their order."""
+"""Compaction: many small files become few large ones; the rows of one file stay together and in their order.
+
+Of `messages` only what :mod:`cluster` leaves to it: days that are not over.
+"""
+
+from datetime import date
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, WriterProperties
 
+from messagestore_jobs.maintain.cluster import DAY
 from messagestore_jobs.maintain.context import Context
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
 
-_DAY = "partition.inserted_date"
 _WRITER = WriterProperties(compression="ZSTD", max_row_group_size=1 << 17)
 
 
 def compact_messages(context: Context) -> bool:
     """Day by day, each in a commit of its own; whether any file was written."""
-    days = days_to_compact(open_table(context.uri, "messages"), context.compact_bytes)
+    today = context.as_of.date()
+    days = days_to_compact(open_table(context.uri, "messages"), today, context.compact_bytes)
     context.progress.step("compact", len(days))
     found = False
     for day in days:
@@ -31,14 +37,14 @@ def compact_whole(context: Context, name: str) -> bool:
     return small.num_rows > 1 and _compact(context, name, None)
 
 
-def days_to_compact(table: DeltaTable, compact_bytes: int) -> list[str]:
-    """The days of ``messages`` that have more than one file smaller than this, oldest first."""
+def days_to_compact(table: DeltaTable, today: date, compact_bytes: int) -> list[str]:
+    """The days from ``today`` on that have more than one file smaller than this, oldest first."""
     files = pa.table(table.get_add_actions(flatten=True))
     if files.num_rows == 0:
         return []
     small = files.filter(pc.field("size_bytes") < compact_bytes)
-    days = small.group_by(_DAY).aggregate([("size_bytes", "count")]).filter(pc.field("size_bytes_count") > 1)
-    return sorted(day.isoformat() for day in days[_DAY].to_pylist())
+    days = small.group_by(DAY).aggregate([("size_bytes", "count")]).filter(pc.field("size_bytes_count") > 1)
+    return sorted(day.isoformat() for day in days[DAY].to_pylist() if day >= today)
 
 
 def _compact(context: Context, name: str, partition: list[tuple[str, str, str]] | None) -> bool:

@@ -5,6 +5,7 @@ from pyspark.sql import SparkSession
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_jobs.contract.run_report import MaintainOutcome
 from messagestore_jobs.maintain.clean import clean
+from messagestore_jobs.maintain.cluster import cluster_messages
 from messagestore_jobs.maintain.compact import compact_messages, compact_whole
 from messagestore_jobs.maintain.context import context
 from messagestore_jobs.maintain.sweep import sweep
@@ -20,7 +21,8 @@ def run_maintain(document: RunDocument, spark: SparkSession, progress: Progress)
     """
     here = context(document, spark, progress)
     before = table_state(here.uri)
-    compacted = [compact_messages(here), *(compact_whole(here, name) for name in TABLES if name != "messages")]
+    messages = cluster_messages(here) | compact_messages(here)
+    compacted = [messages, *(compact_whole(here, name) for name in TABLES if name != "messages")]
     removed, kept_because = clean(here)
     if kept_because is not None:
         progress.say(f"files and log entries past their retention were kept: {kept_because}")

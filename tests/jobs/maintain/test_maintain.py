@@ -1,13 +1,15 @@
 """Maintenance makes a store faster and smaller, and nothing that it says changes."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Table
+from messagestore_jobs.maintain.cluster import days_to_cluster
 from messagestore_jobs.store.history import last_note, open_table, table_state
 from messagestore_jobs.store.schemas import TABLES
 from support.external_writes import observing
@@ -61,11 +63,36 @@ def test_small_files_of_a_day_become_one_and_no_row_changes(spark: SparkSession,
     assert outcome.bytes_after < outcome.bytes_before
 
 
-def test_rows_of_one_batch_stay_together_in_their_order(spark: SparkSession, many_small_files: Table) -> None:
-    maintain(spark, many_small_files)
+def test_rows_of_one_batch_stay_together_in_their_order_until_their_day_is_over(
+    spark: SparkSession, many_small_files: Table
+) -> None:
+    maintain(spark, many_small_files, at=START)
+    assert files_by_day(many_small_files) == dict.fromkeys(("2026-01-05", "2026-01-06", "2026-01-07"), 1)
     for uri in open_table(many_small_files.uri, "messages").file_uris():
         rows = spark.read.parquet(f"file://{uri}").select("global_position").toArrow()["global_position"].to_pylist()
         assert [later - earlier for earlier, later in zip(rows[::2], rows[1::2], strict=True)] == [1] * (len(rows) // 2)
+
+
+def test_rows_of_a_day_that_is_over_lie_in_order_of_their_streams(spark: SparkSession, many_small_files: Table) -> None:
+    maintain(spark, many_small_files, at=START + timedelta(days=1))
+    ordered = []
+    for uri in open_table(many_small_files.uri, "messages").file_uris():
+        rows = spark.read.parquet(f"file://{uri}").select("stream_name", "position").toArrow().to_pylist()
+        places = [(row["stream_name"], row["position"]) for row in rows]
+        ordered.append(("2026-01-05" in uri, places == sorted(places), len({stream for stream, _ in places})))
+    assert sorted(ordered) == [(False, False, 2), (False, False, 2), (True, True, 2)]
+
+
+def test_a_day_that_was_compacted_before_it_was_over_is_put_in_order_once(
+    spark: SparkSession, many_small_files: Table
+) -> None:
+    maintain(spark, many_small_files, at=START)
+    then = datetime(2026, 1, 5, 12, tzinfo=UTC)
+    files = open_table(many_small_files.uri, "messages").get_add_actions(flatten=True)
+    written = pa.table(files).set_column(2, "modification_time", pa.array([then] * DAYS, pa.timestamp("ms", "UTC")))
+    days = [date(2026, 1, 5 + i) for i in range(DAYS)]
+    assert days_to_cluster(written, date(2026, 1, 7), 1) == days[:2]
+    assert days_to_cluster(pa.table(files), date(2026, 1, 7), 1) == []
 
 
 def test_compaction_is_no_change_of_data(spark: SparkSession, many_small_files: Table) -> None:
@@ -202,7 +229,10 @@ def test_claim_checks_that_nothing_refers_to_are_swept(spark: SparkSession, stre
     assert (stream.folder / "store" / "_messagestore.json").exists()
 
 
-def test_cut_off_anywhere_it_is_done_again(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("at", "rewrite"), [(START, "compact-messages"), (None, "cluster-messages")])
+def test_cut_off_anywhere_it_is_done_again(
+    spark: SparkSession, tmp_path: Path, at: datetime | None, rewrite: str
+) -> None:
     def broken(number: int) -> Table:
         folder = tmp_path / str(number)
         table = make_store(folder, *([message(i)] for i in range(1, 5)))
@@ -214,15 +244,15 @@ def test_cut_off_anywhere_it_is_done_again(spark: SparkSession, tmp_path: Path) 
     whole = broken(0)
     rows = all_rows(whole.uri)
     with observing(lambda name, moment: names.append(name) if moment == "after" else None):
-        maintain(spark, whole, deleted_file_retention=timedelta(0))
-    assert {"compact-messages", "checkpoint-audit", "log-files", "retention-heads", "vacuum-messages"} <= set(names)
+        maintain(spark, whole, at, deleted_file_retention=timedelta(0))
+    assert {rewrite, "checkpoint-audit", "log-files", "retention-heads", "vacuum-messages"} <= set(names)
     crashed: list[str] = []
     table = broken(1)
     while len(crashed) < len(set(names)):
         with pytest.raises(CrashError), observing(crash_before_any_but(crashed)):
-            maintain(spark, table, deleted_file_retention=timedelta(0))
+            maintain(spark, table, at, deleted_file_retention=timedelta(0))
         assert all_rows(table.uri) == rows
-    outcome = maintain(spark, table, deleted_file_retention=timedelta(0))
+    outcome = maintain(spark, table, at, deleted_file_retention=timedelta(0))
     assert all_rows(table.uri) == rows
     assert outcome.files_after == 2
     assert last_note(table.uri).totals.stored == 5

@@ -72,7 +72,7 @@ def test_a_store_on_s3_is_compacted_and_cleaned_and_goes_on(lake: Lake) -> None:
     assert (went_on.counts.stored, went_on.counts.duplicates, went_on.totals.received) == (1, 1, 11)
 
 
-@pytest.mark.parametrize("name", ["compact-messages", "compact-files", "retention-heads", "vacuum-messages"])
+@pytest.mark.parametrize("name", ["cluster-messages", "compact-files", "retention-heads", "vacuum-messages"])
 def test_an_old_maintenance_is_refused_and_changes_nothing(lake: Lake, name: str) -> None:
     before = lake.told()
 

@@ -1,0 +1,68 @@
+"""Clustering: a day that is over is written anew in order of its streams, and one stream is then read from few pages.
+
+Batches are written in order of arrival, as sorting would cost each of them; a day is sorted once, when it is over.
+"""
+
+from datetime import UTC, date, datetime, time, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from messagestore_jobs.maintain.context import Context
+from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.messages import committing, read_messages
+from messagestore_jobs.store.objects import join
+
+DAY = "partition.inserted_date"
+
+
+def cluster_messages(context: Context) -> bool:
+    """Day by day, each in a commit of its own; whether any was written."""
+    files = pa.table(open_table(context.uri, "messages").get_add_actions(flatten=True))
+    days = days_to_cluster(files, context.as_of.date(), context.compact_bytes)
+    context.progress.step("cluster", len(days))
+    for day in days:
+        _cluster(context, day, _bytes(files, day))
+        context.progress.advance(1)
+    return bool(days)
+
+
+def days_to_cluster(files: pa.Table, today: date, compact_bytes: int) -> list[date]:
+    """The days before ``today`` that have a file from before their end, or more than one small one; oldest first.
+
+    Args:
+        files: add actions of ``messages``, flattened.
+        today: a day is over when it is before this one.
+        compact_bytes: a smaller file is small.
+    """
+    found = []
+    for day in sorted(pc.unique(files[DAY]).to_pylist()) if files.num_rows else []:
+        own = files.filter(pc.field(DAY) == pa.scalar(day, files[DAY].type))
+        end = datetime.combine(day + timedelta(days=1), time(), UTC)
+        written = pc.min(own["modification_time"].cast(pa.timestamp("ms"))).as_py().replace(tzinfo=UTC)
+        small = pc.sum(pc.less(own["size_bytes"], compact_bytes)).as_py()
+        if day < today and (written < end or small > 1):
+            found.append(day)
+    return found
+
+
+def _bytes(files: pa.Table, day: date) -> int:
+    own = files.filter(pc.field(DAY) == pa.scalar(day, files[DAY].type))
+    return int(pc.sum(own["size_bytes"]).as_py())
+
+
+def _cluster(context: Context, day: date, size: int) -> None:
+    of_day = F.col("inserted_date") == F.lit(day)
+    rows = read_messages(context.spark, context.uri).where(of_day)
+    parts = max(1, round(size / context.task.target_file_bytes))
+    ranges = rows.coalesce(1) if parts == 1 else rows.repartitionByRange(parts, "stream_name")
+    ordered = ranges.sortWithinPartitions("stream_name", "position")
+    with committing(context.spark, "cluster-messages", context.note()):
+        (
+            ordered.write.format("delta")
+            .mode("overwrite")
+            .option("replaceWhere", f"inserted_date = DATE'{day.isoformat()}'")
+            .option("dataChange", "false")
+            .save(join(context.uri, "messages"))
+        )
