@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 from tests.perf import compare, data, ingest_sides, reading_sides
+from tests.perf.plain import plain_session
 
 from messagestore_jobs.contract.run_document import Memory
 from messagestore_jobs.session import local_session
@@ -42,15 +43,23 @@ def _session(**settings: str) -> SparkSession:
     return local_session(cores=2, memory="6g", settings=settings)
 
 
+_SESSIONS: dict[str, Callable[[], SparkSession | None]] = {
+    "store": _session,
+    "append": plain_session,
+    "script": lambda: None,
+}
+
+
 def _ingest(side: str, arguments: Figures) -> Figures:
-    """Warm the process up on a small store, then take the measured batches in."""
-    spark = None if side == "script" else _session()
+    """Warm the process up on a small store, by a batch of the measured size too, then take the measured batches in."""
+    spark = _SESSIONS[side]()
     held, size, batches = arguments["base"], arguments["batch"], arguments["batches"]
     work = Path(tempfile.mkdtemp(prefix="messagestore-perf-", dir=data.folder()))
     small = data.copy(data.base(_session, 100_000), work / "warm")
     store = data.copy(data.base(_session, held), work / "store")
     run = ingest_sides.SIDES[side]
-    run(spark, small, [data.records(100_000, 50_000_000 + i * 100_000, 90 + i) for i in range(3)])
+    warm = [data.records(100_000, 50_000_000 + i * 100_000, 90 + i) for i in range(3)]
+    run(spark, small, [*warm, data.records(size, 60_000_000, 80)])
     files = [data.records(size, 100_000_000 + i * size, i) for i in range(batches)]
     options = {"memory": Memory(index_bytes=arguments["indexBytes"])} if "indexBytes" in arguments else {}
     timed = run(spark, store, files, **options)
