@@ -160,8 +160,8 @@ def render(example: str, work: Path) -> str:
     path = EXAMPLES / example
     files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
     name = Path(example).parts[0]
-    landing = work / name / "landing"
-    landing.mkdir(parents=True, exist_ok=True)
-    for file in (EXAMPLES / name / "landing").glob("*.json*"):
-        (landing / file.name).write_bytes(file.read_bytes())
+    for file in (EXAMPLES / name).glob("*/*.json*"):
+        copy = work / name / file.parent.name / file.name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
     return "\n---\n".join(file.read_text() for file in files).replace(DEMO_FOLDER, str(work))

@@ -81,6 +81,53 @@ def test_redrive(local_run: LocalRuns, tmp_path: Path) -> None:
     assert [letter["redriven_by"] for letter in letters] == ["default/redrive-large-readings"] * 2
 
 
+def test_retries(local_run: LocalRuns, tmp_path: Path) -> None:
+    manifests, work = render("retries", tmp_path), tmp_path / "retries"
+    first = local_run.run_text(manifests, "--at", "2026-03-16T00:00:00Z")
+    assert first.exit_code == 0, first.stderr
+    stream = first.status("MessageStream/orders")
+    assert stream["totals"] == _totals(received=6, stored=6)
+    lifecycle = stream["lifecycle"]
+    assert lifecycle.pop("unfinished") == {"received": 1, "processing": 0, "failed": 3}
+    assert lifecycle == {
+        "received": 8,
+        "applied": 5,
+        "stale": 1,
+        "pending": 1,
+        "deadLettered": 1,
+        "exhausted": 0,
+        "expired": 0,
+        "lag": "0 files",
+    }
+    assert first.status("ReplayJob/orders-again")["selection"]["messages"] == 0
+
+    second = local_run.run_text(manifests, "--at", "2026-03-16T00:02:00Z")
+    assert second.exit_code == 0, second.stderr
+    job = second.status("ReplayJob/orders-again")
+    assert (job["phase"], job["round"], job["redelivered"]) == ("Idle", 1, 2)
+    sent = [json.loads(line) for line in _lines(work / "again/round-00000001")]
+    assert [(one["messageId"], one["headers"]["x-attempt"]) for one in sent] == [("o-2", "2"), ("o-4", "2")]
+
+    answers = [
+        {"messageId": "o-2", "status": "COMPLETED", "attempt": 2},
+        {"messageId": "o-4", "status": "FAILED", "attempt": 2, "error": "no such article"},
+    ]
+    (work / "updates/answers.jsonl").write_text("".join(json.dumps(one) + "\n" for one in answers))
+    third = local_run.run_text(manifests, "--at", "2026-03-16T00:04:00Z")
+    assert third.exit_code == 0, third.stderr
+    assert third.status("ReplayJob/orders-again")["round"] == 2
+    assert [json.loads(line)["messageId"] for line in _lines(work / "again/round-00000002")] == ["o-3"]
+    states = {row["message_id"]: (row["status"], row["retries"]) for row in stored(f"file://{work}/orders")}
+    assert states == {
+        "o-1": ("COMPLETED", 0),
+        "o-2": ("COMPLETED", 1),
+        "o-3": ("PROCESSING", 1),
+        "o-4": ("FAILED", 2),
+        "o-5": ("EXPIRED", 0),
+        "o-6": ("RECEIVED", 0),
+    }
+
+
 def test_every_example_is_tested() -> None:
     tested = set(re.findall(r'render\("([a-z-]+)', Path(__file__).read_text()))
     # Those of gitops are for tools of a cluster, and tested with them.
