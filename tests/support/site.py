@@ -19,12 +19,12 @@ from support.local_runs import resource
 STREAM, POLICY, REPLAY = "messagestream", "retentionpolicy", "replayjob"
 SECRET = "lake-credentials"
 OPERATOR = (
-    "--namespace",
-    install.OPERATOR_NAMESPACE,
-    "--selector",
-    f"app.kubernetes.io/instance={install.OPERATOR_RELEASE}",
+    f"--namespace={install.OPERATOR_NAMESPACE}",
+    f"--selector=app.kubernetes.io/instance={install.OPERATOR_RELEASE}",
 )
+"""The operator's pods, for kubectl."""
 _BEAT_SECONDS = 1.0
+_LONGEST_LINE = 400
 
 Row = dict[str, Any]
 
@@ -183,14 +183,14 @@ class Site:
             drivers = []
         for driver in drivers[-2:]:
             yield from self._chapter(f"driver {driver}", "logs", driver, "--tail=40")
-        yield from self._chapter("the operator", *OPERATOR, "logs", "--tail=40", "--prefix")
+        yield from self._chapter("the operator", "logs", *OPERATOR, "--tail=40", "--prefix")
 
     def _chapter(self, title: str, *arguments: str, last: int = 60) -> Iterator[str]:
         try:
             said = self.kubectl(*arguments)
         except subprocess.CalledProcessError as error:
             said = "\n".join(error.__notes__)
-        yield f"--- {title}\n" + "\n".join(said.splitlines()[-last:])
+        yield f"--- {title}\n" + "\n".join(line[:_LONGEST_LINE] for line in said.splitlines()[-last:])
 
 
 def condition_of(status: Row, of: str) -> Row:

@@ -1,0 +1,153 @@
+"""One stream that never stops, and what befalls it: pods and servers go, the store holds all that landed, once."""
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from tools.cluster import docker, install, kind
+
+from support.kind import Cluster
+from support.laws import Source, check_laws, read_store, totals
+from support.records import message, records
+from support.site import OPERATOR, STREAM, Row, Site, site
+from support.witness import Witness
+
+SEED = 20260105
+FILE_RECORDS = 40
+NOW = ("--grace-period=0", "--force")
+"""A pod goes as with its node: nobody asks it first."""
+
+
+@dataclass
+class Running:
+    """A continuous stream named orders, and all that has landed for it."""
+
+    site: Site
+    witness: Witness
+    lines: list[bytes] = field(default_factory=list)
+    files: int = 0
+
+    def land(self) -> None:
+        """Land another file: new messages, two that were there before, one line that is no message."""
+        first = self.files * FILE_RECORDS
+        new = records(range(first, first + FILE_RECORDS))
+        again = records(range(max(0, first - 2), first))
+        content = new + again + b'{"messageId": \n'
+        self.files += 1
+        self.site.land(f"orders/{self.files:04d}.jsonl", content)
+        self.lines += content.splitlines()
+
+    def catch_up(self, seconds: float = 300) -> None:
+        """Wait until the store has all that landed, then check what always holds."""
+        wanted = len(self.lines)
+        self.site.until(
+            lambda: totals(self.site, "orders").get("received") == wanted, f"{wanted} records received", seconds
+        )
+        check_laws(read_store(self.site, "orders"), Source(self.lines, message))
+        self.witness.check()
+        assert not self.witness.together
+
+    def run(self) -> str:
+        """The name of the run that works now."""
+        current = self.site.wait(STREAM, "orders", _works, "a run that works")["currentRun"]
+        return str(current["name"])
+
+    def past(self, run: str) -> Row:
+        """A run as the status tells it, once it has ended."""
+        status = self.site.wait(STREAM, "orders", lambda found: _past(found, run), f"run {run} has ended")
+        return _past(status, run)[0]
+
+
+@pytest.fixture(scope="module")
+def running(cluster: Cluster) -> Iterator[Running]:
+    """The stream, with a first file taken in."""
+    with site(cluster, "faults") as made, Witness(cluster, made.namespace) as witness:
+        stream = Running(made, witness)
+        stream.land()
+        made.apply(made.stream(trigger={"continuous": {"batchInterval": "PT2S"}}, runHistoryLimit=50))
+        stream.catch_up()
+        yield stream
+
+
+def test_an_executor_that_is_lost_is_replaced_in_the_same_run(running: Running) -> None:
+    run = running.run()
+    (executor,) = running.site.items("pod", "--selector", "spark-role=executor")
+    running.site.delete("pod", executor["metadata"]["name"], *NOW)
+    running.land()
+    running.catch_up()
+    assert running.run() == run
+
+
+def test_a_driver_whose_pod_is_deleted_stops_in_order_and_the_next_run_goes_on(running: Running) -> None:
+    run = running.run()
+    running.site.delete("pod", f"{run}-driver")
+    running.land()
+    ended = running.past(run)
+    assert ended["state"] == "Succeeded", running.site.story()
+    running.catch_up()
+    assert running.run() != run
+
+
+def test_the_api_server_may_restart(running: Running) -> None:
+    run = running.run()
+    in_node("pkill", "-KILL", "-x", "kube-apiserver")
+    running.land()
+    running.catch_up()
+    running.site.until(lambda: running.site.find(STREAM, "orders"), "the API server answers")
+    assert running.run() == run
+
+
+def test_the_s3_server_may_be_away_for_a_minute(running: Running) -> None:
+    s3 = ("--namespace", install.STORAGE_NAMESPACE)
+    cluster = running.site.cluster
+    running.run()
+    cluster.kubectl(*s3, "scale", "deployment/s3", "--replicas=0")
+    try:
+        cluster.kubectl(*s3, "wait", "pod", "--selector=app=s3", "--for=delete", "--timeout=60s")
+        time.sleep(60)
+    finally:
+        cluster.kubectl(*s3, "scale", "deployment/s3", "--replicas=1")
+    cluster.kubectl(*s3, "rollout", "status", "deployment/s3", "--timeout=60s")
+    running.land()
+    running.catch_up()
+
+
+def test_operators_killed_while_runs_begin_and_end_launch_nothing_twice_and_forget_nothing(running: Running) -> None:
+    chance = random.Random(SEED)
+    for _ in range(2):
+        run = running.run()
+        running.site.delete("pod", f"{run}-driver", *NOW)
+        time.sleep(chance.uniform(0, 8))
+        running.site.cluster.kubectl("delete", "pod", *OPERATOR, "--wait=false", *NOW)
+        running.land()
+        running.past(run)
+        running.catch_up()
+    status = running.site.status(STREAM, "orders")
+    # Of every number that was given there was a run, and of every run there is a record.
+    assert len(running.witness.launched) == status["runNumber"]
+    known = {one["name"] for one in status["recentRuns"]} | {status["currentRun"]["name"]}
+    assert known == set(running.witness.launched)
+
+
+def test_it_stops_when_it_is_suspended(running: Running) -> None:
+    run = running.run()
+    running.site.kubectl("patch", STREAM, "orders", "--type=merge", "--patch", '{"spec":{"suspend":true}}')
+    assert running.past(run)["state"] == "Succeeded"
+    running.site.until(lambda: not running.site.drivers(), "no driver is left")
+    running.catch_up()
+
+
+def in_node(*command: str) -> None:
+    """Run a command in the cluster's node."""
+    docker.find(kind.public_node_image()).run("exec", kind.NODE, *command)
+
+
+def _works(status: Row) -> Any:
+    return (status.get("currentRun") or {}).get("startedAt")
+
+
+def _past(status: Row, run: str) -> list[Row]:
+    return [one for one in status.get("recentRuns", []) if one["name"] == run]
