@@ -1,5 +1,6 @@
 """The ingest run: batch after batch, until all that has arrived is in the store."""
 
+from datetime import timedelta
 from functools import cached_property
 
 from py4j.protocol import Py4JJavaError
@@ -85,7 +86,7 @@ class _Ingest:
         while arrivals.waits() and not self._throttle.stopped(self._control):
             self._take_in(arrivals.next())
             self._control.taken_in(self._outcome)
-        self._note = self._lifecycle.go_on(self._note, lambda: self._throttle.stopped(self._control))
+        self._note = self._lifecycle.go_on(self._note, lambda: self._control.stopped(timedelta(0)))
         self._control.taken_in(self._outcome)
 
     def outcome(self) -> IngestOutcome:

@@ -61,10 +61,13 @@ class LifecycleWork:
         self._context = Context(spark, document.run, document.table.uri, task.retry)
         self._pending_for = task.lifecycle.pending_for if task.lifecycle else _PENDING_FOR
         self._arrivals, self._task = arrivals, updates_task(task)
-        self._counted: tuple[CommitNote, dict[str, int]] | None = None
+        self._unfinished: dict[str, int] | None = None
+        self._counted_at = first
 
     def finish(self, note: CommitNote) -> CommitNote:
         """Do again what an earlier run was cut off in, before any other message comes; the note of the last commit."""
+        if not self._is_used(note):
+            return note
         due = self._arrivals.cut_off() if self._arrivals else None
         if due:
             note = self._take_in(due, note)
@@ -72,13 +75,18 @@ class LifecycleWork:
 
     def go_on(self, note: CommitNote, stopped: Callable[[], bool]) -> CommitNote:
         """Take in what has arrived, batch by batch until told to stop; returns the note of the last commit."""
-        note = self._settle(note)
+        if self._is_used(note):
+            note = self._settle(note)
         if self._arrivals is not None:
             self._arrivals.look()
-            self._progress.step("updates", self._arrivals.size())
+            if self._arrivals.waits():
+                self._progress.step("updates", self._arrivals.size())
             while self._arrivals.waits() and not stopped():
                 note = self._take_in(self._arrivals.next(), note)
-        return expire_due(self._context, now(self._document), note)
+        note = expire_due(self._context, now(self._document), note)
+        if self._is_used(note) and note != self._counted_at:
+            self._unfinished, self._counted_at = count_open(self._context), note
+        return note
 
     def outcome(self, note: CommitNote) -> Lifecycle | None:
         """What the run did, and what is left to do; None where the store has no lifecycle to speak of.
@@ -86,23 +94,19 @@ class LifecycleWork:
         Args:
             note: of the last commit.
         """
-        if self._arrivals is None and note.updates == UpdateCounts():
+        if not self._is_used(note):
             return None
         return Lifecycle(
             counts=note.updates - self._first.updates,
             totals=note.updates,
             pending=count_pending(self._context.uri),
             lag=self._arrivals.lag() if self._arrivals else None,
-            unfinished=self._unfinished(note),
+            unfinished=self._unfinished,
         )
 
-    def _unfinished(self, note: CommitNote) -> dict[str, int] | None:
-        """Counted once for each state of the store that the run made."""
-        if note == self._first:
-            return None
-        if self._counted is None or self._counted[0] != note:
-            self._counted = (note, count_open(self._context))
-        return self._counted[1]
+    def _is_used(self, note: CommitNote) -> bool:
+        """Whether updates come, or have come, or something has expired."""
+        return self._arrivals is not None or note.updates != UpdateCounts()
 
     def _settle(self, note: CommitNote) -> CommitNote:
         return settle(self._context, now(self._document), self._pending_for, note)

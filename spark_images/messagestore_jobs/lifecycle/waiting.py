@@ -35,11 +35,12 @@ def settle(context: Context, at: datetime, pending_for: timedelta, note: CommitN
         return note
     late = _met(context, rows, at)
     unknown = set(late.unknown)
-    old = [row for row, since in enumerate(rows["received_at"].to_pylist()) if since + pending_for <= at]
-    overdue = rows.take(pa.array([row for row in old if row in unknown], pa.int64()))
-    settled = [row for row in range(rows.num_rows) if row not in unknown or row in set(old)]
+    since = rows["received_at"].to_pylist()
+    given_up = {row for row in unknown if since[row] + pending_for <= at}
+    settled = [row for row in range(rows.num_rows) if row not in unknown or row in given_up]
     if not settled:
         return note
+    overdue = rows.take(pa.array(sorted(given_up), pa.int64()))
     step = (STEP, committed_batch(context.uri, STEP) + 1)
     take(context.uri, rows.take(pa.array(settled, pa.int64())), step[1])
     counts = UpdateCounts(

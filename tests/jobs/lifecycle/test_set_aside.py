@@ -1,0 +1,100 @@
+"""What becomes of messages without retries left, of erased ones, and of updates that were set aside."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import (
+    IngestTask,
+    Match,
+    Owner,
+    PurgeTask,
+    ReplayTask,
+    Resource,
+    Retry,
+    Rule,
+    RunDocument,
+    StreamDestination,
+    Table,
+)
+from messagestore_jobs.contract.run_report import UpdateCounts
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.purge.job import run_purge
+from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.store.history import open_table
+from support.ingests import START, lines, record
+from support.lifecycles import Updated, update
+from support.replays import files_replay, replay_document
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Updated:
+    stream = Updated(spark, tmp_path)
+    stream.arrive("a.jsonl", lines(*(record(f"m{n}", streamName=f"order-{n % 2}") for n in range(1, 5))))
+    return stream
+
+
+def erase(stream: Updated, message_id: str) -> None:
+    rule = Rule(name="erasure", match=Match(message_ids=(message_id,)), erase=True)
+    document = RunDocument(
+        run="purge",
+        resource=Resource(kind="RetentionPolicy", namespace="default", name="erasure"),
+        table=stream.table,
+        at=START + HOUR,
+        task=PurgeTask(mode="Enforce", rules=(rule,), erase_within=HOUR),
+    )
+    run_purge(document, stream.spark, stream.heard)
+
+
+def test_with_that_policy_a_message_without_retries_left_is_a_dead_letter_too(stream: Updated) -> None:
+    stream.retry = Retry(max_retries=1, set_aside=True)
+    stream.tell(update("m1", "FAILED", attempt=1), update("m2", "FAILED", attempt=1))
+    assert stream.told().counts.exhausted == 0
+    stream.tell(update("m1", "FAILED", attempt=2, error="again"))
+    report = stream.told(START + HOUR)
+    assert (report.counts.exhausted, report.counts.dead_lettered) == (1, 0)
+    (letter,) = stream.dead_letters()
+    raw = json.loads(letter["raw"])
+    assert (letter["reason"], raw["messageId"], raw["payload"]) == ("RetriesExhausted", "m1", {})
+    assert letter["source"] == stream.message("m1")["source"]
+    assert stream.states()["m1"] == ("FAILED", 2)
+
+
+def test_what_waits_for_an_erased_message_leaves_with_it_and_nothing_comes_after(stream: Updated) -> None:
+    stream.run(deduplication_window=HOUR)
+    stream.tell(update("other", "FAILED", error="kept"))
+    stream.run()
+    # A message of that id may come and be erased before the updates of a run are read.
+    waits = open_table(stream.table.uri, "pending_updates")
+    waits.update(updates={"message_id": "'m1'"}, predicate="message_id = 'other'")
+    stream.tell(update("another", "PROCESSING"))
+    stream.run()
+    assert stream.pending() == [("m1", "FAILED"), ("another", "PROCESSING")]
+    erase(stream, "m1")
+    assert stream.pending() == [("another", "PROCESSING")]
+    stream.tell(update("m1", "COMPLETED", result="secret"))
+    report = stream.told(START + 2 * HOUR)
+    assert (report.counts, report.pending) == (UpdateCounts(received=1, stale=1), 1)
+    stored = stream.folder / stream.store / "pending_updates"
+    assert not any(b"secret" in path.read_bytes() for path in stored.rglob("*") if path.is_file())
+
+
+def test_updates_that_were_set_aside_are_no_messages_to_send_again(stream: Updated, tmp_path: Path) -> None:
+    stream.arrive("bad.jsonl", lines(b"no message"))
+    stream.tell(b"no update")
+    stream.run()
+    target = Table(uri=f"file://{tmp_path}/target", owner=Owner(namespace="default", name="target"))
+    task = stream.document().task
+    assert isinstance(task, IngestTask)
+    redrive = ReplayTask(job_id="again", origin="DeadLetters", destination=StreamDestination(table=target, ingest=task))
+    outcome = run_replay(replay_document(stream.table, redrive), stream.spark, Silent())
+    assert (outcome.complete, outcome.selection.messages) == (True, 1)
+    to_files = files_replay(stream.table, tmp_path / "letters", origin="DeadLetters", job_id="files")
+    assert run_replay(to_files, stream.spark, Silent()).selection.messages == 1
+    open_letters = [letter["raw"] for letter in stream.dead_letters() if letter["redriven_at"] is None]
+    assert open_letters == [b"no update"]
