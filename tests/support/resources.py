@@ -385,9 +385,9 @@ def _redelivery(name: str, trigger: Document) -> Document:
         "streamRef": {"name": "invoices"},
         "select": {"dueForRetry": True},
         "destination": {"files": {"uri": "s3a://replay/invoices"}},
-        "trigger": {"schedule": {"cron": "*/5 * * * *", "timeZone": "UTC", "startingDeadline": "PT1H"}},
+        "trigger": trigger,
     }
-    return resource("ReplayJob", "invoices-retries", spec, _replay_status())
+    return resource("ReplayJob", f"invoices-{name}", spec, _replay_status())
 
 
 def _replay_status() -> Document:
