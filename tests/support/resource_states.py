@@ -42,6 +42,7 @@ _REPLAYED = ReplayOutcome(
 _HALF = ReplayOutcome(
     selection=_SELECTION, progress=ReplayProgress(replayed=6, percent=46, messages_per_second=410.0), complete=False
 )
+_AGAIN = {"select": {"dueForRetry": True}, "trigger": {"interval": "PT1M"}}
 _BUSY = RunError(reason=Reason.TABLE_BUSY, message="another run is writing")
 _REFUSED = RunError(reason=Reason.TABLE_REFUSED, message="the folder holds something else")
 
@@ -113,6 +114,7 @@ def _of_jobs() -> list[State]:
         state("paused", "Suspended", "Current", {"suspend": True}, report=_report(_HALF)),
         state("succeeded", "Healthy", "Current", report=_report(_REPLAYED)),
         state("previewed", "Healthy", "Current", {"mode": "DryRun"}, report=_report(_REPLAYED)),
+        state("sent-again", "Healthy", "Current", _AGAIN, report=_report(_REPLAYED.model_copy(update={"round": 4}))),
         state("tried-again", "Progressing", "InProgress", report=_report(error=_BUSY), another_try=True),
         state("failed", "Degraded", "Failed", report=_report(error=_REFUSED)),
     ]
