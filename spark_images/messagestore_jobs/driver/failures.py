@@ -15,6 +15,7 @@ STORAGE_UNREACHABLE = "StorageUnreachable"
 OUT_OF_MEMORY = "OutOfMemory"
 
 LONGEST_MESSAGE = 1000
+_S3_ANSWER = re.compile(r"<Code>([^<]+)</Code>\s*<Message>([^<]*)</Message>")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 _MEMORY = re.compile(r"OutOfMemoryError|Java heap space|GC overhead limit|\bOOMKilled\b|exit code:? 137|MemoryError")
@@ -23,7 +24,7 @@ _STORAGE = (
     (
         STORAGE_DENIED,
         re.compile(
-            r"ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch"
+            r"ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|XAdminUserNotFound|SignatureDoesNotMatch"
             r"|SIGNATURE_DOES_NOT_MATCH|ExpiredToken|InvalidToken|NoAuthWithAWS|no credentials for|403 Forbidden"
             r"|Status Code: 403|Unable to load credentials"
         ),
@@ -62,7 +63,10 @@ def words(failure: BaseException) -> str:
     # py4j says first which call failed; what Java said comes after a colon. Others begin a list with one.
     java = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), None)
     said = java or " ".join(lines[: 2 if lines[0].endswith(":") else 1]) if lines else ""
-    return clipped(f"{type(failure).__name__}: {said}")
+    # What an S3 server answered stands at the very end, as XML.
+    answer = _S3_ANSWER.search(str(failure))
+    told = f": {answer[1]}: {answer[2]}" if answer and answer[1] not in said else ""
+    return clipped(f"{type(failure).__name__}: {said}{told}")
 
 
 def clipped(text: str, longest: int = LONGEST_MESSAGE) -> str:

@@ -66,6 +66,8 @@ def ingested() -> IngestOutcome:
         ("AWS Error ACCESS_DENIED during HeadObject operation: No response body.", "StorageDenied"),
         ("403 Forbidden <Code>SignatureDoesNotMatch</Code>", "StorageDenied"),
         ("org.apache.hadoop.fs.s3a.auth.NoAuthWithAWSException: No AWS Credentials provided", "StorageDenied"),
+        # What the S3 server versitygw says of an access key that it does not know.
+        ("404 Not Found <Code>XAdminUserNotFound</Code>", "StorageDenied"),
         ("404 Not Found <Code>NoSuchBucket</Code>", "StorageMissing"),
         ("curlCode: 7, Could not connect to server: AWS Error NETWORK_CONNECTION", "StorageUnreachable"),
         ("dns error: failed to lookup address information", "StorageUnreachable"),
@@ -98,6 +100,13 @@ def test_a_run_that_says_why_it_failed_is_believed() -> None:
 def test_what_java_said_is_told_in_one_line() -> None:
     text = "An error occurred while calling o1.load.\n: java.io.IOException: broken\n\tat a.b.C(C.java)"
     assert error_of(OSError(text), document()).message == "OSError: java.io.IOException: broken"
+
+
+def test_what_an_s3_server_answered_is_told() -> None:
+    text = (
+        "Generic S3 error\n ↳ 400 Bad Request\n ↳ <Error><Code>Strange</Code><Message>Try the door.</Message></Error>"
+    )
+    assert error_of(OSError(text), document()).message == "OSError: Generic S3 error: Strange: Try the door."
 
 
 def test_secrets_of_the_environment_are_scrubbed(monkeypatch: pytest.MonkeyPatch) -> None:
