@@ -1,6 +1,7 @@
 """Replays to topics of a real broker."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +91,14 @@ def test_killed_again_and_again_it_sends_each_message_once_and_in_order(
 
 
 def test_a_topic_that_is_not_there_or_takes_no_large_records_is_named(
-    spark: SparkSession, topics: Topics, broker: Broker, table: Table
+    spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path
 ) -> None:
+    table = make_store(tmp_path / "store", [message(1), message(2, payload=os.urandom(300_000)), message(3)])
     with pytest.raises(RunFailedError, match="there is no topic nowhere") as missing:
         run_replay(to_topic(table, broker.cluster(), "nowhere"), spark, Silent())
     assert missing.value.reason == "TopicMissing"
-    small = topics.make(max_message_bytes="100")
+    small = topics.make(max_message_bytes="100000")
     with pytest.raises(RunFailedError, match=f"topic {small} takes no record as large") as large:
         run_replay(to_topic(table, broker.cluster(), small), spark, Silent())
     assert large.value.reason == "RecordTooLarge"
+    assert topics.read(small) == []

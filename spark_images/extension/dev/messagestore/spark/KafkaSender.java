@@ -65,7 +65,8 @@ public final class KafkaSender implements AutoCloseable {
     properties.put("buffer.memory", String.valueOf(64 << 20));
     properties.put("compression.type", "lz4");
     properties.put("linger.ms", "20");
-    properties.put("batch.size", String.valueOf(256 << 10));
+    // Smaller than what any topic takes: of a batch that is too large the client makes the same one again and again.
+    properties.put("batch.size", String.valueOf(64 << 10));
     producer = new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
     try {
       producer.initTransactions();
@@ -115,16 +116,31 @@ public final class KafkaSender implements AutoCloseable {
       while (acknowledged.size() < most && (line = line()) != null) {
         acknowledged.add(producer.send(record(line)));
       }
-      producer.sendOffsetsToTransaction(Map.of(place, new OffsetAndMetadata(sent + acknowledged.size())), group);
-      producer.commitTransaction();
+      producer.flush();
+      // A commit with a record that was refused would wait for nothing.
       for (Future<RecordMetadata> one : acknowledged) {
         one.get();
       }
+      producer.sendOffsetsToTransaction(Map.of(place, new OffsetAndMetadata(sent + acknowledged.size())), group);
+      producer.commitTransaction();
     } catch (ExecutionException e) {
+      abort();
       throw new KafkaException(e.getCause().getMessage(), e.getCause());
+    } catch (KafkaException | IOException e) {
+      abort();
+      throw e;
     }
     sent += acknowledged.size();
     return acknowledged.size();
+  }
+
+  /** So that readers need not wait for the transaction's time to run out; where that fails, they do. */
+  private void abort() {
+    try {
+      producer.abortTransaction();
+    } catch (KafkaException e) {
+      // What it failed for is told.
+    }
   }
 
   /** The next line's bytes; null at the end. */
