@@ -22,7 +22,8 @@ from messagestore_jobs.ingest.known import Added, Known
 from messagestore_jobs.ingest.known_sequences import KnownSequences
 from messagestore_jobs.ingest.planned import Planned, read_planned
 from messagestore_jobs.ingest.projections import with_projections
-from messagestore_jobs.ingest.refused import expected_of, members_of, refused_before, refused_records
+from messagestore_jobs.ingest.refused import refused_before, refused_records
+from messagestore_jobs.ingest.terms import terms_of
 from messagestore_jobs.ingest.write import CLAIMS, claimed_payloads, set_assignment, set_clock
 from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_again, set_aside_before
@@ -97,6 +98,7 @@ def _in_order(narrow: pa.Table, task: IngestTask) -> pa.Table:
 
 
 def _arrived(narrow: pa.Table) -> Arrived:
+    expected, members = terms_of(narrow)
     return Arrived(
         hashes=narrow["hash"].to_numpy(),
         ids=narrow["message_id"].combine_chunks(),
@@ -104,8 +106,8 @@ def _arrived(narrow: pa.Table) -> Arrived:
         dead=pc.is_valid(narrow["reason"]).to_numpy(),
         unselected=narrow["unselected"].to_numpy(),
         expired=narrow["expired"].to_numpy(),
-        expected=expected_of(narrow),
-        members=members_of(narrow),
+        expected=expected,
+        members=members,
     )
 
 

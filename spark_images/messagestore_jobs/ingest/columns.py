@@ -12,6 +12,7 @@ from messagestore_jobs.ingest.fields import field_columns, whole_number
 from messagestore_jobs.ingest.judge import verdict_columns
 from messagestore_jobs.ingest.kafka_envelope import record_says
 from messagestore_jobs.ingest.projections import Projections
+from messagestore_jobs.ingest.terms import COLUMN, IS_THERE, SEPARATOR
 from messagestore_jobs.ingest.write import assignment_columns, clock, identity, row_columns
 from messagestore_jobs.sequences import told_size
 from messagestore_jobs.store.schemas import SOURCE
@@ -43,7 +44,7 @@ def columns_of(task: IngestTask, uri: str) -> Columns:
             *field_columns(task, clock()),
             *verdict_columns(task),
         ),
-        narrow=(*_narrow(of_kafka=_of_kafka(task)), *_claims(task)),
+        narrow=(*_narrow(of_kafka=_of_kafka(task)), *_terms(task)),
         placed=assignment_columns(),
         rows=row_columns(task, uri.rstrip("/")),
     )
@@ -73,11 +74,13 @@ def _narrow(*, of_kafka: bool) -> tuple[Column, ...]:
     )
 
 
-def _claims(task: IngestTask) -> Iterator[Column]:
-    """What a record says of its stream's version and of its sequence, where a record can say so."""
-    if can_carry(task.envelope, task.source.format, "expectedVersion"):
-        yield whole_number(F.col(wire("expectedVersion"))).alias("expected")
-    if can_carry(task.envelope, task.source.format, "sequenceId"):
-        yield F.col("sequence_id")
-        yield F.when(F.col("sequence_id").isNotNull(), F.col("sequence_number")).alias("sequence_number")
-        yield F.when(F.col("sequence_id").isNotNull(), told_size()).alias("told_size")
+def _terms(task: IngestTask) -> Iterator[Column]:
+    """What a record says of its stream's version and of its sequence, where a record can say so; see ``terms``."""
+    if not any(can_carry(task.envelope, task.source.format, name) for name in ("expectedVersion", "sequenceId")):
+        return
+    expected = whole_number(F.col(wire("expectedVersion")))
+    member = F.col("sequence_id").isNotNull()
+    told = (expected, F.when(member, F.col("sequence_number")), F.when(member, told_size()))
+    parts = [F.coalesce(number.cast("string"), F.lit("")) for number in told]
+    sequence = F.coalesce(F.concat(F.lit(IS_THERE), "sequence_id"), F.lit(""))
+    yield F.when(expected.isNotNull() | member, F.concat_ws(SEPARATOR, *parts, sequence)).alias(COLUMN)

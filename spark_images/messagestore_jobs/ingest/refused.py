@@ -2,42 +2,17 @@
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_jobs.ingest.assign import EXPECTED_BY_NOBODY, IN_NO_SEQUENCE, REFUSED, Assignment
-from messagestore_jobs.ingest.expected import Expected, Numbers
+from messagestore_jobs.ingest.assign import REFUSED, Assignment
+from messagestore_jobs.ingest.expected import Numbers
 from messagestore_jobs.ingest.keys import Flags
-from messagestore_jobs.ingest.sequences import Members
 from messagestore_jobs.ingest.write import refused_columns
 from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.store.dead_letters import set_aside_before
 
 _PLACE = ("uri", "partition", "offset", "raw")
-
-
-def expected_of(narrow: pa.Table) -> Expected:
-    """Who expects a version, by column ``expected``."""
-    if _is_empty(narrow, "expected"):
-        return EXPECTED_BY_NOBODY
-    column = narrow["expected"].combine_chunks()
-    return Expected(np.flatnonzero(pc.is_valid(column)), pc.drop_null(column).to_numpy())
-
-
-def members_of(narrow: pa.Table) -> Members:
-    """Who belongs to a sequence, by columns sequence_id, sequence_number and told_size."""
-    if _is_empty(narrow, "sequence_id"):
-        return IN_NO_SEQUENCE
-    rows = np.flatnonzero(pc.is_valid(narrow["sequence_id"]))
-    found = narrow.select(["sequence_id", "sequence_number", "told_size"]).take(pa.array(rows)).combine_chunks()
-    names = pc.dictionary_encode(found["sequence_id"].combine_chunks())
-    numbers, told = (pc.fill_null(found[name], 0).to_numpy() for name in ("sequence_number", "told_size"))
-    return Members(rows, names.dictionary, names.indices.to_numpy(), numbers, told)
-
-
-def _is_empty(narrow: pa.Table, column: str) -> bool:
-    return column not in narrow.column_names or narrow[column].null_count == narrow.num_rows
 
 
 def refused_before(folder: str, uris: set[str], batch: str, judged: DataFrame, starts: Numbers, rows: int) -> Flags:
