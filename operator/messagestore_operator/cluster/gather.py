@@ -149,7 +149,9 @@ class Gatherer:
         return replace(run, driver=replace(driver, waiting=Waiting("CreateContainerError", words))) if words else run
 
     def _is_late(self, run: ObservedRun) -> bool:
-        return run.created_at is not None and self._now() - run.created_at > _NORMAL_START
+        # By the pod's age: it is made some time after the application, and its first mounts fail as a rule.
+        made = (run.driver.created_at if run.driver else None) or run.created_at
+        return made is not None and self._now() - made > _NORMAL_START
 
     def _observed(self, key: RunKey) -> ObservedRun | None:
         objects = self._cache.run(key)

@@ -63,6 +63,7 @@ class Driver:
     """Of its container, such as OOMKilled."""
     termination_message: str | None = None
     deleting: bool = False
+    created_at: datetime | None = None
 
     @property
     def gone(self) -> bool:

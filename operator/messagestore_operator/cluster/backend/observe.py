@@ -78,6 +78,7 @@ def driver_of(pod: Document) -> Driver:
         # The last words of an unfinished write must not pass for a whole one, so they are not cut here.
         termination_message=terminated.get("message") or None,
         deleting=at(pod, "metadata", "deletionTimestamp") is not None,
+        created_at=_time(at(pod, "metadata", "creationTimestamp")),
     )
 
 
