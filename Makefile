@@ -9,6 +9,8 @@ UV := $(CACHE)/uv-$(UV_VERSION)/bin/uv
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 PYTEST := $(PYTHON) -m pytest
+# Each worker has a Spark session of its own, and a file's tests stay together, as they share what they set up.
+TWO_AT_ONCE := --numprocesses 2 --dist loadfile
 export MESSAGESTORE_CACHE := $(CACHE)
 
 .PHONY: help install tools images cluster cluster-down demo demo-cluster test test-unit test-jobs test-operator test-e2e \
@@ -51,12 +53,12 @@ demo: install ## Ingest, purge and replay real webhooks on this machine
 	@examples/demo.sh $(VENV)/bin/messagestore
 
 test: install tools ## All tests
-	$(PYTEST) tests/unit tests/jobs tests/operator tests/chart
+	$(PYTEST) $(TWO_AT_ONCE) tests/unit tests/jobs tests/operator tests/chart
 
 test-unit: install ## Tests of pure parts, in milliseconds
 	$(PYTEST) tests/unit
 
-test-jobs: install ## Tests of the jobs on local Spark
+test-jobs: install tools ## Tests of the jobs on local Spark
 	$(PYTEST) tests/jobs
 
 test-operator: install tools ## Tests of the operator and its chart against a real kube-apiserver
