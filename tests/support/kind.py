@@ -30,6 +30,8 @@ VALUES = REPOSITORY / "tests" / "e2e" / "operator.yaml"
 POD_S3_ENDPOINT = f"http://s3.{install.STORAGE_NAMESPACE}.svc:7070"
 """The S3 server as pods reach it."""
 
+_REMOVALS = 20
+
 Resource = dict[str, Any]
 
 
@@ -136,13 +138,25 @@ class Cluster:
         try:
             yield name
         finally:
+            _remove(files, name)
+
+
+def _remove(files: S3FileSystem, bucket: str) -> None:
+    """Take a bucket away; a run that a failed test has left may still write to it for a while."""
+    for patience in range(_REMOVALS, 0, -1):
+        try:
             # The server keeps objects as files: a folder goes after what is in it, and not with it.
-            for entry in sorted(files.get_file_info(FileSelector(name, recursive=True)), key=_path, reverse=True):
+            for entry in sorted(files.get_file_info(FileSelector(bucket, recursive=True)), key=_path, reverse=True):
                 if entry.type == FileType.File:
                     files.delete_file(entry.path)
                 else:
                     files.delete_dir(entry.path)
-            files.delete_dir(name)
+            files.delete_dir(bucket)
+            return
+        except OSError:
+            if patience == 1:
+                raise
+            time.sleep(2)
 
 
 def _path(entry: FileInfo) -> str:

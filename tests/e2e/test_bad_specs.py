@@ -1,0 +1,70 @@
+"""Specs that can't work: a condition says why within a minute, and a better spec alone heals them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from support.kind import Resource
+from support.laws import Source, check_laws, read_store
+from support.records import message, records
+from support.site import STREAM, Site, condition_of
+
+WITHIN_SECONDS = 60
+HEALED_SECONDS = 600
+"""All at once: that many runs share the node."""
+MESSAGES = 20
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A stream by the name of what is wrong with it."""
+
+    name: str
+    reason: str
+    words: str
+    spec: dict[str, Any]
+    better: dict[str, Any] = field(default_factory=dict)
+
+
+def test_what_is_wrong_is_said_within_a_minute_and_a_better_spec_alone_heals_it(site: Site) -> None:
+    site.apply(site.secret("wrong", "nobody", "guesses-this"))
+    streams = _bad(site)
+    for bad in streams:
+        site.land(f"{bad.name}/1.jsonl", records(range(MESSAGES)))
+    site.apply(*(site.stream(bad.name, **bad.spec) for bad in streams))
+    site.until(lambda: all(_said(site, bad) for bad in streams), "all have said what is wrong", WITHIN_SECONDS)
+
+    site.apply(*(_mended(site, bad) for bad in streams))
+    for bad in streams:
+        healed = site.wait(STREAM, bad.name, _heals, "it heals", HEALED_SECONDS)
+        assert condition_of(healed, "Stalled") == {}
+        check_laws(read_store(site, bad.name), Source(records(range(MESSAGES)).splitlines(), message))
+
+
+def _bad(site: Site) -> list[Bad]:
+    return [
+        Bad("image", "ImagePullFailed", "no-such-image", {"spark": {"image": "localhost:1/no-such-image:1"}}),
+        Bad("credentials", "StorageDenied", "credentials", {"storage": site.storage("wrong")}),
+        Bad("size", "Unschedulable", "no node", {"spark": {"driver": {"memory": "900g"}}}),
+        Bad(
+            "bucket",
+            "StorageMissing",
+            "no-such-bucket",
+            {"source": {"files": {"uri": "s3a://no-such-bucket/landing"}}},
+            {"source": {"files": {"uri": site.uri("landing/bucket")}}},
+        ),
+        Bad("predicate", "PredicateRefused", "filter.where", {"filter": {"where": "no_such_column > 2"}}),
+    ]
+
+
+def _said(site: Site, bad: Bad) -> bool:
+    """Whether a condition that is not well says it."""
+    ready = condition_of(site.status(STREAM, bad.name), "Ready")
+    return ready.get("status") == "False" and ready["reason"] == bad.reason and bad.words in ready["message"]
+
+
+def _heals(status: dict[str, Any]) -> bool:
+    return bool(condition_of(status, "Ready")["status"] == "True")
+
+
+def _mended(site: Site, bad: Bad) -> Resource:
+    return site.stream(bad.name, **bad.better)
