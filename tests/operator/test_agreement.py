@@ -14,6 +14,7 @@ from support.mutations import Mutation, given_fields, mutations, schema_fields, 
 from support.resources import (
     all_resources,
     deleting_policy,
+    redeliveries,
     redrive,
     replay_to_files,
     replay_to_kafka,
@@ -201,6 +202,7 @@ REFUSED_UPDATES: list[tuple[Document, str, Any]] = [
     (replay_to_files(), "spec.ttlAfterFinished", ...),
     (replay_to_files(), "spec.spark.driver.cores", 4),
     (redrive(), "spec.mark", {"headers": {"a": "{job}"}}),
+    (redeliveries()[-1], "spec.trigger.interval", "PT7M"),
 ]
 
 ALLOWED_UPDATES: list[tuple[Document, str, Any]] = [
