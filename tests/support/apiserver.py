@@ -52,7 +52,7 @@ class ApiServer:
         for attempt in (1, 2):
             try:
                 return self._request(method, path, body, content_type, user)
-            except (http.client.HTTPException, ConnectionError):
+            except (http.client.HTTPException, ConnectionError, ssl.SSLError):
                 self.close()
                 if attempt == 2:
                     raise

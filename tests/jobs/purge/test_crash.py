@@ -62,6 +62,7 @@ WRITES = {
         "forget-rows",
         "vacuum-messages",
         "vacuum-dead_letters",
+        "vacuum-pending_updates",
         "audit-erase",
     ],
     "scrub": [
