@@ -16,6 +16,7 @@ from messagestore_operator.decide.check import local_table, refused, unreachable
 from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import policy_run
 from messagestore_operator.decide.life import NOTHING, Wishes, follow, launch, reserve
+from messagestore_operator.decide.missed import pass_over_missed
 from messagestore_operator.decide.needs import scrub_key
 from messagestore_operator.decide.policy_record import erasure_due, purge_events, recorded
 from messagestore_operator.decide.policy_view import Track, viewed
@@ -106,9 +107,8 @@ def _round(snapshot: PolicySnapshot, before: RetentionPolicyStatus, refusal: Run
     times = scheduled(schedule, policy, before, snapshot.now) if schedule else None
     upcoming = times.next if times else None
     if times is not None and times.missed is not None:
-        words = f"the run of {clock_time(times.missed)} is skipped: its starting deadline has passed"
-        skipped = before.model_copy(update={"last_schedule_time": clock_time(times.missed)})
-        return _Round(skipped, upcoming, (EmitEvent("Warning", Reason.SCHEDULE_MISSED, words),))
+        skipped, told = pass_over_missed(times, before)
+        return _Round(skipped, upcoming, tuple(told))
     due = times.due if times else None
     if due is None and new_request(policy, before) is None:
         return _Round(before, upcoming)

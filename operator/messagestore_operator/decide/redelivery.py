@@ -13,6 +13,7 @@ from messagestore_operator.decide.check import refused
 from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import rate
 from messagestore_operator.decide.life import Step, Wishes, follow, reserve
+from messagestore_operator.decide.missed import pass_over_missed
 from messagestore_operator.decide.redelivery_view import viewed
 from messagestore_operator.decide.replay_start import GONE, blocker_of, start
 from messagestore_operator.decide.snapshot import ReplaySnapshot
@@ -25,7 +26,6 @@ from messagestore_operator.decide.trigger import (
     retry_at,
     scheduled,
 )
-from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.runs import ended_run
 from messagestore_operator.status.times import clock_time
@@ -88,12 +88,7 @@ def _with_schedule(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> tuple[R
     schedule = snapshot.job.spec.trigger.schedule if snapshot.job.spec.trigger else None
     if schedule is None or snapshot.job.spec.suspend:
         return status, []
-    times = scheduled(schedule, snapshot.job, status, snapshot.now)
-    if times.missed is None:
-        return status, []
-    words = f"the run of {clock_time(times.missed)} is skipped: its starting deadline has passed"
-    event = EmitEvent("Warning", Reason.SCHEDULE_MISSED, words)
-    return status.model_copy(update={"last_schedule_time": clock_time(times.missed)}), [event]
+    return pass_over_missed(scheduled(schedule, snapshot.job, status, snapshot.now), status)
 
 
 def _next(

@@ -15,6 +15,7 @@ from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.leases import longest_wait
 from messagestore_operator.decide.life import Step, Wishes, follow, launch, reserve
 from messagestore_operator.decide.maintenance import maintenance_due
+from messagestore_operator.decide.missed import pass_over_missed
 from messagestore_operator.decide.snapshot import RunKind, StreamSnapshot
 from messagestore_operator.decide.stream_deletion import FINALIZER, decide_deletion
 from messagestore_operator.decide.stream_record import recorded
@@ -30,7 +31,6 @@ from messagestore_operator.decide.trigger import (
     scheduled,
 )
 from messagestore_operator.decide.trust import believed
-from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate import ingest_access
@@ -101,12 +101,7 @@ def _with_schedule(
     schedule = snapshot.stream.spec.trigger.schedule
     if schedule is None or snapshot.stream.spec.suspend:
         return status, []
-    times = scheduled(schedule, snapshot.stream, status, snapshot.now)
-    if times.missed is None:
-        return status, []
-    words = f"the run of {clock_time(times.missed)} is skipped: its starting deadline has passed"
-    event = EmitEvent("Warning", Reason.SCHEDULE_MISSED, words)
-    return status.model_copy(update={"last_schedule_time": clock_time(times.missed)}), [event]
+    return pass_over_missed(scheduled(schedule, snapshot.stream, status, snapshot.now), status)
 
 
 def _next(
