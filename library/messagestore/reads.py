@@ -18,6 +18,7 @@ from messagestore.arguments import (
 )
 from messagestore.errors import ArgumentError
 from messagestore.names import cardinal_id, category, hash_64, is_category
+from messagestore_jobs.store.literals import literal
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 FIRST_POSITION, FIRST_GLOBAL_POSITION = 0, 1
@@ -121,7 +122,7 @@ def correlated(correlation_id: str, statuses: Sequence[str], position: int, batc
 
 def unfinished(as_of: datetime, position: int, batch_size: int | None) -> Read:
     """The messages that are still to be worked on: not ended, not expired, and not failed for good."""
-    due = sql.text(as_of.isoformat())
+    due = literal(as_of.isoformat())
     return Read(
         (
             "(status in ('RECEIVED', 'PROCESSING') or (status = 'FAILED' and next_retry_at is not null))",

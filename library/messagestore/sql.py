@@ -2,23 +2,20 @@
 
 from collections.abc import Iterable, Sequence
 
+from messagestore_jobs.store.literals import literal
+
 TABLE = "rows_of_version"
 """What the engine calls the one table that it reads."""
 
 
-def text(value: str) -> str:
-    """A text as a literal."""
-    return "'" + value.replace("'", "''") + "'"
-
-
 def equals(column: str, value: str) -> str:
     """A column holds one text."""
-    return f"{column} = {text(value)}"
+    return f"{column} = {literal(value)}"
 
 
 def one_of(column: str, values: Iterable[str | int]) -> str:
     """A column holds one of these; never true of none."""
-    literals = [str(value) if isinstance(value, int) else text(value) for value in values]
+    literals = [str(value) if isinstance(value, int) else literal(value) for value in values]
     return f"{column} in ({', '.join(literals)})" if literals else "false"
 
 

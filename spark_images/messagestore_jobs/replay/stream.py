@@ -26,6 +26,7 @@ from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, State
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.folder import open_folder
+from messagestore_jobs.store.literals import literal
 from messagestore_jobs.store.objects import join
 from messagestore_jobs.store.schemas import UTC as TIMESTAMP
 
@@ -125,8 +126,7 @@ def mark_redriven(uri: str, sent: pa.Table, at: datetime, by: str, source: str) 
     places = " AND ".join(
         f"(d.source['{name}'] IS NOT DISTINCT FROM s.\"{name}\")" for name in ("uri", "offset", "partition", "kind")
     )
-    batches = f"{source}/".replace("'", "''")
-    others = f"NOT starts_with(coalesce(d.batch, ''), '{batches}')"
+    others = f"NOT starts_with(coalesce(d.batch, ''), {literal(f'{source}/')})"
     table: DeltaTable = open_to_write(uri, "dead_letters")
     table.merge(
         marks,

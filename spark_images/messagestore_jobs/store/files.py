@@ -15,6 +15,7 @@ from deltalake import write_deltalake
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import committed_batch, open_table
+from messagestore_jobs.store.literals import literal
 from messagestore_jobs.store.schemas import FILES
 
 
@@ -102,8 +103,8 @@ class ReadFiles:
     def take_out(self, batch: Batch, files: Set[SourceFile]) -> None:
         """Forget files of a planned batch that has not been committed, durably."""
         uris = pa.array(sorted({file.uri for file in files}))
-        literals = ", ".join(_literal(uri) for uri in uris.to_pylist())
-        own = f"source_id = {_literal(self._source_id)} and batch = {batch.number}"
+        literals = ", ".join(literal(uri) for uri in uris.to_pylist())
+        own = f"source_id = {literal(self._source_id)} and batch = {batch.number}"
         with external_write("take-out"):
             open_to_write(self._uri, "files").delete(
                 f"{own} and uri in ({literals})", commit_properties=commit_properties(self._uri)
@@ -122,10 +123,6 @@ class ReadFiles:
             "start": r.start,
             "end": r.end,
         }
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def in_order(files: Sequence[SourceFile]) -> list[SourceFile]:

@@ -16,6 +16,7 @@ from deltalake import write_deltalake
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.literals import literal
 from messagestore_jobs.store.schemas import OFFSETS
 
 URI = "kafka:"
@@ -118,13 +119,12 @@ class ReadOffsets:
     def plan_anew(self, batch: OffsetBatch) -> None:
         """Plan a batch that has not been committed in another way, durably and in one commit."""
         rows = self._table(batch)
-        source_id = self._source_id.replace("'", "''")
         with external_write("plan-anew"):
             write_deltalake(
                 open_to_write(self._uri, "offsets"),
                 rows,
                 mode="overwrite",
-                predicate=f"source_id = '{source_id}' and batch = {batch.number}",
+                predicate=f"source_id = {literal(self._source_id)} and batch = {batch.number}",
                 commit_properties=commit_properties(self._uri),
             )
         self._set(pa.concat_tables([self._rows.filter(pc.field("batch") != batch.number), rows]))

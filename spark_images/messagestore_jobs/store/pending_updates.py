@@ -13,6 +13,7 @@ from deltalake import write_deltalake
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.literals import literal
 from messagestore_jobs.store.schemas import PENDING_UPDATES
 
 STEP = "pending-updates"
@@ -37,7 +38,7 @@ def read_pending(uri: str) -> pa.Table:
 
 def let_wait(uri: str, rows: pa.Table, source_id: str, batch: int) -> None:
     """Keep a batch's updates (schema PENDING_UPDATES) in place of those that an earlier try of it kept, durably."""
-    _overwrite(uri, rows, f"source_id = {_literal(source_id)} and batch = {batch}", "pending-updates")
+    _overwrite(uri, rows, f"source_id = {literal(source_id)} and batch = {batch}", "pending-updates")
 
 
 def take(uri: str, rows: pa.Table, number: int) -> None:
@@ -86,7 +87,3 @@ def _overwrite(uri: str, rows: pa.Table, predicate: str | None, write: str) -> N
             schema_mode="merge",
             commit_properties=commit_properties(uri),
         )
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
