@@ -7,6 +7,7 @@ import json
 import re
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource
+from messagestore_operator.api.sources import Source
 
 MAX_RUN_NAME = 50
 """Longer ones leave no room for what Spark appends to name its pods and services."""
@@ -31,24 +32,25 @@ def numbered_run_name(resource: Resource, kind: str, number: int) -> str:
 
 def source_id(stream: MessageStream) -> str:
     """Names what a stream has read from its source; a changed source has another one, and begins anew."""
-    source = stream.spec.source
-    # Offsets are kept by the ids of topics, which tell clusters and topics of one name apart.
-    place = ["files", source.files.uri.rstrip("/")] if source.files else ["kafka"]
-    return f"source-{_digest([stream.metadata.namespace, stream.metadata.name, *place])[:24]}"
+    return _read_from(stream, "source", stream.spec.source)
 
 
 def updates_id(stream: MessageStream) -> str:
     """Names what a stream has read of status updates, as :func:`source_id` does of messages."""
     assert stream.spec.lifecycle is not None
-    source = stream.spec.lifecycle.source
-    place = ["files", source.files.uri.rstrip("/")] if source.files else ["kafka"]
-    return f"updates-{_digest([stream.metadata.namespace, stream.metadata.name, *place])[:24]}"
+    return _read_from(stream, "updates", stream.spec.lifecycle.source)
 
 
 def job_id(job: ReplayJob) -> str:
     """Names one replay over all its runs. A job made again in a cluster has another uid, and replays again."""
     parts = [job.metadata.namespace, job.metadata.name, *([job.metadata.uid[:8]] if job.metadata.uid else [])]
     return ".".join(parts)
+
+
+def _read_from(stream: MessageStream, what: str, source: Source) -> str:
+    # Offsets are kept by the ids of topics, which tell clusters and topics of one name apart.
+    place = ["files", source.files.uri.rstrip("/")] if source.files else ["kafka"]
+    return f"{what}-{_digest([stream.metadata.namespace, stream.metadata.name, *place])[:24]}"
 
 
 def _digest(parts: list[str]) -> str:
