@@ -116,12 +116,6 @@ class EnvelopeFields(Model):
     result: FieldMapping | None = _mapping("Result of the message's processing.")
     error: FieldMapping | None = _mapping("Error of the message's processing.")
 
-    def given(self) -> dict[str, FieldMapping]:
-        """The mappings that are there, by the canonical names in manifests."""
-        fields = type(self).model_fields
-        found = {str(field.alias): getattr(self, name) for name, field in fields.items()}
-        return {name: mapping for name, mapping in found.items() if mapping is not None}
-
 
 class Envelope(Model):
     """The form of a record, and which of its fields must be there."""

@@ -40,6 +40,12 @@ class Model(BaseModel):
         """The model as it stands in a manifest: camelCase, JSON values, without what is absent."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
+    def given(self) -> dict[str, Any]:
+        """The fields that are there, by their names in manifests."""
+        fields = type(self).model_fields
+        found = {str(field.alias): getattr(self, name) for name, field in fields.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
     @model_validator(mode="wrap")
     @classmethod
     def _with_rules(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:

@@ -98,12 +98,6 @@ class TranslatedFields(Model):
     content_type: FieldSource | None = _source("Media type of the payload.")
     payload_encoding: FieldSource | None = _source("Serialization of the payload as its producer names it.")
 
-    def given(self) -> dict[str, FieldSource]:
-        """The sources that are there, by the canonical names in manifests."""
-        fields = type(self).model_fields
-        found = {str(field.alias): getattr(self, name) for name, field in fields.items()}
-        return {name: source for name, source in found.items() if source is not None}
-
 
 class Translator(Model):
     """What brings messages of one schemaVersion to the next."""
