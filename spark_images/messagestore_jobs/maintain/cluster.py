@@ -4,6 +4,7 @@ Batches are written in order of arrival, as sorting would cost each of them; a d
 """
 
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,15 +37,20 @@ def days_to_cluster(files: pa.Table, today: date, compact_bytes: int) -> list[da
         today: a day is over when it is before this one.
         compact_bytes: a smaller file is small.
     """
-    found = []
-    for day in sorted(pc.unique(files[DAY]).to_pylist()) if files.num_rows else []:
-        own = files.filter(pc.field(DAY) == pa.scalar(day, files[DAY].type))
-        end = datetime.combine(day + timedelta(days=1), time(), UTC)
-        written = pc.min(own["modification_time"].cast(pa.timestamp("ms"))).as_py().replace(tzinfo=UTC)
-        small = pc.sum(pc.less(own["size_bytes"], compact_bytes)).as_py()
-        if day < today and (written < end or small > 1):
-            found.append(day)
-    return found
+    if not files.num_rows:
+        return []
+    small = pc.less(files["size_bytes"], compact_bytes).cast(pa.int64())
+    written = files["modification_time"].cast(pa.timestamp("ms"))
+    facts = pa.table({"day": files[DAY], "written": written, "small": small})
+    days = facts.group_by("day").aggregate([("written", "min"), ("small", "sum")]).sort_by("day").to_pylist()
+    return [one["day"] for one in days if one["day"] < today and (_begun(one) or one["small_sum"] > 1)]
+
+
+def _begun(one: dict[str, Any]) -> bool:
+    """Whether a file of the day was written before its end."""
+    end = datetime.combine(one["day"] + timedelta(days=1), time(), UTC)
+    written: datetime = one["written_min"]
+    return written.replace(tzinfo=UTC) < end
 
 
 def _bytes(files: pa.Table, day: date) -> int:
