@@ -2,23 +2,14 @@ package dev.messagestore.spark;
 
 import dev.messagestore.spark.KafkaPlan.KafkaRange;
 import java.util.List;
-import java.util.Map;
-import java.util.Set;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.catalog.SupportsRead;
-import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableCapability;
-import org.apache.spark.sql.connector.catalog.TableProvider;
-import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
-import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * A Spark data source that reads planned ranges of Kafka offsets as records, in order of arrival. What Spark's own
@@ -30,7 +21,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * record: its row is -1 less the number of records in the part. Option {@code plan} is the JSON that {@link KafkaPlan}
  * reads.
  */
-public final class KafkaRecordSource implements TableProvider {
+public final class KafkaRecordSource extends PlannedSource {
   static final StructType SCHEMA =
       new StructType()
           .add("part", DataTypes.IntegerType, false)
@@ -43,38 +34,14 @@ public final class KafkaRecordSource implements TableProvider {
           .add("record_headers", DataTypes.createMapType(DataTypes.StringType, DataTypes.StringType), true)
           .add("record_time", DataTypes.TimestampType, true);
 
-  @Override
-  public StructType inferSchema(CaseInsensitiveStringMap options) {
-    return SCHEMA;
+  /** Made by Spark. */
+  public KafkaRecordSource() {
+    super("kafka records", SCHEMA);
   }
 
   @Override
-  public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    return new RecordTable();
-  }
-
-  private static final class RecordTable implements Table, SupportsRead {
-    @Override
-    public String name() {
-      return "kafka records";
-    }
-
-    @Override
-    @SuppressWarnings("deprecation")
-    public StructType schema() {
-      return SCHEMA;
-    }
-
-    @Override
-    public Set<TableCapability> capabilities() {
-      return Set.of(TableCapability.BATCH_READ);
-    }
-
-    @Override
-    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-      KafkaPlan plan = KafkaPlan.parse(options.get("plan"));
-      return () -> new RecordScan(plan);
-    }
+  Scan scan(String plan) {
+    return new RecordScan(KafkaPlan.parse(plan));
   }
 
   private record RecordScan(KafkaPlan plan) implements Scan, Batch {
