@@ -2,17 +2,18 @@
 
 import http.client
 import json
-import socket
 import ssl
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from support.servers import free_ports
 
 REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 90
@@ -95,15 +96,15 @@ class ApiServer:
 
 
 @contextmanager
-def running_apiserver() -> Iterator[ApiServer]:
-    """Start etcd and kube-apiserver in a folder of their own, and end them afterwards."""
+def running_apiserver(flags: Sequence[str] = ()) -> Iterator[ApiServer]:
+    """Start etcd and kube-apiserver, with further flags, in a folder of their own, and end them afterwards."""
     programs = _programs()
     with tempfile.TemporaryDirectory(prefix="apiserver-") as folder:
         home = Path(folder)
         etcd_port, peer_port, api_port = free_ports(3)
         etcd = _start(home / "etcd.log", _etcd(programs, home, etcd_port, peer_port))
         try:
-            apiserver = _start(home / "apiserver.log", _apiserver(programs, home, etcd_port, api_port))
+            apiserver = _start(home / "apiserver.log", [*_apiserver(programs, home, etcd_port, api_port), *flags])
             try:
                 server = ApiServer(api_port, home / "certificates" / "apiserver.crt")
                 _wait_until_ready(server, apiserver, home / "apiserver.log")
@@ -118,16 +119,6 @@ def running_apiserver() -> Iterator[ApiServer]:
 def _programs() -> Path:
     command = [sys.executable, "-m", "tools.controlplane"]
     return Path(subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def _etcd(programs: Path, home: Path, port: int, peer_port: int) -> list[str]:

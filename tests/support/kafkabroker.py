@@ -20,6 +20,7 @@ from pathlib import Path
 
 from messagestore_jobs.contract.run_document import KafkaCluster, KafkaCredentials
 from support.certificates import certify
+from support.servers import free_ports
 
 REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 90
@@ -152,7 +153,7 @@ def _prepared(home: Path, jars: Path) -> Broker:
     authority, certificate, key = certify(home)
     keystore = home / "keystore.pem"
     keystore.write_bytes(key.read_bytes() + certificate.read_bytes())
-    ports = _free_ports()
+    ports = dict(zip(_LISTENERS, free_ports(len(_LISTENERS)), strict=True))
     addresses = {name: f"{name}://127.0.0.1:{port}" for name, port in ports.items()}
     advertised = ",".join(address for name, address in addresses.items() if name != "CONTROLLER")
     listeners = ",".join(addresses.values())
@@ -190,14 +191,3 @@ def _jars() -> Path:
     command = [sys.executable, "-m", "tools.kafka"]
     done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
     return Path(done.stdout.strip())
-
-
-def _free_ports() -> dict[str, int]:
-    """All at once, so that they differ."""
-    sockets = {name: socket.socket() for name in _LISTENERS}
-    for one in sockets.values():
-        one.bind(("127.0.0.1", 0))
-    ports = {name: int(one.getsockname()[1]) for name, one in sockets.items()}
-    for one in sockets.values():
-        one.close()
-    return ports

@@ -4,16 +4,16 @@ import json
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from support.servers import free_ports, wait_until_it_listens
 
 REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 60
@@ -72,7 +72,7 @@ def running_message_db() -> Iterator[MessageDb]:
     try:
         if user:
             shutil.chown(folder, "postgres")
-        data, port = folder / "data", _free_port()
+        data, (port,) = folder / "data", free_ports(1)
         _quietly(
             [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N"],
             cwd=folder,
@@ -85,7 +85,7 @@ def running_message_db() -> Iterator[MessageDb]:
                 [programs / "postgres", "-D", data, *options], cwd=folder, stdout=log, stderr=log, **user
             )
         try:
-            _wait_until_it_listens(server, port, folder / "server.log")
+            wait_until_it_listens("PostgreSQL", server, port, folder / "server.log", START_SECONDS)
             environment = {
                 "PATH": f"{programs}:{os.environ['PATH']}",
                 "PGHOST": "127.0.0.1",
@@ -125,20 +125,3 @@ def _is_root() -> bool:
 def _quietly(command: list[str | Path], **how: Any) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, **how)
     assert done.returncode == 0, f"{command[0]}: {done.stderr or done.stdout}"
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
-def _wait_until_it_listens(server: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and server.poll() is None:
-        with socket.socket() as one:
-            if one.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise RuntimeError(f"PostgreSQL didn't start:\n{log.read_text()[-4000:]}")

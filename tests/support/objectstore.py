@@ -1,11 +1,9 @@
 """A real S3 server on a free port of this machine, for as long as a test needs it."""
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from pyarrow import fs
 
 from messagestore_jobs.contract.run_document import CredentialVariables, StorageEntry
 from support.certificates import certify
+from support.servers import free_ports, wait_until_it_listens
 
 REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 30
@@ -91,7 +90,7 @@ def running_object_store(*, https: bool = False) -> Iterator[ObjectStore]:
         # Neither name may begin with the other.
         for name in ("objects", "attributes"):
             (home / name).mkdir()
-        port = _free_port()
+        (port,) = free_ports(1)
         command = [str(program), "--port", f"127.0.0.1:{port}", "posix", "--sidecar", str(home / "attributes")]
         authority = str(certify(home)[0]) if https else None
         if https:
@@ -103,7 +102,7 @@ def running_object_store(*, https: bool = False) -> Iterator[ObjectStore]:
                 [*command, str(home / "objects")], env=environment, stdout=output, stderr=subprocess.STDOUT
             )
         try:
-            _wait_until_it_listens(server, port, log)
+            wait_until_it_listens("the object store", server, port, log, START_SECONDS)
             yield ObjectStore(f"{'https' if https else 'http'}://127.0.0.1:{port}", authority)
         finally:
             server.terminate()
@@ -114,20 +113,3 @@ def _program() -> Path:
     command = [sys.executable, "-m", "tools.cluster.programs", "versitygw"]
     done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
     return Path(done.stdout.strip())
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
-def _wait_until_it_listens(server: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and server.poll() is None:
-        with socket.socket() as one:
-            if one.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise RuntimeError(f"the object store didn't start:\n{log.read_text()[-4000:]}")

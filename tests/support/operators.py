@@ -15,7 +15,8 @@ from typing import Any
 
 import yaml
 
-from support.apiserver import ApiServer, free_ports
+from support.apiserver import ApiServer
+from support.servers import free_ports
 
 _COMMAND = [sys.executable, "-c", "from messagestore_operator.cli.main import main; main()", "operator"]
 FAST: dict[str, Any] = {
