@@ -71,8 +71,9 @@ demo-cluster: | $(UV) ## The operator in a real cluster: real GitHub webhooks, i
 	@UV=$(UV) python3 -m tools.cluster operator
 	@examples/demo-cluster.sh
 
-bench: install ## Benchmarks: tables of ratios
+bench: install ## Benchmarks: tables of ratios, and the operator under load
 	$(PYTHON) -m tests.perf
+	$(PYTHON) -m tests.perf.operator_load
 
 lint: install ## Ruff and the strict type checker
 	$(VENV)/bin/ruff check .

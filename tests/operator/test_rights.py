@@ -1,21 +1,17 @@
 """The operator with the chart's own settings and rights, no administrator's: nothing it does is refused."""
 
-import json
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from support.apiserver import ApiServer
 from support.fakespark import FakeSpark, fake_spark
-from support.helm import CHART, RELEASE, helm, rendered
+from support.installed import installed_chart
 from support.launches import stream
 from support.operators import FAST, Operator, eventually, running_operator
 
-ACCOUNT = f"{RELEASE}-message-store-operator"
 STREAMS = "/apis/messagestore.dev/v1alpha1/namespaces/{}/messagestreams"
 _numbers = count()
 
@@ -26,35 +22,12 @@ def operator(apiserver: ApiServer, tmp_path: Path, request: pytest.FixtureReques
     own, served = (f"rights-{next(_numbers)}" for _ in range(2))
     for name in (own, served):
         assert apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).accepted
-    where = ["--kubeconfig", str(apiserver.kubeconfig(tmp_path)), "--namespace", own]
-    chosen = f",watch.namespaces={{{served}}}" if request.param == "chosen namespaces" else ""
-    values = ["--set", f"crds.enabled=false{chosen}"]
-    helm("install", RELEASE, CHART, *where, *values)
-    try:
-        settings = {**_settings(*values), "namespace": own, **FAST}
-        with running_operator(apiserver, tmp_path, settings, _kubeconfig(apiserver, own, tmp_path)) as started:
+    chosen = [f"watch.namespaces={{{served}}}"] if request.param == "chosen namespaces" else []
+    with installed_chart(apiserver, own, tmp_path, *chosen) as chart:
+        settings = {**chart.settings, **FAST}
+        with running_operator(apiserver, tmp_path, settings, chart.kubeconfig) as started:
             yield started, served
-    finally:
         apiserver.request("DELETE", STREAMS.format(served))
-        helm("uninstall", RELEASE, *where)
-
-
-def _settings(*values: str) -> dict[str, Any]:
-    """What the chart writes for the operator to read."""
-    texts = [one["data"]["settings.yaml"] for one in rendered(*values) if "settings.yaml" in one.get("data", {})]
-    found: dict[str, Any] = yaml.safe_load(texts[0])
-    return {name: value for name, value in found.items() if name not in ("healthPort", "metricsPort")}
-
-
-def _kubeconfig(server: ApiServer, namespace: str, folder: Path) -> Path:
-    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{ACCOUNT}/token"
-    answer = server.request("POST", path, {"spec": {"expirationSeconds": 3600}})
-    assert answer.accepted, answer.body
-    config = json.loads(server.kubeconfig(folder).read_text())
-    config["users"][0]["user"]["token"] = answer.body["status"]["token"]
-    file = folder / "as-operator"
-    file.write_text(json.dumps(config))
-    return file
 
 
 def test_nothing_that_it_does_is_forbidden(apiserver: ApiServer, operator: tuple[Operator, str]) -> None:

@@ -1,0 +1,184 @@
+"""What the Spark operator, the kubelet, drivers and the garbage collector would do, in a process of its own.
+
+``python -m tests.perf.operator_load.fakes PORT CERTIFICATE SECONDS RECORD``: every SparkApplication is driven from
+submitted to completed with a driver's pod and its reports, in so many seconds. It is told to end by SIGTERM, and leaves
+a record of what it saw in the file.
+"""
+
+import asyncio
+import json
+import signal
+import ssl
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from support import sparkoperator
+from support.apiserver import TOKEN
+from support.outcomes import outcome
+
+_ALL = f"/apis/{sparkoperator.GROUP}/v1beta2/{sparkoperator.PLURAL}"
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces"
+
+
+@dataclass
+class Record:
+    """What was seen: how many runs of each kind have ended, and what should never have happened."""
+
+    started: dict[str, int] = field(default_factory=dict)
+    ended: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    writing: dict[str, str] = field(default_factory=dict)
+    """By each table, the run that writes to it now."""
+
+
+class Fakes:
+    """Plays all of them for all namespaces.
+
+    Args:
+        session: reaches the API server as an administrator.
+        seconds: how long a driver runs.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, seconds: float) -> None:
+        self._session = session
+        self._seconds = seconds
+        self._names: set[tuple[str, str]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.record = Record()
+
+    async def serve(self) -> None:
+        """Drive what is made and clear up what is deleted, for ever."""
+        async for happened, metadata in self._watch():
+            if happened in ("ADDED", "DELETED"):
+                work = self._drive if happened == "ADDED" else self._collect
+                task = asyncio.create_task(self._noting(metadata["name"], work(metadata)))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _noting(self, name: str, work: Any) -> None:
+        try:
+            await work
+        except Exception as error:
+            self.record.problems.append(f"{name}: {error!r}")
+
+    async def _watch(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        timeout = aiohttp.ClientTimeout(total=None)
+        headers = {"Accept": _METADATA}
+        async with self._session.get(f"{_ALL}?watch=1", headers=headers, timeout=timeout) as answer:
+            async for line in answer.content:
+                event = json.loads(line)
+                yield event["type"], event["object"]["metadata"]
+
+    async def _drive(self, application: dict[str, Any]) -> None:
+        namespace, name = application["namespace"], application["name"]
+        if (namespace, name) in self._names:
+            self.record.problems.append(f"{name} was launched twice")
+        self._names.add((namespace, name))
+        config_map = await self._ask("GET", _core(namespace, "configmaps", name))
+        document = json.loads(config_map["data"]["run.json"])
+        kind, table = document["task"]["kind"], document["table"]["uri"]
+        _count(self.record.started, kind)
+        other = self.record.writing.setdefault(table, name)
+        if other != name:
+            self.record.problems.append(f"{name} and {other} write to one table")
+        await self._run(application, document)
+        self.record.writing.pop(table)
+        await self._set_pod(namespace, name, "Succeeded")
+        await self._set_state(namespace, name, "COMPLETED")
+        _count(self.record.ended, kind)
+
+    async def _run(self, application: dict[str, Any], document: dict[str, Any]) -> None:
+        namespace, name = application["namespace"], application["name"]
+        await self._set_state(namespace, name, "SUBMITTED")
+        await self._ask("POST", _core(namespace, "pods"), _pod(application))
+        await self._set_pod(namespace, name, "Running")
+        await self._set_state(namespace, name, "RUNNING")
+        started = _now()
+        for sequence in (1, 2):
+            await self._report(namespace, name, {"sequence": sequence, "state": "Running", "startedAt": started})
+            await asyncio.sleep(self._seconds / 2)
+        end = {"sequence": 3, "state": "Succeeded", "startedAt": started, "finishedAt": _now()}
+        await self._report(namespace, name, {**end, "outcome": outcome(document, _now())})
+
+    async def _collect(self, application: dict[str, Any]) -> None:
+        namespace, name = application["namespace"], application["name"]
+        for path in (
+            _core(namespace, "pods", f"{name}-driver"),
+            _core(namespace, "configmaps", name),
+            f"{_RBAC}/{namespace}/rolebindings/{name}",
+            f"{_RBAC}/{namespace}/roles/{name}",
+        ):
+            await self._ask("DELETE", path)
+
+    async def _set_state(self, namespace: str, name: str, state: str) -> None:
+        driver = {"podName": f"{name}-driver"}
+        status = {"applicationState": {"state": state}, "driverInfo": driver, "executionAttempts": 1}
+        await self._ask("PATCH", f"{sparkoperator.path(namespace, name)}/status", {"status": status})
+
+    async def _set_pod(self, namespace: str, name: str, phase: str) -> None:
+        await self._ask("PATCH", f"{_core(namespace, 'pods', f'{name}-driver')}/status", {"status": {"phase": phase}})
+
+    async def _report(self, namespace: str, name: str, report: dict[str, Any]) -> None:
+        text = json.dumps({"run": name, **report})
+        await self._ask("PATCH", _core(namespace, "configmaps", name), {"data": {"report.json": text}})
+
+    async def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        content = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        async with self._session.request(method, path, json=body, headers={"Content-Type": content}) as answer:
+            found = await answer.json()
+            if answer.status >= 300:
+                raise RuntimeError(f"{method} {path}: {answer.status} {found.get('message')}")
+            return found
+
+
+def _count(tally: dict[str, int], kind: str) -> None:
+    tally[kind] = tally.get(kind, 0) + 1
+
+
+def _core(namespace: str, plural: str, name: str = "") -> str:
+    collection = f"/api/v1/namespaces/{namespace}/{plural}"
+    return f"{collection}/{name}" if name else collection
+
+
+def _pod(application: dict[str, Any]) -> dict[str, Any]:
+    metadata = {
+        "name": f"{application['name']}-driver",
+        "labels": {**application["labels"], "spark-role": "driver"},
+        "annotations": application["annotations"],
+    }
+    return {"metadata": metadata, "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "none"}]}}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()
+
+
+async def _main(port: int, certificate: Path, seconds: float, record: Path) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    context = ssl.create_default_context(cafile=str(certificate))
+    async with aiohttp.ClientSession(
+        f"https://127.0.0.1:{port}",
+        headers={"Authorization": f"Bearer {TOKEN}"},
+        connector=aiohttp.TCPConnector(ssl=context, limit=32),
+    ) as session:
+        fakes = Fakes(session, seconds)
+        serving = asyncio.create_task(fakes.serve())
+        ending = asyncio.create_task(stop.wait())
+        await asyncio.wait([serving, ending], return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            fakes.record.problems.append(f"the watch ended: {serving.exception()!r}")
+            await stop.wait()
+        serving.cancel()
+        record.write_text(json.dumps(asdict(fakes.record)))
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(int(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]), Path(sys.argv[4])))

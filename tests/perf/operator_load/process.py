@@ -1,0 +1,64 @@
+"""What a process takes of the machine, from /proc."""
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Usage:
+    """Samples of one process: its memory in MiB, second by second, its peak, and its seconds of CPU."""
+
+    memory: list[float] = field(default_factory=list)
+    peak: float = 0.0
+    cpu: list[float] = field(default_factory=list)
+
+    @property
+    def processors(self) -> float:
+        """How many were in use on average; samples are a second apart."""
+        return (self.cpu[-1] - self.cpu[0]) / max(1, len(self.cpu) - 1)
+
+    def take(self, process: int) -> None:
+        """Add a sample."""
+        place = Path(f"/proc/{process}")
+        self.memory.append(int((place / "statm").read_text().split()[1]) * _PAGE / 2**20)
+        times = (place / "stat").read_text().rpartition(")")[2].split()
+        self.cpu.append((int(times[11]) + int(times[12])) / _TICKS)
+        lines = (place / "status").read_text().splitlines()
+        self.peak = next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+
+@contextmanager
+def watched(processes: Mapping[str, int]) -> Iterator[dict[str, Usage]]:
+    """Sample processes each second, by their names."""
+    found = {name: Usage() for name in processes}
+    stop = threading.Event()
+
+    def sample() -> None:
+        while not stop.wait(1):
+            for name, usage in found.items():
+                try:
+                    usage.take(processes[name])
+                except (OSError, StopIteration):
+                    continue
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        stop.set()
+        thread.join()
+
+
+def children() -> dict[str, int]:
+    """This process's own children by the names of their programs."""
+    own = os.getpid()
+    numbers = Path(f"/proc/{own}/task/{own}/children").read_text().split()
+    return {Path(f"/proc/{number}/comm").read_text().strip(): int(number) for number in numbers}

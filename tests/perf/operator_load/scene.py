@@ -1,0 +1,100 @@
+"""What the operator is measured in: an API server, the chart's rights, the operator, and the fakes."""
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.perf.operator_load import audit
+from tests.perf.operator_load.manifests import NAMESPACES
+
+from support.apiserver import REPOSITORY, ApiServer, running_apiserver
+from support.definitions import install_definitions
+from support.installed import ACCOUNT, installed_chart
+from support.operators import Operator, eventually, running_operator
+
+_OWN = "message-store"
+OPERATOR = f"system:serviceaccount:{_OWN}:{ACCOUNT}"
+"""Who the operator is to the API server."""
+_ROOT = "/apis/messagestore.dev/v1alpha1"
+_PLURALS = {"MessageStream": "messagestreams", "RetentionPolicy": "retentionpolicies"}
+
+
+@dataclass
+class Scene:
+    """Everything that runs, and where it writes."""
+
+    server: ApiServer
+    operator: Operator
+    fakes: "subprocess.Popen[bytes]"
+    folder: Path
+    settings: dict[str, Any]
+
+    def apply(self, resource: dict[str, Any]) -> None:
+        """Make a resource."""
+        path = f"{_ROOT}/namespaces/{resource['metadata']['namespace']}/{_PLURALS[resource['kind']]}"
+        answer = self.server.request("POST", path, resource)
+        if not answer.accepted:
+            raise RuntimeError(f"{resource['metadata']['name']} was refused: {answer.body}")
+
+    def resources(self, kind: str) -> list[dict[str, Any]]:
+        """All resources of a kind as they are now."""
+        found: list[dict[str, Any]] = self.server.request("GET", f"{_ROOT}/{_PLURALS[kind]}").body["items"]
+        return found
+
+    def end(self) -> dict[str, Any]:
+        """End the operator and then the fakes in order, and return what the fakes saw."""
+        self.operator.stop()
+        self.fakes.send_signal(signal.SIGTERM)
+        self.fakes.wait(timeout=20)
+        record: dict[str, Any] = json.loads(_record(self.folder).read_text())
+        return record
+
+
+@contextmanager
+def scene(run_seconds: float, values: list[str]) -> Iterator[Scene]:
+    """Set everything up, and clear it all away afterwards.
+
+    Args:
+        run_seconds: how long a driver runs.
+        values: of the chart, as `name=value`, where they differ from its own.
+    """
+    with tempfile.TemporaryDirectory(prefix="operator-load-") as name:
+        folder = Path(name)
+        with running_apiserver(audit.flags(folder, OPERATOR)) as server:
+            install_definitions(server)
+            for namespace in (_OWN, *NAMESPACES):
+                server.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+            with (
+                installed_chart(server, _OWN, folder, *values) as chart,
+                running_operator(server, folder, chart.settings, chart.kubeconfig) as operator,
+                _running_fakes(server, folder, run_seconds) as fakes,
+            ):
+                eventually(lambda: operator.figure("messagestore_operator_leading") == 1, 60, operator)
+                eventually(lambda: operator.get("/readyz")[0] == 200, 60, operator)
+                # Its watches begin a moment after it has read everything.
+                time.sleep(3)
+                yield Scene(server, operator, fakes, folder, chart.settings)
+
+
+@contextmanager
+def _running_fakes(server: ApiServer, folder: Path, seconds: float) -> Iterator["subprocess.Popen[bytes]"]:
+    arguments = [str(server.port), str(server.certificate), str(seconds), str(_record(folder))]
+    fakes = subprocess.Popen([sys.executable, "-m", "tests.perf.operator_load.fakes", *arguments], cwd=REPOSITORY)
+    try:
+        yield fakes
+    finally:
+        if fakes.poll() is None:
+            fakes.kill()
+            fakes.wait()
+
+
+def _record(folder: Path) -> Path:
+    return folder / "fakes.json"

@@ -1,0 +1,35 @@
+"""The project's kinds and kubeflow's SparkApplication, installed in an API server."""
+
+import time
+
+from messagestore_operator.api.crd import NAMES, custom_resource_definition
+from messagestore_operator.api.resource import GROUP
+from support import sparkoperator
+from support.apiserver import ApiServer
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def install_definitions(server: ApiServer) -> None:
+    """Install them, and wait until objects of all kinds can be made."""
+    for kind in NAMES:
+        answer = server.request("POST", f"{DEFINITIONS}?fieldValidation=Strict", custom_resource_definition(kind))
+        assert answer.accepted, answer.body
+    answer = server.request("POST", DEFINITIONS, sparkoperator.definition())
+    assert answer.accepted, answer.body
+    for names in NAMES.values():
+        _wait_until_established(server, names.plural, GROUP, "v1alpha1")
+    _wait_until_established(server, sparkoperator.PLURAL, sparkoperator.GROUP, "v1beta2")
+
+
+def _wait_until_established(server: ApiServer, plural: str, group: str, version: str) -> None:
+    deadline = time.monotonic() + 30
+    conditions: list[dict[str, str]] = []
+    while time.monotonic() < deadline:
+        answer = server.request("GET", f"{DEFINITIONS}/{plural}.{group}")
+        conditions = answer.body.get("status", {}).get("conditions", [])
+        served = server.request("GET", f"/apis/{group}/{version}/{plural}").accepted
+        if served and any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{plural} never got established: {conditions}")
