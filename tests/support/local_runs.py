@@ -163,5 +163,12 @@ def render(example: str, work: Path) -> str:
     for file in (EXAMPLES / name).glob("*/*.json*"):
         copy = work / name / file.parent.name / file.name
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(file.read_bytes())
+        # Written anew it would be another file for a stream, which would read it again.
+        if not copy.exists():
+            copy.write_bytes(file.read_bytes())
     return "\n---\n".join(file.read_text() for file in files).replace(DEMO_FOLDER, str(work))
+
+
+def lines(folder: Path) -> list[str]:
+    """The lines of a folder's files of JSON lines, in the order of their names."""
+    return [line for file in sorted(folder.glob("*.jsonl")) for line in file.read_text().splitlines()]

@@ -7,14 +7,14 @@ from pathlib import Path
 import pyarrow.dataset as ds
 
 from messagestore_jobs.store.history import open_table
-from support.local_runs import EXAMPLES, LocalRuns, render
+from support.local_runs import EXAMPLES, LocalRuns, lines, render
 from support.stores import stored
 
 
 def test_github_webhooks(local_run: LocalRuns, tmp_path: Path) -> None:
     done = local_run.run_text(render("github-webhooks", tmp_path))
     assert done.exit_code == 0, done.stderr
-    arrived = [json.loads(line) for line in _lines(tmp_path / "github-webhooks/landing")]
+    arrived = [json.loads(line) for line in lines(tmp_path / "github-webhooks/landing")]
     old = [one for one in arrived if one["received_at"] < "2026-01-06"]
     held = [one for one in old if one["entity"] == "issue-444500041"]
     assert (len(arrived), len(old), len(held)) == (329, 127, 12)
@@ -33,7 +33,7 @@ def test_github_webhooks(local_run: LocalRuns, tmp_path: Path) -> None:
     assert ds.dataset(_archived(tmp_path / "github-webhooks/archive")).count_rows() == 115
 
     job = done.status("ReplayJob/replay-pull-requests")
-    sent = [json.loads(line) for line in _lines(tmp_path / "github-webhooks/replayed")]
+    sent = [json.loads(line) for line in lines(tmp_path / "github-webhooks/replayed")]
     wanted = [row for row in kept if row["category"] == "pull_request"]
     assert job["progress"]["replayed"] == len(sent) == len(wanted) == 21
     assert {one["headers"]["x-replay-job"] for one in sent} == {"replay-pull-requests"}
@@ -69,18 +69,6 @@ def test_privacy(local_run: LocalRuns, tmp_path: Path) -> None:
     assert open_table(f"file://{tmp_path}/privacy/signups", "tombstones").to_pyarrow_table().num_rows == 3
 
 
-def test_redrive(local_run: LocalRuns, tmp_path: Path) -> None:
-    first = local_run.run_text(render("redrive/1-as-it-was", tmp_path))
-    assert first.exit_code == 0, first.stderr
-    assert first.status("MessageStream/readings")["totals"] == _totals(received=7, stored=5, deadLettered=2)
-    second = local_run.run_text(render("redrive/2-mended", tmp_path))
-    assert second.exit_code == 0, second.stderr
-    assert second.status("ReplayJob/redrive-large-readings")["progress"]["replayed"] == 2
-    assert second.status("MessageStream/readings")["table"]["messages"] == 7
-    letters = open_table(f"file://{tmp_path}/redrive/readings", "dead_letters").to_pyarrow_table().to_pylist()
-    assert [letter["redriven_by"] for letter in letters] == ["default/redrive-large-readings"] * 2
-
-
 def test_retries(local_run: LocalRuns, tmp_path: Path) -> None:
     manifests, work = render("retries", tmp_path), tmp_path / "retries"
     first = local_run.run_text(manifests, "--at", "2026-03-16T00:00:00Z")
@@ -105,7 +93,7 @@ def test_retries(local_run: LocalRuns, tmp_path: Path) -> None:
     assert second.exit_code == 0, second.stderr
     job = second.status("ReplayJob/orders-again")
     assert (job["phase"], job["round"], job["redelivered"]) == ("Idle", 1, 2)
-    sent = [json.loads(line) for line in _lines(work / "again/round-00000001")]
+    sent = [json.loads(line) for line in lines(work / "again/round-00000001")]
     assert [(one["messageId"], one["headers"]["x-attempt"]) for one in sent] == [("o-2", "2"), ("o-4", "2")]
 
     answers = [
@@ -116,7 +104,7 @@ def test_retries(local_run: LocalRuns, tmp_path: Path) -> None:
     third = local_run.run_text(manifests, "--at", "2026-03-16T00:04:00Z")
     assert third.exit_code == 0, third.stderr
     assert third.status("ReplayJob/orders-again")["round"] == 2
-    assert [json.loads(line)["messageId"] for line in _lines(work / "again/round-00000002")] == ["o-3"]
+    assert [json.loads(line)["messageId"] for line in lines(work / "again/round-00000002")] == ["o-3"]
     states = {row["message_id"]: (row["status"], row["retries"]) for row in stored(f"file://{work}/orders")}
     assert states == {
         "o-1": ("COMPLETED", 0),
@@ -138,10 +126,6 @@ def test_every_example_is_tested() -> None:
 def _totals(**given: int) -> dict[str, int]:
     names = ("received", "stored", "duplicates", "deadLettered", "filtered", "discarded")
     return {name: given.get(name, 0) for name in names}
-
-
-def _lines(folder: Path) -> list[str]:
-    return [line for file in sorted(folder.glob("*.jsonl")) for line in file.read_text().splitlines()]
 
 
 def _archived(folder: Path) -> list[str]:

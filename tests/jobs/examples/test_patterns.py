@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from messagestore_jobs.store.history import open_table
-from support.local_runs import EXAMPLES, LocalRuns, render
+from support.local_runs import EXAMPLES, LocalRuns, lines, render
 from support.stores import stored
 
 
@@ -39,7 +39,7 @@ def test_resequencer(local_run: LocalRuns, tmp_path: Path) -> None:
     letters = open_table(f"file://{tmp_path}/resequencer/uploads", "dead_letters").to_pyarrow_table()
     assert letters["reason"].to_pylist() == ["InvalidField"] * 2
     assert done.status("ReplayJob/whole-uploads")["progress"]["replayed"] == 5
-    sent = [json.loads(line) for line in _lines(tmp_path / "resequencer/in-order")]
+    sent = [json.loads(line) for line in lines(tmp_path / "resequencer/in-order")]
     assert [one["messageId"] for one in sent] == ["p1", "p2", "p3", "q1", "q2"]
 
 
@@ -47,7 +47,7 @@ def test_aggregator(local_run: LocalRuns, tmp_path: Path) -> None:
     done = local_run.run_text(render("aggregator/1-bids", tmp_path))
     assert done.exit_code == 0, done.stderr
     assert done.status("MessageStream/bids")["sequences"]["incomplete"] == 1
-    decided = "".join(f"{line}\n" for line in _lines(tmp_path / "aggregator/decided"))
+    decided = "".join(f"{line}\n" for line in lines(tmp_path / "aggregator/decided"))
     script = EXAMPLES / "aggregator/aggregate.py"
     made = subprocess.run([sys.executable, script], input=decided, capture_output=True, text=True, check=True).stdout
     best = tmp_path / "aggregator/best"
@@ -63,7 +63,3 @@ def test_aggregator(local_run: LocalRuns, tmp_path: Path) -> None:
         ("quote-1", "b3", {"carrier": "west", "price": 95}),
         ("quote-2", "b6", {"carrier": "west", "price": 70}),
     ]
-
-
-def _lines(folder: Path) -> list[str]:
-    return [line for file in sorted(folder.glob("*.jsonl")) for line in file.read_text().splitlines()]

@@ -1,0 +1,29 @@
+"""Answer every request that is not finished and that can be answered, where it asked for it.
+
+Usage: answer.py REQUESTS LANDING STATUS
+The answer's id is made from the request's: answered twice, the second answer is a duplicate.
+"""
+
+import sys
+
+from messagestore.reader import Reader
+from messagestore.writer import Writer
+
+LIMITS = {"ada": 500, "bob": 50}
+
+requests, landing, status = sys.argv[1:]
+with Reader(requests) as store, Writer(landing, lifecycle=status) as writer:
+    for request in store.unfinished():
+        asked = request.json()
+        if asked["customer"] not in LIMITS:
+            continue
+        writer.store_received(
+            f"answer-to-{request.message_id}",
+            request.correlation_id,
+            payload={"granted": asked["amount"] <= LIMITS[asked["customer"]]},
+            stream_name=request.reply_to,
+            type="CreditChecked",
+            causation_id=request.message_id,
+            metadata=request.metadata.encode(),
+        )
+        writer.mark_completed(request.message_id)
