@@ -53,9 +53,12 @@ def archive(context: Context, plan: Plan) -> int:
     """Make sure that what leaves is archived and sealed, but for what is erased; the number of messages in it."""
     to = plan.task.archive
     expected = plan.messages - plan.erased
-    if to is None or expected == 0:
+    if to is None:
         return 0
     objects = Objects(join(to.uri, plan.preview.id))
+    if expected == 0:
+        _withdraw(objects)
+        return 0
     text = objects.read(MANIFEST)
     sealed = None if text is None else Manifest.model_validate_json(text)
     context.progress.step("archive", expected)
@@ -72,6 +75,14 @@ def archive(context: Context, plan: Plan) -> int:
     _sweep(objects, sealed)
     context.progress.advance(sealed.messages)
     return sealed.messages
+
+
+def _withdraw(objects: Objects) -> None:
+    """Remove an archive that was sealed for messages all of which stay after all; the manifest goes first."""
+    if objects.exists(MANIFEST):
+        with external_write("archive-withdrawn"):
+            objects.delete(MANIFEST)
+            objects.delete_folder("")
 
 
 def _leaving(context: Context, plan: Plan, to: Archive) -> DataFrame:

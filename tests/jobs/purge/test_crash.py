@@ -193,3 +193,15 @@ def test_a_hold_that_comes_after_the_crash_is_obeyed_and_the_archive_follows(
     assert [row["global_position"] for row in stored(table.uri)] == [5, 7, 9, 10, 11]
     assert archived_positions(f"file://{tmp_path}/archive") == [0, 2, 3, 4, 6]
     assert read_audit(table.uri)[0]["counts"]["purged"] == 7
+
+
+def test_where_a_hold_covers_all_of_it_by_then_no_archive_is_left(spark: SparkSession, tmp_path: Path) -> None:
+    table = build(tmp_path)
+    old = (Rule(name="old", max_age=2 * DAY + DAY / 2),)
+    with pytest.raises(CrashError), observing(crash_at(WRITES["delete"].index("heads") - 2)):
+        run(spark, tmp_path, table, {"rules": old}, "purge-1", NOW)
+    assert archived_positions(f"file://{tmp_path}/archive") == [0, 1, 2, 3]
+    hold = Hold(name="late", match=Match(categories=("order",)))
+    run(spark, tmp_path, table, {"rules": old, "holds": (hold,)}, "purge-1", NOW)
+    assert len(stored(table.uri)) == 12
+    assert files_below(f"file://{tmp_path}/archive") == {}
