@@ -75,6 +75,21 @@ def test_a_released_table_keeps_its_epoch_and_has_no_holder(apiserver: ApiServer
     assert at(lease, "metadata", "annotations", "messagestore.dev/table") == table
 
 
+@pytest.mark.parametrize("changed", [False, True], ids=["as it is", "from before a change"])
+def test_a_table_is_let_go_whose_lease_is_known(apiserver: ApiServer, table: str, changed: bool) -> None:
+    async def scenario(leases: TableLeases, client: KubeClient) -> Document | None:
+        known = await leases.acquire(table, "default/first", 41, None, NOW)
+        if changed:
+            note = {"metadata": {"labels": {"noted": "since"}}}
+            await client.merge_patch(LEASES.path(NAMESPACE, lease_name(table)), note)
+        return await leases.release(table, "default/first", NOW, known)
+
+    lease = _with_leases(apiserver, scenario)
+    assert lease is not None
+    assert (holder_of(lease), _epoch(lease)) == (None, 41)
+    assert ("noted" in at(lease, "metadata", "labels")) is changed
+
+
 def test_nobody_takes_a_table_from_a_run_that_is_not_its_holder(apiserver: ApiServer, table: str) -> None:
     async def scenario(leases: TableLeases, _: KubeClient) -> Document | None:
         await leases.acquire(table, "default/first", 1, None, NOW)

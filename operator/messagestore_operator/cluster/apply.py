@@ -16,7 +16,7 @@ from messagestore_operator.cluster.events import Events, Happening
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, RESOURCES
 from messagestore_operator.cluster.labels import FINALIZER
 from messagestore_operator.cluster.launch import Launcher, control_text
-from messagestore_operator.cluster.lease import TableLeases
+from messagestore_operator.cluster.lease import TableLeases, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.reports import CONTROL
 from messagestore_operator.decide import actions
@@ -91,7 +91,8 @@ class Applier:
 
     @_do.register
     async def _(self, action: actions.ReleaseLease, resource: Resource) -> None:
-        lease = await self._leases.release(action.uri, action.holder, self._now())
+        known = self._cache.lease(lease_name(action.uri))
+        lease = await self._leases.release(action.uri, action.holder, self._now(), known)
         if lease is not None:
             self._put(lease)
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from messagestore_operator.api.resource import GROUP
-from messagestore_operator.cluster.client import KubeClient
+from messagestore_operator.cluster.client import ConflictError, KubeClient, NotFoundError
 from messagestore_operator.cluster.documents import Document, at, name_of
 from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.labels import MANAGED_BY, MANAGER
@@ -77,20 +77,36 @@ class TableLeases:
             return await self._client.create(LEASES.path(self._namespace), lease)
         return await self._replace({**lease, "metadata": {**metadata, "resourceVersion": version}})
 
-    async def release(self, table: str, holder: str, now: datetime) -> Document | None:
+    async def release(self, table: str, holder: str, now: datetime, known: Document | None = None) -> Document | None:
         """Take the table from a run; None where it hasn't got it.
+
+        Args:
+            table: the folder in its one spelling.
+            holder: namespace/run.
+            now: the clock.
+            known: the Lease as it was last seen; where that is still so, it need not be read.
 
         Raises:
             ConflictError: the Lease changed in the same moment.
         """
+        if known is not None and holder_of(known) == holder:
+            try:
+                return await self._replace(_free(known, now))
+            except (ConflictError, NotFoundError):
+                # It has changed since.
+                pass
         lease = await self.read(table)
         if lease is None or holder_of(lease) != holder:
             return None
-        kept = {key: value for key, value in lease["spec"].items() if key != "holderIdentity"}
-        return await self._replace({**lease, "spec": {**kept, "renewTime": _time(now)}})
+        return await self._replace(_free(lease, now))
 
     async def _replace(self, lease: Document) -> Document:
         return await self._client.replace(LEASES.path(self._namespace, name_of(lease)), lease)
+
+
+def _free(lease: Document, now: datetime) -> Document:
+    kept = {key: value for key, value in lease["spec"].items() if key != "holderIdentity"}
+    return {**lease, "spec": {**kept, "renewTime": _time(now)}}
 
 
 def _time(moment: datetime) -> str:
