@@ -100,7 +100,10 @@ class Cache:
     def streams_of(self, resource: Resource) -> tuple[MessageStream, ...]:
         """The streams of its namespace that a resource refers to and that exist; a stream is its own."""
         known = self._streams[resource.metadata.namespace]
-        return tuple(stream for stream in known.values() if refers_to(resource, stream))
+        names = _streams_named(resource)
+        if names is None:
+            return tuple(stream for stream in known.values() if refers_to(resource, stream))
+        return tuple(known[name] for name in sorted(names) if name in known)
 
     def sharing(self, stream: MessageStream) -> tuple[MessageStream, ...]:
         """Other streams, of any namespace, with the same table."""
@@ -345,18 +348,21 @@ class Cache:
 
 def refers_to(resource: Resource, stream: MessageStream) -> bool:
     """Whether a resource is about a stream of its namespace."""
-    name = stream.metadata.name
     if stream.metadata.namespace != resource.metadata.namespace:
         return False
+    if isinstance(resource, RetentionPolicy) and resource.spec.stream_selector is not None:
+        return resource.spec.stream_selector.match_labels.items() <= stream.metadata.labels.items()
+    return stream.metadata.name in (_streams_named(resource) or ())
+
+
+def _streams_named(resource: Resource) -> set[str] | None:
+    """The streams that a resource refers to by their names; None where it selects them by labels."""
     if isinstance(resource, RetentionPolicy):
-        selector = resource.spec.stream_selector
-        if selector is not None:
-            return selector.match_labels.items() <= stream.metadata.labels.items()
-        return any(ref.name == name for ref in resource.spec.stream_refs)
+        return None if resource.spec.stream_selector is not None else {ref.name for ref in resource.spec.stream_refs}
     if isinstance(resource, ReplayJob):
         to = resource.spec.destination.stream
-        return name in (resource.spec.stream_ref.name, to.name if to else None)
-    return resource.identity == stream.identity
+        return {resource.spec.stream_ref.name, *([to.name] if to else [])}
+    return {resource.metadata.name}
 
 
 def _matters(resource: Resource) -> Any:
