@@ -40,6 +40,8 @@ _log = logging.getLogger(__name__)
 MakeBackend = Callable[[KubeClient], SparkBackend]
 LOST_LEADERSHIP = 3
 """Exit code of a leader that is one no more."""
+_TOGETHER_SECONDS = 0.2
+"""News of a run come in a row, of its application, pod and report: so long after the first they are looked at once."""
 
 
 class ServiceError(Exception):
@@ -102,7 +104,7 @@ class Service:
             Events(client, identity),
             namespaces,
             settings,
-            self._touched,
+            self._touched_in_a_row,
         )
         self._reconciler = Reconciler(self._cache, gatherer, decide, applier, self._queue, metrics, health)
         self._sync = Sync(
@@ -144,8 +146,17 @@ class Service:
         for key in keys:
             self._queue.add(key)
 
+    def _touched_in_a_row(self, keys: Iterable[ResourceKey]) -> None:
+        for key in keys:
+            self._queue.add(key, _TOGETHER_SECONDS)
+
     def _seen(self, happened: str | None, document: Document) -> None:
-        self._touched(self._cache.remove(document) if happened == "DELETED" else self._cache.put(document))
+        touched = self._cache.remove(document) if happened == "DELETED" else self._cache.put(document)
+        # What people apply is looked at without delay.
+        if document.get("kind") in RESOURCES:
+            self._touched(touched)
+        else:
+            self._touched_in_a_row(touched)
 
     async def _watch(self, ended: asyncio.Event) -> None:
         namespaces = self._settings.watch_namespaces

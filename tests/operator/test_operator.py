@@ -79,6 +79,24 @@ def test_a_stream_that_is_applied_gets_a_run_and_its_report_becomes_the_status(
     assert len(spark.launched("orders-")) == 1
 
 
+def test_news_of_a_run_that_come_in_a_row_are_looked_at_together(
+    apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
+) -> None:
+    _apply(apiserver, namespace, "orders", trigger={"interval": "PT1H"})
+    eventually(lambda: _status(apiserver, namespace, "orders").get("lastRun"))
+    (run,) = spark.launched("orders-")
+    before = operator.figure("messagestore_operator_reconcile_seconds_count")
+    for number in range(50):
+        note = {"metadata": {"annotations": {"note": str(number)}}}
+        answer = apiserver.request(
+            "PATCH", sparkoperator.path(namespace, run.name), note, "application/merge-patch+json"
+        )
+        assert answer.accepted
+    time.sleep(1)
+    looks = operator.figure("messagestore_operator_reconcile_seconds_count") - before
+    assert 1 <= looks <= 15
+
+
 def test_what_a_run_is_made_of_belongs_to_it_and_its_driver_may_reach_its_own_report_only(
     apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
 ) -> None:
