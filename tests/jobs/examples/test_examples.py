@@ -123,6 +123,21 @@ def test_every_example_is_tested() -> None:
     assert tested | {"gitops", "kafka"} == {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
 
 
+def test_every_example_and_every_pattern_is_listed() -> None:
+    listed = (EXAMPLES / "README.md").read_text()
+    assert set(re.findall(r"^\| `([a-z-]+)/`", listed, re.M)) | {"gitops"} == {
+        path.name for path in EXAMPLES.iterdir() if path.is_dir()
+    }
+    patterns = EXAMPLES.parent / "docs/patterns"
+    pages = {path.name for path in patterns.glob("*.md")} - {"README.md"}
+    assert set(re.findall(r"\]\(([a-z-]+\.md)\)", (patterns / "README.md").read_text())) == pages
+    assert set(re.findall(r"docs/patterns/([a-z-]+\.md)", listed)) == pages
+    for page in pages:
+        example = re.search(r"\]\(\.\./\.\./examples/([a-z-]+)\)", (patterns / page).read_text())
+        assert example is not None, page
+        assert (EXAMPLES / example[1]).is_dir(), page
+
+
 def _totals(**given: int) -> dict[str, int]:
     names = ("received", "stored", "duplicates", "deadLettered", "filtered", "discarded")
     return {name: given.get(name, 0) for name in names}
