@@ -28,8 +28,9 @@ SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Values that never come twice, so no dictionary is tried for them.
     **{f"spark.hadoop.parquet.enable.dictionary#{column}": "false" for column in UNREPEATED},
+    # A column of many values soon goes without one, and not after most of a group of rows has been looked up in it.
+    "spark.hadoop.parquet.dictionary.page.size": "65536",
     # Nothing reads these statistics, and zstd's lowest level costs a third less for a few per cent more.
-    "spark.hadoop.parquet.size.statistics.enabled": "false",
     "spark.hadoop.parquet.column.statistics.enabled#payload": "false",
     "spark.hadoop.parquet.compression.codec.zstd.level": "1",
     # Readers that know no pages pass over whole groups of rows.
