@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import kopf
 from kubernetes.aio import config as official
@@ -31,6 +33,9 @@ async def configuration() -> Configuration:
             loader.load_incluster_config(client_configuration=found)
     except (official.ConfigException, OSError) as error:
         raise ConnectionProblemError(f"no way to the API server: {error}; set KUBECONFIG, or run in a pod") from error
+    # Left to the session, the environment and a .netrc are read anew for each request, in a thread.
+    found.client_session_kwargs = {"trust_env": False}
+    found.proxy = found.proxy or proxy_to(found.host)
     return found
 
 
@@ -38,6 +43,14 @@ def login(**arguments: object) -> kopf.ConnectionInfo | None:
     """The same for kopf's watches."""
     choose = kopf.login_with_kubeconfig if _has_kubeconfig() else kopf.login_with_service_account
     return choose(**arguments)  # type: ignore[arg-type]
+
+
+def proxy_to(server: str) -> str | None:
+    """The proxy that the environment wants on the way to a server, by its address; None where the way is straight."""
+    address = urlsplit(server)
+    if proxy_bypass(address.hostname or ""):
+        return None
+    return getproxies().get(address.scheme)
 
 
 def _untyped(module: Any) -> Any:
