@@ -20,7 +20,7 @@ from messagestore_operator.cluster.apply import Applier
 from messagestore_operator.cluster.backend import KubeflowBackend, SparkBackend
 from messagestore_operator.cluster.cache import Cache, ResourceKey
 from messagestore_operator.cluster.client import ApiError, KubeClient, connect
-from messagestore_operator.cluster.documents import Document
+from messagestore_operator.cluster.documents import Document, name_of, namespace_of
 from messagestore_operator.cluster.events import Events
 from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.health import Health, health_of, served
@@ -152,11 +152,11 @@ class Service:
 
     def _seen(self, happened: str | None, document: Document) -> None:
         touched = self._cache.remove(document) if happened == "DELETED" else self._cache.put(document)
-        # What people apply is looked at without delay.
-        if document.get("kind") in RESOURCES:
-            self._touched(touched)
-        else:
-            self._touched_in_a_row(touched)
+        self._touched_in_a_row(touched)
+        key = (str(document.get("kind")), namespace_of(document), name_of(document))
+        if key in touched:
+            # What people have applied is looked at without delay, and before what comes of runs.
+            self._queue.add(key, first=True)
 
     async def _watch(self, ended: asyncio.Event) -> None:
         namespaces = self._settings.watch_namespaces

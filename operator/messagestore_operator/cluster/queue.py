@@ -5,15 +5,22 @@ from __future__ import annotations
 import asyncio
 import heapq
 import time
+from collections import deque
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
 
+HEAD_START = 60.0
+"""Seconds by which a key that comes first goes before the others; after as long, others are served all the same."""
+
+
 @dataclass(order=True)
 class _Due(Generic[K]):
+    place: float
     when: float
     key: K = field(compare=False)
 
@@ -35,31 +42,42 @@ class WorkQueue(Generic[K]):
         self._base, self._max = backoff_base, backoff_max
         self._clock = clock
         self._due: dict[K, float] = {}
-        self._heap: list[_Due[K]] = []
+        self._first: set[K] = set()
+        self._later: list[_Due[K]] = []
+        self._ready: list[_Due[K]] = []
         self._taken: set[K] = set()
         self._failures: dict[K, int] = {}
-        self._changed = asyncio.Event()
+        self._waiting: deque[asyncio.Future[None]] = deque()
 
-    def add(self, key: K, delay: float = 0) -> None:
-        """Have a key looked at, in so many seconds; an earlier time that was asked for stays."""
-        when = self._clock() + max(0.0, delay)
-        if key in self._due and self._due[key] <= when:
-            return
+    def add(self, key: K, delay: float = 0, *, first: bool = False) -> None:
+        """Have a key looked at, in so many seconds; an earlier time that was asked for stays.
+
+        Args:
+            key: to be looked at.
+            delay: in seconds.
+            first: before those that became due up to `HEAD_START` earlier.
+        """
+        when, known = self._clock() + max(0.0, delay), self._due.get(key)
+        hurries = first and key not in self._first
+        if known is not None and known <= when:
+            if not hurries:
+                return
+            when = known
+        if first:
+            self._first.add(key)
         self._due[key] = when
-        heapq.heappush(self._heap, _Due(when, key))
-        self._changed.set()
+        heapq.heappush(self._later, _Due(when, when, key))
+        self._wake()
 
     async def get(self) -> K:
         """Wait for a key that is due; `done` must follow."""
         while True:
-            self._changed.clear()
             key, wait = self._next()
             if key is not None:
+                if self._ready:
+                    self._wake()
                 return key
-            try:
-                await asyncio.wait_for(self._changed.wait(), wait)
-            except TimeoutError:
-                continue
+            await self._woken(wait)
 
     def done(self, key: K, *, failed: bool = False) -> float:
         """Give a key back; one that failed is due again after a while, and the seconds until then are returned."""
@@ -71,12 +89,13 @@ class WorkQueue(Generic[K]):
             self.add(key, delay)
         else:
             self._failures.pop(key, None)
-        self._changed.set()
+        self._wake()
         return delay
 
     def forget(self, key: K) -> None:
         """Nothing is to be done about a key any more."""
         self._due.pop(key, None)
+        self._first.discard(key)
         self._failures.pop(key, None)
 
     @property
@@ -94,26 +113,62 @@ class WorkQueue(Generic[K]):
 
     def _next(self) -> tuple[K | None, float | None]:
         """A key that is due, or the seconds to wait for one; those of taken keys are not waited for."""
-        now, blocked = self._clock(), list[_Due[K]]()
-        found: K | None = None
-        wait: float | None = None
-        while self._heap:
-            entry = self._heap[0]
-            if self._due.get(entry.key) != entry.when:
-                heapq.heappop(self._heap)
+        now = self._clock()
+        while self._later and (self._later[0].when <= now or self._is_old(self._later[0])):
+            entry = heapq.heappop(self._later)
+            if not self._is_old(entry):
+                place = entry.when - (HEAD_START if entry.key in self._first else 0)
+                heapq.heappush(self._ready, _Due(place, entry.when, entry.key))
+        key = self._take()
+        if key is not None:
+            return key, None
+        return None, self._later[0].when - now if self._later else None
+
+    def _take(self) -> K | None:
+        """The first of those that are due and that no worker has."""
+        blocked, found = list[_Due[K]](), None
+        while self._ready and found is None:
+            entry = heapq.heappop(self._ready)
+            if self._is_old(entry):
                 continue
-            if entry.when > now:
-                wait = entry.when - now
-                break
-            heapq.heappop(self._heap)
             if entry.key in self._taken:
                 blocked.append(entry)
-                continue
-            found = entry.key
-            break
+            else:
+                found = entry.key
         for entry in blocked:
-            heapq.heappush(self._heap, entry)
+            heapq.heappush(self._ready, entry)
         if found is not None:
             del self._due[found]
+            self._first.discard(found)
             self._taken.add(found)
-        return found, wait
+        return found
+
+    def _is_old(self, entry: _Due[K]) -> bool:
+        return self._due.get(entry.key) != entry.when
+
+    async def _woken(self, seconds: float | None) -> None:
+        """Wait for a change, or until so many seconds have passed."""
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(seconds, _set, woken) if seconds is not None else None
+        self._waiting.append(woken)
+        try:
+            await woken
+        finally:
+            if timer is not None:
+                timer.cancel()
+            with suppress(ValueError):
+                self._waiting.remove(woken)
+
+    def _wake(self) -> None:
+        """Let one of those that wait look again."""
+        while self._waiting:
+            woken = self._waiting.popleft()
+            if not woken.done():
+                woken.set_result(None)
+                return
+
+
+def _set(woken: asyncio.Future[None]) -> None:
+    if not woken.done():
+        woken.set_result(None)

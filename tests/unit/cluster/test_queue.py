@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from messagestore_operator.cluster.queue import WorkQueue
+from messagestore_operator.cluster.queue import HEAD_START, WorkQueue
 
 
 class Clock:
@@ -70,6 +70,36 @@ def test_others_are_served_while_one_is_taken_and_asked_for_again(clock: Clock) 
     assert _due(queue) == ["b"]
 
 
+def test_a_key_that_comes_first_goes_before_what_became_due_a_while_ago(clock: Clock) -> None:
+    queue = WorkQueue[str](clock=clock)
+    queue.add("long ago")
+    clock.now += HEAD_START
+    queue.add("lately")
+    clock.now += 1
+    queue.add("applied", first=True)
+    assert _due(queue) == ["long ago", "applied", "lately"]
+
+
+def test_a_key_that_is_due_already_can_come_to_be_first(clock: Clock) -> None:
+    queue = WorkQueue[str](clock=clock)
+    for key in ("a", "b"):
+        queue.add(key)
+        clock.now += 1
+    queue.add("b", first=True)
+    assert _due(queue) == ["b", "a"]
+
+
+def test_a_key_is_first_only_once(clock: Clock) -> None:
+    queue = WorkQueue[str](clock=clock)
+    queue.add("b", first=True)
+    assert _due(queue) == ["b"]
+    queue.done("b")
+    for key in ("a", "b"):
+        clock.now += 1
+        queue.add(key)
+    assert _due(queue) == ["a", "b"]
+
+
 def _fail(queue: WorkQueue[str], clock: Clock) -> float:
     """Take a key that is due, fail with it, wait until it is due again, and say how long that was."""
     assert _due(queue) == ["a"]
@@ -121,5 +151,30 @@ def test_a_waiting_worker_wakes_up_when_a_key_becomes_due() -> None:
         queue = WorkQueue[str]()
         queue.add("a", 0.02)
         return await asyncio.wait_for(queue.get(), 1)
+
+    assert asyncio.run(scenario()) == "a"
+
+
+def test_every_waiting_worker_gets_one_of_the_keys_that_become_due_together() -> None:
+    async def scenario() -> set[str]:
+        queue = WorkQueue[str]()
+        taken = [asyncio.create_task(queue.get()) for _ in range(4)]
+        await asyncio.sleep(0.01)
+        for key in "abcd":
+            queue.add(key, 0.02)
+        return set(await asyncio.wait_for(asyncio.gather(*taken), 1))
+
+    assert asyncio.run(scenario()) == set("abcd")
+
+
+def test_a_worker_that_was_ended_while_it_waited_takes_no_key() -> None:
+    async def scenario() -> str:
+        queue = WorkQueue[str]()
+        ended, waiting = (asyncio.create_task(queue.get()) for _ in range(2))
+        await asyncio.sleep(0.01)
+        ended.cancel()
+        await asyncio.sleep(0)
+        queue.add("a")
+        return await asyncio.wait_for(waiting, 1)
 
     assert asyncio.run(scenario()) == "a"
