@@ -25,7 +25,7 @@ async def configuration() -> Configuration:
     """
     found, loader = Configuration(), _untyped(official)
     # Requests are bounded by the client's own rate, not by its number of connections.
-    found.connection_pool_maxsize = 32
+    found.connection_pool_maxsize = 64
     try:
         if _has_kubeconfig():
             await loader.load_kube_config(client_configuration=found, persist_config=False)
