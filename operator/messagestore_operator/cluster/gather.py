@@ -39,6 +39,8 @@ from messagestore_operator.decide.tables import tables_of
 
 _NORMAL_START = timedelta(seconds=20)
 """A pod that takes longer to start is asked why."""
+_NOTHING_LASTS = timedelta(seconds=5)
+"""The operator alone makes runs: that there is nothing of one, which waits for its table, holds so long."""
 
 
 class Gatherer:
@@ -62,6 +64,7 @@ class Gatherer:
         self._defaults = defaults
         self._reports = Reports()
         self._now = now
+        self._nothing: dict[RunKey, datetime] = {}
 
     async def snapshot(self, key: ResourceKey) -> Snapshot | None:
         """The picture of a resource; None where it isn't there.
@@ -131,14 +134,22 @@ class Gatherer:
         """
         run = self._observed(key)
         if run is None or run.state is AppState.MISSING:
-            if run is None and not sure:
+            if run is None and (not sure or self._is_nothing(key)):
                 return None
             await self._look_for(key)
             run = self._observed(key)
+            if run is None:
+                self._nothing[key] = self._now()
         elif sure and run.state.ended and run.driver is None:
             await self._look_for_driver(key)
             run = self._observed(key)
         return await self._with_mounts(run) if sure and run is not None else run
+
+    def _is_nothing(self, key: RunKey) -> bool:
+        """Whether the API server said a moment ago that there is nothing of a run."""
+        now = self._now()
+        self._nothing = {known: since for known, since in self._nothing.items() if now - since < _NOTHING_LASTS}
+        return key in self._nothing
 
     async def _with_mounts(self, run: ObservedRun) -> ObservedRun:
         """With what Events alone tell of a driver that does not get on, such as that a volume's Secret isn't there."""

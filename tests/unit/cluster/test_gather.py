@@ -1,7 +1,7 @@
 """What a stream's snapshot holds of the replays that read it, up to the document of its maintenance."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -73,3 +73,33 @@ def test_maintenance_is_told_when_the_oldest_of_them_began(replays: list[dict[st
     assert isinstance(task, MaintainTask)
     expected = datetime.fromisoformat(oldest).astimezone(UTC) if oldest else None
     assert task.oldest_replay == expected
+
+
+class _Empty:
+    """An API server without any object; counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def find(self, path: str) -> None:
+        self.asked += 1
+
+
+def test_a_run_that_waits_for_its_table_is_not_looked_for_again_and_again() -> None:
+    client: Any = _Empty()
+    clock = [datetime(2026, 3, 1, tzinfo=UTC)]
+    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    waiting = {"currentRun": {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY}}
+    cache.put({**stream().to_dict(), "kind": "MessageStream", "status": waiting})
+    namespaces.note("default", False)
+    leases, backend = TableLeases(client, "op"), KubeflowBackend(client)
+    gatherer = Gatherer(cache, client, backend, leases, namespaces, Defaults(), lambda: clock[0])
+
+    def look() -> int:
+        before = client.asked
+        assert asyncio.run(gatherer.snapshot(("MessageStream", "default", "orders"))) is not None
+        return int(client.asked - before)
+
+    asked = [look(), look()]
+    clock[0] += timedelta(seconds=6)
+    assert [*asked, look()] == [3, 0, 3]
