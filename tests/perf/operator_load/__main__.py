@@ -83,7 +83,7 @@ def _measure(found: Scene, wanted: list[dict[str, Any]], rate: float, seconds: f
     names = ("watch_missed_total", "reconcile_errors_total", "reconcile_seconds_count", "reconcile_seconds_sum")
     figures = {name: found.operator.figure(f"messagestore_operator_{name}") for name in names}
     resources = found.resources("MessageStream"), found.resources("RetentionPolicy")
-    fakes = found.end()
+    log, fakes = found.operator.text, found.end()
     requests = [one for one in audit.requests(found.folder) if began <= one.arrived <= ended]
     return Measured(
         began,
@@ -96,7 +96,7 @@ def _measure(found: Scene, wanted: list[dict[str, Any]], rate: float, seconds: f
         fakes,
         figures,
         found.settings,
-        found.operator.text,
+        log,
     )
 
 
