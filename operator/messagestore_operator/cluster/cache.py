@@ -201,6 +201,10 @@ class Cache:
         self._ghosts = {uid: since for uid, since in self._ghosts.items() if now - since < _GHOST_SECONDS}
         return touched
 
+    def version(self, document: Document) -> tuple[str, str] | None:
+        """Uid and version of what is known under an object's kind and name; None where nothing is."""
+        return self._versions.get((str(document.get("kind")), namespace_of(document), name_of(document)))
+
     def versions(self) -> dict[Any, Any]:
         """Every object that is known, and its version."""
         return dict(self._versions)

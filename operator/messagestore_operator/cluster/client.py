@@ -23,8 +23,8 @@ JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-PAGE = 500
-"""Objects in one page of a list."""
+PAGE = 100
+"""Objects in one page of a list: as many as are in memory as they are sent, at once."""
 Parameters = Mapping[str, str | int | bool]
 Observer = Callable[[str, int], None]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 from messagestore_operator.cluster.cache import Cache, ResourceKey
 from messagestore_operator.cluster.client import ApiError, KubeClient, NotFoundError
@@ -62,7 +62,7 @@ class Sync:
         """
         for kind in (*self._kinds, LEASES):
             try:
-                for document in await self._list(kind):
+                async for document in self._list(kind):
                     self._cache.put(document)
             except NotFoundError as error:
                 raise KindMissingError(f"{kind.plural}.{kind.group} is not installed in this cluster") from error
@@ -87,38 +87,41 @@ class Sync:
 
     async def _compare(self, kind: Kind) -> int:
         """Read a kind, wait for its watch to show the same, make up for the rest, and return how much that is."""
-        before = self._cache.versions()
-        documents = await self._list(kind)
-        newer = [document for document in documents if self._is_news(document, self._cache.versions())]
+        before, listed, newer = self._cache.versions(), list[tuple[str, str]](), list[Document]()
+        async for document in self._list(kind):
+            # Of thousands of objects as they are sent, only those that a watch has not shown yet are held.
+            listed.append((namespace_of(document), name_of(document)))
+            if self._is_news(document):
+                newer.append(document)
         if newer:
             await asyncio.sleep(_GRACE_SECONDS)
-            newer = [document for document in newer if self._is_news(document, self._cache.versions())]
+            newer = [document for document in newer if self._is_news(document)]
         for document in newer:
             self._touched(self._cache.put(document))
-        listed = [(namespace_of(document), name_of(document)) for document in documents]
         self._touched(self._cache.forget_others(kind.name, listed, before))
         return len(newer)
 
     async def _refresh_leases(self) -> None:
         """Leases aren't watched: but for people, only the leader changes them."""
-        before = self._cache.versions()
-        documents = await self._list(LEASES)
-        for document in documents:
+        before, listed = self._cache.versions(), list[tuple[str, str]]()
+        async for document in self._list(LEASES):
+            listed.append((namespace_of(document), name_of(document)))
             self._touched(self._cache.put(document))
-        listed = [(namespace_of(document), name_of(document)) for document in documents]
         self._touched(self._cache.forget_others(LEASES.name, listed, before))
 
-    def _is_news(self, document: Document, versions: dict[tuple[str, str, str], tuple[str, str]]) -> bool:
-        known = versions.get((str(document["kind"]), namespace_of(document), name_of(document)))
+    def _is_news(self, document: Document) -> bool:
+        known = self._cache.version(document)
         if known is None:
             return not self._cache.is_gone(document)
         listed = str(at(document, "metadata", "resourceVersion"))
         return known[0] == at(document, "metadata", "uid") and int(known[1]) < int(listed)
 
-    async def _list(self, kind: Kind) -> list[Document]:
+    async def _list(self, kind: Kind) -> AsyncIterator[Document]:
         if kind is LEASES:
             paths = [kind.path(self._own_namespace)]
         else:
             paths = [kind.path(namespace) for namespace in self._namespaces] or [kind.path(None)]
         selector = "" if kind in RESOURCES.values() else SELECTOR
-        return [document for path in paths async for document in self._client.items(path, selector)]
+        for path in paths:
+            async for document in self._client.items(path, selector):
+                yield document
