@@ -12,6 +12,7 @@ from typing import Any
 import kopf
 
 from messagestore_operator.api.resource import GROUP
+from messagestore_operator.cluster.client import PAGE
 from messagestore_operator.cluster.connection import login
 from messagestore_operator.cluster.documents import Document
 from messagestore_operator.cluster.kinds import Kind
@@ -49,8 +50,10 @@ def settings(foreign: Iterable[Kind]) -> kopf.OperatorSettings:
     found.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
     found.watching.connect_timeout = 30
     found.watching.server_timeout = 300
-    # A worker of kopf's keeps the last it has seen of its object: not longer than news come in a row.
-    found.queueing.idle_timeout = 1.0
+    # Lists come in parts, and a worker of kopf's keeps the last it has seen of its object for as short as can be: an
+    # operator that finds thousands of applications would hold them all as they were sent.
+    found.watching.chunk_size = PAGE
+    found.queueing.idle_timeout = 0.2
     # The process is ended by its own shutdown, which lets requests under way finish.
     found.process.ultimate_exiting_timeout = None
     for kind in foreign:
