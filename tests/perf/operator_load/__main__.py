@@ -30,6 +30,7 @@ class Measured:
     ended: float
     requests: list[audit.Request]
     usage: dict[str, Usage]
+    restarted: Usage
     busy: float
     streams: list[dict[str, Any]]
     policies: list[dict[str, Any]]
@@ -45,7 +46,7 @@ def main(
     rate: Annotated[float, typer.Option(help="Streams applied a second.", min=0.1, max=200)] = 20,
     interval: Annotated[str, typer.Option(help="Between two starts of a stream's runs.")] = "PT2M",
     run_seconds: Annotated[float, typer.Option(help="How long a driver runs.")] = 10,
-    seconds: Annotated[float, typer.Option(help="How long is measured, from the first stream on.")] = 240,
+    seconds: Annotated[float, typer.Option(help="How long is measured, from the first stream on.")] = 200,
     values: Annotated[list[str] | None, typer.Option("--set", help="Values of the chart, name=value.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Folder for the audit log and the operator's own.")] = None,
 ) -> None:
@@ -84,6 +85,7 @@ def _measure(found: Scene, wanted: list[dict[str, Any]], rate: float, seconds: f
     figures = {name: found.operator.figure(f"messagestore_operator_{name}") for name in names}
     resources = found.resources("MessageStream"), found.resources("RetentionPolicy")
     log, fakes = found.operator.text, found.end()
+    restarted = found.restarted()
     requests = [one for one in audit.requests(found.folder) if began <= one.arrived <= ended]
     return Measured(
         began,
@@ -91,6 +93,7 @@ def _measure(found: Scene, wanted: list[dict[str, Any]], rate: float, seconds: f
         ended,
         requests,
         usage,
+        restarted,
         busy,
         *resources,
         fakes,
@@ -148,6 +151,7 @@ def _process(measured: Measured) -> list[tuple[str, str, str]]:
     return [
         ("operator's memory, peak", f"{usage.peak:.0f} MiB", "under 200 MiB"),
         ("operator's memory, at 0, 25, 50, 75, 100 %", ", ".join(f"{one:.0f}" for one in at) + " MiB", ""),
+        ("operator's memory after a restart, peak", f"{measured.restarted.peak:.0f} MiB", "under 200 MiB"),
         ("processors in use", each, ""),
         ("processors in use, whole machine", f"{measured.busy:.2f}", ""),
     ]

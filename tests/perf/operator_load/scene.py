@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.perf.operator_load import audit
 from tests.perf.operator_load.manifests import NAMESPACES
+from tests.perf.operator_load.process import Usage, watched
 
 from support.apiserver import REPOSITORY, ApiServer, running_apiserver
 from support.definitions import install_definitions
@@ -36,6 +37,7 @@ class Scene:
     fakes: "subprocess.Popen[bytes]"
     folder: Path
     settings: dict[str, Any]
+    kubeconfig: Path
 
     def apply(self, resource: dict[str, Any]) -> None:
         """Make a resource."""
@@ -57,6 +59,22 @@ class Scene:
         record: dict[str, Any] = json.loads(_record(self.folder).read_text())
         return record
 
+    def restarted(self) -> Usage:
+        """What another operator takes that finds everything there."""
+        with running_operator(self.server, self.folder, self.settings, self.kubeconfig) as operator:
+            with watched({"operator": operator.process.pid}) as usage:
+                _wait_until_it_works(operator)
+                time.sleep(10)
+            operator.stop()
+        return usage["operator"]
+
+
+def _wait_until_it_works(operator: Operator) -> None:
+    eventually(lambda: operator.figure("messagestore_operator_leading") == 1, 60, operator)
+    eventually(lambda: operator.get("/readyz")[0] == 200, 60, operator)
+    # Its watches begin a moment after it has read everything.
+    time.sleep(3)
+
 
 @contextmanager
 def scene(run_seconds: float, values: list[str]) -> Iterator[Scene]:
@@ -77,11 +95,8 @@ def scene(run_seconds: float, values: list[str]) -> Iterator[Scene]:
                 running_operator(server, folder, chart.settings, chart.kubeconfig) as operator,
                 _running_fakes(server, folder, run_seconds) as fakes,
             ):
-                eventually(lambda: operator.figure("messagestore_operator_leading") == 1, 60, operator)
-                eventually(lambda: operator.get("/readyz")[0] == 200, 60, operator)
-                # Its watches begin a moment after it has read everything.
-                time.sleep(3)
-                yield Scene(server, operator, fakes, folder, chart.settings)
+                _wait_until_it_works(operator)
+                yield Scene(server, operator, fakes, folder, chart.settings, chart.kubeconfig)
 
 
 @contextmanager
