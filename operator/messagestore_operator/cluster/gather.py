@@ -216,11 +216,14 @@ class Gatherer:
     async def _with_holder(self, lease: TableLease, claims: list[Claim]) -> TableLease:
         claim = next((claim for claim in claims if claim.holder == lease.holder), None)
         namespace, _, name = (lease.holder or "").partition("/")
+        if claim is not None:
+            # Its own resource sees to it, and nobody else may take the table, whatever there is of the run.
+            return replace(lease, holder_claim=claim, holder_run=self._observed((namespace, name)))
         try:
             run = await self._observe((namespace, name), sure=True)
         except ForbiddenError:
             run = _out_of_sight(namespace, name)
-        return replace(lease, holder_claim=claim, holder_run=run)
+        return replace(lease, holder_run=run)
 
 
 def current_runs(resource: Resource) -> list[str]:

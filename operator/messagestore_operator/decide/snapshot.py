@@ -165,7 +165,10 @@ class TableLease:
     holder_claim: Claim | None = None
     """The claim of the resource whose status names the holder as its current run; None: nobody's does."""
     holder_run: ObservedRun | None = None
-    """The holder as observed, whoever's it is; None: there is no application, no ConfigMap and no pod of it."""
+    """The holder as observed, whoever's it is; None: there is no application, no ConfigMap and no pod of it.
+
+    Of one that nobody claims this is asked of the API server itself.
+    """
     queue: tuple[Claim, ...] = ()
     """Claims of all resources on this table whose run has not been launched, in any order; this one's included."""
 

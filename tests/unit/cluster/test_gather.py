@@ -12,7 +12,7 @@ from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import KubeClient
 from messagestore_operator.cluster.gather import Gatherer
-from messagestore_operator.cluster.lease import TableLeases
+from messagestore_operator.cluster.lease import TableLeases, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.snapshot import Defaults, StreamSnapshot
@@ -73,6 +73,38 @@ def test_maintenance_is_told_when_the_oldest_of_them_began(replays: list[dict[st
     assert isinstance(task, MaintainTask)
     expected = datetime.fromisoformat(oldest).astimezone(UTC) if oldest else None
     assert task.oldest_replay == expected
+
+
+def _held(holder: str) -> dict[str, Any]:
+    table = "s3a://lake/orders"
+    meta = {"name": lease_name(table), "uid": "l1", "resourceVersion": "1"}
+    annotations = {"messagestore.dev/table": table}
+    return {"kind": "Lease", "metadata": {**meta, "annotations": annotations}, "spec": {"holderIdentity": holder}}
+
+
+@pytest.mark.parametrize(("holder", "asked"), [("default/orders-ingest-1", 0), ("default/orders-ingest-0", 3)])
+def test_only_a_holder_that_no_resource_claims_is_looked_for(holder: str, asked: int) -> None:
+    client: Any = _Empty()
+    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY, "launchedAt": EARLY}
+    cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {"currentRun": current}})
+    policy = {
+        "apiVersion": "messagestore.dev/v1alpha1",
+        "kind": "RetentionPolicy",
+        "metadata": {"name": "old", "namespace": "default", "uid": "p1", "resourceVersion": "1"},
+        "spec": {
+            "streamRefs": [{"name": "orders"}],
+            "trigger": {"manual": {}},
+            "rules": [{"name": "old", "maxAge": "P1D"}],
+        },
+    }
+    cache.put(policy)
+    cache.put(_held(holder))
+    namespaces.note("default", False)
+    gatherer = Gatherer(cache, client, KubeflowBackend(client), TableLeases(client, "op"), namespaces, Defaults())
+    found = asyncio.run(gatherer.snapshot(("RetentionPolicy", "default", "old")))
+    assert found is not None
+    assert (found.lease("s3a://lake/orders").holder, client.asked) == (holder, asked)
 
 
 class _Empty:
