@@ -1,4 +1,4 @@
-"""What is applied: streams that run again and again, and policies that purge five of them each."""
+"""What is applied: streams that run again and again, and policies that purge one of them each."""
 
 from typing import Any
 
@@ -18,33 +18,35 @@ def streams(number: int, interval: str) -> list[dict[str, Any]]:
 
 
 def policies(number: int) -> list[dict[str, Any]]:
-    """RetentionPolicies; that of place n selects the streams of the n-th group in its namespace."""
+    """RetentionPolicies of as many streams, the first ones."""
     return [_policy(place) for place in range(number)]
 
 
 def _stream(place: int, interval: str) -> dict[str, Any]:
-    name, count = f"stream-{place:04}", len(NAMESPACES)
-    # Five in a row of one namespace are a group.
-    group = place // count // 5 * count + place % count
+    name = _stream_name(place)
     spec = {
         "table": {"uri": f"s3a://lake/{name}"},
         "storage": {"endpoint": "https://objects.example.org", "credentialsSecretRef": {"name": "lake-credentials"}},
         "source": {"files": {"uri": f"s3a://landing/{name}/"}},
         "trigger": {"interval": interval},
     }
-    return _resource("MessageStream", name, place, spec, {"group": f"group-{group}"})
+    return _resource("MessageStream", name, place, spec)
 
 
 def _policy(place: int) -> dict[str, Any]:
     spec = {
-        "streamSelector": {"matchLabels": {"group": f"group-{place}"}},
+        "streamRefs": [{"name": _stream_name(place)}],
         "trigger": {"schedule": {"cron": f"{place // len(NAMESPACES) % _MINUTES}-59/{_MINUTES} * * * *"}},
         "mode": "Enforce",
         "rules": [{"name": "old", "maxAge": "P90D"}],
     }
-    return _resource("RetentionPolicy", f"policy-{place:03}", place, spec, {})
+    return _resource("RetentionPolicy", f"policy-{place:03}", place, spec)
 
 
-def _resource(kind: str, name: str, place: int, spec: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": NAMESPACES[place % len(NAMESPACES)], "labels": labels}
+def _stream_name(place: int) -> str:
+    return f"stream-{place:04}"
+
+
+def _resource(kind: str, name: str, place: int, spec: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": NAMESPACES[place % len(NAMESPACES)]}
     return {"apiVersion": "messagestore.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
