@@ -85,7 +85,7 @@ def scene(run_seconds: float, values: list[str]) -> Iterator[Scene]:
         run_seconds: how long a driver runs.
         values: of the chart, as `name=value`, where they differ from its own.
     """
-    # Elsewhere the API server has a machine of its own; here it leaves more of this one if it collects garbage less often.
+    # Elsewhere the API server has its own machine; here it leaves more of this one by collecting garbage less often.
     os.environ["GOGC"] = "400"
     with tempfile.TemporaryDirectory(prefix="operator-load-") as name:
         folder = Path(name)
