@@ -43,6 +43,7 @@ class Arrived:
         expected: who expects a version of its stream.
         members: who belongs to a sequence.
         refused_before: which were refused for that by an earlier batch, from the same place; None where none was.
+        set_aside: which an earlier try of the batch has set aside; None where none was.
     """
 
     hashes: Hashes
@@ -54,6 +55,12 @@ class Arrived:
     expected: Expected = EXPECTED_BY_NOBODY
     members: Members = IN_NO_SEQUENCE
     refused_before: Flags | None = None
+    set_aside: Flags | None = None
+
+    def open(self) -> Flags:
+        """What has yet to be judged."""
+        judged = self.dead | self.unselected
+        return ~judged if self.set_aside is None else ~(judged | self.set_aside)
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,7 @@ def assign(
     A record that is in the store already is a duplicate, even when it has expired since: it is no loss. One that
     expects a version of its stream is judged once duplicates and what has expired are out.
     """
-    open_ = ~(arrived.dead | arrived.unselected)
+    open_ = arrived.open()
     # Of all, as taking the open ones out of a million ids costs more than asking for the few others.
     duplicates = open_ & contains(arrived.hashes, arrived.ids)
     if arrived.refused_before is not None:
@@ -130,13 +137,16 @@ def assign(
 def count(arrived: Arrived, assignment: Assignment, on_expired: str, set_aside_before: int) -> IngestCounts:
     """The batch in numbers; a record that was set aside before, from the same place, is a duplicate."""
     expired = int(assignment.expired.sum())
-    dead = int(arrived.dead.sum()) + len(assignment.refused.rows) + (expired if on_expired == "DeadLetter" else 0)
+    unselected = int((arrived.unselected & ~arrived.dead).sum())
+    # With what an earlier try of the batch has set aside.
+    dead = len(arrived.dead) - unselected - int(arrived.open().sum()) + len(assignment.refused.rows)
+    dead += expired if on_expired == "DeadLetter" else 0
     return IngestCounts(
         received=len(arrived.dead),
         stored=int(assignment.stored.sum()),
         duplicates=int(assignment.duplicates.sum()) + set_aside_before,
         dead_lettered=dead - set_aside_before,
-        filtered=int((arrived.unselected & ~arrived.dead).sum()),
+        filtered=unselected,
         discarded=expired if on_expired == "Discard" else 0,
     )
 

@@ -22,7 +22,7 @@ from messagestore_jobs.ingest.known import Added, Known
 from messagestore_jobs.ingest.known_sequences import KnownSequences
 from messagestore_jobs.ingest.planned import Planned, read_planned
 from messagestore_jobs.ingest.projections import with_projections
-from messagestore_jobs.ingest.refused import refused_before, refused_records
+from messagestore_jobs.ingest.refused import refused_records, set_aside_earlier
 from messagestore_jobs.ingest.terms import terms_of
 from messagestore_jobs.ingest.write import CLAIMS, claimed_payloads, set_assignment, set_clock
 from messagestore_jobs.reasons import DeadLetterReason
@@ -69,10 +69,10 @@ def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], n
     narrow = _in_order(judged.where("row >= 0").select(*context.columns.narrow).toArrow(), task)
     arrived = _arrived(narrow)
     sizes = np.bincount(narrow["part"].to_numpy(), minlength=parts)
-    if len(arrived.expected.rows) and read_before and task.source.kind != "records":
+    if read_before and task.source.kind != "records" and _may_be_judged_otherwise(arrived):
         starts = np.cumsum(sizes) - sizes
-        earlier = refused_before(context.uri, read_before, _id(task, batch), judged, starts, len(narrow))
-        arrived = replace(arrived, refused_before=earlier)
+        earlier = set_aside_earlier(context.uri, read_before, _id(task, batch), judged, starts, len(narrow))
+        arrived = replace(arrived, refused_before=earlier.refused, set_aside=earlier.own)
     assigned = _assign(context, arrived, batch)
     set_assignment(spark, sizes, narrow["identity"].to_numpy(), assigned)
     placed_all = with_projections(judged, context.columns.placed)
@@ -109,6 +109,11 @@ def _arrived(narrow: pa.Table) -> Arrived:
         expected=expected,
         members=members,
     )
+
+
+def _may_be_judged_otherwise(arrived: Arrived) -> bool:
+    """Whether what becomes of any record hangs on more than its own bytes and what is in the store."""
+    return bool(len(arrived.expected.rows) or len(arrived.members.rows) or arrived.expired.any())
 
 
 def _assign(context: BatchContext, arrived: Arrived, batch: Planned) -> Assignment:

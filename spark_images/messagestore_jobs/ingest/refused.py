@@ -1,5 +1,7 @@
 """Records that are refused for what came before them, where a batch reads and writes them."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -10,36 +12,66 @@ from messagestore_jobs.ingest.expected import Numbers
 from messagestore_jobs.ingest.keys import Flags
 from messagestore_jobs.ingest.write import refused_columns
 from messagestore_jobs.reasons import DeadLetterReason
-from messagestore_jobs.store.dead_letters import set_aside_before
+from messagestore_jobs.store.dead_letters import Place, set_aside_before
 
+_MAY_CHANGE = (
+    DeadLetterReason.WRONG_EXPECTED_VERSION,
+    DeadLetterReason.INVALID_FIELD,
+    DeadLetterReason.EXPIRED_ON_ARRIVAL,
+)
+"""Why records are set aside for more than their own bytes: a duplicate is not, and what it contradicts may leave."""
 _PLACE = ("uri", "partition", "offset", "raw")
 
 
-def refused_before(folder: str, uris: set[str], batch: str, judged: DataFrame, starts: Numbers, rows: int) -> Flags:
-    """Which records of a batch an earlier one refused, from the same place.
+@dataclass(frozen=True)
+class Earlier:
+    """Which records of a batch became dead letters before, from the same place.
 
-    Else a file that is read again could find that its streams have grown to what it expects.
+    Attributes:
+        refused: for the version that they expect, by an earlier batch.
+        own: by an earlier try of the batch itself, which was cut off behind them.
+    """
+
+    refused: Flags
+    own: Flags
+
+
+def set_aside_earlier(
+    folder: str, uris: set[str], batch: str, judged: DataFrame, starts: Numbers, rows: int
+) -> Earlier:
+    """Which records are dead letters already, that may be judged otherwise by now.
+
+    Else a file that is read again could find that its streams have grown to what it expects; and a batch that is done
+    again could store what it has set aside, where a purge came in between.
 
     Args:
         folder: of the tables.
         uris: those of the batch that may have been read before.
-        batch: its own id; what it set aside itself in an earlier try is judged again, the same.
+        batch: its own id.
         judged: its records.
         starts: the first place of each part.
         rows: how many records there are.
     """
+    earlier = set_aside_before(folder, uris, _MAY_CHANGE)
+    refused = set_aside_before(folder, uris, (DeadLetterReason.WRONG_EXPECTED_VERSION,)) if earlier else {}
+    return Earlier(
+        refused=_at([place for place, by in refused.items() if by != batch], judged, starts, rows),
+        own=_at([place for place, by in earlier.items() if by == batch], judged, starts, rows),
+    )
+
+
+def _at(letters: list[Place], judged: DataFrame, starts: Numbers, rows: int) -> Flags:
+    """Which records have the place and the bytes of one of these."""
     found = np.zeros(rows, dtype=np.bool_)
-    earlier = set_aside_before(folder, uris, DeadLetterReason.WRONG_EXPECTED_VERSION)
-    others = [place for place, by in earlier.items() if by != batch]
-    if not others:
+    if not letters:
         return found
     schema = pa.schema({"uri": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "raw": pa.binary()})
-    table = pa.Table.from_pylist([dict(zip(_PLACE, place, strict=True)) for place in others], schema)
-    letters = F.broadcast(judged.sparkSession.createDataFrame(table)).alias("letter")
+    table = pa.Table.from_pylist([dict(zip(_PLACE, place, strict=True)) for place in letters], schema)
+    known = F.broadcast(judged.sparkSession.createDataFrame(table)).alias("letter")
     same = [F.col(f"letter.{name}").eqNullSafe(F.col(f"record.{name}")) for name in ("uri", "partition", "offset")]
     same.append(F.col("letter.raw") == F.col("record.value"))
     records = judged.where("row >= 0").alias("record")
-    places = records.join(letters, same, "left_semi").select("part", "row").toArrow()
+    places = records.join(known, same, "left_semi").select("part", "row").toArrow()
     found[starts[places["part"].to_numpy()] + places["row"].to_numpy()] = True
     return found
 

@@ -1,5 +1,7 @@
 """The ``dead_letters`` table: each record that was set aside, once."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
@@ -28,13 +30,13 @@ def places(rows: pa.Table) -> list[Place]:
     )
 
 
-def set_aside_before(uri: str, uris: set[str], reason: DeadLetterReason | None = None) -> dict[Place, str]:
-    """What has been set aside from these source URIs (for one reason or any), and by which batch."""
+def set_aside_before(uri: str, uris: set[str], reasons: Sequence[DeadLetterReason] = ()) -> dict[Place, str]:
+    """What has been set aside from these source URIs (for one of the reasons, or any), and by which batch."""
     if not uris:
         return {}
     wanted = pc.field("source", "uri").isin(pa.array(sorted(uris)))
-    if reason is not None:
-        wanted &= pc.field("reason") == str(reason)
+    if reasons:
+        wanted &= pc.field("reason").isin(pa.array([str(reason) for reason in reasons]))
     found = open_table(uri, "dead_letters").to_pyarrow_dataset().to_table(filter=wanted)
     return dict(zip(places(found), found["batch"].to_pylist(), strict=True))
 

@@ -5,10 +5,13 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Envelope, FieldMapping
+from messagestore_jobs.store.heads import raise_heads
+from messagestore_jobs.store.history import open_table
 from support.external_writes import observing
 from support.ingests import START, Stream, adds_up, lines, record
 
@@ -82,6 +85,21 @@ def test_a_batch_that_was_cut_off_is_judged_the_same_again(stream: Stream, write
     assert stream.ids() == ["m1", "m3"]
     assert stream.set_aside() == [("WrongExpectedVersion", record("m2", expectedVersion=5))]
     assert (outcome.totals.stored, outcome.totals.dead_lettered, outcome.totals.duplicates) == (2, 1, 0)
+
+
+def test_what_was_set_aside_before_the_batch_was_cut_off_stays_so_after_a_purge(stream: Stream) -> None:
+    stream.arrive("a.jsonl", lines(record("m1")))
+    stream.run()
+    refused = record("m2", expectedVersion=1)
+    stream.arrive("b.jsonl", lines(record("m1"), refused))
+    with pytest.raises(ConnectionError), observing(partial(cut_off, "messages")):
+        stream.run()
+    open_table(stream.table.uri, "messages").delete()
+    raise_heads(stream.table.uri, pa.table({"stream_name": ["order-1"], "next_position": [1]}), 2)
+    outcome = stream.run()
+    assert [(row["message_id"], row["position"]) for row in stream.messages()] == [("m1", 1)]
+    assert stream.set_aside() == [("WrongExpectedVersion", refused)]
+    assert (outcome.counts.stored, outcome.counts.dead_lettered) == (1, 1)
 
 
 def test_a_custom_field_carries_it_too(stream: Stream) -> None:

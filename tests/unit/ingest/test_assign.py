@@ -271,6 +271,16 @@ def test_what_was_refused_before_from_the_same_place_stays_refused_and_counts_as
     assert count(rows, given_out, "DeadLetter", set_aside_before=0) == IngestCounts(received=2, stored=1, duplicates=1)
 
 
+def test_what_an_earlier_try_of_the_batch_has_set_aside_stays_so_and_counts_as_a_dead_letter() -> None:
+    batch = [Record("m1", "a"), Record("m2", "a", expects=5), Record("m3", "a")]
+    rows = replace(arrived(batch), set_aside=np.array([False, True, False]))
+    given_out = assign(rows, lambda _, ids: np.zeros(len(ids), np.bool_), lambda _: np.array([5]), 9, "DeadLetter")
+    assert assigned(batch, Store(heads={"a": 5})).position.tolist() == [5, 6, 7]
+    assert given_out.position.tolist() == [5, -1, 6]
+    counts = count(rows, given_out, "DeadLetter", set_aside_before=0)
+    assert counts == IngestCounts(received=3, stored=2, dead_lettered=1)
+
+
 def test_what_contradicts_the_size_of_its_sequence_is_refused() -> None:
     batch = [
         Record("m1", "a", sequence="s", number=1),
