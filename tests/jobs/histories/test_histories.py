@@ -1,0 +1,135 @@
+"""Whatever happens to a store, in whatever order, and wherever its runs are cut off: it is what the model says."""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.replay import cut
+from support.histories.steps import GoOn, Ingest, Purge, Record, Redeliver, Replay, Step, Told
+from support.histories.world import World
+
+HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "1"))
+"""How many random histories; ``MESSAGESTORE_HISTORIES=30 pytest tests/jobs/histories`` looks for ten minutes."""
+STREAMS = ("a-1", "a-2", "b")
+KINDS = (
+    "stored", "duplicates", "Unparseable", "ExpiredOnArrival", "WrongExpectedVersion",
+    "applied", "stale", "waits", "met", "UnknownMessage", "expired",
+    "purged", "erased", "scrubbed", "purge went on", "stays after all",
+    "to files", "to stream", "in order of sequences", "replay went on", "sent again",
+    "Ingest cut off", "Purge cut off", "Replay cut off", "Redeliver cut off",
+)  # fmt: skip
+
+record = st.builds(
+    Record,
+    st.integers(0, 9),
+    st.sampled_from(STREAMS),
+    garbage=st.sampled_from([False] * 5 + [True]),
+    expects=st.sampled_from([None, None, None, -1, 0, 1]),
+    lasts=st.sampled_from([None, None, 3, 8, 30]),
+    group=st.sampled_from([None, "g"]),
+    place=st.sampled_from([None, 1, 2, 3]),
+)
+told = st.builds(
+    Told,
+    st.integers(0, 9),
+    st.sampled_from(["RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "FAILED", "FAILED", "EXPIRED", None]),
+    st.sampled_from([None, None, 1, 2, 3]),
+    st.sampled_from([None, None, 2]),
+)
+held = st.lists(st.integers(0, 9), max_size=2).map(tuple)
+ingests = st.builds(
+    Ingest,
+    st.lists(st.lists(record, min_size=1, max_size=5).map(tuple), max_size=3).map(tuple),
+    st.lists(st.lists(told, min_size=1, max_size=5).map(tuple), max_size=3).map(tuple),
+    st.lists(st.integers(0, 5), max_size=2).map(tuple),
+    st.integers(1, 2),
+)
+purges = st.one_of(
+    st.builds(Purge, older=st.sampled_from([0, 1, 3]), scrubs=st.booleans(), held=held),
+    st.builds(Purge, stream=st.sampled_from(STREAMS), scrubs=st.booleans(), held=held),
+    st.builds(Purge, status=st.sampled_from(["RECEIVED", "FAILED", "COMPLETED", "EXPIRED"]), scrubs=st.booleans()),
+    st.builds(Purge, erased=st.integers(0, 9)),
+)
+replays = st.builds(
+    Replay,
+    st.sampled_from(["files", "stream"]),
+    st.sampled_from(["PerStream", "Global", "Sequence", "None"]),
+    st.sampled_from([None, *STREAMS]),
+    st.sampled_from([None, None, "RECEIVED", "FAILED"]),
+    st.sampled_from([None, 3]),
+)
+steps = st.builds(
+    Step,
+    st.one_of(ingests, ingests, ingests, purges, purges, replays, st.just(Redeliver()), st.just(GoOn())),
+    st.sampled_from([0, 1, 1, 3, 13]),
+    st.lists(st.integers(0, 30), max_size=2).map(tuple),
+    st.booleans(),
+)
+
+FIVE = tuple(Record(n, STREAMS[n % 3], place=5 - n) for n in range(5))
+MIXED = (
+    Record(1, garbage=True), Record(2), Record(5, lasts=2, group="g"), Record(6, lasts=0), Record(7, "b", expects=7),
+)  # fmt: skip
+
+RETRIED = [
+    Step(Ingest((FIVE, MIXED), ((Told(0, "FAILED"), Told(1, "PROCESSING"), Told(8, "FAILED", 1)), (Told(3, None),)))),
+    Step(Redeliver(), hours=2, cuts=(7,), left=True),
+    Step(Ingest(((Record(8),),), ((Told(0, "FAILED", 2), Told(9, "COMPLETED"), Told(2, "RECEIVED")),)), cuts=(9, 14)),
+    Step(Redeliver(), hours=3, cuts=(3, 8)),
+    Step(Replay("files", "Sequence"), cuts=(6,)),
+    Step(Ingest(updates=((Told(0, "COMPLETED"),),)), hours=30, cuts=(5,), left=True),
+]
+PURGED = [
+    Step(Ingest((FIVE, MIXED), again=(0,))),
+    Step(Replay("stream"), cuts=(30,), left=True),
+    Step(Purge(stream="a-1", held=(3,)), cuts=(9,), left=True),
+    Step(Ingest((MIXED,), ((Told(0, "COMPLETED"),),), again=(0,)), cuts=(7,)),
+    Step(Purge(older=1, scrubs=True), cuts=(16,), left=True),
+    Step(Ingest(updates=((Told(2, "FAILED"), Told(4, "PROCESSING")),))),
+    Step(Purge(erased=1), cuts=(17,)),
+    Step(Ingest((FIVE,), ((Told(1, "COMPLETED"),),))),
+    Step(Purge(status="FAILED")),
+]
+CUT_OFF = [
+    Step(Ingest(((Record(1),),))),
+    # Its first try finds a version that is not the expected one, the second would.
+    Step(Ingest(((Record(1), Record(2, expects=1)),)), cuts=(3,), left=True),
+    Step(Purge(stream="a-1")),
+]
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cut, "_CHUNK_ROWS", 2)
+    monkeypatch.setattr(cut, "_OBJECT_ROWS", 1)
+
+
+def test_a_store_is_what_its_history_makes_it(spark: SparkSession, tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    folders = (tmp_path / str(n) for n in range(1_000_000))
+
+    @given(st.lists(steps, min_size=5, max_size=8))
+    @example(RETRIED)
+    @example(PURGED)
+    @example(CUT_OFF)
+    @settings(
+        # Shrinking would run for an hour; what failed is printed whole.
+        max_examples=HISTORIES,
+        phases=[Phase.explicit, Phase.reuse, Phase.generate],
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    def lives(history: list[Step]) -> None:
+        world = World(spark, next(folders))
+        for step in history:
+            world.happen(step)
+        world.end()
+        seen.update(world.model.seen)
+
+    lives()
+    assert not [kind for kind in KINDS if not seen[kind]]

@@ -1,0 +1,71 @@
+"""The run documents of what happens to a store."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from messagestore_jobs.contract.run_document import (
+    Archive,
+    FilesSource,
+    Hold,
+    IngestTask,
+    Match,
+    Owner,
+    ReplayTask,
+    Rule,
+    RunDocument,
+    Scrub,
+    Selection,
+    StreamDestination,
+    Table,
+)
+from support.histories.replay import ROUND
+from support.histories.steps import HOUR, Purge, Replay
+from support.purges import purge_document
+from support.replays import files_replay, replay_document
+
+MARKS = {"x-job": "{job}", "x-place": "{streamName}/{position}"}
+"""The headers that each replay adds."""
+
+
+def purge_of(table: Table, run: str, what: Purge, at: datetime, archive: Path) -> RunDocument:
+    """What is deleted is archived; what is erased never is, nor what is scrubbed here."""
+    rule = Rule(
+        name="rule",
+        max_age=None if what.older is None else what.older * HOUR,
+        statuses=(what.status,) if what.status else (),
+        erase=what.erased is not None,
+        match=Match(
+            stream_names=(what.stream,) if what.stream else (),
+            message_ids=() if what.erased is None else (f"m{what.erased}",),
+        ),
+    )
+    holds = tuple(Hold(name=f"hold {n}", match=Match(message_ids=(f"m{n}",))) for n in what.held)
+    task: dict[str, Any] = {"rules": (rule,), "holds": holds, "erase_within": 10_000 * HOUR}
+    if what.scrubs:
+        task |= {"action": "Scrub", "scrub": Scrub(payload_paths=("$.secret",), headers=("k",))}
+    elif what.erased is None:
+        task["archive"] = Archive(uri=f"file://{archive}")
+    return purge_document(table, at, run=run, **task)
+
+
+def replay_of(table: Table, job: str, what: Replay, at: datetime, folder: Path) -> RunDocument:
+    """A job of its own; into a stream of its own, where that is the destination."""
+    select = Selection(
+        stream_names=(what.stream,) if what.stream else (),
+        statuses=(what.status,) if what.status else (),
+        limit=what.limit,
+    )
+    task: dict[str, Any] = {"job_id": job, "select": select, "order": what.order, "mark_headers": MARKS}
+    if what.to == "files":
+        return files_replay(table, folder, **task).model_copy(update={"at": at})
+    target = Table(uri=f"file://{folder}", owner=Owner(namespace="default", name=job))
+    taken = IngestTask(source_id="own", source=FilesSource(uri="file:///none"), on_arrival_expired="Store")
+    to = StreamDestination(table=target, ingest=taken)
+    return replay_document(table, ReplayTask(**task, destination=to)).model_copy(update={"at": at})
+
+
+def redelivery_of(table: Table, at: datetime, folder: Path) -> RunDocument:
+    """The next run of the one job that sends again what is due."""
+    select = Selection(due_for_retry=True, limit=ROUND, held_back="Retrying")
+    return files_replay(table, folder, job_id="again", rounds=True, select=select).model_copy(update={"at": at})

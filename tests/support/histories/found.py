@@ -1,0 +1,89 @@
+"""What delta-rs finds of a store, in the words of the model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from messagestore_jobs.store.heads import read_heads
+from messagestore_jobs.store.history import last_note, open_table
+from support.histories.state import Letter, Message, Place
+from support.ingests import Row
+from support.replays import records
+
+
+def messages(uri: str) -> list[Message]:
+    """By global position."""
+    rows = open_table(uri, "messages").to_pyarrow_table().sort_by("global_position").to_pylist()
+    return [_message(row) for row in rows]
+
+
+def _message(row: Row) -> Message:
+    same = {name: row[name] for name in Message.__dataclass_fields__ if name not in ("source", "headers")}
+    source = (Path(row["source"]["uri"]).name, row["source"]["offset"])
+    return Message(**same, source=source, headers=dict(row["headers"] or []))
+
+
+def letters(uri: str) -> dict[Place, Letter]:
+    """Each once, or this fails."""
+    rows = open_table(uri, "dead_letters").to_pyarrow_table().to_pylist()
+    found = {_place(row): Letter(row["reason"], row["raw"], row["batch"]) for row in rows}
+    assert len(found) == len(rows), "a record was set aside twice"
+    return found
+
+
+def waiting(uri: str) -> list[tuple[Place, Any]]:
+    """Place and since when, in order of arrival."""
+    table = open_table(uri, "pending_updates").to_pyarrow_table()
+    order = ("received_at", "source_id", "batch", "row")
+    rows = table.sort_by([(name, "ascending") for name in order]).to_pylist() if table.num_rows else []
+    return [(_place(row), row["received_at"]) for row in rows]
+
+
+def _place(row: Row) -> Place:
+    source = row["source"]
+    return Place(source["kind"], Path(source["uri"]).name, source["offset"])
+
+
+def totals(uri: str) -> tuple[dict[str, int], dict[str, int]]:
+    """Of messages and of updates, as the newest commit tells them; what is 0 is left out."""
+    note = last_note(uri)
+    counted = note.totals.model_dump(), note.updates.model_dump(exclude={"exhausted"})
+    return tuple({name: count for name, count in one.items() if count} for one in counted)  # type: ignore[return-value]
+
+
+def heads(uri: str) -> tuple[dict[str, int], int]:
+    """The next position of each stream and of the table: the larger of what heads and messages tell."""
+    streams, next_global = read_heads(uri)
+    for message in messages(uri):
+        streams[message.stream_name] = max(streams.get(message.stream_name, 0), message.position + 1)
+        next_global = max(next_global, message.global_position + 1)
+    return streams, next_global or 1
+
+
+def sent_to_files(folder: Path) -> list[dict[str, Any]]:
+    """The records that a replay's reader sees."""
+    return [_record(record) for record in records(folder)]
+
+
+def _record(record: dict[str, Any]) -> dict[str, Any]:
+    names = ("messageId", "streamName", "position", "globalPosition", "status", "error", "headers")
+    payload = json.dumps(record["payload"], separators=(",", ":")).encode()
+    return {**{name: record.get(name) for name in names}, "retries": record.get("retries", 0), "payload": payload}
+
+
+def sent_to_stream(folder: Path) -> list[dict[str, Any]]:
+    """What another stream has of a replay, in order; nothing where its tables have not been made."""
+    if not (folder / "messages" / "_delta_log").exists():
+        return []
+    return [
+        {
+            "messageId": one.message_id,
+            "streamName": one.stream_name,
+            "position": one.position,
+            # What has a time to live expires there by itself.
+            "status": None if one.expires_at else one.status,
+            "payload": one.payload,
+            "headers": one.headers,
+        }
+        for one in messages(f"file://{folder}")
+    ]

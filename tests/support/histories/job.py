@@ -1,0 +1,49 @@
+"""A replay job, what it has sent and what it is to send."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from messagestore_jobs.contract.run_document import RunDocument
+from support.histories import found
+from support.histories.replay import as_sent
+from support.histories.state import Job, Message
+from support.histories.steps import Replay
+
+Records = list[dict[str, Any]]
+_OF_THE_TARGET = ("globalPosition", "retries", "error")
+"""What another stream gives anew."""
+
+
+@dataclass
+class ReplayJob:
+    """Begun, or to be begun."""
+
+    what: Replay
+    document: RunDocument
+    folder: Path
+    job: Job = field(default_factory=Job)
+
+    def sent(self) -> Records:
+        """What has arrived so far."""
+        return found.sent_to_files(self.folder) if self.what.to == "files" else found.sent_to_stream(self.folder)
+
+    def expected(self) -> Records:
+        """What has arrived in the end."""
+        rows = self.job.sends or []
+        return [self._marked(row) for row in rows] if self.what.to == "files" else self._in_stream(rows)
+
+    def _marked(self, row: Message, **more: str) -> dict[str, Any]:
+        return as_sent(row, **{"x-job": self.folder.name, "x-place": f"{row.stream_name}/{row.position}", **more})
+
+    def _in_stream(self, rows: list[Message]) -> Records:
+        heads: Counter[str] = Counter()
+        taken = []
+        for row in rows:
+            places = {"x-original-position": row.position, "x-original-global-position": row.global_position}
+            record = self._marked(row, **{name: str(place) for name, place in places.items()})
+            record |= {"position": heads[row.stream_name], "status": None if row.expires_at else row.status}
+            taken.append({name: value for name, value in record.items() if name not in _OF_THE_TARGET})
+            heads[row.stream_name] += 1
+        return taken

@@ -1,0 +1,128 @@
+"""Status updates and expiry in the model."""
+
+from datetime import datetime, timedelta
+
+from messagestore_jobs.contract.run_document import Retry
+from support.histories.state import Batch, Letter, Message, Place, Store, Waiting, Writes
+from support.histories.steps import HOUR, Told
+
+RETRY = Retry(max_retries=2, backoff_base=60, max_backoff=3 * HOUR)
+WAITS = timedelta(days=1)
+
+
+def is_open(message: Message) -> bool:
+    """Whether anything may still change it."""
+    return message.status in ("RECEIVED", "PROCESSING") or message.next_retry_at is not None
+
+
+def has_expired(message: Message, moment: datetime) -> bool:
+    return message.expires_at is not None and message.expires_at <= moment
+
+
+def apply(message: Message, told: Told, now: datetime) -> bool:
+    """Change a message by an update; False where the update is stale."""
+    moment = min(told.time or now, now)
+    under_way = message.retries + 1
+    attempt = told.attempt or under_way
+    if not is_open(message):
+        return False
+    if told.status == "EXPIRED" or has_expired(message, moment):
+        if told.status != "EXPIRED" or not has_expired(message, moment):
+            return False
+        _become(message, "EXPIRED", message.retries, None, now)
+        return True
+    if told.status == "RECEIVED" or attempt < under_way:
+        return False
+    if attempt > under_way and attempt > RETRY.max_retries + 1:
+        return False
+    same = told.status == message.status and attempt == under_way
+    if same and (told.status == "PROCESSING" or told.attempt is None):
+        return False
+    assert told.status is not None
+    if told.status == "FAILED":
+        _become(message, "FAILED", attempt, _due(attempt, now), now)
+    else:
+        _become(message, told.status, attempt - 1, None, now)
+    if told.status in ("COMPLETED", "FAILED"):
+        message.error = told.error
+    return True
+
+
+def _due(failures: int, now: datetime) -> datetime | None:
+    """An hour after the first failure, three after the second, never after the third."""
+    return None if failures > 2 else now + (HOUR if failures == 1 else 3 * HOUR)
+
+
+def _become(message: Message, status: str, retries: int, due: datetime | None, now: datetime) -> None:
+    message.status, message.retries, message.next_retry_at, message.updated_at = status, retries, due, now
+
+
+def take_in_updates(store: Store) -> Writes:
+    """The batch of updates that was planned, if one was."""
+    batch = store.update_batch
+    if batch is None:
+        return
+    told = [one for file in batch.files for one in file.places("lifecycle")]
+    yield from store.set_aside(_no_updates(batch, told))
+    yield "lifecycle"
+    for place, one in told:
+        assert isinstance(one, Told)
+        store.updates["received"] += 1
+        if one.status is None:
+            store.updates["dead_lettered"] += 1
+        elif one.message_id not in store.erased and store.find(one.message_id) is None:
+            store.waiting.append(Waiting(batch.at, place, one))
+            store.seen["waits"] += 1
+        else:
+            _count(store, one.message_id not in store.erased and _applied(store, one, batch.at))
+    store.update_batch = None
+
+
+def _no_updates(batch: Batch, told: list[tuple[Place, object]]) -> dict[Place, Letter]:
+    return {
+        place: Letter("Unparseable", one.line(), batch.name)
+        for place, one in told
+        if isinstance(one, Told) and one.status is None
+    }
+
+
+def _applied(store: Store, told: Told, at: datetime) -> bool:
+    message = store.find(told.message_id)
+    assert message is not None
+    return apply(message, told, at)
+
+
+def _count(store: Store, applied: bool) -> None:
+    store.updates["applied" if applied else "stale"] += 1
+    store.seen["applied" if applied else "stale"] += 1
+
+
+def settle(store: Store, now: datetime) -> Writes:
+    """Updates meet messages that have come meanwhile; those that have waited too long are set aside."""
+    late = [one for one in store.waiting if store.find(one.told.message_id)]
+    over = [one for one in store.waiting if one not in late and one.since + WAITS <= now]
+    if not late and not over:
+        return
+    yield "pending-taken"
+    store.settling = True
+    letters = {one.place: Letter("UnknownMessage", one.told.line(), store.settled_by) for one in over}
+    yield from store.set_aside(letters)
+    yield "lifecycle"
+    for one in late:
+        _count(store, _applied(store, one.told, now))
+        store.seen["met"] += 1
+    store.updates["dead_lettered"] += len(over)
+    store.waiting = [one for one in store.waiting if one not in late and one not in over]
+    store.batches["settled"] += 1
+    store.settling = False
+
+
+def expire(store: Store, now: datetime) -> Writes:
+    """What is open when its time has passed."""
+    due = [message for message in store.messages if is_open(message) and has_expired(message, now)]
+    if due:
+        yield "expire"
+        for message in due:
+            _become(message, "EXPIRED", message.retries, None, now)
+        store.updates["expired"] += len(due)
+        store.seen["expired"] += len(due)

@@ -1,0 +1,109 @@
+"""A purge run of the model."""
+
+import re
+from collections import Counter
+from datetime import datetime
+
+from support.histories.state import Message, Plan, Store, Writes
+from support.histories.steps import HOUR, Purge, scrubbed
+
+
+def purge(store: Store, run: str, what: Purge, now: datetime) -> Writes:
+    """Carry on what was decided before, then decide and carry out."""
+    before = store.plan
+    if before is not None:
+        store.seen["purge went on"] += 1
+        yield from _recheck(store, before, what)
+        yield from _carry_out(store, before)
+        if before.run == run:
+            return
+    going = [m for m in store.messages if _selected(m, what, now) and not _held(m, what)]
+    if not going:
+        return
+    yield "freeze-plan"
+    store.plan = Plan(run, what, now, {m.global_position: m.status for m in going})
+    yield from _carry_out(store, store.plan)
+
+
+def _selected(message: Message, what: Purge, now: datetime) -> bool:
+    return (
+        (what.older is None or message.inserted_at < now - what.older * HOUR)
+        and (what.stream is None or message.stream_name == what.stream)
+        and (what.status is None or message.status == what.status)
+        and (what.erased is None or message.message_id == f"m{what.erased}")
+        and not (what.scrubs and message.scrubbed_at)
+    )
+
+
+def _held(message: Message, what: Purge) -> bool:
+    return message.message_id in {f"m{number}" for number in what.held}
+
+
+def _recheck(store: Store, plan: Plan, by: Purge) -> Writes:
+    """What a hold covers by now stays, and what has changed status since; unless it was scrubbed already."""
+    staying = {
+        m.global_position
+        for m in store.messages
+        if m.global_position in plan.rows
+        and (_held(m, by) or m.status != plan.rows[m.global_position])
+        and not (plan.what.scrubs and m.scrubbed_at)
+    }
+    if staying:
+        yield "freeze-plan"
+        store.seen["stays after all"] += 1
+        plan.rows = {position: status for position, status in plan.rows.items() if position not in staying}
+
+
+def _carry_out(store: Store, plan: Plan) -> Writes:
+    if plan.rows and plan.what.erased is not None:
+        yield from _remember_erased(store, plan)
+    if plan.rows and plan.what.scrubs:
+        yield from _scrub(store, plan)
+    elif plan.rows:
+        yield from _delete(store, plan)
+    yield "forget-plan"
+    if plan.what.erased is None and not plan.what.scrubs:
+        store.archived += plan.rows
+    kind = "erased" if plan.what.erased is not None else "scrubbed" if plan.what.scrubs else "purged"
+    store.seen[kind] += len(plan.rows)
+    store.plan = None
+
+
+def _rows(store: Store, plan: Plan) -> list[Message]:
+    return [message for message in store.messages if message.global_position in plan.rows]
+
+
+def _remember_erased(store: Store, plan: Plan) -> Writes:
+    """A tombstone, and no copy of it is left elsewhere."""
+    ids = {message.message_id for message in _rows(store, plan)}
+    if not ids <= store.erased:
+        yield "tombstones"
+        store.erased |= ids
+        store.waiting = [one for one in store.waiting if one.told.message_id not in ids]
+    word = re.compile(rb"(?<![\w-])(" + b"|".join(one.encode() for one in ids) + rb")(?![\w-])") if ids else None
+    copies = [place for place, letter in store.letters.items() if word and word.search(letter.raw)]
+    if copies:
+        yield "erase-dead-letters"
+        for place in copies:
+            letter = store.letters.pop(place)
+            store.erased_letters += not store.is_open(letter.batch)
+
+
+def _delete(store: Store, plan: Plan) -> Writes:
+    """Whole days by one write, the rest by another."""
+    days = Counter(message.inserted_at.date() for message in store.messages)
+    leaving = Counter(message.inserted_at.date() for message in _rows(store, plan))
+    whole = {day for day, rows in leaving.items() if rows == days[day]}
+    for name, chosen in (("delete-days", whole), ("delete-rows", set(leaving) - whole)):
+        if chosen:
+            yield name
+            gone = [m.global_position for m in _rows(store, plan) if m.inserted_at.date() in chosen]
+            store.messages = [m for m in store.messages if m.global_position not in gone]
+
+
+def _scrub(store: Store, plan: Plan) -> Writes:
+    yield "scrub-rows"
+    for message in _rows(store, plan):
+        if message.scrubbed_at is None:
+            message.scrubbed_at, message.payload = plan.at, scrubbed(message.payload)
+            message.headers = dict.fromkeys(message.headers, "[redacted]")

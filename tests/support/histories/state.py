@@ -1,0 +1,166 @@
+"""A store as plain Python keeps it."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import NamedTuple
+
+from support.histories.steps import Purge, Record, Told
+
+Writes = Iterator[str]
+"""A run of the model, as the external writes that it is made of: what follows a name happens with that write, at once.
+
+Names are those of the product's own writes; a run that is cut off stops at one of them.
+"""
+
+
+@dataclass
+class Message:
+    """One row of ``messages``."""
+
+    message_id: str
+    stream_name: str
+    position: int
+    global_position: int
+    inserted_at: datetime
+    expires_at: datetime | None
+    correlation_id: str | None
+    sequence_number: int | None
+    source: tuple[str, int]
+    """File and offset."""
+    headers: dict[str, str]
+    payload: bytes
+    status: str = "RECEIVED"
+    retries: int = 0
+    next_retry_at: datetime | None = None
+    updated_at: datetime | None = None
+    error: str | None = None
+    scrubbed_at: datetime | None = None
+
+
+class Place(NamedTuple):
+    """Where a record was read."""
+
+    kind: str
+    file: str
+    offset: int
+
+
+class Letter(NamedTuple):
+    """One dead letter; ``batch`` set it aside."""
+
+    reason: str
+    raw: bytes
+    batch: str
+
+
+class Waiting(NamedTuple):
+    """One update that waits for its message."""
+
+    since: datetime
+    place: Place
+    told: Told
+
+
+class File(NamedTuple):
+    """A file that has arrived, of messages or of updates."""
+
+    name: str
+    content: tuple[Record, ...] | tuple[Told, ...]
+
+    def places(self, kind: str) -> Iterator[tuple[Place, Record | Told]]:
+        """Its records with their places."""
+        offset = 0
+        for one in self.content:
+            yield Place(kind, self.name, offset), one
+            offset += len(one.line()) + 1
+
+
+class Batch(NamedTuple):
+    """What was planned to be taken in together, and when."""
+
+    name: str
+    at: datetime
+    files: tuple[File, ...]
+
+
+@dataclass
+class Plan:
+    """A purge that was decided: what leaves (by global position, with the status that it had)."""
+
+    run: str
+    what: Purge
+    at: datetime
+    rows: dict[int, str]
+
+
+@dataclass
+class Job:
+    """A replay; what it sends is frozen when it begins."""
+
+    sends: list[Message] | None = None
+    ended: bool = False
+
+    def end(self) -> None:
+        self.ended = True
+
+
+@dataclass
+class Store:
+    """All that a store is, and what there is to be read by it."""
+
+    messages: list[Message] = field(default_factory=list)
+    heads: dict[str, int] = field(default_factory=dict)
+    next_global: int = 1
+    letters: dict[Place, Letter] = field(default_factory=dict)
+    waiting: list[Waiting] = field(default_factory=list)
+    erased: set[str] = field(default_factory=set)
+    erased_letters: int = 0
+    """Dead letters that have been counted, and were copies of what was erased."""
+    archived: list[int] = field(default_factory=list)
+    totals: Counter[str] = field(default_factory=Counter)
+    updates: Counter[str] = field(default_factory=Counter)
+
+    unread: list[File] = field(default_factory=list)
+    unread_updates: list[File] = field(default_factory=list)
+    batches: Counter[str] = field(default_factory=Counter)
+    batch: Batch | None = None
+    """Planned and not committed, as are the next two."""
+    update_batch: Batch | None = None
+    settling: bool = False
+    plan: Plan | None = None
+    rounds: list[list[Message]] = field(default_factory=list)
+
+    seen: Counter[str] = field(default_factory=Counter)
+    """What kinds of things have happened."""
+
+    def find(self, message_id: str) -> Message | None:
+        return next((message for message in self.messages if message.message_id == message_id), None)
+
+    def is_to_read(self, file: File) -> bool:
+        """Whether a file of messages waits for a run, or for the end of one that was cut off."""
+        return file in self.unread or (self.batch is not None and file in self.batch.files)
+
+    def is_open(self, batch: str) -> bool:
+        """Whether a batch has yet to be committed, and counted."""
+        return batch in {one.name for one in (self.batch, self.update_batch) if one} or (
+            self.settling and batch == self.settled_by
+        )
+
+    @property
+    def settled_by(self) -> str:
+        """What the next dealing with waiting updates is called."""
+        return f"pending-updates/{self.batches['settled'] + 1}"
+
+    def set_aside(self, letters: dict[Place, Letter]) -> Writes:
+        """In one write, if any of them is new."""
+        new = {place: letter for place, letter in letters.items() if place not in self.letters}
+        if new:
+            yield "dead-letters"
+            self.letters |= new
+            self.seen.update(letter.reason for letter in new.values())
+
+    def by_position(self) -> list[Message]:
+        """Copies: what they are now."""
+        return [replace(message) for message in sorted(self.messages, key=lambda m: m.global_position)]

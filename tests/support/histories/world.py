@@ -1,0 +1,222 @@
+"""A store, what happens to it, and the model that it is compared with after each step."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.purge.job import run_purge
+from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.store.folder import open_folder
+from support.external_writes import observing
+from support.histories import found
+from support.histories.documents import purge_of, redelivery_of, replay_of
+from support.histories.ingest import ingest
+from support.histories.job import Records, ReplayJob
+from support.histories.lifecycle import RETRY
+from support.histories.purge import purge
+from support.histories.replay import as_sent, redeliver, replay
+from support.histories.state import File, Store, Writes
+from support.histories.steps import HOUR, GoOn, Ingest, Purge, Redeliver, Replay, Step
+from support.ingests import START, lines
+from support.lifecycles import Updated
+from support.purges import archived_positions
+from support.replays import Crash
+
+FOLLOWED = {
+    Ingest: {"plan", "dead-letters", "messages", "pending-taken", "lifecycle", "expire"},
+    Purge: {
+        "freeze-plan", "tombstones", "erase-dead-letters", "delete-days", "delete-rows", "scrub-rows", "forget-plan",
+    },
+    Replay: {"replay-frozen"},
+    Redeliver: {"lifecycle"},
+}  # fmt: skip
+"""The writes that the model knows, by kind of run; the others change nothing that is compared."""
+
+
+@dataclass
+class Run:
+    """One run, of the product and of the model."""
+
+    kind: type
+    product: Callable[[], object]
+    model: Callable[[], Writes]
+    ended: Callable[[], None] = lambda: None
+
+
+@dataclass
+class World:
+    """One history of one store."""
+
+    spark: SparkSession
+    folder: Path
+    model: Store = field(default_factory=Store)
+    now: datetime = START
+    steps: int = 0
+    arrived: dict[str, File] = field(default_factory=dict)
+    replays: list[ReplayJob] = field(default_factory=list)
+    ingest_is_open: bool = False
+
+    def __post_init__(self) -> None:
+        self.stream = Updated(self.spark, self.folder, retry=RETRY)
+        open_folder(self.stream.table)
+        self.stream.landing.mkdir()
+        self.stream.update_landing.mkdir()
+
+    def happen(self, step: Step) -> None:
+        """Do one thing; the store is compared with the model after each try of it."""
+        self.now += step.hours * HOUR
+        self.steps += 1
+        for run in self._runs(step.does):
+            self._carry_on(run, step)
+
+    def end(self) -> None:
+        """Carry on all that was left."""
+        for does in (Ingest(), Purge(status="NONE"), GoOn(), Redeliver()):
+            self.happen(Step(does, hours=0))
+
+    def _carry_on(self, run: Run, step: Step) -> None:
+        for moment in step.cuts:
+            if self._try(run, moment):
+                return
+            self.model.seen[f"{run.kind.__name__} cut off"] += 1
+        if not step.left:
+            self._try(run, None)
+
+    def _try(self, run: Run, moment: int | None) -> bool:
+        """Run to the end, or to a moment; whether it came to its end."""
+        writes: list[str] = []
+        left = [-1 if moment is None else moment]
+
+        def observer(name: str, when: str) -> None:
+            if when == "after" and name in FOLLOWED[run.kind]:
+                writes.append(name)
+            left[0] -= 1
+            if left[0] == -1:
+                raise Crash
+
+        ended = False
+        with observing(observer), suppress(Crash):
+            run.product()
+            ended = True
+        follow(run.model(), writes, ended)
+        if run.kind is Ingest:
+            self.ingest_is_open = not ended
+        if ended:
+            run.ended()
+        self._compare()
+        return ended
+
+    def _runs(self, does: Any) -> list[Run]:
+        match does:
+            case Ingest():
+                return [self._ingest(does)]
+            case Purge():
+                return [self._purge(does)]
+            case Replay():
+                return [self._replay(self._new_replay(does))]
+            case Redeliver():
+                return [self._redeliver()]
+        left = [one for one in self.replays if not one.job.ended]
+        self.model.seen["replay went on"] += sum(one.job.sends is not None for one in left)
+        return [self._replay(one) for one in left]
+
+    def _ingest(self, what: Ingest) -> Run:
+        for content in what.files:
+            self._arrive(File(f"{len(self.arrived)}.jsonl", content))
+        for number in what.again:
+            file = self.arrived.get(f"{number}.jsonl")
+            if file and not self.model.is_to_read(file):
+                self._arrive(file)
+        for told in what.updates:
+            path = self.stream.tell(*(one.line() for one in told))
+            self.model.unread_updates.append(File(path.name, told))
+        files = what.files_in_a_batch
+        return Run(
+            Ingest,
+            lambda: self.stream.run(self.now, max_files_per_batch=files),
+            lambda: ingest(self.model, self.now, files),
+        )
+
+    def _arrive(self, file: File) -> None:
+        self.stream.arrive(file.name, lines(*(one.line() for one in file.content)))
+        self.arrived[file.name] = file
+        self.model.unread.append(file)
+
+    def _purge(self, what: Purge) -> Run:
+        document = purge_of(self.stream.table, f"purge-{self.steps}", what, self.now, self.folder / "archive")
+        return Run(
+            Purge,
+            lambda: run_purge(document, self.spark, Silent()),
+            lambda: purge(self.model, document.run, what, self.now),
+        )
+
+    def _new_replay(self, what: Replay) -> ReplayJob:
+        name = f"job-{self.steps}"
+        folder = self.folder / "replays" / name
+        one = ReplayJob(what, replay_of(self.stream.table, name, what, self.now, folder), folder)
+        self.replays.append(one)
+        return one
+
+    def _replay(self, one: ReplayJob) -> Run:
+        return Run(
+            Replay,
+            lambda: run_replay(one.document, self.spark, Silent()),
+            lambda: replay(self.model, one.job, one.what),
+            one.job.end,
+        )
+
+    def _redeliver(self) -> Run:
+        document = redelivery_of(self.stream.table, self.now, self.folder / "again")
+        return Run(
+            Redeliver,
+            lambda: run_replay(document, self.spark, Silent()),
+            lambda: redeliver(self.model, self.now),
+            lambda: self._compare_rounds(ended=True),
+        )
+
+    def _compare(self) -> None:
+        """The store, and what replays have sent, with the model."""
+        uri, model = self.stream.table.uri, self.model
+        assert found.messages(uri) == model.by_position()
+        assert found.letters(uri) == model.letters
+        assert found.heads(uri) == (model.heads, model.next_global)
+        assert found.totals(uri) == (+model.totals, +model.updates)
+        if not self.ingest_is_open:
+            self._all_is_counted()
+            assert found.waiting(uri) == [(one.place, one.since) for one in model.waiting]
+        if model.plan is None:
+            assert archived_positions(f"file://{self.folder}/archive") == sorted(model.archived)
+        for one in self.replays:
+            sent, expected = one.sent(), one.expected()
+            # What is under way has sent the beginning of it.
+            assert sent == (expected if one.job.ended else expected[: len(sent)])
+        self._compare_rounds()
+
+    def _all_is_counted(self) -> None:
+        """Law 1: each record is in one place, and what is set aside is there."""
+        counted = dict(self.model.totals)
+        assert counted.pop("received", 0) == sum(counted.values())
+        set_aside = self.model.totals["dead_lettered"] + self.model.updates["dead_lettered"]
+        assert set_aside == len(self.model.letters) + self.model.erased_letters
+
+    def _compare_rounds(self, *, ended: bool = False) -> None:
+        for number, rows in enumerate(self.model.rounds, 1):
+            sent: Records = found.sent_to_files(self.folder / "again" / f"round-{number:08d}")
+            expected = [as_sent(row, **{"x-attempt": str(row.retries + 1)}) for row in rows]
+            assert sent == (expected if ended else expected[: len(sent)])
+
+
+def follow(model: Writes, writes: list[str], ended: bool) -> None:
+    """Let the model do what the product did, write by write; both have nothing left to do once a run has ended."""
+    expected = next(model, None)
+    for name in writes:
+        assert name == expected, f"the product made write {name} of {writes}, and the model {expected}"
+        expected = next(model, None)
+    if ended:
+        assert expected is None, f"the model goes on with {expected} after {writes}"
