@@ -44,16 +44,22 @@ told = st.builds(
 held = st.lists(st.integers(0, 9), max_size=2).map(tuple)
 ingests = st.builds(
     Ingest,
-    st.lists(st.lists(record, min_size=1, max_size=5).map(tuple), max_size=3).map(tuple),
-    st.lists(st.lists(told, min_size=1, max_size=5).map(tuple), max_size=3).map(tuple),
+    st.lists(st.lists(record, min_size=2, max_size=6).map(tuple), min_size=1, max_size=3).map(tuple),
+    st.lists(st.lists(told, min_size=2, max_size=6).map(tuple), max_size=3).map(tuple),
     st.lists(st.integers(0, 5), max_size=2).map(tuple),
     st.integers(1, 2),
 )
+ages = st.sampled_from([0, 1, 3])
 purges = st.one_of(
-    st.builds(Purge, older=st.sampled_from([0, 1, 3]), scrubs=st.booleans(), held=held),
-    st.builds(Purge, stream=st.sampled_from(STREAMS), scrubs=st.booleans(), held=held),
-    st.builds(Purge, status=st.sampled_from(["RECEIVED", "FAILED", "COMPLETED", "EXPIRED"]), scrubs=st.booleans()),
-    st.builds(Purge, erased=st.integers(0, 9)),
+    st.builds(lambda older, scrubs, held: Purge(older=older, scrubs=scrubs, held=held), ages, st.booleans(), held),
+    st.builds(
+        lambda stream, scrubs, held: Purge(stream=stream, scrubs=scrubs, held=held),
+        st.sampled_from(STREAMS),
+        st.booleans(),
+        held,
+    ),
+    st.sampled_from([Purge(status=status) for status in ("RECEIVED", "FAILED", "COMPLETED", "EXPIRED")]),
+    st.builds(lambda number: Purge(erased=number), st.integers(0, 9)),
 )
 replays = st.builds(
     Replay,
@@ -75,6 +81,9 @@ FIVE = tuple(Record(n, STREAMS[n % 3], place=5 - n) for n in range(5))
 MIXED = (
     Record(1, garbage=True), Record(2), Record(5, lasts=2, group="g"), Record(6, lasts=0), Record(7, "b", expects=7),
 )  # fmt: skip
+
+histories = st.builds(lambda first, others: [Step(first), *others], ingests, st.lists(steps, min_size=4, max_size=7))
+"""Before the first messages there is little to go wrong."""
 
 RETRIED = [
     Step(Ingest((FIVE, MIXED), ((Told(0, "FAILED"), Told(1, "PROCESSING"), Told(8, "FAILED", 1)), (Told(3, None),)))),
@@ -113,7 +122,7 @@ def test_a_store_is_what_its_history_makes_it(spark: SparkSession, tmp_path: Pat
     seen: Counter[str] = Counter()
     folders = (tmp_path / str(n) for n in range(1_000_000))
 
-    @given(st.lists(steps, min_size=5, max_size=8))
+    @given(histories)
     @example(RETRIED)
     @example(PURGED)
     @example(CUT_OFF)
