@@ -7,11 +7,12 @@ from: a watch, a list, or the answer to a write of the operator's own.
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from pydantic import ValidationError
 
@@ -385,7 +386,17 @@ def _known(document: Document) -> dict[str, Any]:
 def _small(document: Document, *keys: str) -> Document:
     kept = {key: value for key, value in metadata(document).items() if key in _METADATA}
     parts = {key: document[key] for key in keys if key in document}
-    return {"apiVersion": document.get("apiVersion"), "kind": document.get("kind"), "metadata": kept, **parts}
+    found = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind"), "metadata": kept, **parts}
+    return cast(Document, _shared(found))
+
+
+def _shared(value: Any) -> Any:
+    """The same, with each text held once however many objects have it, as those of one run do by their labels."""
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, Mapping):
+        return {sys.intern(str(key)): _shared(one) for key, one in value.items()}
+    return [_shared(one) for one in value] if isinstance(value, list) else value
 
 
 def _small_config_map(document: Document) -> Document:

@@ -1,5 +1,6 @@
 """What the watches have seen: the newest of each object, and who is to look at what."""
 
+import json
 from typing import Any
 
 import pytest
@@ -178,3 +179,15 @@ def test_a_resource_that_can_not_be_read_is_passed_over(cache: Cache) -> None:
     broken["spec"] = {"nonsense": True}
     assert cache.put(broken) == set()
     assert cache.resource(ORDERS) is None
+
+
+def test_what_the_objects_of_a_run_have_in_common_is_held_once(cache: Cache) -> None:
+    for seen in (_application(), _pod("orders-ingest-1-driver", "driver", phase="Running")):
+        cache.put(json.loads(json.dumps(seen)))
+    run = cache.run(RUN)
+    assert run.application is not None
+    assert run.driver is not None
+    labels = [one["metadata"]["labels"] for one in (run.application, run.driver)]
+    assert labels[0][UID] == stream().metadata.uid
+    assert labels[0][UID] is labels[1][UID]
+    assert next(key for key in labels[0] if key == UID) is next(key for key in labels[1] if key == UID)
