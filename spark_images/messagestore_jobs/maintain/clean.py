@@ -1,11 +1,14 @@
 """What is past its retention leaves storage: entries of the logs, and files that a table no longer has.
 
-A replay reads the version of a table that it froze. While one has not ended, what that version needs stays.
+A replay reads the version of a table that it froze, and a purge that drops whole days the one that it was decided on.
+While one has not ended, what that version needs stays.
 """
 
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from messagestore_jobs.maintain.context import Context
+from messagestore_jobs.purge.plan import find_plans
 from messagestore_jobs.replay.state import unfinished
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
@@ -23,7 +26,7 @@ def clean(context: Context) -> tuple[int, str | None]:
         How many files were removed from storage, and why some were kept nevertheless.
     """
     task = context.task
-    frozen = _oldest_replay(context)
+    frozen = min([*_replays(context), *_purges(context)], key=lambda one: one.at, default=None)
     keeps_log = _outlasts(frozen, context.as_of, task.log_retention)
     keeps_files = _outlasts(frozen, context.as_of, task.deleted_file_retention)
     removed = 0
@@ -37,26 +40,37 @@ def clean(context: Context) -> tuple[int, str | None]:
     return removed, _why(frozen, keeps_log or keeps_files)
 
 
-def _oldest_replay(context: Context) -> datetime | None:
-    """When the oldest replay that may still read this store froze its selection.
+class _Reader(NamedTuple):
+    """What reads a version of the past until it ends."""
 
-    Of those that lie in this folder it is not known which store they read.
-    """
-    known = [replay.at for replay in unfinished(context.uri)]
+    at: datetime
+    what: str
+    remedy: str
+
+
+def _replays(context: Context) -> list[_Reader]:
+    """Those that may still read this store; of those that lie in this folder it is not known which store they read."""
     told = context.task.oldest_replay
-    return min([*known, told] if told else known, default=None)
+    times = [*(replay.at for replay in unfinished(context.uri)), *([told] if told else [])]
+    return [_Reader(at, "replay", "let it end, or delete it") for at in times]
 
 
-def _outlasts(frozen: datetime | None, as_of: datetime, retention: timedelta) -> bool:
-    return frozen is not None and frozen <= as_of - retention
+def _purges(context: Context) -> list[_Reader]:
+    """Those that were cut short: the next purge carries them on, whoever's it is."""
+    cut_short = [plan for plan in find_plans(context.uri) if plan.days]
+    return [_Reader(plan.decided_at, "purge", "let a purge of this store run") for plan in cut_short]
 
 
-def _why(frozen: datetime | None, kept: bool) -> str | None:
+def _outlasts(frozen: _Reader | None, as_of: datetime, retention: timedelta) -> bool:
+    return frozen is not None and frozen.at <= as_of - retention
+
+
+def _why(frozen: _Reader | None, kept: bool) -> str | None:
     if frozen is None or not kept:
         return None
     return (
-        f"a replay that began at {frozen.isoformat()} has not ended, and earlier versions are kept no longer than that "
-        "without it: let it end, or delete it"
+        f"a {frozen.what} that began at {frozen.at.isoformat()} has not ended, and earlier versions are kept no longer "
+        f"than that without it: {frozen.remedy}"
     )
 
 

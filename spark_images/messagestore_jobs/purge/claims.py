@@ -21,6 +21,8 @@ REWRITTEN = "global_position bigint, new_uri string, new_size bigint, new_sha256
 
 def delete_claim_checks(context: Context, plan: Plan) -> None:
     """Delete the objects that the frozen rows referred to, once no row does."""
+    if not plan.rows and not plan.claims:
+        return
     for row in _claimed(frozen_rows(context, plan)):
         objects, name = _object(row["payload_uri"])
         with external_write("claim-check-delete"):

@@ -105,11 +105,17 @@ def _freeze(here: Context, selection: Selection, summary: Summary) -> _Decided:
         bytes=preview.bytes,
         erased=summary.erased,
         version_before=preview.table_version,
+        days=selection.days,
+        claims=summary.claims,
     ).model_copy(update=_dead_letters(here))
     if not plan.messages and not plan.dead_letters:
         return _Decided(preview)
     here.progress.step("freeze", plan.messages)
-    write_rows(here, plan, selection.going())
+    going = selection.going()
+    if going is None:
+        plan = plan.model_copy(update={"rows": 0})
+    else:
+        write_rows(here, plan, going)
     write_plan(here, plan)
     return _Decided(preview, None if plan.waiting else Checked(plan, summary.by_day), plan.waiting)
 

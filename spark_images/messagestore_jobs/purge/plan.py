@@ -1,19 +1,21 @@
 """A purge that is under way, as it is kept in the folder until it is done.
 
-``_purges/<preview id>/`` holds the frozen rows and, written last, the plan. A folder without a plan is what a run left
-that was cut short before anything was decided; a folder with one is a purge to carry on, or one that waits for
-approval.
+``_purges/<preview id>/`` holds the frozen rows and, written last, the plan; days that leave whole are named in it, and
+their rows are those of the table's version before. A folder without a plan is what a run left that was cut short before
+anything was decided; a folder with one is a purge to carry on, or one that waits for approval.
 """
 
-from datetime import datetime
+from datetime import date, datetime
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.base import ContractModel
 from messagestore_jobs.contract.run_document import PurgeTask, Resource
 from messagestore_jobs.contract.run_report import Preview
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.messages import read_messages
 from messagestore_jobs.store.objects import Objects, join
 
 FOLDER = "_purges"
@@ -26,7 +28,6 @@ FROZEN = (
     "inserted_date",
     "payload_size",
     "payload_uri",
-    "rules",
     "erase",
 )
 
@@ -44,7 +45,11 @@ class Plan(ContractModel):
     decided_at: datetime
     """When it was frozen or, where it waited, approved."""
     rows: int = 1
-    """Which writing of the rows is in force: they are written again when some of them stay after all."""
+    """Which writing of the rows is in force: they are written again when some of them stay after all. 0: none."""
+    days: tuple[date, ...] = ()
+    """What leaves whole, as it was at ``version_before``; the rows are of other days."""
+    claims: int = 0
+    """Of the messages in ``days``, those whose payload lies in an object of its own."""
     messages: int
     bytes: int
     erased: int
@@ -84,7 +89,22 @@ def write_plan(context: Context, plan: Plan) -> None:
 
 def frozen_rows(context: Context, plan: Plan) -> DataFrame:
     """The rows that leave: columns FROZEN."""
-    return context.spark.read.parquet(join(context.uri, plan.rows_folder))
+    written = written_rows(context, plan)
+    if not plan.days:
+        return written
+    return written.unionByName(_before(context, plan).where(F.col("inserted_date").isin(*plan.days)))
+
+
+def written_rows(context: Context, plan: Plan) -> DataFrame:
+    """Those of the rows that leave that are not of whole days: columns FROZEN."""
+    if plan.rows:
+        return context.spark.read.parquet(join(context.uri, plan.rows_folder))
+    return _before(context, plan).limit(0)
+
+
+def _before(context: Context, plan: Plan) -> DataFrame:
+    messages = read_messages(context.spark, context.uri, plan.version_before)
+    return messages.withColumn("erase", F.lit(False)).select(*FROZEN)
 
 
 def forget(context: Context, plan: Plan) -> None:

@@ -4,14 +4,16 @@ import hashlib
 import json
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import PurgeTask
 from messagestore_jobs.contract.run_report import Preview
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.select import Selection
+from messagestore_jobs.purge.whole_days import count_day
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -23,6 +25,8 @@ class Summary:
     preview: Preview
     erased: int
     by_day: dict[date, int]
+    claims: int
+    """Of the messages in whole days, those whose payload lies in an object of its own."""
 
 
 def spec_digest(task: PurgeTask) -> str:
@@ -38,8 +42,14 @@ def holds_digest(task: PurgeTask) -> str:
 
 def summarize(context: Context, selection: Selection) -> Summary:
     """Count a selection in one pass, and say what could not be told."""
-    names = [rule.name for rule in context.task.rules]
-    days = _by_day(selection.rows, names).collect()
+    rules = context.task.rules
+    names = [rule.name for rule in rules]
+    days: list[dict[str, Any]] = [
+        count_day(context.uri, selection.version, day, rules, context.as_of) for day in selection.days
+    ]
+    claims = sum(day["claims"] for day in days)
+    if selection.rows is not None:
+        days += [row.asDict() for row in _by_day(selection.rows, names).collect()]
     total = {name: sum(day[name] or 0 for day in days) for name in ("messages", "bytes", "held", "untold", "erased")}
     by_rule = {name: sum(day["by_rule"][place] for day in days) for place, name in enumerate(names)}
     if total["untold"]:
@@ -56,7 +66,7 @@ def summarize(context: Context, selection: Selection) -> Summary:
         held=total["held"],
     )
     by_day = {day["inserted_date"]: day["messages"] for day in days if day["messages"]}
-    return Summary(preview, total["erased"], by_day)
+    return Summary(preview, total["erased"], by_day, claims)
 
 
 def _by_day(rows: DataFrame, names: list[str]) -> DataFrame:
@@ -78,7 +88,7 @@ def _by_day(rows: DataFrame, names: list[str]) -> DataFrame:
     )
 
 
-def _id(context: Context, version: int, days: list[Row]) -> str:
+def _id(context: Context, version: int, days: list[dict[str, Any]]) -> str:
     task = context.task
     rows = sorted((str(day["inserted_date"]), day["messages"], day["xor"], str(day["sum"])) for day in days)
     return _digest([context.uri, spec_digest(task), holds_digest(task), version, rows])[:32]

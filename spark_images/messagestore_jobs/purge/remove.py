@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.purge.bounds import bounds
 from messagestore_jobs.purge.context import Context
-from messagestore_jobs.purge.plan import Plan, frozen_rows
+from messagestore_jobs.purge.plan import Plan, frozen_rows, written_rows
+from messagestore_jobs.purge.whole_days import streams_of_days
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.heads import raise_heads
@@ -30,9 +31,12 @@ _BROADCAST_ROWS = 2_000_000
 def keep_heads(context: Context, plan: Plan) -> None:
     """Make the heads durable, so that no position that leaves is given again; also when a whole stream leaves."""
     context.progress.step("heads")
-    streams = frozen_rows(context, plan).groupBy("stream_name").agg((F.max("position") + 1).alias("next_position"))
+    streams = streams_of_days(context.uri, plan.version_before, plan.days)
+    if plan.rows:
+        rows = written_rows(context, plan).groupBy("stream_name").agg((F.max("position") + 1).alias("next_position"))
+        streams = pa.concat_tables([streams, rows.toArrow().cast(streams.schema)])
     last = table_state(context.uri).last_global_position
-    raise_heads(context.uri, streams.toArrow(), 0 if last is None else last + 1)
+    raise_heads(context.uri, streams, 0 if last is None else last + 1)
 
 
 def delete(context: Context, plan: Plan, by_day: dict[date, int]) -> None:

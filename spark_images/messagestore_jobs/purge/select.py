@@ -1,6 +1,7 @@
 """What the rules select at one table version."""
 
 from dataclasses import dataclass
+from datetime import date
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
@@ -10,6 +11,7 @@ from messagestore_jobs.contract.run_document import Rule
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.limits import bytes_edge, cap_floors
 from messagestore_jobs.purge.rules import any_of, held, own_conditions, says_nothing, untold
+from messagestore_jobs.purge.whole_days import files_of, whole_days
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.matching import all_of
 from messagestore_jobs.store.messages import read_messages
@@ -29,27 +31,39 @@ NARROW = (
 
 @dataclass(frozen=True)
 class Selection:
-    """Rows of NARROW with ``rules`` (names), ``erase``, ``held`` and ``untold``: a row a message that any rule selects.
+    """Days that leave whole, and of all others a row a message that any rule selects; None where there can't be any.
 
-    Rows that are untold and selected by no rule are there to be counted only.
+    Rows are of NARROW with ``rules`` (names), ``erase``, ``held`` and ``untold``. Rows that are untold and selected by
+    no rule are there to be counted only.
     """
 
     version: int
-    rows: DataFrame
+    days: tuple[date, ...]
+    rows: DataFrame | None
 
-    def going(self) -> DataFrame:
-        """What would leave."""
-        return self.rows.where((F.size("rules") > 0) & ~F.col("held"))
+    def going(self) -> DataFrame | None:
+        """What would leave, besides whole days."""
+        return None if self.rows is None else self.rows.where((F.size("rules") > 0) & ~F.col("held"))
 
     def release(self) -> None:
         """Give the memory back."""
-        self.rows.unpersist()
+        if self.rows is not None:
+            self.rows.unpersist()
 
 
 def select(context: Context) -> Selection:
-    """Judge every message of the store's current version; lazily, and once."""
+    """Judge every message of the store's current version, and once; but for whole days, lazily."""
     version = open_table(context.uri, "messages").version()
+    whole = whole_days(context.task, files_of(context.uri, version), context.as_of)
+    if not whole.others:
+        return Selection(version, whole.days, None)
     messages = read_messages(context.spark, context.uri, version)
+    if whole.days:
+        messages = messages.where(~F.col("inserted_date").isin(*whole.days))
+    return Selection(version, whole.days, _judged(context, messages).persist(StorageLevel.MEMORY_AND_DISK))
+
+
+def _judged(context: Context, messages: DataFrame) -> DataFrame:
     keeps = held(context.task.holds, context.as_of)
     rules = [rule for rule in context.task.rules if not says_nothing(rule)]
     judged, conditions = messages, []
@@ -61,14 +75,13 @@ def select(context: Context) -> Selection:
         judged = judged.where(F.col("scrubbed_at").isNull())
     selected = judged.where(any_of([*conditions, fails]))
     flags = [F.coalesce(condition, F.lit(False)) for condition in conditions]
-    rows = selected.select(
+    return selected.select(
         *NARROW,
         _names(rules, flags).alias("rules"),
         any_of([flag for rule, flag in zip(rules, flags, strict=True) if rule.erase]).alias("erase"),
         keeps.alias("held"),
         fails.alias("untold"),
     )
-    return Selection(version, rows.persist(StorageLevel.MEMORY_AND_DISK))
 
 
 def _names(rules: list[Rule], flags: list[Column]) -> Column:

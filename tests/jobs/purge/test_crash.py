@@ -38,6 +38,7 @@ DELETE: dict[str, Any] = {
     "dead_letters_max_age": DAY,
     "erase_within": timedelta(0),
 }
+DAYS: dict[str, Any] = {"rules": (Rule(name="old", max_age=DAY), Rule(name="older", max_age=2 * DAY))}
 SCRUB: dict[str, Any] = {
     "rules": (Rule(name="all", max_messages_per_stream=0),),
     "action": "Scrub",
@@ -64,6 +65,18 @@ WRITES = {
         "vacuum-dead_letters",
         "vacuum-pending_updates",
         "audit-erase",
+    ],
+    "whole days": [
+        "freeze-plan",
+        "archive-clear",
+        "archive-files",
+        "archive-seal",
+        "heads",
+        "delete-days",
+        "claim-check-delete",
+        "audit-purge",
+        "forget-plan",
+        "forget-rows",
     ],
     "scrub": [
         "freeze-rows",
@@ -115,9 +128,9 @@ def run(spark: SparkSession, folder: Path, table: Table, task: dict[str, Any], n
     purge(spark, table, at, run=name, archive=Archive(uri=f"file://{folder}/archive"), **task)
 
 
-@pytest.mark.parametrize("action", ["delete", "scrub"])
+@pytest.mark.parametrize("action", ["delete", "whole days", "scrub"])
 def test_every_crash_is_carried_on_to_the_same_store(spark: SparkSession, tmp_path: Path, action: str) -> None:
-    task = {"delete": DELETE, "scrub": SCRUB}[action]
+    task = {"delete": DELETE, "whole days": DAYS, "scrub": SCRUB}[action]
     table, writes = build(tmp_path), []
     with observing(lambda name, moment: writes.append(name) if moment == "before" else None):
         run(spark, tmp_path, table, task, "purge-1", NOW)
@@ -192,6 +205,20 @@ def test_a_hold_that_comes_after_the_crash_is_obeyed_and_the_archive_follows(
     run(spark, tmp_path, table, {**DELETE, "holds": (hold,)}, "purge-1", NOW)
     assert [row["global_position"] for row in stored(table.uri)] == [5, 7, 9, 10, 11]
     assert archived_positions(f"file://{tmp_path}/archive") == [0, 2, 3, 4, 6]
+    assert read_audit(table.uri)[0]["counts"]["purged"] == 7
+
+
+def test_a_hold_that_comes_after_the_crash_keeps_its_messages_of_a_whole_day(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = build(tmp_path)
+    with pytest.raises(CrashError), observing(crash_at(WRITES["whole days"].index("delete-days"))):
+        run(spark, tmp_path, table, DAYS, "purge-1", NOW)
+    assert archived_positions(f"file://{tmp_path}/archive") == list(range(8))
+    hold = Hold(name="late", match=Match(message_ids=("m2",)))
+    run(spark, tmp_path, table, {**DAYS, "holds": (hold,)}, "purge-1", NOW)
+    assert [row["global_position"] for row in stored(table.uri)] == [2, 8, 9, 10, 11]
+    assert archived_positions(f"file://{tmp_path}/archive") == [0, 1, 3, 4, 5, 6, 7]
     assert read_audit(table.uri)[0]["counts"]["purged"] == 7
 
 

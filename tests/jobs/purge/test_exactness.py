@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -76,6 +76,17 @@ def stores(draw: st.DrawFn) -> list[Row]:
     return rows
 
 
+def some_days(*late: int) -> list[Row]:
+    """Two messages a day; those in ``late`` came two days after they were made."""
+    return [
+        message(n, inserted_at=START + n // 2 * DAY, time=START + n // 2 * DAY - 2 * DAY * (n in late))
+        for n in range(8)
+    ]
+
+
+OLD, OLDER = Rule(name="", max_age=2 * DAY), Rule(name="", max_age=3 * DAY)
+
+
 # An example takes seconds: what fails is told as it was found, as shrinking it would take an hour.
 @settings(
     max_examples=12,
@@ -84,6 +95,8 @@ def stores(draw: st.DrawFn) -> list[Row]:
     suppress_health_check=list(HealthCheck),
     print_blob=True,
 )
+@example(rows=some_days(), drawn=[OLD, OLDER], held=[])
+@example(rows=some_days(5, 6), drawn=[OLDER, OLD], held=[])
 @given(rows=stores(), drawn=st.lists(one_condition, min_size=1, max_size=3), held=st.lists(holds, max_size=1))
 def test_exactly_what_was_selected(spark: SparkSession, rows: list[Row], drawn: list[Rule], held: list[Hold]) -> None:
     named = [rule.model_copy(update={"name": f"rule-{number}"}) for number, rule in enumerate(drawn)]
