@@ -3,6 +3,7 @@
 Message n has an id, stream and payload that follow from n alone, so that two sides can be compared row by row.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import duckdb
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Owner, Table
+from messagestore_jobs.session import SETTINGS
 from messagestore_jobs.store.folder import open_folder
 
 STREAMS = 100_000
@@ -66,8 +68,12 @@ def records(count: int, first: int, seed: int) -> Path:
 
 
 def base(session: Callable[[], SparkSession], count: int) -> Path:
-    """A store that holds messages 0 to ``count`` - 1, taken in over DAYS days; copy it before writing."""
-    path = folder() / f"base-{count}"
+    """A store that holds messages 0 to ``count`` - 1, taken in over DAYS days; copy it before writing.
+
+    Written as the jobs write today: other settings make another one.
+    """
+    settings = hashlib.sha256(json.dumps(SETTINGS, sort_keys=True).encode()).hexdigest()
+    path = folder() / f"base-{count}-{settings[:8]}"
     if (path / "complete").exists():
         return path / "store"
     shutil.rmtree(path, ignore_errors=True)

@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.native import LineBreaks, base64_string, json_string, rfc3339, with_native
 from messagestore_jobs.replay.cut import Stretch
+from messagestore_jobs.replay.erased import without_erased
 from messagestore_jobs.replay.marks import ATTEMPT, marked_headers
 from messagestore_jobs.replay.payloads import is_sound, with_payloads
 from messagestore_jobs.replay.source import Source
@@ -14,7 +15,7 @@ from messagestore_jobs.versions.columns import translated
 
 def native_records(source: Source, frozen: Frozen, stretch: Stretch, line_breaks: LineBreaks) -> DataFrame:
     """The key and the Native record (string ``value``) of each message; null where it can't be sent."""
-    rows = source.between(stretch.cuts[0], stretch.end)
+    rows = without_erased(source.between(stretch.cuts[0], stretch.end), source)
     if stretch.claims:
         rows = with_payloads(rows, source)
     rows = translated(rows.select("*", is_sound(source.task.integrity).alias("_sound")), source.task.translators)

@@ -3,6 +3,7 @@
 import json
 import time
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import RunDocument, Selection, Sequences, Table
+from messagestore_jobs.contract.run_document import Match, Rule, RunDocument, Selection, Sequences, Table
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import cut
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.store.errors import RunFailedError
 from support.external_writes import observing
+from support.purges import purge
 from support.replays import Crash, Suspending, files_replay, manifest, objects, records, sent
-from support.stores import Row, add_messages, make_store, message
+from support.stores import START, Row, add_messages, make_store, message
 
 Moment = tuple[str, str]
 
@@ -196,6 +198,22 @@ def test_what_was_erased_meanwhile_is_not_sent(spark: SparkSession, tmp_path: Pa
     messages(table).update({"status": "'COMPLETED'"}, predicate="global_position = 8")
     add_messages(table.uri, [message(11)])
     messages(table).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    outcome = run_replay(document, spark, Silent())
+    assert sent(tmp_path / "out") == [1, 2, 3, 4, 5, 8, 9, 10]
+    assert (outcome.complete, outcome.progress.replayed, outcome.progress.percent) == (True, 8, 100)
+
+
+def test_what_was_erased_meanwhile_is_not_sent_either_while_its_bytes_are_still_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = make_store(tmp_path / "store", ten())
+    document = files_replay(table, tmp_path / "out")
+    run_replay(document, spark, Silent(), Suspending(1))
+    rules = (
+        Rule(name="erased", match=Match(message_ids=("m6", "m7")), erase=True),
+        Rule(name="purged", match=Match(message_ids=("m9",))),
+    )
+    purge(spark, table, START + timedelta(days=1), rules=rules, erase_within=timedelta(days=30))
     outcome = run_replay(document, spark, Silent())
     assert sent(tmp_path / "out") == [1, 2, 3, 4, 5, 8, 9, 10]
     assert (outcome.complete, outcome.progress.replayed, outcome.progress.percent) == (True, 8, 100)

@@ -16,6 +16,12 @@ _OF_THE_TARGET = ("globalPosition", "retries", "error")
 """What another stream gives anew."""
 
 
+def to_be_sent(rows: list[Message], sent: Records, erased: set[str]) -> list[Message]:
+    """Rows less those that were erased before they were sent."""
+    gone = erased - {record["messageId"] for record in sent}
+    return [row for row in rows if row.message_id not in gone]
+
+
 @dataclass
 class ReplayJob:
     """Begun, or to be begun."""
@@ -29,9 +35,9 @@ class ReplayJob:
         """What has arrived so far."""
         return found.sent_to_files(self.folder) if self.what.to == "files" else found.sent_to_stream(self.folder)
 
-    def expected(self) -> Records:
-        """What has arrived in the end."""
-        rows = self.job.sends or []
+    def expected(self, erased: set[str]) -> Records:
+        """What has arrived in the end: what was erased meanwhile has only if it was sent before."""
+        rows = to_be_sent(self.job.sends or [], self.sent(), erased)
         return [self._marked(row) for row in rows] if self.what.to == "files" else self._in_stream(rows)
 
     def _marked(self, row: Message, **more: str) -> dict[str, Any]:
