@@ -160,7 +160,8 @@ def render(example: str, work: Path) -> str:
     path = EXAMPLES / example
     files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
     name = Path(example).parts[0]
-    for file in (EXAMPLES / name).glob("*/*.json*"):
+    # In the order of their names, as they arrive in the order in which they are written.
+    for file in sorted((EXAMPLES / name).glob("*/*.json*")):
         copy = work / name / file.parent.name / file.name
         copy.parent.mkdir(parents=True, exist_ok=True)
         # Written anew it would be another file for a stream, which would read it again.
