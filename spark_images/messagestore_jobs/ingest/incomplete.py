@@ -7,8 +7,9 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_report import SequenceState
 from messagestore_jobs.sequences import states
+from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.messages import read_messages
-from messagestore_jobs.store.statistics import may_hold
+from messagestore_jobs.store.statistics import files_of, may_hold
 
 SECONDS_BETWEEN = 60
 """A run that goes on looks no more often: each look reads the sequence columns of the whole table."""
@@ -26,7 +27,7 @@ class IncompleteSequences:
         """How many there are; None where no message belongs to a sequence. ``last`` always looks anew."""
         now = time.monotonic()
         if last or self._looked_at is None or now - self._looked_at >= SECONDS_BETWEEN:
-            self._told = self._look() if may_hold(self._uri, "sequence_id") else None
+            self._told = self._look() if may_hold(files_of(open_table(self._uri, "messages")), "sequence_id") else None
             self._looked_at = now
         return self._told
 

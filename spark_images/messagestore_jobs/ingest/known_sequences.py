@@ -8,8 +8,9 @@ from pyspark.sql import functions as F
 from messagestore_jobs.ingest.keys import Flags
 from messagestore_jobs.ingest.sequences import Members, Sizes
 from messagestore_jobs.sequences import sizes
+from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.messages import read_messages
-from messagestore_jobs.store.statistics import may_hold
+from messagestore_jobs.store.statistics import files_of, may_hold
 
 BYTES_A_SEQUENCE = 250
 
@@ -46,7 +47,7 @@ class KnownSequences:
             self._held = None
 
     def _all(self) -> _Held | None:
-        if not may_hold(self._uri, "sequence_id"):
+        if not may_hold(files_of(open_table(self._uri, "messages")), "sequence_id"):
             return {} if self._most else None
         found = sizes(read_messages(self._spark, self._uri)).limit(self._most + 1).toArrow()
         return None if found.num_rows > self._most else _held(found)

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime
 
-import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -11,6 +10,7 @@ from messagestore_jobs.lifecycle.context import Context
 from messagestore_jobs.store.fence import with_epoch
 from messagestore_jobs.store.history import CommitNote, open_table
 from messagestore_jobs.store.messages import committing, messages_table, read_messages
+from messagestore_jobs.store.statistics import files_of
 
 _FIRST_OPEN = "FAILED"
 """FAILED, PROCESSING and RECEIVED sort behind COMPLETED and EXPIRED, so that a file's statistics tell which it has."""
@@ -45,7 +45,7 @@ def count_open(context: Context) -> dict[str, int]:
 
 
 def _may_be_due(uri: str, at: datetime) -> bool:
-    files = pa.table(open_table(uri, "messages").get_add_actions(flatten=True))
+    files = files_of(open_table(uri, "messages"))
     if not {"min.expires_at", "max.status"} <= set(files.column_names):
         return False
     bounds = zip(files["min.expires_at"].to_pylist(), files["max.status"].to_pylist(), strict=True)

@@ -3,7 +3,7 @@
 Batches are written in order of arrival, as sorting would cost each of them; a day is sorted once, when it is over.
 """
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -14,13 +14,12 @@ from messagestore_jobs.maintain.context import Context
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.messages import committing, read_messages
 from messagestore_jobs.store.objects import join
-
-DAY = "partition.inserted_date"
+from messagestore_jobs.store.statistics import DAY, end_of, files_of, of_days
 
 
 def cluster_messages(context: Context) -> bool:
     """Day by day, each in a commit of its own; whether any was written."""
-    files = pa.table(open_table(context.uri, "messages").get_add_actions(flatten=True))
+    files = files_of(open_table(context.uri, "messages"))
     days = days_to_cluster(files, context.as_of.date(), context.compact_bytes)
     context.progress.step("cluster", len(days))
     for day in days:
@@ -48,14 +47,12 @@ def days_to_cluster(files: pa.Table, today: date, compact_bytes: int) -> list[da
 
 def _begun(one: dict[str, Any]) -> bool:
     """Whether a file of the day was written before its end."""
-    end = datetime.combine(one["day"] + timedelta(days=1), time(), UTC)
     written: datetime = one["written_min"]
-    return written.replace(tzinfo=UTC) < end
+    return written.replace(tzinfo=UTC) < end_of(one["day"])
 
 
 def _bytes(files: pa.Table, day: date) -> int:
-    own = files.filter(pc.field(DAY) == pa.scalar(day, files[DAY].type))
-    return int(pc.sum(own["size_bytes"]).as_py())
+    return int(pc.sum(of_days(files, day)["size_bytes"]).as_py())
 
 
 def _cluster(context: Context, day: date, size: int) -> None:

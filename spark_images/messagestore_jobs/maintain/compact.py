@@ -5,15 +5,14 @@ Of `messages` only what :mod:`cluster` leaves to it: days that are not over.
 
 from datetime import date
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, WriterProperties
 
-from messagestore_jobs.maintain.cluster import DAY
 from messagestore_jobs.maintain.context import Context
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.statistics import DAY, files_of
 
 _WRITER = WriterProperties(compression="ZSTD", max_row_group_size=1 << 17)
 
@@ -32,14 +31,14 @@ def compact_messages(context: Context) -> bool:
 
 def compact_whole(context: Context, name: str) -> bool:
     """A table that has no partitions; whether any file was written."""
-    files = pa.table(open_table(context.uri, name).get_add_actions(flatten=True))
+    files = files_of(open_table(context.uri, name))
     small = files.filter(pc.field("size_bytes") < context.compact_bytes) if files.num_rows else files
     return small.num_rows > 1 and _compact(context, name, None)
 
 
 def days_to_compact(table: DeltaTable, today: date, compact_bytes: int) -> list[str]:
     """The days from ``today`` on that have more than one file smaller than this, oldest first."""
-    files = pa.table(table.get_add_actions(flatten=True))
+    files = files_of(table)
     if files.num_rows == 0:
         return []
     small = files.filter(pc.field("size_bytes") < compact_bytes)

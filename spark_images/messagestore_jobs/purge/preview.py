@@ -13,7 +13,7 @@ from messagestore_jobs.contract.run_document import PurgeTask
 from messagestore_jobs.contract.run_report import Preview
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.select import Selection
-from messagestore_jobs.purge.whole_days import count_day
+from messagestore_jobs.purge.whole_days import count_days
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -44,9 +44,7 @@ def summarize(context: Context, selection: Selection) -> Summary:
     """Count a selection in one pass, and say what could not be told."""
     rules = context.task.rules
     names = [rule.name for rule in rules]
-    days: list[dict[str, Any]] = [
-        count_day(context.uri, selection.version, day, rules, context.as_of) for day in selection.days
-    ]
+    days = count_days(context.uri, selection.version, selection.days, rules, context.as_of)
     claims = sum(day["claims"] for day in days)
     if selection.rows is not None:
         days += [row.asDict() for row in _by_day(selection.rows, names).collect()]

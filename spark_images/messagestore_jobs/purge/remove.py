@@ -18,6 +18,7 @@ from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.heads import raise_heads
 from messagestore_jobs.store.history import open_table, table_state
 from messagestore_jobs.store.messages import committing, messages_table
+from messagestore_jobs.store.statistics import DAY, files_of
 
 MERGE = {
     # The rows are plain files that nobody changes: no copy of them is needed for a second look.
@@ -60,15 +61,12 @@ def delete(context: Context, plan: Plan, by_day: dict[date, int]) -> None:
 
 def _rows_by_day(uri: str) -> dict[date, int | None]:
     """How many rows each day has, by the log alone; None where a file does not tell."""
-    files = pa.table(open_table(uri, "messages").get_add_actions(flatten=True))
+    files = files_of(open_table(uri, "messages"))
     if files.num_rows == 0:
         return {}
-    days = files.select(["partition.inserted_date", "num_records"])
-    counted = days.group_by("partition.inserted_date").aggregate(
-        [("num_records", "sum", pc.ScalarAggregateOptions(skip_nulls=False))]
-    )
-    names, sums = counted["partition.inserted_date"].to_pylist(), counted["num_records_sum"].to_pylist()
-    return dict(zip(names, sums, strict=True))
+    every = pc.ScalarAggregateOptions(skip_nulls=False)
+    counted = files.select([DAY, "num_records"]).group_by(DAY).aggregate([("num_records", "sum", every)])
+    return dict(zip(counted[DAY].to_pylist(), counted["num_records_sum"].to_pylist(), strict=True))
 
 
 def _delete_days(context: Context, days: list[date]) -> None:

@@ -11,10 +11,11 @@ from messagestore_jobs.contract.run_document import Rule
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.limits import bytes_edge, cap_floors
 from messagestore_jobs.purge.rules import any_of, held, own_conditions, says_nothing, untold
-from messagestore_jobs.purge.whole_days import files_of, whole_days
+from messagestore_jobs.purge.whole_days import whole_days
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.matching import all_of
 from messagestore_jobs.store.messages import read_messages
+from messagestore_jobs.store.statistics import files_of
 
 NARROW = (
     "global_position",
@@ -53,8 +54,9 @@ class Selection:
 
 def select(context: Context) -> Selection:
     """Judge every message of the store's current version, and once; but for whole days, lazily."""
-    version = open_table(context.uri, "messages").version()
-    whole = whole_days(context.task, files_of(context.uri, version), context.as_of)
+    table = open_table(context.uri, "messages")
+    version = table.version()
+    whole = whole_days(context.task, files_of(table), context.as_of)
     if not whole.others:
         return Selection(version, whole.days, None)
     messages = read_messages(context.spark, context.uri, version)

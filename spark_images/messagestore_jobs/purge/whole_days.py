@@ -6,17 +6,18 @@ and the day say which they are, and its files are dropped by a commit that touch
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from messagestore_jobs.contract.run_document import PurgeTask, Rule
 from messagestore_jobs.purge.rules import says_nothing
 from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.statistics import DAY, end_of, files_of, may_be_before, of_days
 
-DAY = "partition.inserted_date"
 _TIMES = ("time", "inserted_at")
 _COUNTED = (*_TIMES, "payload_size", "payload_uri")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,17 +44,27 @@ def whole_days(task: PurgeTask, files: pa.Table, as_of: datetime) -> WholeDays:
     if not by_age or task.holds or task.action != "Delete" or task.approval_required or not files.num_rows:
         return WholeDays((), others=True)
     edge = max(as_of - rule.max_age for rule in rules if rule.max_age is not None)
-    days = tuple(day for day in sorted(set(files[DAY].to_pylist())) if _end(day) <= edge)
+    days = tuple(day for day in sorted(set(files[DAY].to_pylist())) if end_of(day) <= edge)
     rest = files.filter(pc.invert(pc.is_in(files[DAY], pa.array(days, files[DAY].type))))
-    return WholeDays(days, any(_may_be_before(rest, f"min.{name}", edge) for name in _TIMES))
+    return WholeDays(days, any(may_be_before(rest, name, edge) for name in _TIMES))
 
 
-def count_day(uri: str, version: int, day: date, rules: Sequence[Rule], as_of: datetime) -> dict[str, Any]:
-    """What a preview wants of a day that leaves whole, under the names that it has in ``preview``; and ``claims``."""
+def count_days(
+    uri: str, version: int, days: Sequence[date], rules: Sequence[Rule], as_of: datetime
+) -> list[dict[str, Any]]:
+    """What a preview wants of days that leave whole, under the names that it has in ``preview``; and ``claims``."""
+    if not days:
+        return []
     edges = [None if rule.max_age is None else as_of - rule.max_age for rule in rules]
+    table = open_table(uri, "messages", version)
+    files = files_of(table)
+    return [_count_day(table, day, edges) | _digest(of_days(files, day)) for day in days]
+
+
+def _count_day(table: DeltaTable, day: date, edges: list[datetime | None]) -> dict[str, Any]:
     messages, size, claims, by_rule = 0, 0, 0, [0] * len(edges)
     oldest, newest = [], []
-    for batch in _batches(uri, version, day, _COUNTED):
+    for batch in _batches(table, day, _COUNTED):
         messages += batch.num_rows
         size += pc.sum(batch["payload_size"]).as_py() or 0
         claims += batch.num_rows - batch["payload_uri"].null_count
@@ -61,8 +72,6 @@ def count_day(uri: str, version: int, day: date, rules: Sequence[Rule], as_of: d
         oldest.append(span["min"].as_py())
         newest.append(span["max"].as_py())
         by_rule = [count + _older(batch, edge) for count, edge in zip(by_rule, edges, strict=True)]
-    paths = sorted(file["path"] for file in files_of(uri, version, (day,)).to_pylist())
-    digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()
     nothing = dict.fromkeys(("held", "untold", "erased"), 0)
     return nothing | {
         "inserted_date": day,
@@ -72,32 +81,29 @@ def count_day(uri: str, version: int, day: date, rules: Sequence[Rule], as_of: d
         "oldest": min(oldest, default=None),
         "newest": max(newest, default=None),
         "by_rule": by_rule,
-        "xor": digest,
-        "sum": len(paths),
     }
+
+
+def _digest(files: pa.Table) -> dict[str, Any]:
+    """What tells a day's messages from those of another version: the files that they lie in."""
+    paths = sorted(files["path"].to_pylist())
+    return {"xor": hashlib.sha256("\n".join(paths).encode()).hexdigest(), "sum": len(paths)}
 
 
 def streams_of_days(uri: str, version: int, days: Sequence[date]) -> pa.Table:
     """The position after the last one of each stream in some days: columns stream_name, next_position."""
+    table = open_table(uri, "messages", version)
     found = pa.table({"stream_name": pa.array([], pa.string()), "position_max": pa.array([], pa.int64())})
     for day in days:
-        for batch in _batches(uri, version, day, ("stream_name", "position")):
+        for batch in _batches(table, day, ("stream_name", "position")):
             last = pa.table(batch).group_by("stream_name").aggregate([("position", "max")])
             both = pa.concat_tables([found, last.cast(found.schema)]).rename_columns(["stream_name", "position"])
             found = both.group_by("stream_name").aggregate([("position", "max")])
     return pa.table({"stream_name": found["stream_name"], "next_position": pc.add(found["position_max"], 1)})
 
 
-def files_of(uri: str, version: int, days: Sequence[date] | None = None) -> pa.Table:
-    """The add actions of ``messages`` at a version, flattened, of some days or of all."""
-    files = pa.table(open_table(uri, "messages", version).get_add_actions(flatten=True))
-    if days is None or not files.num_rows:
-        return files
-    return files.filter(pc.is_in(files[DAY], pa.array(days, files[DAY].type)))
-
-
-def _batches(uri: str, version: int, day: date, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    rows = open_table(uri, "messages", version).to_pyarrow_dataset(file_pruning_predicate=f"inserted_date = '{day}'")
+def _batches(table: DeltaTable, day: date, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    rows = table.to_pyarrow_dataset(file_pruning_predicate=f"inserted_date = '{day}'")
     yield from rows.scanner(columns=list(columns), filter=pc.field("inserted_date") == day).to_reader()
 
 
@@ -107,17 +113,3 @@ def _older(batch: pa.RecordBatch, edge: datetime | None) -> int:
         return 0
     older = [pc.less(batch[name], pa.scalar(edge, batch[name].type)) for name in _TIMES]
     return int(pc.sum(pc.or_kleene(*older)).as_py() or 0)
-
-
-def _may_be_before(files: pa.Table, column: str, edge: datetime) -> bool:
-    """Whether a file may hold a time before ``edge``; one whose log doesn't tell may."""
-    if column not in files.column_names:
-        return bool(files.num_rows)
-    least = files[column]
-    if least.null_count:
-        return True
-    return pc.any(pc.less(least, pa.scalar(edge, least.type))).as_py() is True
-
-
-def _end(day: date) -> datetime:
-    return datetime.combine(day + timedelta(days=1), time(), UTC)

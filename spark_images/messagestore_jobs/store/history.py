@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from messagestore_jobs.contract.base import ContractModel
 from messagestore_jobs.contract.run_report import IngestCounts, TableState, UpdateCounts
 from messagestore_jobs.store.objects import Objects, delta_uri, join
+from messagestore_jobs.store.statistics import DAY, files_of
 from messagestore_jobs.store.storage import current
 
 EPOCH = "messagestore-epoch"
@@ -79,11 +80,11 @@ def epoch_of(table: DeltaTable) -> int | None:
 def table_state(uri: str) -> TableState:
     """Counts and bounds of the store, from the tables' logs alone."""
     messages = open_table(uri, "messages")
-    files = pa.table(messages.get_add_actions(flatten=True))
+    files = files_of(messages)
     return TableState(
         version=messages.version(),
         messages=_sum(files, "num_records"),
-        dead_letters=_sum(pa.table(open_table(uri, "dead_letters").get_add_actions(flatten=True)), "num_records"),
+        dead_letters=_sum(files_of(open_table(uri, "dead_letters")), "num_records"),
         bytes=_sum(files, "size_bytes"),
         oldest_message_time=_time(files, "min.time", pc.min),
         newest_message_time=_time(files, "max.time", pc.max),
@@ -100,7 +101,7 @@ def _small_files(files: pa.Table) -> int:
     if files.num_rows == 0:
         return 0
     small = files.filter(pc.field("size_bytes") < COMPACT_BYTES)
-    days = small.group_by("partition.inserted_date").aggregate([("size_bytes", "count")])["size_bytes_count"]
+    days = small.group_by(DAY).aggregate([("size_bytes", "count")])["size_bytes_count"]
     return sum(count for count in days.to_pylist() if count > 1)
 
 

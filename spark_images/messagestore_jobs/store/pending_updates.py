@@ -15,6 +15,7 @@ from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.literals import literal
 from messagestore_jobs.store.schemas import PENDING_UPDATES
+from messagestore_jobs.store.statistics import files_of
 
 STEP = "pending-updates"
 """The transaction on ``messages`` whose version is the last step that was committed."""
@@ -24,7 +25,7 @@ _ORDER = [(name, "ascending") for name in ("received_at", *_PLACE)]
 
 def count_pending(uri: str) -> int:
     """How many updates wait, by the log alone."""
-    files = pa.table(open_table(uri, "pending_updates").get_add_actions(flatten=True))
+    files = files_of(open_table(uri, "pending_updates"))
     return int(pc.sum(files["num_records"]).as_py() or 0) if files.num_rows else 0
 
 
