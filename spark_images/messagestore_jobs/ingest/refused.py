@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -12,7 +13,7 @@ from messagestore_jobs.ingest.expected import Numbers
 from messagestore_jobs.ingest.keys import Flags
 from messagestore_jobs.ingest.write import refused_columns
 from messagestore_jobs.reasons import DeadLetterReason
-from messagestore_jobs.store.dead_letters import Place, set_aside_before
+from messagestore_jobs.store.dead_letters import Place, places, set_aside_for
 
 _MAY_CHANGE = (
     DeadLetterReason.WRONG_EXPECTED_VERSION,
@@ -52,11 +53,12 @@ def set_aside_earlier(
         starts: the first place of each part.
         rows: how many records there are.
     """
-    earlier = set_aside_before(folder, uris, _MAY_CHANGE)
-    refused = set_aside_before(folder, uris, (DeadLetterReason.WRONG_EXPECTED_VERSION,)) if earlier else {}
+    letters = set_aside_for(folder, uris, _MAY_CHANGE)
+    own = pc.fill_null(pc.equal(letters["batch"], batch), False)
+    refused = pc.equal(letters["reason"], str(DeadLetterReason.WRONG_EXPECTED_VERSION))
     return Earlier(
-        refused=_at([place for place, by in refused.items() if by != batch], judged, starts, rows),
-        own=_at([place for place, by in earlier.items() if by == batch], judged, starts, rows),
+        refused=_at(places(letters.filter(pc.and_not(refused, own))), judged, starts, rows),
+        own=_at(places(letters.filter(own)), judged, starts, rows),
     )
 
 

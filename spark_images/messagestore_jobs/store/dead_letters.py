@@ -30,15 +30,23 @@ def places(rows: pa.Table) -> list[Place]:
     )
 
 
-def set_aside_before(uri: str, uris: set[str], reasons: Sequence[DeadLetterReason] = ()) -> dict[Place, str]:
-    """What has been set aside from these source URIs (for one of the reasons, or any), and by which batch."""
+def set_aside_before(uri: str, uris: set[str]) -> dict[Place, str]:
+    """What has been set aside from these source URIs, and by which batch."""
     if not uris:
         return {}
-    wanted = pc.field("source", "uri").isin(pa.array(sorted(uris)))
-    if reasons:
-        wanted &= pc.field("reason").isin(pa.array([str(reason) for reason in reasons]))
-    found = open_table(uri, "dead_letters").to_pyarrow_dataset().to_table(filter=wanted)
+    found = _from(uri, uris)
     return dict(zip(places(found), found["batch"].to_pylist(), strict=True))
+
+
+def set_aside_for(uri: str, uris: set[str], reasons: Sequence[DeadLetterReason]) -> pa.Table:
+    """What has been set aside from these source URIs for one of the reasons (schema DEAD_LETTERS)."""
+    return _from(uri, uris, pc.field("reason").isin(pa.array([str(reason) for reason in reasons])))
+
+
+def _from(uri: str, uris: set[str], condition: pc.Expression | None = None) -> pa.Table:
+    wanted = pc.field("source", "uri").isin(pa.array(sorted(uris)))
+    rows = open_table(uri, "dead_letters").to_pyarrow_dataset()
+    return rows.to_table(filter=wanted if condition is None else wanted & condition)
 
 
 def set_aside(uri: str, rows: pa.Table) -> None:
