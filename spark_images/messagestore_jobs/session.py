@@ -35,6 +35,8 @@ SETTINGS = {
     "spark.hadoop.parquet.compression.codec.zstd.level": "1",
     # Readers that know no pages pass over whole groups of rows.
     "spark.hadoop.parquet.block.row.count.limit": "65536",
+    # Who reads one stream unpacks the pages that it lies in, and those of all columns hold as many rows then.
+    "spark.hadoop.parquet.page.row.count.limit": "4096",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     # Partitioned by day, a batch writes one folder: no sort for it.
     "spark.sql.maxConcurrentOutputFileWriters": "8",
