@@ -5,7 +5,6 @@ and notices at once when two drivers could write to one table.
 """
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import Any
 
 from support import sparkoperator
 from support.apiserver import ApiServer
+from support.background import repeated
 from support.outcomes import outcome
 
 MERGE = "application/merge-patch+json"
@@ -146,21 +146,16 @@ def _config_map(namespace: str, name: str) -> str:
 def fake_spark(server: ApiServer, namespace: str) -> Iterator[FakeSpark]:
     """Runs applications in the background, over a connection of its own."""
     fake = FakeSpark(ApiServer(server.port, server.certificate), namespace)
-    stop = threading.Event()
 
-    def go_on() -> None:
-        while not stop.wait(0.05):
-            try:
-                fake.step()
-            except Exception as error:
-                fake.problems.append(repr(error))
-                raise
+    def step() -> None:
+        try:
+            fake.step()
+        except Exception as error:
+            fake.problems.append(repr(error))
+            raise
 
-    thread = threading.Thread(target=go_on, daemon=True)
-    thread.start()
     try:
-        yield fake
+        with repeated(step, seconds=0.05):
+            yield fake
     finally:
-        stop.set()
-        thread.join(timeout=30)
         fake.server.close()

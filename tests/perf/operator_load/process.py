@@ -1,11 +1,12 @@
 """What a process takes of the machine, from /proc."""
 
 import os
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from support.background import repeated
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -38,23 +39,14 @@ class Usage:
 def watched(processes: Mapping[str, int]) -> Iterator[dict[str, Usage]]:
     """Sample processes each second, by their names."""
     found = {name: Usage() for name in processes}
-    stop = threading.Event()
 
     def sample() -> None:
-        while not stop.wait(1):
-            for name, usage in found.items():
-                try:
-                    usage.take(processes[name])
-                except (OSError, StopIteration):
-                    continue
+        for name, usage in found.items():
+            with suppress(OSError, StopIteration):
+                usage.take(processes[name])
 
-    thread = threading.Thread(target=sample, daemon=True)
-    thread.start()
-    try:
+    with repeated(sample, seconds=1):
         yield found
-    finally:
-        stop.set()
-        thread.join()
 
 
 def children() -> dict[str, int]:

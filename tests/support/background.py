@@ -1,0 +1,23 @@
+"""Something that goes on beside a test."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def repeated(step: Callable[[], None], seconds: float) -> Iterator[None]:
+    """Call ``step`` in a thread of its own, with a pause after each time, until the block ends; an error ends it."""
+    stop = threading.Event()
+
+    def go_on() -> None:
+        while not stop.wait(seconds):
+            step()
+
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(timeout=30)
