@@ -1,5 +1,8 @@
 """A run in a process of its own that is killed at one of its external writes.
 
+Within a write it is killed with a JVM of its own. Before and after one nothing of it goes on in a JVM, so that the one
+of the tests does, which takes a tenth of the time: the run has a session of its own there, of which nothing is left.
+
 Run as ``python -m support.crash JSON``; the process never ends by itself where the point is reached.
 """
 
@@ -16,38 +19,55 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import RunDocument
+from messagestore_jobs.contract.run_document import RunDocument, Table
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import local_session
-from messagestore_jobs.store import external
+from messagestore_jobs.store import external, lock
 from messagestore_jobs.store.folder import open_folder
-from support.ingests import Stream
+from support.ingests import OWNER, Stream
 
 NOT_REACHED = 3
 _HERE = Path(__file__).parent.parent
 
 
-def crash(folder: Path, settings: dict[str, Any], name: str, moment: str, nth: int, *, with_spark: bool = True) -> None:
-    """Run an ingest and kill it, its JVM with it, at the n-th write of a name, before or after it or within it.
+def crash(stream: Stream, name: str, moment: str, nth: int) -> None:
+    """Run an ingest and kill it at the n-th write of a name, before or after it or within it.
 
     Fails when the run ended without coming there.
     """
-    _killed({"folder": str(folder), "settings": settings, "spark": with_spark}, name, moment, nth)
+    crash_run(stream.spark, stream.document(), name, moment, nth)
 
 
-def crash_run(document: RunDocument, name: str, moment: str, nth: int = 1) -> None:
+def crash_run(spark: SparkSession, document: RunDocument, name: str, moment: str, nth: int = 1) -> None:
     """As :func:`crash`, for a run of any kind."""
-    _killed({"document": document.model_dump_json(by_alias=True)}, name, moment, nth)
+    order = {"document": document.model_dump_json(by_alias=True), "point": [name, moment, nth]}
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    server = gateway.gateway_parameters
+    lent = {"PYSPARK_GATEWAY_PORT": str(server.port), "PYSPARK_GATEWAY_SECRET": str(server.auth_token)}
+    _killed(order, {} if moment == "within" else lent)
+    jvm = gateway.jvm
+    jvm.org.apache.spark.sql.SparkSession.setDefaultSession(spark._jsparkSession)
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    spark.catalog.clearCache()
 
 
-def _killed(order: dict[str, Any], name: str, moment: str, nth: int) -> None:
-    order["point"] = [name, moment, nth]
+def crash_opening(folder: Path, name: str, moment: str) -> None:
+    """As :func:`crash`, for the tables' folder alone."""
+    _killed({"folder": str(folder), "point": [name, moment, 1]}, {})
+
+
+def _killed(order: dict[str, Any], environment: dict[str, str]) -> None:
+    name, moment, nth = order["point"]
+    path = os.pathsep.join([str(_HERE), str(_HERE.parent / "spark_images")])
     process = subprocess.run(
         [sys.executable, "-m", "support.crash", json.dumps(order)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(_HERE), str(_HERE.parent / "spark_images")])},
+        env={**os.environ, "PYTHONPATH": path, **environment},
         start_new_session=True,
         capture_output=True,
         timeout=180,
@@ -92,21 +112,20 @@ def main() -> None:
         report = execute(document, _spark, Silent(), wait_seconds=0, clock=lambda: datetime.now(UTC))
         sys.stderr.write(str(report.error))
     else:
-        _ingest(order)
+        open_folder(Table(uri=f"file://{order['folder']}", owner=OWNER))
     os._exit(NOT_REACHED)
 
 
-def _ingest(order: dict[str, Any]) -> None:
-    spark = _spark() if order["spark"] else None
-    stream = Stream(spark, Path(order["folder"]), order["settings"])
-    if spark is None:
-        open_folder(stream.table)
-    else:
-        stream.run()
-
-
 def _spark() -> SparkSession:
-    return local_session(cores=2, memory="1g")
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return local_session(cores=2, memory="1g")
+    # A table is locked by the JVM too, which here goes on.
+    lock.is_local = lambda uri: False
+    gateway = launch_gateway()
+    spark = gateway.jvm.org.apache.spark
+    java_context = gateway.jvm.JavaSparkContext(spark.SparkContext.getOrCreate())
+    context = SparkContext(gateway=gateway, jsc=java_context, conf=SparkConf(_jconf=java_context.getConf()))
+    return SparkSession(context, spark.sql.SparkSession.active().newSession())
 
 
 if __name__ == "__main__":

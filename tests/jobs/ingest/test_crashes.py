@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from messagestore_jobs.store.history import last_note, open_table
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import TABLES
-from support.crash import crash
+from support.crash import crash, crash_opening
 from support.external_writes import observing
 from support.ingests import START, Stream, lines, record
 
@@ -101,7 +101,7 @@ def test_killed_while_the_folder_is_made(
     spark: SparkSession, tmp_path: Path, name: str, moment: str, uninterrupted: tuple[Store, Counter[str]]
 ) -> None:
     stream = Stream(spark, tmp_path, SETTINGS)
-    crash(tmp_path, {}, name, moment, 1, with_spark=False)
+    crash_opening(tmp_path / "store", name, moment)
     if (name, moment) in (("marker", "before"), ("marker", "after"), ("create-messages", "after")):
         arrive(stream)
         assert ends_the_same(stream, uninterrupted)
@@ -117,7 +117,7 @@ def test_killed_in_the_second_batch(
 ) -> None:
     stream = Stream(spark, tmp_path, SETTINGS)
     arrive(stream)
-    crash(tmp_path, SETTINGS, name, moment, 2)
+    crash(stream, name, moment, 2)
     assert ends_the_same(stream, uninterrupted)
 
 
@@ -126,5 +126,23 @@ def test_killed_in_the_midst_of_writing_messages(
 ) -> None:
     stream = Stream(spark, tmp_path, SETTINGS)
     arrive(stream)
-    crash(tmp_path, SETTINGS, "messages", "within", 1)
+    crash(stream, "messages", "within", 1)
     assert ends_the_same(stream, uninterrupted)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_while_a_file_that_is_gone_is_taken_out_of_its_batch(
+    spark: SparkSession, tmp_path: Path, moment: str
+) -> None:
+    stream = Stream(spark, tmp_path, {"max_files_per_batch": 2})
+    stream.arrive("a.jsonl", lines(message("m1")))
+    gone = stream.arrive("b.jsonl", lines(message("m2")))
+    stream.arrive("c.jsonl", lines(message("m3")))
+    crash(stream, "plan", "after", 1)
+    gone.unlink()
+    crash(stream, "take-out", moment, 1)
+    assert stream.run().counts.received == 2
+    assert stream.ids() == ["m1", "m3"]
+    stream.arrive("b.jsonl", lines(message("m2")))
+    assert stream.run().counts.received == 1
+    assert stream.ids() == ["m1", "m3", "m2"]

@@ -18,7 +18,7 @@ def test_each_record_ends_in_one_place_wherever_a_run_is_killed(
         topics.send(name, Record(record(f"m{n}"), partition=n % 2), Record(f"bad {n}".encode(), partition=n % 2))
     stream = stream_of(name, max_records_per_batch=4)
     for write, moment, nth in KILLS:
-        crash_run(stream.document(), write, moment, nth)
+        crash_run(stream.spark, stream.document(), write, moment, nth)
     totals = stream.run().totals
     assert (totals.received, totals.stored, totals.dead_lettered, totals.duplicates) == (12, 6, 6, 0)
     assert sorted(stream.ids()) == [f"m{n}" for n in range(6)]

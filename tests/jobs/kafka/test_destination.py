@@ -84,7 +84,7 @@ def test_killed_again_and_again_it_sends_each_message_once_and_in_order(
     topic = topics.make()
     document = to_topic(table, broker.cluster(), topic, order="Global", messages_per_second=4)
     for name, moment, nth in KILLS:
-        crash_run(document, name, moment, nth)
+        crash_run(spark, document, name, moment, nth)
     outcome = run_replay(document, spark, Silent())
     assert (outcome.complete, outcome.progress.replayed) == (True, 30)
     assert positions(topics.read(topic)) == list(range(1, 31))

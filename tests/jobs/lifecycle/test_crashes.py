@@ -118,14 +118,26 @@ def test_cut_off_at_a_write_of_the_second_run(
     assert ends_the_same(stream, uninterrupted)
 
 
-@pytest.mark.parametrize(
-    ("name", "moment"),
-    [("lifecycle", "within"), ("lifecycle", "after"), ("pending-taken", "after"), ("expire", "after")],
-)
-def test_killed_in_the_second_run(
-    spark: SparkSession, tmp_path: Path, name: str, moment: str, uninterrupted: tuple[Any, Counter[str]]
+KILLS = [
+    ("messages", "after"),
+    ("pending-taken", "after"),
+    ("dead-letters", "after"),
+    ("lifecycle", "within"),
+    ("pending-dropped", "after"),
+    ("plan", "after"),
+    ("pending-updates", "after"),
+    ("lifecycle", "after"),
+    ("expire", "after"),
+]
+"""In the order of the run, each by the next process: first what waited meets its message, then the batch of updates."""
+
+
+def test_killed_at_every_write_it_ends_with_the_same_store(
+    spark: SparkSession, tmp_path: Path, uninterrupted: tuple[Any, Counter[str]]
 ) -> None:
     stream = Updated(spark, tmp_path)
     begin(stream)
-    crash_run(second(stream), name, moment, WRITES[name])
+    document = second(stream)
+    for name, moment in KILLS:
+        crash_run(spark, document, name, moment)
     assert ends_the_same(stream, uninterrupted)

@@ -44,6 +44,9 @@ SCRUB: dict[str, Any] = {
     "action": "Scrub",
     "scrub": Scrub(payload_paths=("$.n",)),
 }
+TASKS = {"delete": DELETE, "whole days": DAYS, "scrub": SCRUB}
+LONG = {"archive-files", "delete-rows", "scrub-rows"}
+"""Writes by Spark, which a kill can hit in the midst."""
 WRITES = {
     "delete": [
         "freeze-rows",
@@ -130,8 +133,7 @@ def run(spark: SparkSession, folder: Path, table: Table, task: dict[str, Any], n
 
 @pytest.mark.parametrize("action", ["delete", "whole days", "scrub"])
 def test_every_crash_is_carried_on_to_the_same_store(spark: SparkSession, tmp_path: Path, action: str) -> None:
-    task = {"delete": DELETE, "whole days": DAYS, "scrub": SCRUB}[action]
-    table, writes = build(tmp_path), []
+    task, table, writes = TASKS[action], build(tmp_path), []
     with observing(lambda name, moment: writes.append(name) if moment == "before" else None):
         run(spark, tmp_path, table, task, "purge-1", NOW)
     assert writes == WRITES[action]
@@ -145,26 +147,27 @@ def test_every_crash_is_carried_on_to_the_same_store(spark: SparkSession, tmp_pa
     assert state(tmp_path, table) == expected
 
 
-KILLS = [
-    ("archive-files", "within"),
-    ("archive-seal", "after"),
-    ("delete-days", "after"),
-    ("delete-rows", "within"),
-    ("audit-purge", "after"),
-]
-
-
-def test_killed_with_its_jvm_again_and_again_it_ends_with_the_same_store(spark: SparkSession, tmp_path: Path) -> None:
-    table = build(tmp_path)
-    run(spark, tmp_path, table, DELETE, "purge-1", NOW)
+@pytest.mark.parametrize(
+    ("action", "writes"),
+    [
+        # A plan that is gone leaves its rows to the next run, which finds them by their folder.
+        ("delete", ["sweep-plan" if name == "forget-rows" else name for name in WRITES["delete"]]),
+        ("scrub", ["claim-check-rewrite", "scrub-rows", "audit-scrub"]),
+    ],
+)
+def test_killed_at_every_write_it_ends_with_the_same_store(
+    spark: SparkSession, tmp_path: Path, action: str, writes: list[str]
+) -> None:
+    table, task = build(tmp_path), TASKS[action]
+    run(spark, tmp_path, table, task, "purge-1", NOW)
     expected = state(tmp_path, table)
     shutil.rmtree(tmp_path / "archive")
     table = build(tmp_path)
     archive = Archive(uri=f"file://{tmp_path}/archive")
-    document = purge_document(table, NOW, run="purge-1", archive=archive, **DELETE)
-    for name, moment in KILLS:
-        crash_run(document, name, moment)
-    run(spark, tmp_path, table, DELETE, "purge-1", NOW)
+    document = purge_document(table, NOW, run="purge-1", archive=archive, **task)
+    for name in writes:
+        crash_run(spark, document, name, "within" if name in LONG else "after")
+    run(spark, tmp_path, table, task, "purge-1", NOW)
     assert state(tmp_path, table) == expected
 
 
@@ -194,31 +197,26 @@ def test_a_later_run_carries_on_the_frozen_selection_then_makes_its_own(spark: S
     assert purges == [("purge-1", 8), ("purge-2", 1)]
 
 
+@pytest.mark.parametrize(
+    ("action", "cut", "held", "archived", "stays"),
+    [
+        # Message 0 has left with its day when the hold comes.
+        ("delete", "delete-rows", ("m5", "m0"), {0, 2, 3, 4, 5, 6}, 5),
+        ("whole days", "delete-days", ("m2",), set(range(8)), 2),
+    ],
+)
 def test_a_hold_that_comes_after_the_crash_is_obeyed_and_the_archive_follows(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, action: str, cut: str, held: tuple[str, ...], archived: set[int], stays: int
 ) -> None:
-    table = build(tmp_path)
-    with pytest.raises(CrashError), observing(crash_at(WRITES["delete"].index("delete-rows"))):
-        run(spark, tmp_path, table, DELETE, "purge-1", NOW)
-    assert archived_positions(f"file://{tmp_path}/archive") == [0, 2, 3, 4, 5, 6]
-    hold = Hold(name="late", match=Match(message_ids=("m5", "m0")))
-    run(spark, tmp_path, table, {**DELETE, "holds": (hold,)}, "purge-1", NOW)
-    assert [row["global_position"] for row in stored(table.uri)] == [5, 7, 9, 10, 11]
-    assert archived_positions(f"file://{tmp_path}/archive") == [0, 2, 3, 4, 6]
-    assert read_audit(table.uri)[0]["counts"]["purged"] == 7
-
-
-def test_a_hold_that_comes_after_the_crash_keeps_its_messages_of_a_whole_day(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    table = build(tmp_path)
-    with pytest.raises(CrashError), observing(crash_at(WRITES["whole days"].index("delete-days"))):
-        run(spark, tmp_path, table, DAYS, "purge-1", NOW)
-    assert archived_positions(f"file://{tmp_path}/archive") == list(range(8))
-    hold = Hold(name="late", match=Match(message_ids=("m2",)))
-    run(spark, tmp_path, table, {**DAYS, "holds": (hold,)}, "purge-1", NOW)
-    assert [row["global_position"] for row in stored(table.uri)] == [2, 8, 9, 10, 11]
-    assert archived_positions(f"file://{tmp_path}/archive") == [0, 1, 3, 4, 5, 6, 7]
+    table, task = build(tmp_path), TASKS[action]
+    with pytest.raises(CrashError), observing(crash_at(WRITES[action].index(cut))):
+        run(spark, tmp_path, table, task, "purge-1", NOW)
+    assert archived_positions(f"file://{tmp_path}/archive") == sorted(archived)
+    hold = Hold(name="late", match=Match(message_ids=held))
+    run(spark, tmp_path, table, {**task, "holds": (hold,)}, "purge-1", NOW)
+    newer = [7, 9, 10, 11] if action == "delete" else [8, 9, 10, 11]
+    assert [row["global_position"] for row in stored(table.uri)] == [stays, *newer]
+    assert archived_positions(f"file://{tmp_path}/archive") == sorted(archived - {stays})
     assert read_audit(table.uri)[0]["counts"]["purged"] == 7
 
 

@@ -25,7 +25,7 @@ def test_killed_again_and_again_it_sends_each_message_once_and_in_order(spark: S
     run_replay(files_replay(table, tmp_path / "whole", order="Global", job_id="whole"), spark, Silent())
     document = files_replay(table, tmp_path / "out", order="Global")
     for name, moment in KILLS:
-        crash_run(document, name, moment)
+        crash_run(spark, document, name, moment)
     outcome = run_replay(document, spark, Silent())
     assert outcome.complete
     assert outcome.progress.replayed == 10

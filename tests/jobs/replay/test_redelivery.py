@@ -23,6 +23,7 @@ from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import cut
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.store.history import open_table
+from support.crash import crash_run
 from support.external_writes import observing
 from support.replays import AT, Crash, Suspending, files_replay, records, replay_document, sent
 from support.stores import Row, add_messages, make_store, message, stored
@@ -246,3 +247,24 @@ def test_cut_off_anywhere_each_message_is_noted_and_sent_once(
     assert sent(tmp_path / "out" / "round-00000001") == [1, 2]
     assert not (tmp_path / "out" / "round-00000002" / "manifest.json").exists()
     assert states(table) == {1: ("COMPLETED" if noted else "PROCESSING", 1), 2: ("PROCESSING", 1)}
+
+
+KILLS = [
+    ("replay-selected", "after"),
+    ("replay-frozen", "after"),
+    ("lifecycle", "within"),
+    ("replay-staging", "after"),
+    ("replay-object", "after"),
+    ("replay-manifest", "after"),
+]
+
+
+def test_killed_again_and_again_each_message_is_noted_and_sent_once(spark: SparkSession, tmp_path: Path) -> None:
+    table = store(tmp_path / "store", failed(1), failed(2))
+    for name, moment in KILLS:
+        crash_run(spark, redelivery(table, tmp_path / "out"), name, moment)
+    outcome = run_replay(redelivery(table, tmp_path / "out", AT + MINUTE), spark, Silent())
+    assert outcome.complete
+    assert sent(tmp_path / "out" / "round-00000001") == [1, 2]
+    assert [path.parent.name for path in (tmp_path / "out").glob("*/manifest.json")] == ["round-00000001"]
+    assert states(table) == {1: ("PROCESSING", 1), 2: ("PROCESSING", 1)}
