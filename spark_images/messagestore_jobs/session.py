@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
@@ -35,8 +37,6 @@ SETTINGS = {
     "spark.hadoop.parquet.compression.codec.zstd.level": "1",
     # Readers that know no pages pass over whole groups of rows.
     "spark.hadoop.parquet.block.row.count.limit": "65536",
-    # Who reads one stream unpacks the pages that it lies in, and those of all columns hold as many rows then.
-    "spark.hadoop.parquet.page.row.count.limit": "4096",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     # Partitioned by day, a batch writes one folder: no sort for it.
     "spark.sql.maxConcurrentOutputFileWriters": "8",
@@ -108,3 +108,19 @@ def cluster_session() -> SparkSession:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextmanager
+def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
+    """Session settings for one block."""
+    before = {name: spark.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value_before in before.items():
+            if value_before is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value_before)

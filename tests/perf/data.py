@@ -8,12 +8,15 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Owner, Table
+from messagestore_jobs.contract.run_document import MaintainTask, Owner, Resource, RunDocument, Table
+from messagestore_jobs.maintain.job import run_maintain
+from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import SETTINGS
 from messagestore_jobs.store.folder import open_folder
 
@@ -106,6 +109,24 @@ def base(session: Callable[[], SparkSession], count: int) -> Path:
     rows.sortWithinPartitions("stream_name", "position").write.format("delta").mode("append").save(f"{uri}/messages")
     (path / "complete").write_text(json.dumps({"messages": count}))
     return path / "store"
+
+
+def maintained(session: Callable[[], SparkSession], count: int) -> Path:
+    """As :func:`base`, when its days are over and maintenance has been there; to be read only."""
+    store = base(session, count)
+    path = store.parent / "maintained"
+    if not (store.parent / "maintenance-done").exists():
+        uri = copy(store, path)
+        document = RunDocument(
+            run="perf",
+            resource=Resource(kind="MessageStream", namespace="perf", name="perf"),
+            table=Table(uri=uri, owner=OWNER),
+            at=datetime.now(UTC),
+            task=MaintainTask(),
+        )
+        run_maintain(document, session(), Silent())
+        (store.parent / "maintenance-done").touch()
+    return path
 
 
 def copy(store: Path, to: Path) -> str:

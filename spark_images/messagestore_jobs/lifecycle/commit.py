@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.lifecycle.fold import Change
 from messagestore_jobs.purge.bounds import Bounds
-from messagestore_jobs.purge.remove import MERGE, settings
+from messagestore_jobs.purge.remove import MERGE
+from messagestore_jobs.session import settings
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write, with_epoch

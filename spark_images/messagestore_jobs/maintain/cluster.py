@@ -11,10 +11,15 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from messagestore_jobs.maintain.context import Context
+from messagestore_jobs.session import settings
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.messages import committing, read_messages
 from messagestore_jobs.store.objects import join
 from messagestore_jobs.store.statistics import DAY, end_of, files_of, of_days
+
+# Who reads one stream unpacks the pages that it lies in: by default up to 20,000 rows of each narrow column. In batches
+# a stream lies all over, so that their pages are left large.
+_SMALL_PAGES = {"parquet.page.row.count.limit": "4096"}
 
 
 def cluster_messages(context: Context) -> bool:
@@ -61,7 +66,7 @@ def _cluster(context: Context, day: date, size: int) -> None:
     parts = max(1, round(size / context.task.target_file_bytes))
     ranges = rows.coalesce(1) if parts == 1 else rows.repartitionByRange(parts, "stream_name")
     ordered = ranges.sortWithinPartitions("stream_name", "position")
-    with committing(context.spark, "cluster-messages", context.note()):
+    with settings(context.spark, _SMALL_PAGES), committing(context.spark, "cluster-messages", context.note()):
         (
             ordered.write.format("delta")
             .mode("overwrite")

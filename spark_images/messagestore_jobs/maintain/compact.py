@@ -14,8 +14,8 @@ from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.statistics import DAY, files_of
 
-# Groups of rows and pages as large as those that Spark writes; see ``session``.
-_WRITER = WriterProperties(compression="ZSTD", max_row_group_size=1 << 16, data_page_row_count_limit=1 << 12)
+# Groups of rows as large as those that Spark writes.
+_WRITER = WriterProperties(compression="ZSTD", max_row_group_size=1 << 16)
 
 
 def compact_messages(context: Context) -> bool:

@@ -15,7 +15,7 @@ from messagestore_jobs.purge.bounds import within
 from messagestore_jobs.purge.claims import with_claimed_payloads
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.plan import Plan, frozen_rows
-from messagestore_jobs.purge.remove import settings
+from messagestore_jobs.session import settings
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.messages import read_messages

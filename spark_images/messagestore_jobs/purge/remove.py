@@ -1,18 +1,17 @@
 """Taking the frozen rows out of ``messages``, and nothing else."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import date
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_jobs.purge.bounds import bounds
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.plan import Plan, frozen_rows, written_rows
 from messagestore_jobs.purge.whole_days import streams_of_days
+from messagestore_jobs.session import settings
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.heads import raise_heads
@@ -91,19 +90,3 @@ def _delete_rows(context: Context, rows: DataFrame, count: int) -> None:
     )
     with settings(context.spark, MERGE), committing(context.spark, "delete-rows", context.note()):
         merge.whenMatchedDelete().execute()
-
-
-@contextmanager
-def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
-    """Session settings for one block."""
-    before = {name: spark.conf.get(name, None) for name in values}
-    for name, value in values.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value_before in before.items():
-            if value_before is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, value_before)

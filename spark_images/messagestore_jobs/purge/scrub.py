@@ -12,7 +12,8 @@ from messagestore_jobs.purge.bounds import bounds, within
 from messagestore_jobs.purge.claims import delete_claim_checks, rewrite_claim_checks
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.plan import Plan, frozen_rows
-from messagestore_jobs.purge.remove import MERGE, settings
+from messagestore_jobs.purge.remove import MERGE
+from messagestore_jobs.session import settings
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.messages import committing, messages_table, read_messages
 
