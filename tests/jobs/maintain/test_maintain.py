@@ -83,6 +83,28 @@ def test_rows_of_a_day_that_is_over_lie_in_order_of_their_streams(spark: SparkSe
     assert sorted(ordered) == [(False, False, 2), (False, False, 2), (True, True, 2)]
 
 
+def test_few_rows_of_a_day_that_is_over_share_a_page(spark: SparkSession, tmp_path: Path) -> None:
+    halves = [[message(n, inserted_at=START) for n in range(first, first + 3000)] for first in (0, 3000)]
+    table = make_store(tmp_path / "store", *halves)
+    maintain(spark, table, at=START + timedelta(days=1))
+    [uri] = open_table(table.uri, "messages").file_uris()
+    assert set(pages_of_columns(spark, uri)) == {2}
+
+
+def pages_of_columns(spark: SparkSession, path: str) -> list[int]:
+    """How many pages each column has in a Parquet file's first group of rows."""
+    jvm = spark._jvm
+    assert jvm is not None
+    parquet, place = jvm.org.apache.parquet.hadoop, jvm.org.apache.hadoop.fs.Path(f"file://{path}")
+    file = parquet.util.HadoopInputFile.fromPath(place, jvm.org.apache.hadoop.conf.Configuration())
+    reader = parquet.ParquetFileReader.open(file)
+    try:
+        columns = reader.getFooter().getBlocks()[0].getColumns()
+        return [reader.readOffsetIndex(column).getPageCount() for column in columns]
+    finally:
+        reader.close()
+
+
 def test_a_day_that_was_compacted_before_it_was_over_is_put_in_order_once(
     spark: SparkSession, many_small_files: Table
 ) -> None:
