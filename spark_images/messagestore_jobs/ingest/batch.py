@@ -16,7 +16,6 @@ from messagestore_jobs.clock import microseconds
 from messagestore_jobs.contract.run_document import IngestTask
 from messagestore_jobs.ingest.assign import Arrived, Assignment, assign, count
 from messagestore_jobs.ingest.columns import Columns
-from messagestore_jobs.ingest.erased import Erased
 from messagestore_jobs.ingest.keys import Flags, Hashes
 from messagestore_jobs.ingest.known import Added, Known
 from messagestore_jobs.ingest.known_sequences import KnownSequences
@@ -27,6 +26,7 @@ from messagestore_jobs.ingest.terms import terms_of
 from messagestore_jobs.ingest.write import CLAIMS, claimed_payloads, set_assignment, set_clock
 from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_again, set_aside_before
+from messagestore_jobs.store.erased import Erased
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.history import CommitNote, committed_batch

@@ -13,7 +13,6 @@ from messagestore_jobs.ingest.arrivals import Arrivals, Due, size_of
 from messagestore_jobs.ingest.batch import BatchContext, ingest_batch
 from messagestore_jobs.ingest.columns import columns_of
 from messagestore_jobs.ingest.control import Control, Unattended
-from messagestore_jobs.ingest.erased import open_erased
 from messagestore_jobs.ingest.file_arrivals import FileArrivals
 from messagestore_jobs.ingest.incomplete import IncompleteSequences
 from messagestore_jobs.ingest.kafka_arrivals import KafkaArrivals
@@ -21,6 +20,7 @@ from messagestore_jobs.ingest.known import open_known
 from messagestore_jobs.ingest.throttle import Throttle
 from messagestore_jobs.lifecycle.job import LifecycleWork, updates_task
 from messagestore_jobs.progress import Progress
+from messagestore_jobs.store.erased import open_erased
 from messagestore_jobs.store.history import last_note, table_state
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.versions.declared import declare

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Retry
 from messagestore_jobs.contract.run_report import UpdateCounts
-from messagestore_jobs.ingest.erased import Erased, open_erased
+from messagestore_jobs.store.erased import Erased, open_erased
 from messagestore_jobs.store.history import CommitNote
 
 

@@ -1,9 +1,9 @@
-"""Which messages were erased: a late copy of one does not come back."""
+"""Which messages were erased: a late copy of one does not come back, and none is sent again."""
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from messagestore_jobs.ingest.keys import Flags
 from messagestore_jobs.store.tombstones import message_key, read_tombstone_keys, tombstone_key
 
 
@@ -14,7 +14,11 @@ class Erased:
         self._key = key
         self._tombstones = tombstones
 
-    def contains(self, ids: pa.Array) -> Flags:
+    def any(self) -> bool:
+        """Whether anything was ever erased."""
+        return bool(self._tombstones)
+
+    def contains(self, ids: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
         """Which of the ids were erased; null is none of them."""
         if not self._tombstones:
             return np.zeros(len(ids), dtype=np.bool_)
