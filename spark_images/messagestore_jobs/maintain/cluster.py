@@ -15,7 +15,7 @@ from messagestore_jobs.session import settings
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.messages import committing, read_messages
 from messagestore_jobs.store.objects import join
-from messagestore_jobs.store.statistics import DAY, end_of, files_of, of_days
+from messagestore_jobs.store.statistics import DAY, end_of, files_of, of_day
 
 # Who reads one stream unpacks the pages that it lies in: by default up to 20,000 rows of each narrow column. In batches
 # a stream lies all over, so that their pages are left large.
@@ -57,12 +57,11 @@ def _begun(one: dict[str, Any]) -> bool:
 
 
 def _bytes(files: pa.Table, day: date) -> int:
-    return int(pc.sum(of_days(files, day)["size_bytes"]).as_py())
+    return int(pc.sum(of_day(files, day)["size_bytes"]).as_py())
 
 
 def _cluster(context: Context, day: date, size: int) -> None:
-    of_day = F.col("inserted_date") == F.lit(day)
-    rows = read_messages(context.spark, context.uri).where(of_day)
+    rows = read_messages(context.spark, context.uri).where(F.col("inserted_date") == F.lit(day))
     parts = max(1, round(size / context.task.target_file_bytes))
     ranges = rows.coalesce(1) if parts == 1 else rows.repartitionByRange(parts, "stream_name")
     ordered = ranges.sortWithinPartitions("stream_name", "position")

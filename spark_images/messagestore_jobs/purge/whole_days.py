@@ -6,7 +6,7 @@ and the day say which they are, and its files are dropped by a commit that touch
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,11 +16,10 @@ from deltalake import DeltaTable
 from messagestore_jobs.contract.run_document import PurgeTask, Rule
 from messagestore_jobs.purge.rules import says_nothing
 from messagestore_jobs.store.history import open_table
-from messagestore_jobs.store.statistics import DAY, end_of, files_of, may_be_before, of_days
+from messagestore_jobs.store.statistics import DAY, end_of, files_of, may_be_before, of_day
 
 _TIMES = ("time", "inserted_at")
 _COUNTED = (*_TIMES, "payload_size", "payload_uri")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class WholeDays(NamedTuple):
@@ -58,7 +57,7 @@ def count_days(
     edges = [None if rule.max_age is None else as_of - rule.max_age for rule in rules]
     table = open_table(uri, "messages", version)
     files = files_of(table)
-    return [_count_day(table, day, edges) | _digest(of_days(files, day)) for day in days]
+    return [_count_day(table, day, edges) | _digest(of_day(files, day)) for day in days]
 
 
 def _count_day(table: DeltaTable, day: date, edges: list[datetime | None]) -> dict[str, Any]:

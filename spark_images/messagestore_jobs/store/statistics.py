@@ -15,9 +15,9 @@ def files_of(table: DeltaTable) -> pa.Table:
     return pa.table(table.get_add_actions(flatten=True))
 
 
-def of_days(files: pa.Table, *days: date) -> pa.Table:
-    """The files of some days; there is at least one file."""
-    return files.filter(pc.is_in(files[DAY], pa.array(days, files[DAY].type)))
+def of_day(files: pa.Table, day: date) -> pa.Table:
+    """The files of one day; there is at least one file."""
+    return files.filter(pc.field(DAY) == pa.scalar(day, files[DAY].type))
 
 
 def end_of(day: date) -> datetime:
