@@ -8,13 +8,22 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import MaintainTask, Owner, Resource, RunDocument, Table
+from messagestore_jobs.contract.run_document import (
+    IngestTask,
+    MaintainTask,
+    Owner,
+    PurgeTask,
+    ReplayTask,
+    Resource,
+    RunDocument,
+    Table,
+)
 from messagestore_jobs.maintain.job import run_maintain
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import SETTINGS
@@ -116,17 +125,17 @@ def maintained(session: Callable[[], SparkSession], count: int) -> Path:
     store = base(session, count)
     path = store.parent / "maintained"
     if not (store.parent / "maintenance-done").exists():
-        uri = copy(store, path)
-        document = RunDocument(
-            run="perf",
-            resource=Resource(kind="MessageStream", namespace="perf", name="perf"),
-            table=Table(uri=uri, owner=OWNER),
-            at=datetime.now(UTC),
-            task=MaintainTask(),
-        )
-        run_maintain(document, session(), Silent())
+        run_maintain(document(copy(store, path), MaintainTask()), session(), Silent())
         (store.parent / "maintenance-done").touch()
     return path
+
+
+def document(
+    uri: str, task: IngestTask | MaintainTask | PurgeTask | ReplayTask, at: datetime | None = None
+) -> RunDocument:
+    """A run on a store, at a time or now."""
+    resource = Resource(kind="MessageStream", namespace="perf", name="perf")
+    return RunDocument(run="perf", resource=resource, table=Table(uri=uri, owner=OWNER), at=at, task=task)
 
 
 def copy(store: Path, to: Path) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from tests.perf.data import OWNER
+from tests.perf import data
 
 from messagestore_jobs.contract.run_document import (
     Envelope,
@@ -19,9 +19,6 @@ from messagestore_jobs.contract.run_document import (
     FilesSource,
     IngestTask,
     Memory,
-    Resource,
-    RunDocument,
-    Table,
 )
 from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.progress import Silent
@@ -79,10 +76,8 @@ def store(spark: SparkSession | None, uri: str, files: list[Path], memory: Memor
     for i, file in enumerate(files):
         (landing / f"{i:03}.jsonl").hardlink_to(file)
     task = task.model_copy(update={"source": FilesSource(uri=f"file://{landing}", max_files_per_batch=1)})
-    resource = Resource(kind="MessageStream", namespace="perf", name="perf")
-    document = RunDocument(run="perf", resource=resource, table=Table(uri=uri, owner=OWNER), task=task)
     heard = _Batches()
-    run_ingest(document, spark, heard)
+    run_ingest(data.document(uri, task), spark, heard)
     return Timed(heard.ends[0] - heard.begun, np.diff(heard.ends).tolist())
 
 

@@ -23,11 +23,8 @@ from messagestore_jobs.contract.run_document import (
     Interval,
     PurgeTask,
     ReplayTask,
-    Resource,
     Rule,
-    RunDocument,
     Selection,
-    Table,
 )
 from messagestore_jobs.native import to_native
 from messagestore_jobs.progress import Silent
@@ -104,12 +101,6 @@ def _expect(wanted: int, read: Callable[[int], int], position: int) -> None:
     assert found == wanted, f"{found} messages were read, not {wanted}"
 
 
-def _document(uri: str, task: PurgeTask | ReplayTask, at: datetime) -> RunDocument:
-    kind = "RetentionPolicy" if isinstance(task, PurgeTask) else "ReplayJob"
-    resource = Resource(kind=kind, namespace="perf", name="perf")
-    return RunDocument(run="perf", resource=resource, table=Table(uri=uri, owner=data.OWNER), at=at, task=task)
-
-
 def purge(side: str, arguments: Figures) -> Figures:
     """The oldest day by age, or every row written anew."""
     spark = _session()
@@ -123,7 +114,7 @@ def purge(side: str, arguments: Figures) -> Figures:
         else:
             at = datetime(2026, 10, 2, tzinfo=UTC) + timedelta(days=30)
             rule = Rule(name="old", max_age=timedelta(days=30))
-            run_purge(_document(uri, PurgeTask(mode="Enforce", rules=(rule,)), at), spark, Silent())
+            run_purge(data.document(uri, PurgeTask(mode="Enforce", rules=(rule,)), at), spark, Silent())
 
     run(small)
     seconds = _timed(lambda: run(large))
@@ -151,7 +142,7 @@ def replay(side: str, arguments: Figures) -> Figures:
             order="Global",
             destination=FilesDestination(uri=f"file://{to}"),
         )
-        run_replay(_document(uri, task, datetime.now(UTC)), spark, Silent(), None)
+        run_replay(data.document(uri, task, datetime.now(UTC)), spark, Silent(), None)
 
     run(small, work / "warm", 100_000)
     seconds = _timed(lambda: run(large, work / "measured", REPLAYED))
