@@ -1,7 +1,8 @@
 """A run in a process of its own that is killed at one of its external writes.
 
 Within a write it is killed with a JVM of its own. Before and after one nothing of it goes on in a JVM, so that the one
-of the tests does, which takes a tenth of the time: the run has a session of its own there, of which nothing is left.
+of the tests does, which takes a third of the time: the run has a session of its own there, and what that has cached is
+forgotten.
 
 Run as ``python -m support.crash JSON``; the process never ends by itself where the point is reached.
 """

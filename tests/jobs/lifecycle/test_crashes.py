@@ -122,11 +122,11 @@ KILLS = [
     ("messages", "after"),
     ("pending-taken", "after"),
     ("dead-letters", "after"),
-    ("lifecycle", "within"),
+    ("lifecycle", "after"),
     ("pending-dropped", "after"),
     ("plan", "after"),
     ("pending-updates", "after"),
-    ("lifecycle", "after"),
+    ("lifecycle", "within"),
     ("expire", "after"),
 ]
 """In the order of the run, each by the next process: first what waited meets its message, then the batch of updates."""
