@@ -93,13 +93,13 @@ class KeyIndex:
             asked, at = asked[~hits], at[~hits] + 1
 
     def _merged(self, before: _Run, last: _Run) -> _Run:
-        hashes = np.concatenate([before.hashes, last.hashes])
-        places = np.concatenate([before.places, last.places + np.int32(len(before.hashes))])
-        order = np.argsort(hashes)
+        at = np.searchsorted(before.hashes, last.hashes)
+        hashes = np.insert(before.hashes, at, last.hashes)
+        places = np.insert(before.places, at, last.places + np.int32(len(before.hashes)))
         files = (*before.files, *last.files)
         if len(files) > _MOST_FILES:
             files = (self._on_disk(pa.concat_tables(files)),)
-        return _Run(hashes[order], places[order], files)
+        return _Run(hashes, places, files)
 
     def _on_disk(self, keys: pa.Table) -> pa.Table:
         path = Path(self._folder.name) / f"{self._files}.arrow"
