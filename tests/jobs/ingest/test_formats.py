@@ -6,11 +6,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Envelope, FieldMapping
 from messagestore_jobs.contract.run_report import IngestCounts
+from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.messages import read_messages
 from support.ingests import BYTE_ORDER_MARK, Row, Stream, adds_up, lines, received_in, record
 
 
@@ -184,3 +187,19 @@ def test_a_custom_envelope_finds_its_fields_by_path_default_and_constant(stream:
         ("InvalidField", "headers"),
         ("InvalidStreamName", "the"),
     ]
+
+
+def test_what_no_record_can_carry_is_null_beside_batches_that_carry_it(stream: Stream, spark: SparkSession) -> None:
+    stream.arrive("custom.jsonl", b'{"headers":{"X-Id":"1"},"parts":[0,{"id":"7"}]}')
+    stream.run(envelope=Envelope(format="Custom", fields=CUSTOM))
+    [file] = open_table(stream.table.uri, "messages").file_uris()
+    told = set(pq.read_schema(file.removeprefix("file://")).names)
+    assert told.isdisjoint({"metadata", "sequence_number", "ttl", "hmac", "payload_uri"})
+    assert told > {"schema_version", "correlation_id", "expires_at", "sequence_id"}
+
+    stream.arrive("native.jsonl", record("2", streamName="order-7", metadata={"n": 1}, ttl="P1D", sequenceId="s"))
+    stream.run()
+    rows = [(row["message_id"], row["metadata"], row["ttl"], row["hmac"]) for row in stream.messages()]
+    assert rows == [("1", None, None, None), ("2", '{"n": 1}', "P1D", None)]
+    read_by_spark = read_messages(spark, stream.table.uri).select("message_id", "metadata", "ttl")
+    assert sorted(map(tuple, read_by_spark.collect())) == [row[:3] for row in rows]
