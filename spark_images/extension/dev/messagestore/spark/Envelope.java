@@ -4,9 +4,7 @@ import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import java.io.IOException;
 import java.util.Base64;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
@@ -158,25 +156,30 @@ final class Envelope {
   }
 
   private static ArrayBasedMapData headers(Slices slices, EnvelopeSpec spec) throws IOException, InvalidFieldException {
-    Map<Object, Object> headers = new LinkedHashMap<>();
-    for (Slices.Member m : slices.rest()) {
-      if (m.token() != JsonToken.VALUE_NULL) {
-        headers.put(UTF8String.fromString(m.name()), checked("", m.name(), slices, m.token(), m.start(), m.end()));
-      }
+    if (spec.restAsHeaders()) {
+      List<Slices.Member> rest = slices.rest().stream().filter(m -> m.token() != JsonToken.VALUE_NULL).toList();
+      return rest.isEmpty() ? null : map("", rest, slices);
     }
-    if (slices.has(HEADERS)) {
-      if (slices.token(HEADERS) != JsonToken.START_OBJECT) {
-        throw new InvalidFieldException("headers is " + kind(slices.token(HEADERS)) + ", an object is due");
-      }
-      for (Slices.Member m : slices.headers()) {
-        headers.put(UTF8String.fromString(m.name()), checked("header ", m.name(), slices, m.token(), m.start(), m.end()));
-      }
+    if (!slices.has(HEADERS)) {
+      return null;
     }
-    return headers.isEmpty() && !slices.has(HEADERS) ? null : map(headers);
+    if (slices.token(HEADERS) != JsonToken.START_OBJECT) {
+      throw new InvalidFieldException("headers is " + kind(slices.token(HEADERS)) + ", an object is due");
+    }
+    return map("header ", slices.headers(), slices);
   }
 
-  private static ArrayBasedMapData map(Map<Object, Object> entries) {
-    return ArrayBasedMapData.apply(entries.keySet().toArray(), entries.values().toArray());
+  /** No key comes twice: {@link Keys} has seen to it. */
+  private static ArrayBasedMapData map(String kind, List<Slices.Member> members, Slices slices)
+      throws IOException, InvalidFieldException {
+    Object[] names = new Object[members.size()];
+    Object[] values = new Object[members.size()];
+    for (int i = 0; i < names.length; i++) {
+      Slices.Member m = members.get(i);
+      names[i] = UTF8String.fromString(m.name());
+      values[i] = checked(kind, m.name(), slices, m.token(), m.start(), m.end());
+    }
+    return ArrayBasedMapData.apply(names, values);
   }
 
   private static byte[] payload(Slices slices, GenericInternalRow row, EnvelopeSpec spec)

@@ -10,14 +10,14 @@ import org.apache.spark.unsafe.types.UTF8String;
 public final class EnvelopeFunction implements ScalarFunction<InternalRow> {
   private transient volatile Known known;
 
-  /** The spec is a literal, the same for every record of a query: parsed once. */
-  private record Known(UTF8String text, EnvelopeSpec spec) {}
+  /** The spec is a literal, one object for all records of a task: parsed once. The text is a copy of what was given. */
+  private record Known(UTF8String given, UTF8String text, EnvelopeSpec spec) {}
 
   /** Called by generated code. */
   public InternalRow invoke(byte[] value, UTF8String spec) {
     Known k = known;
-    if (k == null || !k.text().equals(spec)) {
-      k = new Known(spec.copy(), EnvelopeSpec.parse(spec.toString()));
+    if (k == null || (k.given() != spec && !k.text().equals(spec))) {
+      k = new Known(spec, spec.copy(), EnvelopeSpec.parse(spec.toString()));
       known = k;
     }
     return Envelope.read(value, k.spec());

@@ -5,7 +5,6 @@ import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadConstraints;
-import com.fasterxml.jackson.core.util.JsonRecyclerPools;
 import java.io.IOException;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
@@ -17,7 +16,7 @@ final class Json {
   /** Deeper nesting is refused: readers of the store commonly stop there too. */
   static final int MAX_DEPTH = 1000;
 
-  /** Lets a key twice pass: {@link Keys} tells. Its pool of buffers is not the default's, which looks them up by thread. */
+  /** Lets a key twice pass: {@link Keys} tells. */
   static final JsonFactory FACTORY =
       JsonFactory.builder()
           .streamReadConstraints(
@@ -27,7 +26,7 @@ final class Json {
                   .maxNumberLength(Integer.MAX_VALUE)
                   .maxNameLength(Integer.MAX_VALUE)
                   .build())
-          .recyclerPool(JsonRecyclerPools.newConcurrentDequePool())
+          .recyclerPool(new ParserBuffers())
           .disable(JsonFactory.Feature.INTERN_FIELD_NAMES)
           .build();
 
@@ -35,6 +34,7 @@ final class Json {
       MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.nativeOrder());
   private static final long HIGH_BITS = 0x8080808080808080L;
   private static final long LOW_BITS = 0x0101010101010101L;
+  private static final long NEWLINES = '\n' * LOW_BITS;
 
   private Json() {}
 
@@ -76,6 +76,23 @@ final class Json {
     return FACTORY.createParser(bytes, from, length);
   }
 
+  /** Where the first line ends in {@code bytes[from, to)}: at its \\n, or {@code to}. Eight bytes at a time. */
+  static int lineEnd(byte[] bytes, int from, int to) {
+    int i = from;
+    while (i <= to - Long.BYTES && zeroes((long) EIGHT_BYTES.get(bytes, i) ^ NEWLINES) == 0) {
+      i += Long.BYTES;
+    }
+    while (i < to && bytes[i] != '\n') {
+      i++;
+    }
+    return i;
+  }
+
+  /** High bits: one is left where a byte is 0, and only where one is. */
+  private static long zeroes(long eight) {
+    return (eight - LOW_BITS) & ~eight & HIGH_BITS;
+  }
+
   /** Whether no byte has its high bit set; eight at a time, as every record is looked through. */
   private static boolean isAscii(byte[] bytes, int from, int to) throws IOException {
     long high = 0;
@@ -84,14 +101,13 @@ final class Json {
     for (; i <= to - Long.BYTES; i += Long.BYTES) {
       long eight = (long) EIGHT_BYTES.get(bytes, i);
       high |= eight;
-      // A high bit is left where a byte is 0, and only where one is.
-      zero |= (eight - LOW_BITS) & ~eight;
+      zero |= zeroes(eight);
     }
     for (; i < to; i++) {
       high |= bytes[i];
       zero |= bytes[i] == 0 ? HIGH_BITS : 0;
     }
-    if ((zero & HIGH_BITS) != 0) {
+    if (zero != 0) {
       throw new IOException("there is a NUL byte in it");
     }
     return (high & HIGH_BITS) == 0;

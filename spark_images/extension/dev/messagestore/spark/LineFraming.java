@@ -74,10 +74,9 @@ final class LineFraming implements Framing {
   private int lineLength() throws IOException {
     int scanned = from;
     while (true) {
-      for (int i = scanned; i < to; i++) {
-        if (buffer[i] == '\n') {
-          return i - from;
-        }
+      int end = Json.lineEnd(buffer, scanned, to);
+      if (end < to) {
+        return end - from;
       }
       if (ended || to - from >= limit) {
         return -1;
