@@ -17,7 +17,7 @@ Hashes = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int32]
 
-_MERGE_RATIO = 4
+_MERGE_RATIO = 2
 _MOST_FILES = 16
 KEYS = pa.schema([pa.field("message_id", pa.large_string()), pa.field("inserted_at", pa.int64())])
 """``inserted_at`` in microseconds since 1970."""

@@ -50,7 +50,8 @@ def identity() -> Column:
 def set_assignment(spark: SparkSession, part_sizes: Numbers, identities: Numbers, assigned: Assignment) -> None:
     """What :func:`assignment_columns` tell from now on.
 
-    An array for each, named once by one column: every mention of an array travels with every task.
+    An array for each, named once by one column: every mention of an array travels with every task. Hence numbers that
+    count from the batch's first, too: half as long.
 
     Args:
         spark: the session.
@@ -58,15 +59,21 @@ def set_assignment(spark: SparkSession, part_sizes: Numbers, identities: Numbers
         identities: :func:`identity` of each record.
         assigned: what becomes of each record.
     """
+    first = assigned.next_global - int(assigned.stored.sum())
     arrays = {
         "starts": np.cumsum(part_sizes) - part_sizes,
         "sizes": part_sizes,
-        "positions": assigned.position,
-        "globals": assigned.global_position,
+        "positions": _narrowest(assigned.position),
+        "first": np.array([first]),
+        "later": (assigned.global_position - first).astype(np.int32),
         "identities": identities,
     }
     row = {name: pa.ListArray.from_arrays([0, len(values)], pa.array(values)) for name, values in arrays.items()}
     spark.createDataFrame(pa.table(row)).createOrReplaceTempView(_ASSIGNMENT)
+
+
+def _narrowest(numbers: Numbers) -> npt.NDArray[np.integer]:
+    return numbers.astype(np.int32) if numbers.max(initial=0) <= np.iinfo(np.int32).max else numbers
 
 
 def assignment_columns() -> Projections:
@@ -79,13 +86,13 @@ def assignment_columns() -> Projections:
     def at(array: str, place: str) -> str:
         return f"get((select {array} from {_ASSIGNMENT}), {place})"
 
-    position = F.when(F.col("row") >= 0, F.expr(at("positions", "place")))
+    position = F.when(F.col("row") >= 0, F.expr(at("positions", "place")).cast("bigint"))
     whole = F.expr(f"row = -1 - {at('sizes', 'part')}")
     return (
         (F.expr(f"int({at('starts', 'part')} + row)").alias("place"),),
         (
             position.when(whole, -1).otherwise(_replaced().cast("bigint")).alias("position"),
-            F.expr(at("globals", "place")).alias("global_position"),
+            F.expr(f"{at('first', '0')} + {at('later', 'place')}").alias("global_position"),
             F.expr(at("identities", "place")).alias("judged_as"),
         ),
     )
