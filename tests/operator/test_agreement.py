@@ -155,6 +155,7 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     (stream_from_files(), "spec.envelope.fields", ...),
     (stream_from_files(), "spec.envelope.fields.messageId", ...),
     (stream_from_files(), "spec.envelope.fields", {"messageId": {"path": "$.id"}}),
+    (stream_of_text(), "spec.envelope.required", ["messageId", "causationId"]),
     *(
         (stream_from_files(), f"spec.envelope.fields.{name}", mapping)
         for name in sorted(stream_from_files()["spec"]["envelope"]["fields"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
+from pydantic.alias_generators import to_camel
 
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.rules import Rule, exactly_one
@@ -117,6 +118,19 @@ class EnvelopeFields(Model):
     error: FieldMapping | None = _mapping("Error of the message's processing.")
 
 
+def _required_are_mapped() -> Rule:
+    names = {to_camel(name): name for name in EnvelopeFields.model_fields}
+    mapped = " || ".join(f"name == '{name}' && has(self.fields.{name})" for name in names)
+    return Rule(
+        message="required names a field that fields doesn't: no record could ever have it",
+        cel=f"!has(self.fields) || self.required.all(name, name == 'messageId' || {mapped})",
+        holds=lambda envelope: (
+            envelope.fields is None
+            or all(name == "messageId" or getattr(envelope.fields, names[name]) for name in envelope.required)
+        ),
+    )
+
+
 class Envelope(Model):
     """The form of a record, and which of its fields must be there."""
 
@@ -126,6 +140,7 @@ class Envelope(Model):
             cel="(self.format == 'Custom') == has(self.fields)",
             holds=lambda envelope: (envelope.format == "Custom") == (envelope.fields is not None),
         ),
+        _required_are_mapped(),
     )
 
     format: Literal["Native", "CloudEvents", "Custom"] = Field(
