@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from messagestore_jobs.contract.run_report import IngestCounts
 from messagestore_jobs.ingest.doubts import Candidates, Refused, judge
 from messagestore_jobs.ingest.expected import Expected
-from messagestore_jobs.ingest.keys import Flags, Hashes
+from messagestore_jobs.ingest.hashed_ids import Flags, HashedIds
 from messagestore_jobs.ingest.sequences import Members, Sizes
 
 Positions = npt.NDArray[np.int64]
@@ -34,8 +34,7 @@ class Arrived:
     """One batch, a record a row, in order of arrival.
 
     Attributes:
-        hashes: xxhash64 of the id.
-        ids: message ids; null where there is none.
+        keys: message ids.
         streams: stream names; null where there is none.
         dead: what has been judged a dead letter.
         unselected: what the filter passed over.
@@ -46,8 +45,7 @@ class Arrived:
         set_aside: which an earlier try of the batch has set aside; None where none was.
     """
 
-    hashes: Hashes
-    ids: pa.Array
+    keys: HashedIds
     streams: pa.Array
     dead: Flags
     unselected: Flags
@@ -92,7 +90,7 @@ class Assignment:
 
 def assign(
     arrived: Arrived,
-    contains: Callable[[Hashes, pa.Array], Flags],
+    contains: Callable[[HashedIds], Flags],
     next_positions: Callable[[pa.Array], Positions],
     next_global: int,
     on_expired: Literal["DeadLetter", "Store", "Discard"],
@@ -105,7 +103,7 @@ def assign(
     """
     open_ = arrived.open()
     # Of all, as taking the open ones out of a million ids costs more than asking for the few others.
-    duplicates = open_ & contains(arrived.hashes, arrived.ids)
+    duplicates = open_ & contains(arrived.keys)
     if arrived.refused_before is not None:
         duplicates |= open_ & arrived.refused_before
     rows = np.flatnonzero(open_ & ~duplicates)
@@ -151,20 +149,21 @@ def count(arrived: Arrived, assignment: Assignment, on_expired: str, set_aside_b
     )
 
 
-def _repeated(arrived: Arrived, rows: Positions, stored: Flags) -> Flags:
-    """Of ``rows``: whose ids came earlier among them, in one that is stored."""
-    hashes = arrived.hashes[rows]
-    again = np.zeros(len(hashes), dtype=np.bool_)
-    order = np.argsort(hashes)
-    ordered = hashes[order]
-    same_as_before = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
+def _repeated(keys: HashedIds, rows: Positions, stored: Flags) -> Flags:
+    """Of ``rows`` (ascending): whose ids came earlier among them, in one that is stored."""
+    again = np.zeros(len(rows), dtype=np.bool_)
+    asked = np.zeros(len(keys), dtype=np.bool_)
+    asked[rows] = True
+    order = keys.sorted_among(asked)
+    hashes = keys.hashes[order]
+    same_as_before = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
     if not len(same_as_before):
         return again
     # Equal hashes are candidates only; the few that there are, are told apart by their ids.
     suspects = np.sort(order[np.union1d(same_as_before, same_as_before - 1)])
     seen: set[str] = set()
-    ids = arrived.ids.take(pa.array(rows[suspects])).to_pylist()
-    for place, message_id in zip(suspects.tolist(), ids, strict=True):
+    ids = keys.ids.take(pa.array(suspects)).to_pylist()
+    for place, message_id in zip(np.searchsorted(rows, suspects).tolist(), ids, strict=True):
         again[place] = message_id in seen
         if stored[place]:
             seen.add(message_id)
@@ -191,13 +190,13 @@ def _settle(
     arrived: Arrived, rows: Positions, streams: _Streams, passing: Flags, sizes: Callable[[pa.Array], Sizes]
 ) -> tuple[Flags, Refused, Positions]:
     """Of ``rows``, which the store doesn't hold: those that came before in the batch, the refused, all positions."""
-    again = _repeated(arrived, rows, ~passing)
+    again = _repeated(arrived.keys, rows, ~passing)
     placed = _positions(streams, ~again & ~passing)
     expected, members = arrived.expected.among(rows), arrived.members.among(rows)
     known = sizes(members.names)
     if expected.all_hold(placed) and members.all_agree(known, placed >= 0):
         return again, Refused(), placed
-    hashes, ids = arrived.hashes[rows], arrived.ids.take(pa.array(rows))
+    hashes, ids = arrived.keys.hashes[rows], arrived.keys.ids.take(pa.array(rows))
     candidates = Candidates(hashes, ids, streams.names, streams.codes, streams.heads, passing, expected, members, known)
     again, refused = judge(candidates, again)
     stored = ~again & ~passing

@@ -16,7 +16,7 @@ from messagestore_jobs.clock import microseconds
 from messagestore_jobs.contract.run_document import IngestTask
 from messagestore_jobs.ingest.assign import Arrived, Assignment, assign, count
 from messagestore_jobs.ingest.columns import Columns
-from messagestore_jobs.ingest.keys import Flags, Hashes
+from messagestore_jobs.ingest.hashed_ids import Flags, HashedIds
 from messagestore_jobs.ingest.known import Added, Known
 from messagestore_jobs.ingest.known_sequences import KnownSequences
 from messagestore_jobs.ingest.planned import Planned, read_planned
@@ -100,8 +100,7 @@ def _in_order(narrow: pa.Table, task: IngestTask) -> pa.Table:
 def _arrived(narrow: pa.Table) -> Arrived:
     expected, members = terms_of(narrow)
     return Arrived(
-        hashes=narrow["hash"].to_numpy(),
-        ids=narrow["message_id"].combine_chunks(),
+        keys=HashedIds.of(narrow["hash"].to_numpy(), narrow["message_id"].combine_chunks()),
         streams=narrow["stream_name"].combine_chunks(),
         dead=pc.is_valid(narrow["reason"]).to_numpy(),
         unselected=narrow["unselected"].to_numpy(),
@@ -120,8 +119,8 @@ def _assign(context: BatchContext, arrived: Arrived, batch: Planned) -> Assignme
     window = context.task.deduplication_window
     not_before = None if window is None else microseconds(batch.at - window)
 
-    def contains(hashes: Hashes, ids: pa.Array) -> Flags:
-        return context.known.contains(hashes, ids, not_before) | context.erased.contains(ids)
+    def contains(keys: HashedIds) -> Flags:
+        return context.known.contains(keys, not_before) | context.erased.contains(keys.ids)
 
     known = context.known
     return assign(
@@ -189,10 +188,8 @@ def _set_aside(context: BatchContext, batch: Planned, rows: pa.Table, read_befor
 
 
 def _added(batch: Planned, arrived: Arrived, assigned: Assignment) -> Added:
-    stored = np.flatnonzero(assigned.stored)
     return Added(
-        hashes=arrived.hashes[stored],
-        ids=arrived.ids.take(pa.array(stored)),
+        keys=arrived.keys.where(assigned.stored),
         inserted_at=microseconds(batch.at),
         streams=assigned.streams,
         next_positions=assigned.next_positions,

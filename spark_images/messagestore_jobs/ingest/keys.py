@@ -1,7 +1,7 @@
 """Which message ids are in the store, told exactly: a 64-bit hash finds candidates, the id itself decides.
 
-Hashes are Spark's xxhash64 of the id. Ids lie in files on local disk, mapped into memory; what a driver holds for
-itself is twelve bytes a key. Only hashes are sorted: ids stay in order of arrival, as moving them about costs most.
+Ids lie in files on local disk, mapped into memory; what a driver holds for itself is twelve bytes a key. Only hashes
+are sorted: ids stay in order of arrival, as moving them about costs most.
 """
 
 import tempfile
@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Hashes = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from messagestore_jobs.ingest.hashed_ids import Flags, HashedIds, Hashes, Order
+
 Places = npt.NDArray[np.int32]
 
 _MERGE_RATIO = 2
@@ -58,39 +58,38 @@ class KeyIndex:
     def __len__(self) -> int:
         return sum(len(run.hashes) for run in self._runs)
 
-    def add(self, hashes: Hashes, ids: pa.Array, inserted_at: npt.NDArray[np.int64]) -> None:
+    def add(self, added: HashedIds, inserted_at: npt.NDArray[np.int64]) -> None:
         """Take keys in."""
-        keys = pa.table([ids.cast(pa.large_string()), pa.array(inserted_at)], schema=KEYS)
-        order = np.argsort(hashes)
-        self._runs.append(_Run(hashes[order], order.astype(np.int32), (self._on_disk(keys),)))
+        keys = pa.table([added.ids.cast(pa.large_string()), pa.array(inserted_at)], schema=KEYS)
+        places = added.by_hash.astype(np.int32)
+        self._runs.append(_Run(added.hashes[added.by_hash], places, (self._on_disk(keys),)))
         while len(self._runs) > 1 and len(self._runs[-2].hashes) < _MERGE_RATIO * len(self._runs[-1].hashes):
             last, before = self._runs.pop(), self._runs.pop()
             self._runs.append(self._merged(before, last))
 
-    def contains(self, hashes: Hashes, ids: pa.Array, not_before: int | None) -> Flags:
+    def contains(self, asked: HashedIds, not_before: int | None) -> Flags:
         """Which ids (null is none) are in the store; with ``not_before`` (microseconds): among rows inserted since."""
-        found = np.zeros(len(hashes), dtype=np.bool_)
-        order = np.argsort(hashes)  # Neighbours are then looked for among neighbours, which caches reward.
+        found = np.zeros(len(asked), dtype=np.bool_)
         for run in self._runs:
-            self._search(run, order, hashes, ids, not_before, found)
+            self._search(run, asked, not_before, found)
         return found
 
     @staticmethod
-    def _search(
-        run: _Run, asked: npt.NDArray[np.intp], hashes: Hashes, ids: pa.Array, not_before: int | None, found: Flags
-    ) -> None:
-        at = np.searchsorted(run.hashes, hashes[asked])
+    def _search(run: _Run, asked: HashedIds, not_before: int | None, found: Flags) -> None:
+        # In order of hashes, neighbours are looked for among neighbours, which caches reward.
+        places: Order = asked.by_hash
+        at = np.searchsorted(run.hashes, asked.hashes[places])
         while True:
             # Other ids with the same hash, and the same id inserted at other times, lie side by side: look on.
             inside = at < len(run.hashes)
-            asked, at = asked[inside], at[inside]
-            same = run.hashes[at] == hashes[asked]
-            asked, at = asked[same], at[same]
-            if not len(asked):
+            places, at = places[inside], at[inside]
+            same = run.hashes[at] == asked.hashes[places]
+            places, at = places[same], at[same]
+            if not len(places):
                 return
-            hits = run.holds(run.places[at], ids.take(pa.array(asked)).cast(pa.large_string()), not_before)
-            found[asked[hits]] = True
-            asked, at = asked[~hits], at[~hits] + 1
+            hits = run.holds(run.places[at], asked.ids.take(pa.array(places)).cast(pa.large_string()), not_before)
+            found[places[hits]] = True
+            places, at = places[~hits], at[~hits] + 1
 
     def _merged(self, before: _Run, last: _Run) -> _Run:
         at = np.searchsorted(before.hashes, last.hashes)

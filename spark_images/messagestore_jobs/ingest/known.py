@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.ingest.keys import Flags, Hashes, KeyIndex
+from messagestore_jobs.ingest.hashed_ids import Flags, HashedIds
+from messagestore_jobs.ingest.keys import KeyIndex
 from messagestore_jobs.store.heads import read_heads
 from messagestore_jobs.store.messages import read_messages
 
@@ -31,7 +32,7 @@ class Known(Protocol):
 
     next_global: int
 
-    def contains(self, hashes: Hashes, ids: pa.Array, not_before: int | None) -> Flags:
+    def contains(self, asked: HashedIds, not_before: int | None) -> Flags:
         """Which of the ids are in the store (with ``not_before``, µs: inserted since)."""
 
     def next_positions(self, streams: pa.Array) -> Positions:
@@ -45,8 +46,7 @@ class Known(Protocol):
 class Added:
     """The keys of a committed batch: of its messages, and the heads of its (distinct) streams."""
 
-    hashes: Hashes
-    ids: pa.Array
+    keys: HashedIds
     inserted_at: int
     streams: pa.Array
     next_positions: Positions
@@ -78,13 +78,12 @@ class KnownInMemory:
         )
         found = keys.toArrow()
         if found.num_rows:
-            self._keys.add(
-                found["hash"].to_numpy(), found["message_id"].combine_chunks(), found["inserted_at"].to_numpy()
-            )
+            ids = HashedIds.of(found["hash"].to_numpy(), found["message_id"].combine_chunks())
+            self._keys.add(ids, found["inserted_at"].to_numpy())
 
-    def contains(self, hashes: Hashes, ids: pa.Array, not_before: int | None) -> Flags:
+    def contains(self, asked: HashedIds, not_before: int | None) -> Flags:
         """As :class:`Known` has it."""
-        return self._keys.contains(hashes, ids, not_before)
+        return self._keys.contains(asked, not_before)
 
     def next_positions(self, streams: pa.Array) -> Positions:
         """As :class:`Known` has it."""
@@ -94,7 +93,7 @@ class KnownInMemory:
         """As :class:`Known` has it."""
         self._next.update(zip(added.streams.to_pylist(), added.next_positions.tolist(), strict=True))
         self.next_global = added.next_global
-        self._keys.add(added.hashes, added.ids, np.full(len(added.hashes), added.inserted_at, dtype=np.int64))
+        self._keys.add(added.keys, np.full(len(added.keys), added.inserted_at, dtype=np.int64))
 
 
 class KnownInTable:
@@ -107,14 +106,16 @@ class KnownInTable:
         newest = read_messages(spark, uri).agg(F.max("global_position")).collect()[0][0]
         self.next_global = max(kept_global, FIRST_GLOBAL_POSITION if newest is None else newest + 1)
 
-    def contains(self, hashes: Hashes, ids: pa.Array, not_before: int | None) -> Flags:
+    def contains(self, asked: HashedIds, not_before: int | None) -> Flags:
         """As :class:`Known` has it."""
-        asked = self._spark.createDataFrame(pa.table({"message_id": ids}))
+        wanted = self._spark.createDataFrame(pa.table({"message_id": asked.ids}))
         held = read_messages(self._spark, self._uri)
         if not_before is not None:
             held = held.where(F.unix_micros("inserted_at") >= F.lit(not_before))
-        found = held.join(F.broadcast(asked.distinct()), "message_id", "left_semi").select("message_id").toArrow()
-        flags: Flags = pc.is_in(ids, value_set=found["message_id"].combine_chunks()).to_numpy(zero_copy_only=False)
+        found = held.join(F.broadcast(wanted.distinct()), "message_id", "left_semi").select("message_id").toArrow()
+        flags: Flags = pc.is_in(asked.ids, value_set=found["message_id"].combine_chunks()).to_numpy(
+            zero_copy_only=False
+        )
         return flags
 
     def next_positions(self, streams: pa.Array) -> Positions:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.ingest.assign import REFUSED, Assignment
 from messagestore_jobs.ingest.expected import Numbers
-from messagestore_jobs.ingest.keys import Flags
+from messagestore_jobs.ingest.hashed_ids import Flags
 from messagestore_jobs.ingest.write import refused_columns
 from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.store.dead_letters import Place, places, set_aside_for

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from messagestore_jobs.contract.run_report import IngestCounts
 from messagestore_jobs.ingest.assign import REFUSED, Arrived, Assignment, assign, count
 from messagestore_jobs.ingest.expected import Expected
+from messagestore_jobs.ingest.hashed_ids import HashedIds
 from messagestore_jobs.ingest.sequences import Members, Sizes
 
 OnExpired = Literal["DeadLetter", "Store", "Discard"]
@@ -82,9 +83,11 @@ def arrived(records: list[Record]) -> Arrived:
     ]
     rows, codes, numbers, sizes = np.array(members, dtype=np.int64).reshape(-1, 4).T
     return Arrived(
-        hashes=np.array([hash_of(r.message_id) for r in records], dtype=np.int64),
         # What is set aside may lack an id and a stream.
-        ids=pa.array([None if r.fate == "dead" else r.message_id for r in records], pa.string()),
+        keys=HashedIds.of(
+            np.array([hash_of(r.message_id) for r in records], dtype=np.int64),
+            pa.array([None if r.fate == "dead" else r.message_id for r in records], pa.string()),
+        ),
         streams=pa.array([None if r.fate == "dead" else r.stream for r in records], pa.string()),
         dead=dead,
         unselected=np.array([r.fate == "unselected" for r in records], dtype=np.bool_),
@@ -97,7 +100,7 @@ def arrived(records: list[Record]) -> Arrived:
 def assigned(records: list[Record], store: Store, on_expired: OnExpired = "DeadLetter") -> Assignment:
     return assign(
         arrived(records),
-        lambda _, ids: np.array([i in store.ids for i in ids.to_pylist()], dtype=np.bool_),
+        lambda keys: np.array([i in store.ids for i in keys.ids.to_pylist()], dtype=np.bool_),
         lambda streams: np.array([store.heads.get(s, 0) for s in streams.to_pylist()], dtype=np.int64),
         store.next_global,
         on_expired,
@@ -265,7 +268,7 @@ def test_what_was_refused_before_from_the_same_place_stays_refused_and_counts_as
     batch = [Record("m1", "a", expects=4), Record("m2", "a")]
     store = Store(heads={"a": 5})
     rows = replace(arrived(batch), refused_before=np.array([True, False]))
-    given_out = assign(rows, lambda _, ids: np.zeros(len(ids), np.bool_), lambda _: np.array([5]), 9, "DeadLetter")
+    given_out = assign(rows, lambda keys: np.zeros(len(keys), np.bool_), lambda _: np.array([5]), 9, "DeadLetter")
     assert assigned(batch, store).position.tolist() == [5, 6]
     assert given_out.position.tolist() == [-1, 5]
     assert count(rows, given_out, "DeadLetter", set_aside_before=0) == IngestCounts(received=2, stored=1, duplicates=1)
@@ -274,7 +277,7 @@ def test_what_was_refused_before_from_the_same_place_stays_refused_and_counts_as
 def test_what_an_earlier_try_of_the_batch_has_set_aside_stays_so_and_counts_as_a_dead_letter() -> None:
     batch = [Record("m1", "a"), Record("m2", "a", expects=5), Record("m3", "a")]
     rows = replace(arrived(batch), set_aside=np.array([False, True, False]))
-    given_out = assign(rows, lambda _, ids: np.zeros(len(ids), np.bool_), lambda _: np.array([5]), 9, "DeadLetter")
+    given_out = assign(rows, lambda keys: np.zeros(len(keys), np.bool_), lambda _: np.array([5]), 9, "DeadLetter")
     assert assigned(batch, Store(heads={"a": 5})).position.tolist() == [5, 6, 7]
     assert given_out.position.tolist() == [5, -1, 6]
     counts = count(rows, given_out, "DeadLetter", set_aside_before=0)

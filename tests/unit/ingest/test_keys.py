@@ -5,6 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from messagestore_jobs.ingest.hashed_ids import HashedIds
 from messagestore_jobs.ingest.keys import KeyIndex
 
 
@@ -13,12 +14,16 @@ def hashes(ids: list[str], different: int = 5) -> np.ndarray:
     return np.array([sum(i.encode()) % different - 2 for i in ids], dtype=np.int64)
 
 
+def hashed(ids: list[str]) -> HashedIds:
+    return HashedIds.of(hashes(ids), pa.array(ids, pa.string()))
+
+
 def add(index: KeyIndex, ids: list[str], inserted_at: int) -> None:
-    index.add(hashes(ids), pa.array(ids, pa.string()), np.full(len(ids), inserted_at, dtype=np.int64))
+    index.add(hashed(ids), np.full(len(ids), inserted_at, dtype=np.int64))
 
 
 def contains(index: KeyIndex, ids: list[str], not_before: int | None = None) -> list[bool]:
-    return index.contains(hashes(ids), pa.array(ids, pa.string()), not_before).tolist()
+    return index.contains(hashed(ids), not_before).tolist()
 
 
 ids = st.text("abcé", max_size=4)
@@ -84,3 +89,13 @@ def test_many_small_batches_are_kept_in_few_files() -> None:
     assert contains(index, ["m200", "n-1"]) == [False, False]
     assert contains(index, ["n7"], 8) == [False]
     assert sum(len(run.files) for run in index._runs) <= 3 * 16
+
+
+@given(st.lists(st.tuples(ids, st.booleans()), max_size=20))
+def test_what_is_kept_of_sorted_ids_is_sorted_as_if_anew(chosen: list[tuple[str, bool]]) -> None:
+    everything = hashed([i for i, _ in chosen])
+    kept = everything.where(np.array([keep for _, keep in chosen], dtype=np.bool_))
+    assert kept.ids.to_pylist() == [i for i, keep in chosen if keep]
+    assert kept.hashes.tolist() == hashes(kept.ids.to_pylist()).tolist()
+    assert sorted(kept.by_hash.tolist()) == list(range(len(kept)))
+    assert kept.hashes[kept.by_hash].tolist() == sorted(kept.hashes.tolist())
