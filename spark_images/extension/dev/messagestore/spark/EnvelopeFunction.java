@@ -8,19 +8,11 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /** {@code envelope(value binary, spec string)}: {@link Envelope#read} as a Spark function. */
 public final class EnvelopeFunction implements ScalarFunction<InternalRow> {
-  private transient volatile Known known;
-
-  /** The spec is a literal, one object for all records of a task: parsed once. The text is a copy of what was given. */
-  private record Known(UTF8String given, UTF8String text, EnvelopeSpec spec) {}
+  private final Parsed<UTF8String, EnvelopeSpec> specs = new Parsed<>();
 
   /** Called by generated code. */
   public InternalRow invoke(byte[] value, UTF8String spec) {
-    Known k = known;
-    if (k == null || (k.given() != spec && !k.text().equals(spec))) {
-      k = new Known(spec, spec.copy(), EnvelopeSpec.parse(spec.toString()));
-      known = k;
-    }
-    return Envelope.read(value, k.spec());
+    return Envelope.read(value, specs.of(spec, UTF8String::copy, text -> EnvelopeSpec.parse(text.toString())));
   }
 
   @Override

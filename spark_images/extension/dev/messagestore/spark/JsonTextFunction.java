@@ -18,32 +18,30 @@ import org.apache.spark.unsafe.types.UTF8String;
 public final class JsonTextFunction implements ScalarFunction<UTF8String> {
   private static final Pattern STEP = Pattern.compile("\\.([A-Za-z_][A-Za-z0-9_-]*)|\\['((?:[^'\\\\]|\\\\.)*)'\\]|\\[(\\d{1,9})\\]");
 
-  private transient volatile Known known;
-
-  private record Known(UTF8String text, JsonPaths paths) {}
+  private final Parsed<UTF8String, JsonPaths> parsed = new Parsed<>();
 
   /** Called by generated code. */
   public UTF8String invoke(byte[] value, UTF8String path) {
     if (value == null) {
       return null;
     }
-    Known k = known;
-    if (k == null || !k.text().equals(path)) {
-      JsonPaths paths = new JsonPaths();
-      paths.add(steps(path.toString()), 0);
-      k = new Known(path.copy(), paths);
-      known = k;
-    }
+    JsonPaths paths = parsed.of(path, UTF8String::copy, JsonTextFunction::only);
     Slices slices = new Slices(value, 1);
     try (JsonParser parser = Json.parser(value, 0, value.length)) {
       if (parser.nextToken() == null) {
         return null;
       }
-      k.paths().walk(parser, slices);
+      paths.walk(parser, slices);
       return parser.nextToken() == null && slices.has(0) ? slices.text(slices.token(0), slices.start(0), slices.end(0)) : null;
     } catch (IOException e) {
       return null;
     }
+  }
+
+  private static JsonPaths only(UTF8String path) {
+    JsonPaths paths = new JsonPaths();
+    paths.add(steps(path.toString()), 0);
+    return paths;
   }
 
   static List<Object> steps(String path) {

@@ -16,21 +16,15 @@ import org.apache.spark.unsafe.types.UTF8String;
  * hash with {@code secret} as the key, Drop takes the member out. Null where nothing is left, or where the value is no JSON.
  */
 public final class ScrubFunction implements ScalarFunction<byte[]> {
-  private transient volatile Known known;
-
-  private record Known(ArrayData texts, JsonScrub.Paths paths) {}
+  private final Parsed<ArrayData, JsonScrub.Paths> parsed = new Parsed<>();
 
   /** Called by generated code. */
   public byte[] invoke(byte[] value, ArrayData paths, UTF8String method, UTF8String secret) {
     if (value == null) {
       return null;
     }
-    Known k = known;
-    if (k == null || !k.texts().equals(paths)) {
-      k = new Known(paths.copy(), parse(paths));
-      known = k;
-    }
-    return JsonScrub.scrub(value, k.paths(), mask(method.toString(), secret));
+    JsonScrub.Paths found = parsed.of(paths, ArrayData::copy, ScrubFunction::parse);
+    return JsonScrub.scrub(value, found, mask(method.toString(), secret));
   }
 
   private static JsonScrub.Paths parse(ArrayData texts) {
