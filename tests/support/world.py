@@ -395,7 +395,8 @@ class World:
     def _(self, action: act.DeleteRun, key: Key) -> None:
         app = self.apps.get((action.namespace, action.name))
         if app is not None and app.there:
-            current = {run.name for run in current_runs(self.status(key))}
+            # One that is being ended may end by itself in the very moment: why it was to end is recorded then.
+            current = {run.name for run in current_runs(self.status(key)) if run.ending is None}
             assert not app.state.ended or app.name not in current, "what came of a run is recorded before it is deleted"
             self.lose(app)
             self._look_at_all()
