@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
@@ -59,6 +59,8 @@ class RunObjects:
     driver: Document | None = None
     executors: dict[str, Document] = field(default_factory=dict)
     lost_executors: dict[str, str] = field(default_factory=dict)
+    settled: bool = False
+    """Whether only what tells that they are there is kept of them."""
 
     @property
     def empty(self) -> bool:
@@ -85,6 +87,7 @@ class Cache:
         self._users: dict[str, set[ResourceKey]] = defaultdict(set)
         self._runs: dict[RunKey, RunObjects] = {}
         self._runs_by_uid: dict[str, set[RunKey]] = defaultdict(set)
+        self._runs_in: Counter[str] = Counter()
         self._leases: dict[str, Document] = {}
         self._held: dict[str, set[str]] = defaultdict(set)
 
@@ -144,6 +147,10 @@ class Cache:
         """The runs of a resource."""
         return sorted(self._runs_by_uid.get(uid or "", ()))
 
+    def has_runs(self, namespace: str) -> bool:
+        """Whether there is anything of any run in a namespace."""
+        return self._runs_in[namespace] > 0
+
     def all_runs(self) -> Iterator[tuple[RunKey, RunObjects]]:
         """Every run of which there is anything."""
         yield from list(self._runs.items())
@@ -151,6 +158,20 @@ class Cache:
     def lease(self, name: str) -> Document | None:
         """A table's Lease."""
         return self._leases.get(name)
+
+    def settle(self, key: RunKey) -> None:
+        """Keep little of a run that is over and that no resource has as its current one.
+
+        Ten of a stream are kept for people to look at; all that is still decided of them is which of them go.
+        """
+        run = self._runs.get(key)
+        if run is None or run.settled:
+            return
+        run.config_map = _settled(run.config_map, run.application)
+        run.driver = _settled(run.driver, run.application)
+        run.executors = {name: _settled(pod, run.application) or pod for name, pod in run.executors.items()}
+        run.lost_executors = {}
+        run.settled = True
 
     # What is seen.
 
@@ -287,7 +308,11 @@ class Cache:
         key = _run_key(document)
         if key is None:
             return set()
-        run = self._runs.setdefault(key, RunObjects())
+        if key not in self._runs:
+            self._runs[key] = RunObjects()
+            self._runs_in[key[0]] += 1
+        run = self._runs[key]
+        run.settled = False
         if uid := labels_of(document).get(UID):
             run.uid = uid
             self._runs_by_uid[uid].add(key)
@@ -315,6 +340,7 @@ class Cache:
                 run.driver = None
         if run.empty:
             del self._runs[key]
+            self._runs_in[key[0]] -= 1
             self._runs_by_uid[run.uid].discard(key)
             if not self._runs_by_uid[run.uid]:
                 del self._runs_by_uid[run.uid]
@@ -397,6 +423,19 @@ def _shared(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {sys.intern(str(key)): _shared(one) for key, one in value.items()}
     return [_shared(one) for one in value] if isinstance(value, list) else value
+
+
+def _settled(document: Document | None, application: Document | None) -> Document | None:
+    """A ConfigMap or pod by its metadata and phase; labels and annotations that its application has too are shared."""
+    if document is None:
+        return None
+    kept = {**metadata(document)}
+    for name in ("labels", "annotations"):
+        if kept.get(name) == (shared := metadata(application or {}).get(name)):
+            kept[name] = shared
+    found = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind"), "metadata": kept}
+    phase = at(document, "status", "phase")
+    return {**found, "status": {"phase": phase}} if phase else found
 
 
 def _small_config_map(document: Document) -> Document:

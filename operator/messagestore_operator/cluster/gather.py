@@ -20,7 +20,7 @@ from messagestore_operator.cluster.events import last_warning
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, PODS, RESOURCES
 from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder_of, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
-from messagestore_operator.cluster.reports import Reports
+from messagestore_operator.cluster.reports import Reading, Reports
 from messagestore_operator.decide.replay_view import has_ended
 from messagestore_operator.decide.snapshot import (
     AppState,
@@ -123,6 +123,9 @@ class Gatherer:
         current = {(namespace, name) for name in current_runs(resource)}
         keys = sorted({*self._cache.runs_of(resource.metadata.uid), *current})
         found = [await self._observe(key, sure=key in current) for key in keys]
+        for key, run in zip(keys, found, strict=True):
+            if run is not None and run.state.ended and run.driver_gone and key not in current:
+                self._cache.settle(key)
         return tuple(run for run in found if run is not None)
 
     async def _observe(self, key: RunKey, *, sure: bool) -> ObservedRun | None:
@@ -175,7 +178,7 @@ class Gatherer:
             driver=objects.driver,
             executors=tuple(objects.executors.values()),
             lost_executors=dict(objects.lost_executors),
-            reading=self._reports.of(objects.config_map, key[1]),
+            reading=Reading() if objects.settled else self._reports.of(objects.config_map, key[1]),
         )
 
     async def _look_for(self, key: RunKey) -> None:

@@ -59,7 +59,7 @@ def newest(*reports: RunReport | None) -> RunReport | None:
 class Reports:
     """Readings of ConfigMaps, each version of one parsed once."""
 
-    def __init__(self, size: int = 4096) -> None:
+    def __init__(self, size: int = 512) -> None:
         self._size = size
         self._known: OrderedDict[str, tuple[str, Reading]] = OrderedDict()
 

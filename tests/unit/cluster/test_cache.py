@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from messagestore_operator.cluster.backend.application import application
+from messagestore_operator.cluster.backend.observe import app_state
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.runref import UID
+from messagestore_operator.cluster.runref import UID, run_ref
+from messagestore_operator.decide.snapshot import AppState
 from support.launches import launch, stream
 
 RUN = ("default", "orders-ingest-1")
@@ -191,3 +193,38 @@ def test_what_the_objects_of_a_run_have_in_common_is_held_once(cache: Cache) -> 
     assert labels[0][UID] == stream().metadata.uid
     assert labels[0][UID] is labels[1][UID]
     assert next(key for key in labels[0] if key == UID) is next(key for key in labels[1] if key == UID)
+
+
+def test_of_a_run_that_is_settled_no_more_is_kept_than_which_it_is_and_how_it_ended(cache: Cache) -> None:
+    terminated = {"name": "spark-kubernetes-driver", "state": {"terminated": {"message": "x" * 4000}}}
+    config_map = {**_application(), "kind": "ConfigMap", "data": {"report.json": "y" * 1000}}
+    for seen in (
+        config_map,
+        _application(state="COMPLETED"),
+        _pod("orders-ingest-1-driver", "driver", phase="Succeeded", containerStatuses=[terminated]),
+        _pod("exec-1", "executor", phase="Failed", containerStatuses=[terminated]),
+    ):
+        cache.put(json.loads(json.dumps(seen)))
+    cache.settle(RUN)
+
+    run = cache.run(RUN)
+    assert "xxx" not in str(run)
+    assert "yyy" not in str(run)
+    assert run.driver is not None
+    assert run.driver["status"] == {"phase": "Succeeded"}
+    assert app_state(run.application) is AppState.SUCCEEDED
+    assert run_ref(run.application or {}) == launch().run.run
+
+
+def test_a_settled_run_whose_objects_change_or_go_is_told_as_any_other(cache: Cache) -> None:
+    cache.put(_stream())
+    cache.put(_application(state="COMPLETED"))
+    cache.put(_pod("exec-1", "executor", phase="Succeeded"))
+    cache.settle(RUN)
+    assert cache.put(_application(version=2, state="SUBMISSION_FAILED")) == {ORDERS}
+    assert app_state(cache.run(RUN).application) is AppState.SUBMISSION_FAILED
+    cache.settle(RUN)
+    before = cache.versions()
+    assert cache.forget_others("Pod", [], before) == {ORDERS}
+    assert cache.remove(_application(version=3)) == {ORDERS}
+    assert cache.run(RUN).empty
