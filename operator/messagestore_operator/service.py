@@ -130,7 +130,10 @@ class Service:
             ServiceError: the watches ended.
         """
         await self._sync.fill()
-        work = [self._reconciler.work() for _ in range(self._settings.workers)]
+        workers = self._settings.workers
+        work = [self._reconciler.work() for _ in range(workers)]
+        # What people apply waits for no news of runs, however much of that there is.
+        work += [self._reconciler.work(first=True) for _ in range((workers + 1) // 2)]
         resync = self._sync.keep_up(seconds(self._settings.resync))
         async with _tasks(*work, resync) as tasks:
             ended = asyncio.Event()

@@ -48,6 +48,7 @@ class WorkQueue(Generic[K]):
         self._taken: set[K] = set()
         self._failures: dict[K, int] = {}
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting_for_first: deque[asyncio.Future[None]] = deque()
 
     def add(self, key: K, delay: float = 0, *, first: bool = False) -> None:
         """Have a key looked at, in so many seconds; an earlier time that was asked for stays.
@@ -69,15 +70,20 @@ class WorkQueue(Generic[K]):
         heapq.heappush(self._later, _Due(when, when, key))
         self._wake()
 
-    async def get(self) -> K:
-        """Wait for a key that is due; `done` must follow."""
+    async def get(self, *, first: bool = False) -> K:
+        """Wait for a key that is due; `done` must follow.
+
+        Args:
+            first: only for one that comes first: it finds a worker then however many others wait.
+        """
         while True:
-            key, wait = self._next()
+            key, wait = self._next(first)
             if key is not None:
                 if self._ready:
                     self._wake()
                 return key
-            await self._woken(wait)
+            # What comes first is due at once: no time is to be waited for.
+            await (self._woken(None, self._waiting_for_first) if first else self._woken(wait, self._waiting))
 
     def done(self, key: K, *, failed: bool = False) -> float:
         """Give a key back; one that failed is due again after a while, and the seconds until then are returned."""
@@ -111,7 +117,7 @@ class WorkQueue(Generic[K]):
         waiting = (now - when for key, when in self._due.items() if key not in self._taken)
         return max(0.0, max(waiting, default=0.0))
 
-    def _next(self) -> tuple[K | None, float | None]:
+    def _next(self, first: bool) -> tuple[K | None, float | None]:
         """A key that is due, or the seconds to wait for one; those of taken keys are not waited for."""
         now = self._clock()
         while self._later and (self._later[0].when <= now or self._is_old(self._later[0])):
@@ -119,18 +125,21 @@ class WorkQueue(Generic[K]):
             if not self._is_old(entry):
                 place = entry.when - (HEAD_START if entry.key in self._first else 0)
                 heapq.heappush(self._ready, _Due(place, entry.when, entry.key))
-        key = self._take()
+        key = self._take(first)
         if key is not None:
             return key, None
         return None, self._later[0].when - now if self._later else None
 
-    def _take(self) -> K | None:
+    def _take(self, first: bool) -> K | None:
         """The first of those that are due and that no worker has."""
         blocked, found = list[_Due[K]](), None
         while self._ready and found is None:
             entry = heapq.heappop(self._ready)
             if self._is_old(entry):
                 continue
+            if first and entry.key not in self._first:
+                blocked.append(entry)
+                break
             if entry.key in self._taken:
                 blocked.append(entry)
             else:
@@ -146,27 +155,28 @@ class WorkQueue(Generic[K]):
     def _is_old(self, entry: _Due[K]) -> bool:
         return self._due.get(entry.key) != entry.when
 
-    async def _woken(self, seconds: float | None) -> None:
+    async def _woken(self, seconds: float | None, waiting: deque[asyncio.Future[None]]) -> None:
         """Wait for a change, or until so many seconds have passed."""
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
         timer = loop.call_later(seconds, _set, woken) if seconds is not None else None
-        self._waiting.append(woken)
+        waiting.append(woken)
         try:
             await woken
         finally:
             if timer is not None:
                 timer.cancel()
             with suppress(ValueError):
-                self._waiting.remove(woken)
+                waiting.remove(woken)
 
     def _wake(self) -> None:
-        """Let one of those that wait look again."""
-        while self._waiting:
-            woken = self._waiting.popleft()
-            if not woken.done():
-                woken.set_result(None)
-                return
+        """Let one of those that wait look again; of those that wait for what comes first only if nobody else does."""
+        for waiting in (self._waiting, self._waiting_for_first):
+            while waiting:
+                woken = waiting.popleft()
+                if not woken.done():
+                    woken.set_result(None)
+                    return
 
 
 def _set(woken: asyncio.Future[None]) -> None:

@@ -44,10 +44,14 @@ class Reconciler:
         self._metrics = metrics
         self._health = health
 
-    async def work(self) -> None:
-        """Take one resource after the other, for ever; nothing that goes wrong with one ends it."""
+    async def work(self, *, first: bool = False) -> None:
+        """Take one resource after the other, for ever; nothing that goes wrong with one ends it.
+
+        Args:
+            first: only those that come first, as people have just applied them.
+        """
         while True:
-            key = await self._queue.get()
+            key = await self._queue.get(first=first)
             self._health.begin(key)
             started = perf_counter()
             failed = True

@@ -178,3 +178,35 @@ def test_a_worker_that_was_ended_while_it_waited_takes_no_key() -> None:
         return await asyncio.wait_for(waiting, 1)
 
     assert asyncio.run(scenario()) == "a"
+
+
+def test_what_comes_first_finds_a_worker_where_all_others_are_busy() -> None:
+    async def taken() -> list[str]:
+        queue = WorkQueue[str]()
+        express = asyncio.create_task(queue.get(first=True))
+        await asyncio.sleep(0)
+        for key in "abc":
+            queue.add(key)
+        await asyncio.sleep(0)
+        assert not express.done()
+        queue.add("b", first=True)
+        found = [await asyncio.wait_for(express, 1)]
+        return found + [await queue.get() for _ in range(2)]
+
+    assert asyncio.run(taken()) == ["b", "a", "c"]
+
+
+def test_a_worker_for_what_comes_first_leaves_it_to_one_who_is_idle_anyway() -> None:
+    async def taken() -> tuple[str, bool]:
+        queue = WorkQueue[str]()
+        express = asyncio.create_task(queue.get(first=True))
+        idle = asyncio.create_task(queue.get())
+        await asyncio.sleep(0)
+        queue.add("a", first=True)
+        found = await asyncio.wait_for(idle, 1)
+        await asyncio.sleep(0)
+        waits = not express.done()
+        express.cancel()
+        return found, waits
+
+    assert asyncio.run(taken()) == ("a", True)
