@@ -35,6 +35,21 @@ def registry(kinds: Iterable[Kind], seen: Seen) -> kopf.OperatorRegistry:
     return handlers
 
 
+class _NoDiffs(kopf.DiffBaseStorage):
+    """Nobody asks what has changed of an object; kopf copies each one to find out, for every event."""
+
+    def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:
+        """Nothing of an object is compared."""
+        return kopf.BodyEssence()
+
+    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:
+        """Nothing is known of it as it was."""
+        return None
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        """Nothing is kept of it."""
+
+
 def settings(foreign: Iterable[Kind]) -> kopf.OperatorSettings:
     """Kopf's settings.
 
@@ -47,7 +62,7 @@ def settings(foreign: Iterable[Kind]) -> kopf.OperatorSettings:
     # Never the operator's own: kopf takes its finalizer off whatever none of its handlers needs it on.
     found.persistence.finalizer = f"{GROUP}/watches"
     found.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
-    found.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
+    found.persistence.diffbase_storage = _NoDiffs()
     found.watching.connect_timeout = 30
     found.watching.server_timeout = 300
     # Lists come in parts, and a worker of kopf's keeps the last it has seen of its object for as short as can be: an
