@@ -70,7 +70,9 @@ def test_a_run_is_made_once_and_brought_to_its_end(apiserver: ApiServer, dies_at
     (run,) = spark.launched(f"{name}-")
     assert (run.name.split("-")[3], status["runNumber"], status["lastRun"]["name"]) == ("1", 1, run.name)
     assert (status["totals"]["stored"], "currentRun" in status, spark.problems) == (2, False, [])
-    assert _owners(apiserver, run.name) == ["SparkApplication", "ConfigMap", "ConfigMap"]
+    config_map = apiserver.request("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps/{run.name}").body
+    assert at(config_map, "metadata", "ownerReferences", 0, "kind") == "SparkApplication"
+    assert run.name in _reporting(apiserver)
     assert _holders(apiserver, name) == [None]
     # The last crash points lie behind the end: then all of them were there.
     assert dies_at < WRITES or writes < WRITES
@@ -101,11 +103,10 @@ async def _live(server: ApiServer, client: KubeClient, spark: FakeSpark, name: s
     raise AssertionError(f"the run never came to its end: {status}")
 
 
-def _owners(server: ApiServer, run: str) -> list[str]:
-    rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}"
-    paths = [f"/api/v1/namespaces/{NAMESPACE}/configmaps", f"{rbac}/roles", f"{rbac}/rolebindings"]
-    found = [server.request("GET", f"{path}/{run}").body for path in paths]
-    return [at(one, "metadata", "ownerReferences", 0, "kind") for one in found]
+def _reporting(server: ApiServer) -> list[str]:
+    roles = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles"
+    role = server.request("GET", f"{roles}/message-store-driver-reports").body
+    return list(at(role, "rules", 0, "resourceNames") or [])
 
 
 def _holders(server: ApiServer, name: str) -> list[str | None]:

@@ -19,15 +19,19 @@ pod, which mounts it into its environment itself.
 - apiGroups: [sparkoperator.k8s.io]
   resources: [sparkapplications]
   verbs: [get, list, watch, create, delete]
-# A run's document, report and control. get and patch are also what a run's own Role grants: nobody may grant more than
+# A run's document, report and control. get and patch are also what the drivers' Role grants: nobody may grant more than
 # what they hold.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, patch, delete]
-# The driver's right to report. Both go with the ConfigMap that owns them.
+# The drivers' right to report: one Role a namespace, which names the ConfigMaps of the runs under way.
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
   verbs: [create]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [roles]
+  resourceNames: [{{ .Values.driver.serviceAccount.name }}-reports]
+  verbs: [patch]
 # Why a driver doesn't start or has ended.
 - apiGroups: [""]
   resources: [pods]
@@ -63,7 +67,7 @@ pod, which mounts it into its environment itself.
 
 {{/*
 What a driver does: it makes its executors and takes them away. Runs are configured to need no ConfigMap, Service or
-claim of Spark's own, and a run's report has a Role of its own that names one ConfigMap.
+claim of Spark's own, and reports have a Role of their own that names their ConfigMaps.
 */}}
 {{- define "message-store-operator.driverRules" -}}
 - apiGroups: [""]

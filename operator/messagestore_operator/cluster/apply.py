@@ -12,6 +12,7 @@ from messagestore_operator.cluster.backend import Launch, SparkBackend
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import ForbiddenError, KubeClient, NotFoundError
 from messagestore_operator.cluster.documents import Document
+from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.events import Events, Happening
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, RESOURCES
 from messagestore_operator.cluster.labels import FINALIZER
@@ -53,7 +54,7 @@ class Applier:
         self._settings = settings
         self._touched = touched
         self._now = now
-        self._launcher = Launcher(client, backend, cache)
+        self._launcher = Launcher(client, backend, cache, Drivers(client, backend, cache))
 
     async def carry_out(self, resource: Resource, wanted: Iterable[actions.Action]) -> None:
         """Do what was decided about a resource.
@@ -67,7 +68,7 @@ class Applier:
 
     async def mend(self, namespace: str, run: str) -> None:
         """Finish what a killed operator left half done of a run that is under way."""
-        await self._launcher.mend(namespace, run)
+        await self._launcher.mend(namespace, run, self._settings.driver)
 
     @singledispatchmethod
     async def _do(self, action: actions.Action, resource: Resource) -> None:

@@ -24,7 +24,6 @@ from support.outcomes import outcome
 
 _ALL = f"/apis/{sparkoperator.GROUP}/v1beta2/{sparkoperator.PLURAL}"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-_RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces"
 
 
 @dataclass
@@ -109,12 +108,7 @@ class Fakes:
 
     async def _collect(self, application: dict[str, Any]) -> None:
         namespace, name = application["namespace"], application["name"]
-        for path in (
-            _core(namespace, "pods", f"{name}-driver"),
-            _core(namespace, "configmaps", name),
-            f"{_RBAC}/{namespace}/rolebindings/{name}",
-            f"{_RBAC}/{namespace}/roles/{name}",
-        ):
+        for path in (_core(namespace, "pods", f"{name}-driver"), _core(namespace, "configmaps", name)):
             await self._ask("DELETE", path)
 
     async def _set_state(self, namespace: str, name: str, state: str) -> None:

@@ -1,44 +1,109 @@
 """What is made for a run, and when."""
 
 import asyncio
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.client import ForbiddenError
+from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.launch import Launcher
 from messagestore_operator.settings import DriverSettings
 from support.launches import launch
 
 
 class _Client:
-    """An API server that takes everything, and notes which kinds of objects were made."""
+    """An API server that notes which kinds of objects were made, and which were changed.
 
-    def __init__(self) -> None:
+    Args:
+        refuses: what is in the paths of objects that may not be changed.
+    """
+
+    def __init__(self, refuses: str | None = None) -> None:
         self.made: list[str] = []
+        self.patched: list[str] = []
+        self.refuses = refuses
+        self._objects: dict[str, dict[str, Any]] = {}
 
     async def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         self.made.append(body["kind"])
-        return {**body, "metadata": {**body["metadata"], "uid": "1", "resourceVersion": "1"}}
+        version = {"uid": f"{body['kind']}-{len(self.made)}", "resourceVersion": str(len(self.made))}
+        made = {**body, "metadata": {**body["metadata"], **version}}
+        self._objects[f"{path}/{body['metadata']['name']}"] = made
+        return made
 
     async def merge_patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        return {"metadata": {"namespace": "default", "name": path.rpartition("/")[2], "resourceVersion": "2"}}
+        if self.refuses and self.refuses in path:
+            raise ForbiddenError("PATCH", path, 403, "Forbidden", "no")
+        self.patched.append(path)
+        known = self._objects[path]
+        return {**known, "metadata": {**known["metadata"], "resourceVersion": str(100 + len(self.patched))}}
 
 
-def test_a_namespace_that_lost_its_drivers_account_gets_it_again_and_others_are_not_asked_for_each_run() -> None:
+def _launcher(client: Any, clock: Callable[[], float] = time.monotonic) -> tuple[Launcher, Cache]:
+    backend = KubeflowBackend(client)
+    cache = Cache(backend.kind.name)
+    return Launcher(client, backend, cache, Drivers(client, backend, cache, clock)), cache
+
+
+WANTED = replace(launch(), driver=DriverSettings(cluster_role="drivers"))
+
+
+def test_what_drivers_of_a_namespace_need_is_not_made_for_each_run_but_again_after_a_while() -> None:
     client: Any = _Client()
     now = 100.0
-    backend = KubeflowBackend(client)
-    launcher = Launcher(client, backend, Cache(backend.kind.name), clock=lambda: now)
-    wanted = replace(launch(), driver=DriverSettings(cluster_role="drivers"))
 
     async def two_at_once_and_one_later() -> list[int]:
         nonlocal now
         counts = []
-        for seconds in (0, 1, 60):
+        launcher, _ = _launcher(client, lambda: now)
+        for seconds in (0, 1, 600):
             now += seconds
-            await launcher.launch(wanted)
+            await launcher.launch(WANTED)
             counts.append(client.made.count("ServiceAccount"))
         return counts
 
     assert asyncio.run(two_at_once_and_one_later()) == [1, 1, 2]
+
+
+def test_a_namespace_whose_runs_are_gone_may_have_been_made_again_and_gets_what_drivers_need() -> None:
+    client: Any = _Client()
+
+    async def gone_in_between() -> int:
+        launcher, cache = _launcher(client)
+        await launcher.launch(WANTED)
+        for _, run in cache.all_runs():
+            for part in (run.application, run.config_map):
+                cache.remove(part or {})
+        await launcher.launch(WANTED)
+        return int(client.made.count("ServiceAccount"))
+
+    assert asyncio.run(gone_in_between()) == 2
+
+
+def test_a_run_is_made_also_where_its_right_to_report_is_refused_and_the_refusal_is_told() -> None:
+    client: Any = _Client(refuses="roles/")
+    launcher, cache = _launcher(client)
+    with pytest.raises(ForbiddenError):
+        asyncio.run(launcher.launch(WANTED))
+    assert cache.run(("default", WANTED.run.run.name)).application is not None
+
+
+def test_a_run_whose_right_to_report_is_missing_gets_it_at_the_next_look() -> None:
+    client: Any = _Client(refuses="roles/")
+    launcher, _ = _launcher(client)
+
+    async def looked_at_twice() -> int:
+        with pytest.raises(ForbiddenError):
+            await launcher.launch(WANTED)
+        client.refuses = None
+        for _ in range(2):
+            await launcher.mend("default", WANTED.run.run.name, WANTED.driver)
+        return sum(1 for path in client.patched if "roles/" in path)
+
+    assert asyncio.run(looked_at_twice()) == 1
