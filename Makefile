@@ -52,7 +52,8 @@ cluster-down: ## Take the cluster away, and all that was started for it
 demo: install ## Ingest, purge and replay real webhooks on this machine
 	@examples/demo.sh $(VENV)/bin/messagestore
 
-test: install tools ## All tests
+test: install tools ## All tests; the cluster that they make goes with them
+	UV=$(UV) $(PYTEST) tests/e2e --take-down
 	$(PYTEST) $(TWO_AT_ONCE) tests/unit tests/jobs tests/operator tests/chart
 
 test-unit: install ## Tests of pure parts, in milliseconds

@@ -1,17 +1,29 @@
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
+from tools.cluster import kind
 
-from support.kind import Cluster
+from support.kind import REPOSITORY, Cluster
 from support.kind import cluster as running_cluster
 from support.site import Site
 from support.site import site as new_site
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--take-down", action="store_true", help="Take the cluster away again, where there was none.")
+
+
 @pytest.fixture(scope="session")
-def cluster() -> Cluster:
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """The one cluster of all tests, the operator in it: made by the first that needs it, left for the next session."""
-    return running_cluster()
+    goes = request.config.getoption("--take-down") and not kind.healthy()
+    try:
+        yield running_cluster()
+    finally:
+        if goes:
+            subprocess.run([sys.executable, "-m", "tools.cluster", "down"], cwd=REPOSITORY, check=True)
 
 
 @pytest.fixture
