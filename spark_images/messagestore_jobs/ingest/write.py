@@ -1,6 +1,6 @@
 """The rows of ``messages`` that a batch adds."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from messagestore_jobs.ingest.envelope import can_carry
 from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.integrity.columns import own_columns, seal
 from messagestore_jobs.integrity.key import key_of
+from messagestore_jobs.lifecycle.retry import wait
 from messagestore_jobs.store.schemas import MESSAGES, SOURCE
 
 Numbers = npt.NDArray[np.int64]
@@ -172,8 +173,7 @@ def _status(task: IngestTask) -> Column:
 
 
 def _first_retry(retry: Retry) -> str:
-    minutes = timedelta(minutes=retry.backoff_base)
-    seconds = min(minutes, retry.max_backoff).total_seconds()
+    seconds = wait(retry, 1).total_seconds()
     return f"make_dt_interval(0, 0, 0, {seconds:.6f})" if retry.max_retries >= 1 else "null"
 
 
