@@ -1,0 +1,136 @@
+"""camunda's bpm-correlate: what an inbox of its own classes answers, at times that a test says.
+
+No registry has its jars, so its answers are a record: of version 2025.05.1, built from its sources at that tag. A test
+asks the record, and fails where it asks what was never answered. With MESSAGESTORE_BPM_CORRELATE, a folder with its
+jar and those that it is built on, the same test asks its classes in a JVM, and the record is made anew.
+"""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from messagestore_jobs.contract.run_document import Retry
+from support.ingests import START
+
+JARS = os.environ.get("MESSAGESTORE_BPM_CORRELATE")
+RECORD = Path(__file__).with_name("record.txt")
+NONE = "-"
+_ANSWERS = " =>"
+
+Said = list[str]
+"""What was said to an inbox since it was opened: commands of Inbox.java, the last of them to be answered."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What an inbox tells of a message: failures that were noted, when it is due again, and a word for both."""
+
+    retries: int
+    next_retry_at: datetime | None
+    status: str
+
+
+@dataclass
+class Inbox:
+    """One inbox at a time."""
+
+    answer: Callable[[Said], str]
+    said: Said = field(default_factory=list)
+
+    def open(self, retry: Retry) -> None:
+        """A new and empty one. ``retry.max_backoff`` is whole minutes there."""
+        self.said.clear()
+        minutes = int(retry.max_backoff.total_seconds()) // 60
+        self._say("inbox", repr(float(retry.backoff_base)), str(minutes), str(retry.max_retries))
+
+    def message(
+        self,
+        message_id: str,
+        group: str | None = None,
+        at: datetime = START,
+        ttl: str | None = None,
+        expires_at: datetime | None = None,
+        retries: int = 0,
+        next_retry_at: datetime | None = None,
+    ) -> None:
+        """A message comes in, or has been there for some failures. Without a group it is one by itself."""
+        came = [message_id, group or f"group-of-{message_id}", _word(at), ttl or NONE, _word(expires_at)]
+        self._say("message", *came, str(retries), _word(next_retry_at))
+
+    def correlate(self, at: datetime, failing: Sequence[str] = ()) -> list[str]:
+        """One round: the ids that were tried, in order. Those that are named fail; the others leave the inbox."""
+        return self._say("correlate", _word(at), *failing).split()
+
+    def clean(self, at: datetime) -> None:
+        """The clean-up of what has expired."""
+        self._say("clean", _word(at))
+
+    def kept(self, message_id: str) -> Kept | None:
+        """What is known of a message; None once it has left."""
+        told = self._say("state", message_id).split()
+        if not told:
+            return None
+        retries, next_retry_at, status = told
+        return Kept(int(retries), None if next_retry_at == NONE else datetime.fromisoformat(next_retry_at), status)
+
+    def _say(self, *words: str) -> str:
+        self.said.append(" ".join(words))
+        return self.answer(self.said)
+
+
+@contextmanager
+def bpm_correlate() -> Iterator[Inbox]:
+    """Its inbox, by the record; or by its classes, which make the record anew."""
+    if JARS is None:
+        yield Inbox(_recorded())
+    else:
+        with _jvm(JARS) as answer:
+            record: list[str] = []
+            yield Inbox(_recording(answer, record))
+            RECORD.write_text("".join(f"{line}\n" for line in record))
+
+
+def _recorded() -> Callable[[Said], str]:
+    answers: dict[tuple[str, ...], str] = {}
+    said: Said = []
+    for line in RECORD.read_text().splitlines():
+        command, _, told = line.partition(_ANSWERS)
+        said = [command] if command.startswith("inbox ") else [*said, command]
+        answers[tuple(said)] = told.strip()
+    return lambda asked: answers[tuple(asked)]
+
+
+def _recording(answer: Callable[[Said], str], record: list[str]) -> Callable[[Said], str]:
+    def asked(said: Said) -> str:
+        told = answer(said)
+        record.append(f"{said[-1]}{_ANSWERS} {told}".rstrip())
+        return told
+
+    return asked
+
+
+@contextmanager
+def _jvm(jars: str) -> Iterator[Callable[[Said], str]]:
+    """A JVM that runs Inbox.java from its source; it ends with its input."""
+    command = ["java", "-cp", f"{jars}/*", str(Path(__file__).with_name("Inbox.java"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as jvm:
+        to_jvm, from_jvm = jvm.stdin, jvm.stdout
+        assert to_jvm is not None
+        assert from_jvm is not None
+
+        def answer(said: Said) -> str:
+            to_jvm.write(f"{said[-1]}\n")
+            to_jvm.flush()
+            told = from_jvm.readline()
+            assert told, f"bpm-correlate ended at {said}"
+            return told.rstrip("\n")
+
+        yield answer
+
+
+def _word(moment: datetime | None) -> str:
+    return NONE if moment is None else moment.isoformat()
