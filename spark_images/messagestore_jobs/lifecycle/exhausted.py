@@ -9,10 +9,11 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.lifecycle.context import Context
 from messagestore_jobs.lifecycle.fold import Message
-from messagestore_jobs.lifecycle.set_aside import dead_letters, set_aside_once
+from messagestore_jobs.lifecycle.set_aside import dead_letters
 from messagestore_jobs.native import with_native
 from messagestore_jobs.purge.bounds import Bounds
 from messagestore_jobs.reasons import DeadLetterReason
+from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_for
 from messagestore_jobs.store.messages import read_messages
 
 _DETAIL = "it failed and has no retry left"
@@ -32,5 +33,16 @@ def set_exhausted_aside(context: Context, messages: Sequence[Message], at: datet
     reasons = [str(DeadLetterReason.RETRIES_EXHAUSTED)] * records.num_rows
     why = pa.table({"reason": reasons, "detail": [_DETAIL] * records.num_rows})
     letters = dead_letters(records["raw"], records["source"], why, at, batch)
-    uris = set(pc.struct_field(records["source"], "uri").to_pylist())
-    set_aside_once(context.uri, letters, batch, uris)
+    known = _set_aside_by(context.uri, batch, set(pc.struct_field(records["source"], "uri").to_pylist()))
+    new = letters.filter(pa.array([place[:3] not in known for place in places(letters)], pa.bool_()))
+    if new.num_rows:
+        set_aside(context.uri, new)
+
+
+def _set_aside_by(uri: str, batch: str, uris: set[str]) -> set[tuple[str, int | None, int]]:
+    """Where the messages were read that an earlier try of the batch has set aside.
+
+    Their record may be another by now: one that was due has been sent again meanwhile, say.
+    """
+    letters = set_aside_for(uri, uris, (DeadLetterReason.RETRIES_EXHAUSTED,))
+    return {place[:3] for place in places(letters.filter(pc.equal(letters["batch"], batch)))}

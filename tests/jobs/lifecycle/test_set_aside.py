@@ -17,6 +17,7 @@ from messagestore_jobs.contract.run_document import (
     Retry,
     Rule,
     RunDocument,
+    Selection,
     StreamDestination,
     Table,
 )
@@ -25,9 +26,10 @@ from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.store.history import open_table
+from support.external_writes import observing
 from support.ingests import START, lines, record
 from support.lifecycles import Updated, update
-from support.replays import files_replay, replay_document
+from support.replays import Crash, files_replay, replay_document
 
 HOUR = timedelta(hours=1)
 
@@ -63,6 +65,26 @@ def test_with_that_policy_a_message_without_retries_left_is_a_dead_letter_too(st
     assert (letter["reason"], raw["messageId"], raw["payload"]) == ("RetriesExhausted", "m1", {})
     assert letter["source"] == stream.message("m1")["source"]
     assert stream.states()["m1"] == ("FAILED", 2)
+
+
+def test_one_that_is_sent_again_between_two_tries_of_a_batch_is_set_aside_once(stream: Updated, tmp_path: Path) -> None:
+    stream.retry = Retry(max_retries=1, set_aside=True)
+    stream.tell(update("m1", "FAILED", attempt=1))
+    stream.run()
+    stream.tell(update("m1", "FAILED", attempt=2))
+
+    def cut_off(name: str, moment: str) -> None:
+        if (name, moment) == ("dead-letters", "after"):
+            raise Crash
+
+    with observing(cut_off), pytest.raises(Crash):
+        stream.run(START + HOUR)
+    again = files_replay(stream.table, tmp_path / "again", select=Selection(due_for_retry=True), rounds=True)
+    run_replay(again.model_copy(update={"at": START + HOUR}), stream.spark, Silent())
+    assert stream.states()["m1"] == ("PROCESSING", 1)
+    assert stream.told(START + 2 * HOUR).counts.exhausted == 1
+    assert stream.states()["m1"] == ("FAILED", 2)
+    assert [letter["reason"] for letter in stream.dead_letters()] == ["RetriesExhausted"]
 
 
 def test_what_waits_for_an_erased_message_leaves_with_it_and_nothing_comes_after(stream: Updated) -> None:
