@@ -17,8 +17,8 @@ HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "1"))
 """How many random histories; ``MESSAGESTORE_HISTORIES=30 pytest tests/jobs/histories`` looks for ten minutes."""
 STREAMS = ("a-1", "a-2", "b")
 KINDS = (
-    "stored", "duplicates", "Unparseable", "ExpiredOnArrival", "WrongExpectedVersion",
-    "applied", "stale", "waits", "met", "UnknownMessage", "expired",
+    "stored", "duplicates", "Unparseable", "InvalidField", "ExpiredOnArrival", "WrongExpectedVersion",
+    "applied", "stale", "waits", "met", "UnknownMessage", "expired", "RetriesExhausted", "set aside as it was",
     "purged", "erased", "scrubbed", "purge went on", "stays after all",
     "to files", "to stream", "in order of sequences", "replay went on", "sent again",
     "Ingest cut off", "Purge cut off", "Replay cut off", "Redeliver cut off",
@@ -33,6 +33,7 @@ record = st.builds(
     lasts=st.sampled_from([None, None, 3, 8, 30]),
     group=st.sampled_from([None, "g"]),
     place=st.sampled_from([None, 1, 2, 3]),
+    size=st.sampled_from([None, None, 2, 3]),
 )
 told = st.builds(
     Told,
@@ -93,6 +94,17 @@ RETRIED = [
     Step(Replay("files", "Sequence"), cuts=(6,)),
     Step(Ingest(updates=((Told(0, "COMPLETED"),),)), hours=30, cuts=(5,), left=True),
 ]
+EXHAUSTED = [
+    Step(
+        Ingest(
+            ((Record(1, place=2, size=3), Record(2, place=1, size=2), Record(3, place=4)),), ((Told(1, "FAILED", 2),),)
+        )
+    ),
+    # It has been set aside when it is sent again, and is not changed yet.
+    Step(Ingest(updates=((Told(1, "FAILED", 3),),)), cuts=(4,), left=True),
+    Step(Redeliver(), hours=3),
+    Step(Ingest(updates=((Told(2, "COMPLETED"),),))),
+]
 PURGED = [
     Step(Ingest((FIVE, MIXED), again=(0,))),
     Step(Replay("stream"), cuts=(30,), left=True),
@@ -126,6 +138,7 @@ def test_a_store_is_what_its_history_makes_it(spark: SparkSession, tmp_path: Pat
     @example(RETRIED)
     @example(PURGED)
     @example(CUT_OFF)
+    @example(EXHAUSTED)
     @settings(
         # Shrinking would run for an hour; what failed is printed whole.
         max_examples=HISTORIES,

@@ -10,6 +10,8 @@ from support.histories.state import Letter, Message, Place
 from support.ingests import Row
 from support.replays import records
 
+EXHAUSTED = "RetriesExhausted"
+
 
 def messages(uri: str) -> list[Message]:
     """By global position."""
@@ -25,10 +27,22 @@ def _message(row: Row) -> Message:
 
 def letters(uri: str) -> dict[Place, Letter]:
     """Each once, or this fails."""
-    rows = open_table(uri, "dead_letters").to_pyarrow_table().to_pylist()
+    rows = [row for row in _letters(uri) if row["reason"] != EXHAUSTED]
     found = {_place(row): Letter(row["reason"], row["raw"], row["batch"]) for row in rows}
     assert len(found) == len(rows), "a record was set aside twice"
     return found
+
+
+def exhausted(uri: str) -> dict[tuple[str, int], dict[str, Any]]:
+    """The records of messages that had no retry left, by batch and global position; each once, or this fails."""
+    told = [(row["batch"], _record(json.loads(row["raw"]))) for row in _letters(uri) if row["reason"] == EXHAUSTED]
+    found = {(batch, record["globalPosition"]): record for batch, record in told}
+    assert len(found) == len(told), "a message was set aside twice"
+    return found
+
+
+def _letters(uri: str) -> list[Row]:
+    return open_table(uri, "dead_letters").to_pyarrow_table().to_pylist()
 
 
 def waiting(uri: str) -> list[tuple[Place, Any]]:
@@ -47,7 +61,7 @@ def _place(row: Row) -> Place:
 def totals(uri: str) -> tuple[dict[str, int], dict[str, int]]:
     """Of messages and of updates, as the newest commit tells them; what is 0 is left out."""
     note = last_note(uri)
-    counted = note.totals.model_dump(), note.updates.model_dump(exclude={"exhausted"})
+    counted = note.totals.model_dump(), note.updates.model_dump()
     return tuple({name: count for name, count in one.items() if count} for one in counted)  # type: ignore[return-value]
 
 

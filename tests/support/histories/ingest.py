@@ -1,6 +1,7 @@
 """An ingest run of the model."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -78,6 +79,8 @@ def _placed(store: Store, batch: Batch, outcome: _Outcome, place: Place, record:
 
     if record.garbage:
         return aside("Unparseable")
+    if record.told_size and record.place > record.told_size:
+        return aside("InvalidField")
     if before and not earlier:
         # An earlier try of the batch has set it aside.
         return "dead_lettered"
@@ -88,6 +91,8 @@ def _placed(store: Store, batch: Batch, outcome: _Outcome, place: Place, record:
         return "duplicates"
     if record.expires_at is not None and record.expires_at <= batch.at:
         return aside("ExpiredOnArrival")
+    if _contradicts(record, (*store.messages, *outcome.stored)):
+        return aside("InvalidField")
     position = _next_position(store, outcome, record.stream)
     if record.expects is not None and record.expects != position - 1:
         return aside("WrongExpectedVersion")
@@ -101,12 +106,26 @@ def _placed(store: Store, batch: Batch, outcome: _Outcome, place: Place, record:
             expires_at=record.expires_at,
             correlation_id=record.group,
             sequence_number=record.place,
+            sequence_size=record.told_size,
             source=(place.file, place.offset),
             headers={"k": f"v{record.number}"},
             payload=record.payload,
         )
     )
     return "stored"
+
+
+def _contradicts(record: Record, stored: Iterable[Message]) -> bool:
+    """Whether the sequence has another size by one of its members, or the one's size leaves out the other."""
+    if record.place is None:
+        return False
+    members = [(message.sequence_number, message.sequence_size) for message in stored if message.sequence_number]
+    return any(
+        (size and record.told_size and size != record.told_size)
+        or (size and record.place > size)
+        or (record.told_size and number > record.told_size)
+        for number, size in members
+    )
 
 
 def _next_position(store: Store, outcome: _Outcome, stream: str) -> int:

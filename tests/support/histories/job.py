@@ -7,7 +7,6 @@ from typing import Any
 
 from messagestore_jobs.contract.run_document import RunDocument
 from support.histories import found
-from support.histories.replay import as_sent
 from support.histories.state import Job, Message
 from support.histories.steps import Replay
 
@@ -41,7 +40,7 @@ class ReplayJob:
         return [self._marked(row) for row in rows] if self.what.to == "files" else self._in_stream(rows)
 
     def _marked(self, row: Message, **more: str) -> dict[str, Any]:
-        return as_sent(row, **{"x-job": self.folder.name, "x-place": f"{row.stream_name}/{row.position}", **more})
+        return row.as_sent(**{"x-job": self.folder.name, "x-place": f"{row.stream_name}/{row.position}", **more})
 
     def _in_stream(self, rows: list[Message]) -> Records:
         heads: Counter[str] = Counter()

@@ -1,12 +1,13 @@
 """Status updates and expiry in the model."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from messagestore_jobs.contract.run_document import Retry
-from support.histories.state import Batch, Letter, Message, Place, Store, Waiting, Writes
+from support.histories.state import Batch, Exhausted, Letter, Message, Place, Store, Waiting, Writes
 from support.histories.steps import HOUR, Told
 
-RETRY = Retry(max_retries=2, backoff_base=60, max_backoff=3 * HOUR)
+RETRY = Retry(max_retries=2, backoff_base=60, max_backoff=3 * HOUR, set_aside=True)
 WAITS = timedelta(days=1)
 
 
@@ -64,7 +65,10 @@ def take_in_updates(store: Store) -> Writes:
         return
     told = [one for file in batch.files for one in file.places("lifecycle")]
     yield from store.set_aside(_no_updates(batch, told))
+    ended = _ended_by(store, [one for _, one in told if isinstance(one, Told)], batch.at)
+    yield from _set_exhausted_aside(store, ended, batch.name)
     yield "lifecycle"
+    store.updates["exhausted"] += len(ended)
     for place, one in told:
         assert isinstance(one, Told)
         store.updates["received"] += 1
@@ -76,6 +80,32 @@ def take_in_updates(store: Store) -> Writes:
         else:
             _count(store, one.message_id not in store.erased and _applied(store, one, batch.at))
     store.update_batch = None
+
+
+def _ended_by(store: Store, told: list[Told], at: datetime) -> list[Message]:
+    """The messages that these updates leave without a retry, as they are before."""
+    then = {message.message_id: replace(message) for message in store.messages}
+    changed = {
+        one.message_id for one in told if one.message_id in then and one.status and apply(then[one.message_id], one, at)
+    }
+    return [
+        message
+        for message in store.by_position()
+        if message.message_id in changed
+        and then[message.message_id].status == "FAILED"
+        and not is_open(then[message.message_id])
+    ]
+
+
+def _set_exhausted_aside(store: Store, messages: list[Message], batch: str) -> Writes:
+    """In one write, those that an earlier try of the batch has not, whatever they have become since."""
+    before = {one.message.source: one.message for one in store.exhausted if one.batch == batch}
+    new = [message for message in messages if message.source not in before]
+    store.seen["set aside as it was"] += sum(before.get(message.source, message) != message for message in messages)
+    if new:
+        yield "dead-letters"
+        store.exhausted += [Exhausted(batch, message) for message in new]
+        store.seen["RetriesExhausted"] += len(new)
 
 
 def _no_updates(batch: Batch, told: list[tuple[Place, object]]) -> dict[Place, Letter]:
@@ -107,7 +137,10 @@ def settle(store: Store, now: datetime) -> Writes:
     store.settling = True
     letters = {one.place: Letter("UnknownMessage", one.told.line(), store.settled_by) for one in over}
     yield from store.set_aside(letters)
+    ended = _ended_by(store, [one.told for one in late], now)
+    yield from _set_exhausted_aside(store, ended, store.settled_by)
     yield "lifecycle"
+    store.updates["exhausted"] += len(ended)
     for one in late:
         _count(store, _applied(store, one.told, now))
         store.seen["met"] += 1

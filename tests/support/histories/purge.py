@@ -82,8 +82,10 @@ def _remember_erased(store: Store, plan: Plan) -> Writes:
         store.waiting = [one for one in store.waiting if one.told.message_id not in ids]
     word = re.compile(rb"(?<![\w-])(" + b"|".join(one.encode() for one in ids) + rb")(?![\w-])") if ids else None
     copies = [place for place, letter in store.letters.items() if word and word.search(letter.raw)]
-    if copies:
+    exhausted = [one for one in store.exhausted if one.message.message_id in ids]
+    if copies or exhausted:
         yield "erase-dead-letters"
+        store.exhausted = [one for one in store.exhausted if one not in exhausted]
         for place in copies:
             letter = store.letters.pop(place)
             store.erased_letters += not store.is_open(letter.batch)

@@ -1,7 +1,6 @@
 """Replays of the model: what they freeze, and what they send."""
 
 from datetime import datetime
-from typing import Any
 
 from support.histories.lifecycle import has_expired
 from support.histories.state import Job, Message, Store, Writes
@@ -56,18 +55,3 @@ def _is_due(store: Store, message: Message, now: datetime) -> bool:
         if other.correlation_id == message.correlation_id
         and (other.next_retry_at is not None or (other.status == "PROCESSING" and other.retries))
     )
-
-
-def as_sent(message: Message, **headers: str) -> dict[str, Any]:
-    """The record of a message, as far as it is compared."""
-    return {
-        "messageId": message.message_id,
-        "streamName": message.stream_name,
-        "position": message.position,
-        "globalPosition": message.global_position,
-        "status": message.status,
-        "retries": message.retries,
-        "error": message.error,
-        "payload": message.payload,
-        "headers": {**message.headers, **headers},
-    }

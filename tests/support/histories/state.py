@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from support.histories.steps import Purge, Record, Told
 
@@ -27,6 +27,7 @@ class Message:
     expires_at: datetime | None
     correlation_id: str | None
     sequence_number: int | None
+    sequence_size: int | None
     source: tuple[str, int]
     """File and offset."""
     headers: dict[str, str]
@@ -37,6 +38,20 @@ class Message:
     updated_at: datetime | None = None
     error: str | None = None
     scrubbed_at: datetime | None = None
+
+    def as_sent(self, **headers: str) -> dict[str, Any]:
+        """Its record, as far as it is compared."""
+        return {
+            "messageId": self.message_id,
+            "streamName": self.stream_name,
+            "position": self.position,
+            "globalPosition": self.global_position,
+            "status": self.status,
+            "retries": self.retries,
+            "error": self.error,
+            "payload": self.payload,
+            "headers": {**self.headers, **headers},
+        }
 
 
 class Place(NamedTuple):
@@ -53,6 +68,13 @@ class Letter(NamedTuple):
     reason: str
     raw: bytes
     batch: str
+
+
+class Exhausted(NamedTuple):
+    """The dead letter of a message that has no retry left: set aside by a batch, as the message was before it."""
+
+    batch: str
+    message: Message
 
 
 class Waiting(NamedTuple):
@@ -114,6 +136,7 @@ class Store:
     heads: dict[str, int] = field(default_factory=dict)
     next_global: int = 1
     letters: dict[Place, Letter] = field(default_factory=dict)
+    exhausted: list[Exhausted] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
     erased: set[str] = field(default_factory=set)
     erased_letters: int = 0

@@ -21,6 +21,8 @@ class Record(NamedTuple):
     group: str | None = None
     place: int | None = None
     """Its number in the one sequence that there is."""
+    size: int | None = None
+    """What it says of that sequence's size, if it has a number in it."""
 
     @property
     def message_id(self) -> str:
@@ -29,6 +31,10 @@ class Record(NamedTuple):
     @property
     def expires_at(self) -> datetime | None:
         return None if self.lasts is None else START + self.lasts * HOUR
+
+    @property
+    def told_size(self) -> int | None:
+        return None if self.place is None else self.size
 
     @property
     def payload(self) -> bytes:
@@ -45,6 +51,7 @@ class Record(NamedTuple):
             "correlationId": self.group,
             "sequenceId": None if self.place is None else "s",
             "sequenceNumber": self.place,
+            "sequenceSize": self.told_size,
         }
         told = {name: value for name, value in given.items() if value is not None}
         return record(self.message_id, payload=self.payload, **told)

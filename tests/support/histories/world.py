@@ -20,7 +20,7 @@ from support.histories.ingest import ingest
 from support.histories.job import Records, ReplayJob, to_be_sent
 from support.histories.lifecycle import RETRY
 from support.histories.purge import purge
-from support.histories.replay import as_sent, redeliver, replay
+from support.histories.replay import redeliver, replay
 from support.histories.state import File, Store, Writes
 from support.histories.steps import HOUR, GoOn, Ingest, Purge, Redeliver, Replay, Step
 from support.ingests import START, lines
@@ -185,6 +185,9 @@ class World:
         uri, model = self.stream.table.uri, self.model
         assert found.messages(uri) == model.by_position()
         assert found.letters(uri) == model.letters
+        assert found.exhausted(uri) == {
+            (one.batch, one.message.global_position): one.message.as_sent() for one in model.exhausted
+        }
         assert found.heads(uri) == (model.heads, model.next_global)
         assert found.totals(uri) == (+model.totals, +model.updates)
         if not self.ingest_is_open:
@@ -209,7 +212,7 @@ class World:
         for number, rows in enumerate(self.model.rounds, 1):
             sent: Records = found.sent_to_files(self.folder / "again" / f"round-{number:08d}")
             left = to_be_sent(rows, sent, self.model.erased)
-            expected = [as_sent(row, **{"x-attempt": str(row.retries + 1)}) for row in left]
+            expected = [row.as_sent(**{"x-attempt": str(row.retries + 1)}) for row in left]
             assert sent == (expected if ended else expected[: len(sent)])
 
 
