@@ -1,6 +1,6 @@
 """camunda's bpm-correlate: what an inbox of its own classes answers, at times that a test says.
 
-No registry has its jars, so its answers are a record: of version 2025.05.1, built from its sources at that tag. A test
+Its jars are not in every registry, so its answers are a record: of version 2025.05.1, built from its sources. A test
 asks the record, and fails where it asks what was never answered. With MESSAGESTORE_BPM_CORRELATE, a folder with its
 jar and those that it is built on, the same test asks its classes in a JVM, and the record is made anew.
 """
