@@ -167,7 +167,7 @@ def _prepared(home: Path, jars: Path) -> Broker:
 
 def _format(home: Path, jars: Path) -> None:
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    tool = [*_java(jars, "-Xmx128m"), "kafka.tools.StorageTool", "format", "-t", cluster]
+    tool = [*_java(jars, "-Xmx128m"), "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}"]
     done = subprocess.run(
         [*tool, "-c", str(home / "server.properties")],
         env=_environment(home),
