@@ -18,7 +18,7 @@ class StoreUnreadableError(MessageStoreError):
 
 
 class StorageError(MessageStoreError):
-    """Storage refuses, fails, or has lost a file that is needed."""
+    """Storage or Kafka refuses or fails, or a file that is needed is lost."""
 
 
 class VersionNotFoundError(MessageStoreError):

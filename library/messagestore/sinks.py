@@ -16,7 +16,7 @@ from messagestore_jobs.store.objects import local_path
 
 
 class Sink(Protocol):
-    """Takes batches of records: a landing folder; a topic is another."""
+    """Takes batches of records, as a landing folder and a topic do."""
 
     def write(self, records: Sequence[Record]) -> None:
         """Write a batch, durably; it is there as a whole or not at all.

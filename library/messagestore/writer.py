@@ -5,8 +5,8 @@
 ...     writer.write_message("4d1a…", "order-123", "Placed", {"total": "9.90"})
 ...     writer.mark_completed("4d1a…", {"ok": True})
 
-Records are kept in memory until there are enough for a file, or :meth:`Writer.flush` is called; the stream's next run
-takes the files in, and gives positions then.
+Records are kept in memory until there are enough for a file or a transaction, or :meth:`Writer.flush` is called; the
+stream's next run takes them in, and gives positions then.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from typing import Self
 
 from messagestore.errors import MessageStoreError
 from messagestore.jsontext import JSON
+from messagestore.kafka import KafkaSink
 from messagestore.records import Record, Status, from_one, message_record, update_record
 from messagestore.sinks import FilesSink, Sink, sink_of
-from messagestore_jobs.contract.run_document import StorageEntry
+from messagestore_jobs.contract.run_document import KafkaCluster, KafkaCredentials, StorageEntry
 
-__all__ = ["FilesSink", "Sink", "Writer"]
+__all__ = ["FilesSink", "KafkaCluster", "KafkaCredentials", "KafkaSink", "Sink", "Writer"]
 
 BATCH_RECORDS = 10_000
 BATCH_BYTES = 16 << 20
@@ -46,18 +47,18 @@ class _Batch:
 
 
 class Writer:
-    """Writes messages to a stream's landing folder, and status updates to that of its lifecycle source.
+    """Writes messages to a stream's landing folder or topic, and status updates to that of its lifecycle source.
 
-    May be shared by threads. Records that were not flushed are lost with the process. Where a file can't be written,
-    the call that filled it raises StorageError, and its records wait for the next flush.
+    May be shared by threads. Records that were not flushed are lost with the process. Where a batch of them can't be
+    written, the call that filled it raises StorageError, and they wait for the next flush.
 
     Args:
-        messages: the landing folder's URI (``spec.source.files.uri``), or a sink.
-        lifecycle: likewise for status updates (``spec.lifecycle.source.files.uri``); absent: there are none.
+        messages: the landing folder's URI (``spec.source.files.uri``), or a sink, such as :class:`KafkaSink`.
+        lifecycle: likewise for status updates (``spec.lifecycle.source``); absent: there are none.
         storage: how buckets are reached; absent: as AWS' environment variables say. Credentials come from the
             environment alone.
-        batch_records: how many records make a file by themselves.
-        batch_bytes: how many bytes make a file by themselves.
+        batch_records: how many records make a file or a transaction by themselves.
+        batch_bytes: how many bytes do.
         clock: tells when an update was made.
     """
 
@@ -97,7 +98,7 @@ class Writer:
         """Write what waits, messages before updates.
 
         Raises:
-            StorageError: a file can't be written; its records still wait.
+            StorageError: a batch can't be written; its records still wait.
         """
         with self._lock:
             for batch in self._batches():
@@ -202,7 +203,7 @@ class Writer:
                 attempt counts once, however often it is repeated.
 
         Raises:
-            MessageStoreError: the writer has no lifecycle folder.
+            MessageStoreError: the writer has no place for updates.
         """
         self._update(message_id, "PROCESSING", attempt)
 
@@ -211,7 +212,7 @@ class Writer:
 
         Raises:
             RecordError: the result is no JSON.
-            MessageStoreError: the writer has no lifecycle folder.
+            MessageStoreError: the writer has no place for updates.
         """
         self._update(message_id, "COMPLETED", attempt, result=result)
 
@@ -219,7 +220,7 @@ class Writer:
         """Say that processing a message failed, and why; the stream's ``retry`` says when it is due again.
 
         Raises:
-            MessageStoreError: the writer has no lifecycle folder.
+            MessageStoreError: the writer has no place for updates.
         """
         self._update(message_id, "FAILED", attempt, error=error)
 
@@ -232,7 +233,9 @@ class Writer:
         error: str | None = None,
     ) -> None:
         if self._updates is None:
-            raise MessageStoreError("this writer has no folder for status updates: give it one as lifecycle")
+            raise MessageStoreError(
+                "this writer has no place for status updates: give it a folder or a sink as lifecycle"
+            )
         self._add(self._updates, update_record(message_id, status, self._clock(), attempt, result, error))
 
     def _add(self, batch: _Batch, record: Record) -> None:

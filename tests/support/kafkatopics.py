@@ -71,6 +71,15 @@ class Topics:
         with self._admin() as admin:
             admin.deleteRecords(records).all().get()
 
+    def change(self, name: str, setting: str, value: str) -> None:
+        """Give a topic another setting."""
+        admin_of, resource_of = self._kafka.clients.admin, self._kafka.common.config.ConfigResource
+        change = admin_of.AlterConfigOp(admin_of.ConfigEntry(setting, value), admin_of.AlterConfigOp.OpType.SET)
+        changes = self._jvm.java.util.HashMap()
+        changes.put(resource_of(resource_of.Type.TOPIC, name), self._list([change]))
+        with self._admin() as admin:
+            admin.incrementalAlterConfigs(changes).all().get()
+
     def let_in(self, user: str, password: str) -> None:
         """Give a user a password, by SCRAM-SHA-512."""
         admin_of = self._kafka.clients.admin
@@ -98,10 +107,10 @@ class Topics:
         finally:
             producer.close()
 
-    def read(self, name: str) -> list[Record]:
-        """All that readers of committed records see, by partition and offset."""
+    def read(self, name: str, *, committed: bool = True) -> list[Record]:
+        """All that readers of committed records see, or all there is, by partition and offset."""
         properties = self._properties()
-        properties.put("isolation.level", "read_committed")
+        properties.put("isolation.level", "read_committed" if committed else "read_uncommitted")
         for part in ("key", "value"):
             properties.put(f"{part}.deserializer", _DESERIALIZER)
         consumer = self._kafka.clients.consumer.KafkaConsumer(properties)

@@ -121,8 +121,8 @@ def test_marks_write_status_updates_in_order(writer: Writer, updates: Kept) -> N
     ]
 
 
-def test_updates_need_a_folder_of_their_own(messages: Kept) -> None:
-    with pytest.raises(MessageStoreError, match="no folder for status updates"):
+def test_updates_need_a_place_of_their_own(messages: Kept) -> None:
+    with pytest.raises(MessageStoreError, match="no place for status updates"):
         Writer(messages).mark_processing("m1")
 
 

@@ -1,0 +1,74 @@
+"""What Kafka's client is told of a cluster, and what is told of its refusals."""
+
+from pathlib import Path
+
+import pytest
+
+from messagestore.errors import ArgumentError, MessageStoreError
+from messagestore.kafka_access import RefusalError, advice, client_settings
+from messagestore.writer import KafkaCluster, KafkaCredentials
+
+VARIABLES = KafkaCredentials(username="ORDERS_USER", password="ORDERS_PASSWORD")
+ENVIRONMENT = {"ORDERS_USER": "alice", "ORDERS_PASSWORD": 'pass"word'}
+OPEN = KafkaCluster(bootstrap_servers="kafka:9092")
+
+
+def secured(ca_file: str | None = None) -> KafkaCluster:
+    return KafkaCluster(
+        bootstrap_servers="kafka:9093",
+        protocol="SASL_SSL",
+        mechanism="SCRAM-SHA-512",
+        environment=VARIABLES,
+        ca_file=ca_file,
+    )
+
+
+def test_a_cluster_for_everybody_is_reached_without_a_name() -> None:
+    assert client_settings(OPEN, {}) == {"bootstrap.servers": "kafka:9092", "security.protocol": "PLAINTEXT"}
+
+
+def test_user_and_password_come_from_the_variables_that_are_named(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.crt"
+    authority.touch()
+
+    assert client_settings(secured(str(authority)), ENVIRONMENT) == {
+        "bootstrap.servers": "kafka:9093",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "alice",
+        "sasl.password": 'pass"word',
+        "ssl.ca.location": str(authority),
+    }
+
+
+@pytest.mark.parametrize("password", [{}, {"ORDERS_PASSWORD": ""}], ids=["absent", "empty"])
+def test_a_variable_that_is_not_set_is_named(password: dict[str, str]) -> None:
+    with pytest.raises(MessageStoreError, match="environment variable ORDERS_PASSWORD is not set"):
+        client_settings(secured(), {"ORDERS_USER": "alice", **password})
+
+
+def test_a_certificate_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MessageStoreError, match=f"there is no file {tmp_path}/ca.crt"):
+        client_settings(secured(f"{tmp_path}/ca.crt"), ENVIRONMENT)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"mechanism": None}, {"environment": None}, {"protocol": "SSL"}, {"protocol": "SSL", "environment": None}],
+)
+def test_sasl_needs_mechanism_and_user_and_nothing_else_does(change: dict[str, str | None]) -> None:
+    with pytest.raises(ArgumentError, match="a SASL protocol needs mechanism and environment"):
+        client_settings(secured().model_copy(update=change), ENVIRONMENT)
+
+
+def test_a_refusal_says_what_to_do_and_what_was_said() -> None:
+    denied = advice(RefusalError("_AUTHENTICATION", "no such user"), secured(), "w-1", 10)
+    unknown = advice(RefusalError("POLICY_VIOLATION", "Policy violation"), OPEN, "w-1", 10)
+    not_allowed = advice(RefusalError("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "denied"), OPEN, "w-1", 10)
+
+    assert denied == (
+        "the brokers at kafka:9093 refuse the credentials: check variables ORDERS_USER and ORDERS_PASSWORD, and "
+        "mechanism (no such user)"
+    )
+    assert unknown == "Policy violation"
+    assert not_allowed == "the user needs Describe and Write on transactional id w-1 (denied)"
