@@ -102,8 +102,13 @@ def _collapse_optional(field: dict[str, Any]) -> None:
 
 def _without_nulls(cls: type[Model], data: dict[str, Any]) -> dict[str, Any]:
     """Read a null as the API server does: as if the field weren't there."""
-    known = {key for name, field in cls.model_fields.items() for key in (name, field.alias)}
+    known = _names(cls)
     return {key: value for key, value in data.items() if value is not None or key not in known}
+
+
+@cache
+def _names(cls: type[Model]) -> frozenset[str | None]:
+    return frozenset(key for name, field in cls.model_fields.items() for key in (name, field.alias))
 
 
 def _broken_rules(cls: type[Model], subject: Any, data: Any) -> list[InitErrorDetails]:

@@ -84,7 +84,10 @@ class Cache:
         self._resources: dict[ResourceKey, Resource] = {}
         self._streams: dict[str, dict[str, MessageStream]] = defaultdict(dict)
         self._by_table: dict[str, set[ResourceKey]] = defaultdict(set)
-        self._users: dict[str, set[ResourceKey]] = defaultdict(set)
+        self._naming: dict[tuple[str, str], set[ResourceKey]] = defaultdict(set)
+        """Policies and replays by the namespace and name of each stream that they name."""
+        self._selecting: dict[str, set[ResourceKey]] = defaultdict(set)
+        """Policies that select streams by labels, by namespace."""
         self._runs: dict[RunKey, RunObjects] = {}
         self._runs_by_uid: dict[str, set[RunKey]] = defaultdict(set)
         self._runs_in: Counter[str] = Counter()
@@ -118,7 +121,7 @@ class Cache:
     def replays_of(self, stream: MessageStream) -> tuple[ReplayJob, ...]:
         """The replays of its namespace that read a stream, ended ones too."""
         _, namespace, name = stream.identity
-        found = (self._resources[key] for key in sorted(self._users[namespace]))
+        found = (self._resources[key] for key in sorted(self._naming.get((namespace, name), ())))
         return tuple(job for job in found if isinstance(job, ReplayJob) and job.spec.stream_ref.name == name)
 
     def claims(self, table: str) -> Iterator[tuple[Claim, bool]]:
@@ -135,8 +138,10 @@ class Cache:
         found = set(streams)
         for _, namespace, name in streams:
             stream = self._streams[namespace].get(name)
-            users = (self._resources[key] for key in self._users[namespace])
-            found |= {user.identity for user in users if stream is not None and refers_to(user, stream)}
+            if stream is not None:
+                selecting = self._selecting.get(namespace, ())
+                found |= self._naming.get((namespace, name), set())
+                found |= {key for key in selecting if refers_to(self._resources[key], stream)}
         return found
 
     def run(self, key: RunKey) -> RunObjects:
@@ -265,13 +270,13 @@ class Cache:
     # Resources.
 
     def _put_resource(self, document: Document) -> set[ResourceKey]:
+        known = self._resources.get((str(document["kind"]), *_place(document)))
         try:
-            resource = parse_resource({**document, "metadata": _known(document)})
+            resource = parse_resource({**document, "metadata": _known(document), **_known_spec(document, known)})
         except ValidationError as error:
             _log.error("%s %s/%s can't be read: %s", document["kind"], *_place(document), error.errors()[0]["msg"])
             return set()
-        key = resource.identity
-        before = self._resources.get(key)
+        key, before = resource.identity, known
         news = before is None or _matters(before) != _matters(resource)
         # Those that are concerned no more have to know that as well.
         touched = {key} | (self._dependents(before) if before is not None and news else set())
@@ -280,7 +285,8 @@ class Cache:
             self._streams[key[1]][key[2]] = resource
             self._by_table[table_key(resource.spec.table.uri)].add(key)
         else:
-            self._users[key[1]].add(key)
+            self._forget_references(before)
+            self._note_references(resource)
         return touched | (self._dependents(resource) if news else set())
 
     def _remove_resource(self, key: ResourceKey) -> set[ResourceKey]:
@@ -292,8 +298,26 @@ class Cache:
         if isinstance(resource, MessageStream):
             self._streams[key[1]].pop(key[2], None)
             self._by_table[table_key(resource.spec.table.uri)].discard(key)
-        self._users[key[1]].discard(key)
+        self._forget_references(resource)
         return touched
+
+    def _note_references(self, user: Resource) -> None:
+        _, namespace, _ = user.identity
+        names = _streams_named(user)
+        if names is None:
+            self._selecting[namespace].add(user.identity)
+        for name in names or ():
+            self._naming[namespace, name].add(user.identity)
+
+    def _forget_references(self, user: Resource | None) -> None:
+        if user is None or isinstance(user, MessageStream):
+            return
+        _, namespace, _ = user.identity
+        self._selecting[namespace].discard(user.identity)
+        for name in _streams_named(user) or ():
+            self._naming[namespace, name].discard(user.identity)
+            if not self._naming[namespace, name]:
+                del self._naming[namespace, name]
 
     def _dependents(self, resource: Resource) -> set[ResourceKey]:
         """Who may have to act otherwise because a resource has changed."""
@@ -403,6 +427,15 @@ def _matters(resource: Resource) -> Any:
     runs += [entry.current_run for entry in getattr(status, "streams", ())]
     current = [(run.name, run.launched_at) for run in runs if run is not None]
     return meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, meta.annotations, current
+
+
+def _known_spec(document: Document, known: Resource | None) -> dict[str, Any]:
+    """The spec as it was parsed before, where it is the same by its generation: a status changes far more often."""
+    if known is None or known.metadata.generation is None:
+        return {}
+    meta = metadata(document)
+    same = (meta.get("uid"), meta.get("generation")) == (known.metadata.uid, known.metadata.generation)
+    return {"spec": getattr(known, "spec")} if same else {}  # noqa: B009 - all kinds have one, each its own
 
 
 def _known(document: Document) -> dict[str, Any]:

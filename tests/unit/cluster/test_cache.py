@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from messagestore_operator.api import MessageStream
 from messagestore_operator.cluster.backend.application import application
 from messagestore_operator.cluster.backend.observe import app_state
 from messagestore_operator.cluster.cache import Cache
@@ -228,3 +229,29 @@ def test_a_settled_run_whose_objects_change_or_go_is_told_as_any_other(cache: Ca
     assert cache.forget_others("Pod", [], before) == {ORDERS}
     assert cache.remove(_application(version=3)) == {ORDERS}
     assert cache.run(RUN).empty
+
+
+def test_a_spec_is_read_once_for_each_of_its_generations(cache: Cache) -> None:
+    cache.put(_stream(version=1, generation=1))
+    first = cache.resource(ORDERS)
+    cache.put({**_stream(version=2, generation=1, labels={"keep": "short"}), "status": {"phase": "Idle"}})
+    second = cache.resource(ORDERS)
+    changed = _stream(version=3, generation=2)
+    changed["spec"]["trigger"] = {"interval": "PT7M"}
+    cache.put(changed)
+    third = cache.resource(ORDERS)
+    assert isinstance(first, MessageStream)
+    assert isinstance(second, MessageStream)
+    assert isinstance(third, MessageStream)
+    assert second.spec is first.spec
+    assert (second.metadata.labels, second.status is None) == ({"keep": "short"}, False)
+    assert str(third.spec.trigger.interval) == "PT7M"
+
+
+def test_a_policy_that_comes_to_name_another_stream_is_told_of_that_one_only(cache: Cache) -> None:
+    cache.put(_policy(streamRefs=[{"name": "orders"}]))
+    newer = _policy(streamRefs=[{"name": "payments"}])
+    newer["metadata"]["resourceVersion"] = "2"
+    cache.put(newer)
+    assert cache.put(_stream()) == {ORDERS}
+    assert cache.put(_stream("payments", uid="u2")) == {("MessageStream", "default", "payments"), POLICY}

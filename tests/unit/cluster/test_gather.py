@@ -1,6 +1,7 @@
 """What a stream's snapshot holds of the replays that read it, up to the document of its maintenance."""
 
 import asyncio
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,8 +15,9 @@ from messagestore_operator.cluster.client import KubeClient
 from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.lease import TableLeases, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
+from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.decide.documents import stream_run
-from messagestore_operator.decide.snapshot import Defaults, StreamSnapshot
+from messagestore_operator.decide.snapshot import AppState, Defaults, RunRef, StreamSnapshot
 from support.launches import stream
 
 EARLY, LATE = "2026-03-01T06:00:00Z", "2026-03-02T06:00:00Z"
@@ -135,3 +137,40 @@ def test_a_run_that_waits_for_its_table_is_not_looked_for_again_and_again() -> N
     asked = [look(), look()]
     clock[0] += timedelta(seconds=6)
     assert [*asked, look()] == [3, 0, 3]
+
+
+def test_of_a_run_that_is_over_the_report_is_kept_until_no_resource_has_it_as_its_current_one() -> None:
+    client: Any = _Empty()
+    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    namespaces.note("default", False)
+    for part in _over("orders-ingest-1"):
+        cache.put(part)
+    gatherer = Gatherer(cache, client, KubeflowBackend(client), TableLeases(client, "op"), namespaces, Defaults())
+    current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY, "launchedAt": EARLY}
+    found = []
+    for version, status in (("1", {"currentRun": current}), ("2", {})):
+        document = stream().to_dict()
+        document["metadata"]["resourceVersion"] = version
+        cache.put({**document, "kind": "MessageStream", "status": status})
+        for _ in range(2):
+            seen = asyncio.run(gatherer.snapshot(("MessageStream", "default", "orders")))
+            assert seen is not None
+            (run,) = seen.runs
+            found.append((run.state, run.over, run.report is not None))
+    assert found[:2] == [(AppState.SUCCEEDED, True, True)] * 2
+    assert found[-1] == (AppState.SUCCEEDED, True, False)
+
+
+def _over(name: str) -> list[dict[str, Any]]:
+    """Application, ConfigMap and driver of a run that has ended well."""
+    ref, owner = RunRef("default", name, 1, "ingest"), stream()
+    labels = run_labels(ref, owner)
+    common = {"namespace": "default", "resourceVersion": "1", "annotations": run_annotations(ref)}
+    report = {"run": name, "sequence": 3, "state": "Succeeded", "startedAt": EARLY, "finishedAt": LATE}
+    application = {**common, "name": name, "uid": "a1", "labels": labels}
+    driver = {**common, "name": f"{name}-driver", "uid": "p1", "labels": {**labels, "spark-role": "driver"}}
+    return [
+        {"kind": "SparkApplication", "metadata": application, "status": {"applicationState": {"state": "COMPLETED"}}},
+        {"kind": "ConfigMap", "metadata": {**application, "uid": "c1"}, "data": {"report.json": json.dumps(report)}},
+        {"kind": "Pod", "metadata": driver, "status": {"phase": "Succeeded"}},
+    ]
