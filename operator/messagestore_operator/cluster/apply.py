@@ -21,6 +21,7 @@ from messagestore_operator.cluster.lease import TableLeases, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.reports import CONTROL
 from messagestore_operator.decide import actions
+from messagestore_operator.decide.snapshot import ObservedRun
 from messagestore_operator.settings import Settings
 
 Touched = Callable[[Iterable[tuple[str, str, str]]], None]
@@ -54,7 +55,7 @@ class Applier:
         self._settings = settings
         self._touched = touched
         self._now = now
-        self._launcher = Launcher(client, backend, cache, Drivers(client, backend, cache))
+        self._launcher = Launcher(client, backend, cache, Drivers(client, backend, cache, settings.driver))
 
     async def carry_out(self, resource: Resource, wanted: Iterable[actions.Action]) -> None:
         """Do what was decided about a resource.
@@ -66,9 +67,9 @@ class Applier:
         for action in wanted:
             await self._do(action, resource)
 
-    async def mend(self, namespace: str, run: str) -> None:
+    async def mend(self, run: ObservedRun) -> None:
         """Finish what a killed operator left half done of a run that is under way."""
-        await self._launcher.mend(namespace, run, self._settings.driver)
+        await self._launcher.mend(run)
 
     @singledispatchmethod
     async def _do(self, action: actions.Action, resource: Resource) -> None:

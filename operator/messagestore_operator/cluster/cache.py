@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
@@ -90,7 +90,6 @@ class Cache:
         """Policies that select streams by labels, by namespace."""
         self._runs: dict[RunKey, RunObjects] = {}
         self._runs_by_uid: dict[str, set[RunKey]] = defaultdict(set)
-        self._runs_in: Counter[str] = Counter()
         self._leases: dict[str, Document] = {}
         self._held: dict[str, set[str]] = defaultdict(set)
 
@@ -154,7 +153,7 @@ class Cache:
 
     def has_runs(self, namespace: str) -> bool:
         """Whether there is anything of any run in a namespace."""
-        return self._runs_in[namespace] > 0
+        return any(where == namespace for where, _ in self._runs)
 
     def all_runs(self) -> Iterator[tuple[RunKey, RunObjects]]:
         """Every run of which there is anything."""
@@ -270,13 +269,13 @@ class Cache:
     # Resources.
 
     def _put_resource(self, document: Document) -> set[ResourceKey]:
-        known = self._resources.get((str(document["kind"]), *_place(document)))
+        before = self._resources.get((str(document["kind"]), *_place(document)))
         try:
-            resource = parse_resource({**document, "metadata": _known(document), **_known_spec(document, known)})
+            resource = parse_resource({**document, "metadata": _known(document), **_known_spec(document, before)})
         except ValidationError as error:
             _log.error("%s %s/%s can't be read: %s", document["kind"], *_place(document), error.errors()[0]["msg"])
             return set()
-        key, before = resource.identity, known
+        key = resource.identity
         news = before is None or _matters(before) != _matters(resource)
         # Those that are concerned no more have to know that as well.
         touched = {key} | (self._dependents(before) if before is not None and news else set())
@@ -332,10 +331,7 @@ class Cache:
         key = _run_key(document)
         if key is None:
             return set()
-        if key not in self._runs:
-            self._runs[key] = RunObjects()
-            self._runs_in[key[0]] += 1
-        run = self._runs[key]
+        run = self._runs.setdefault(key, RunObjects())
         run.settled = False
         if uid := labels_of(document).get(UID):
             run.uid = uid
@@ -364,7 +360,6 @@ class Cache:
                 run.driver = None
         if run.empty:
             del self._runs[key]
-            self._runs_in[key[0]] -= 1
             self._runs_by_uid[run.uid].discard(key)
             if not self._runs_by_uid[run.uid]:
                 del self._runs_by_uid[run.uid]

@@ -19,8 +19,7 @@ from messagestore_operator.cluster.kinds import CONFIG_MAPS
 from messagestore_operator.cluster.owners import document_reference, owner_reference
 from messagestore_operator.cluster.reports import CONTROL, DOCUMENT
 from messagestore_operator.cluster.runref import run_annotations, run_labels
-from messagestore_operator.decide.snapshot import Control
-from messagestore_operator.settings import DriverSettings
+from messagestore_operator.decide.snapshot import Control, ObservedRun
 
 
 class Launcher:
@@ -42,10 +41,10 @@ class Launcher:
         """
         application = self._backend.render(launch)
         run = launch.run.run
-        await self._drivers.prepare(run.namespace, launch.driver)
+        await self._drivers.prepare(run.namespace)
         config_map = await self._config_map(launch)
         # A driver takes seconds to start: it may report by then. Both come to their ends before anything else is done.
-        steps = self._submit(application, config_map), self._drivers.may_report(run.namespace, run.name, launch.driver)
+        steps = self._submit(application, config_map), self._drivers.may_report(run.namespace, run.name)
         for failed in await asyncio.gather(*steps, return_exceptions=True):
             if failed is not None:
                 raise failed
@@ -66,19 +65,20 @@ class Launcher:
             return
         self._cache.put({**changed, "kind": CONFIG_MAPS.name})
 
-    async def mend(self, namespace: str, name: str, driver: DriverSettings) -> None:
+    async def mend(self, run: ObservedRun) -> None:
         """Do what is missing of a run whose application is there, where the operator was killed just after that.
 
         Raises:
             ApiError: it can't be done now.
         """
-        run = self._cache.run((namespace, name))
-        if run.settled or run.config_map is None or run.application is None:
+        namespace, name = run.ref.namespace, run.ref.name
+        parts = self._cache.run((namespace, name))
+        if parts.config_map is None or parts.application is None:
             return
-        if at(run.config_map, "metadata", "ownerReferences", 0, "kind") != self._backend.kind.name:
-            await self.hand_over(run.config_map, run.application)
-        if self._drivers.is_under_way(run):
-            await self._drivers.may_report(namespace, name, driver)
+        if at(parts.config_map, "metadata", "ownerReferences", 0, "kind") != self._backend.kind.name:
+            await self.hand_over(parts.config_map, parts.application)
+        if not run.state.ended:
+            await self._drivers.may_report(namespace, name)
 
     async def _config_map(self, launch: Launch) -> Document:
         run = launch.run.run

@@ -94,7 +94,7 @@ class Reconciler:
             self._queue.forget(key)
             return
         for run in snapshot.runs:
-            await self._applier.mend(run.ref.namespace, run.ref.name)
+            await self._applier.mend(run)
         decision = self._decide(snapshot)
         await self._applier.carry_out(resource, decision.actions)
         if decision.look_again is not None:

@@ -35,7 +35,7 @@ class _Server:
 
 def _drivers(server: Any, cache: Cache | None = None) -> Drivers:
     backend = KubeflowBackend(server)
-    return Drivers(server, backend, cache or Cache(backend.kind.name))
+    return Drivers(server, backend, cache or Cache(backend.kind.name), DriverSettings())
 
 
 def _see(cache: Cache, name: str, state: str | None = None) -> None:
@@ -57,7 +57,7 @@ def _see(cache: Cache, name: str, state: str | None = None) -> None:
 
 
 async def _asks(drivers: Drivers, *runs: str) -> list[BaseException | None]:
-    asked = (drivers.may_report("default", run, DriverSettings()) for run in runs)
+    asked = (drivers.may_report("default", run) for run in runs)
     return await asyncio.gather(*asked, return_exceptions=True)
 
 
@@ -65,11 +65,12 @@ def test_runs_that_are_launched_together_share_a_write() -> None:
     async def launched() -> list[list[str]]:
         server = _Server()
         cache = Cache("SparkApplication")
-        for name in "abcd":
-            _see(cache, name)
+        _see(cache, "a")
         drivers = _drivers(server, cache)
-        first = asyncio.create_task(drivers.may_report("default", "a", DriverSettings()))
+        first = asyncio.create_task(drivers.may_report("default", "a"))
         await asyncio.sleep(0)
+        for name in "bcd":
+            _see(cache, name)
         others = asyncio.create_task(_asks(drivers, "b", "c", "d"))
         await asyncio.sleep(0)
         server.answers.set()

@@ -13,6 +13,7 @@ from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import ForbiddenError
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.launch import Launcher
+from messagestore_operator.decide.snapshot import AppState, ObservedRun
 from messagestore_operator.settings import DriverSettings
 from support.launches import launch
 
@@ -48,7 +49,7 @@ class _Client:
 def _launcher(client: Any, clock: Callable[[], float] = time.monotonic) -> tuple[Launcher, Cache]:
     backend = KubeflowBackend(client)
     cache = Cache(backend.kind.name)
-    return Launcher(client, backend, cache, Drivers(client, backend, cache, clock)), cache
+    return Launcher(client, backend, cache, Drivers(client, backend, cache, WANTED.driver, clock)), cache
 
 
 WANTED = replace(launch(), driver=DriverSettings(cluster_role="drivers"))
@@ -103,7 +104,7 @@ def test_a_run_whose_right_to_report_is_missing_gets_it_at_the_next_look() -> No
             await launcher.launch(WANTED)
         client.refuses = None
         for _ in range(2):
-            await launcher.mend("default", WANTED.run.run.name, WANTED.driver)
+            await launcher.mend(ObservedRun(WANTED.run.run, AppState.PENDING))
         return sum(1 for path in client.patched if "roles/" in path)
 
     assert asyncio.run(looked_at_twice()) == 1
