@@ -68,7 +68,7 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
         *old_leases(snapshot, stream.metadata.namespace, current, over),
     ]
     look_at = [*watched.look_at, *step.look_at, *([wait] if wait else [])]
-    look_at += [snapshot.now] if watched.ended else []
+    look_at += [snapshot.now] if watched.ended and wait is None else []
     done: list[Action] = [*_finalizer(stream), *watched.actions, *actions, *told, *cleaning, *step.actions]
     return decision(stream, stream.status, status, _once(done), look_at)
 
@@ -109,9 +109,14 @@ def _next(
 ) -> tuple[Step, datetime | None]:
     """Where the stream goes from here: its run launched, a new one made, or the time to wait for."""
     stream = snapshot.stream
-    if watched.ended is not None or (watched.current is not None and not watched.unlaunched):
+    if watched.current is not None and not watched.unlaunched:
         return _without_actions(watched), None
-    if blocker is not None or stream.spec.suspend or not snapshot.can_run:
+    held_back = blocker is not None or stream.spec.suspend or not snapshot.can_run
+    if watched.ended is not None:
+        # What came of it is written down before another is made.
+        due = None if held_back else next_run(snapshot, status)
+        return _without_actions(watched), None if isinstance(due, Due) else due
+    if held_back:
         return Step(), None
     step = watched
     if watched.current is None:

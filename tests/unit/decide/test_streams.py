@@ -442,6 +442,23 @@ def test_what_came_of_a_run_is_written_down_before_it_is_removed(world: World) -
     assert world.status(stream).recent_runs == ()
 
 
+@pytest.mark.parametrize("error", [None, DENIED])
+def test_the_status_that_says_that_a_run_has_ended_says_when_the_next_will_be(
+    world: World, error: RunError | None
+) -> None:
+    stream = orders(world)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    world.finish(app, error=error)
+    written = [action for action in world.look(stream).actions if isinstance(action, act.WriteStatus)]
+    status = world.status(stream)
+    assert (status.last_run.name, len(written)) == (app.name, 1)
+    assert status.next_run_time.datetime > world.now
+    assert not any(isinstance(action, act.WriteStatus) for action in world.look(stream).actions)
+
+
 def test_an_incredible_report_stops_nothing(world: World) -> None:
     stream = orders(world)
     world.settle()
