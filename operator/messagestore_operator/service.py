@@ -21,6 +21,7 @@ from messagestore_operator.cluster.backend import KubeflowBackend, SparkBackend
 from messagestore_operator.cluster.cache import Cache, ResourceKey
 from messagestore_operator.cluster.client import ApiError, KubeClient, connect
 from messagestore_operator.cluster.documents import Document, name_of, namespace_of
+from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.events import Events
 from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.health import Health, health_of, served
@@ -40,7 +41,9 @@ _log = logging.getLogger(__name__)
 MakeBackend = Callable[[KubeClient], SparkBackend]
 LOST_LEADERSHIP = 3
 """Exit code of a leader that is one no more."""
-_TOGETHER_SECONDS = 0.2
+_ROLES_AT_ONCE = 4
+"""Roles of namespaces that are written at once; a write takes some tenths of a second."""
+_TOGETHER_SECONDS = 1.0
 """News of a run come in a row, of its application, pod and report: so long after the first they are looked at once."""
 
 
@@ -96,11 +99,13 @@ class Service:
         self._queue: WorkQueue[ResourceKey] = WorkQueue()
         leases, namespaces = TableLeases(client, settings.namespace), Namespaces(client)
         gatherer = Gatherer(self._cache, client, backend, leases, namespaces, defaults(settings))
+        self._drivers = Drivers(client, backend, self._cache, settings.driver)
         applier = Applier(
             client,
             backend,
             self._cache,
             leases,
+            self._drivers,
             Events(client, identity),
             namespaces,
             settings,
@@ -134,6 +139,7 @@ class Service:
         work = [self._reconciler.work() for _ in range(workers)]
         # What people apply waits for no news of runs, however much of that there is.
         work += [self._reconciler.work(first=True) for _ in range((workers + 1) // 2)]
+        work += [self._drivers.work() for _ in range(_ROLES_AT_ONCE)]
         resync = self._sync.keep_up(seconds(self._settings.resync))
         async with _tasks(*work, resync) as tasks:
             ended = asyncio.Event()

@@ -111,7 +111,7 @@ class Settings(Model):
         default=300.0, description="Requests to the API server, over a longer time."
     )
     request_burst: Count = Field(default=600, description="Requests at once.")
-    workers: Annotated[int, Field(ge=1, le=64)] = Field(default=32, description="Resources looked at together.")
+    workers: Annotated[int, Field(ge=1, le=64)] = Field(default=16, description="Resources looked at together.")
     resync: Duration = Field(default=Duration("PT10M"), description="How often everything is read and looked at anew.")
     listen: str = Field(default="0.0.0.0", description="Address of probes and metrics.")
     health_port: Port = Field(default=8081, description="Port of /healthz and /readyz; 0 is any that is free.")

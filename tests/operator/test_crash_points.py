@@ -96,6 +96,7 @@ async def _live(server: ApiServer, client: KubeClient, spark: FakeSpark, name: s
     for _ in range(20):
         await service._sync.fill()
         await service._reconciler.look(("MessageStream", NAMESPACE, name))
+        await service._drivers.write(NAMESPACE)
         spark.step()
         status = server.request("GET", f"{STREAMS}/{name}").body["status"]
         if status.get("lastRun") and not status.get("currentRun") and _holders(server, name) == [None]:

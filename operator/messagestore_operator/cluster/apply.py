@@ -40,6 +40,7 @@ class Applier:
         backend: SparkBackend,
         cache: Cache,
         leases: TableLeases,
+        drivers: Drivers,
         events: Events,
         namespaces: Namespaces,
         settings: Settings,
@@ -55,7 +56,7 @@ class Applier:
         self._settings = settings
         self._touched = touched
         self._now = now
-        self._launcher = Launcher(client, backend, cache, Drivers(client, backend, cache, settings.driver))
+        self._launcher = Launcher(client, backend, cache, drivers)
 
     async def carry_out(self, resource: Resource, wanted: Iterable[actions.Action]) -> None:
         """Do what was decided about a resource.

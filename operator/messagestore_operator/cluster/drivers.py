@@ -7,32 +7,37 @@ so much.
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from messagestore_operator.cluster.backend import RunParts, SparkBackend
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.client import AlreadyExistsError, KubeClient, NotFoundError
+from messagestore_operator.cluster.client import AlreadyExistsError, ApiError, KubeClient, NotFoundError
 from messagestore_operator.cluster.documents import namespace_of
 from messagestore_operator.cluster.kinds import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, Kind
 from messagestore_operator.cluster.labels import MANAGED_BY, MANAGER
+from messagestore_operator.cluster.queue import WorkQueue
 from messagestore_operator.settings import DriverSettings
 
+_log = logging.getLogger(__name__)
 _FRESH_SECONDS = 300.0
 """How long a namespace is taken to have what its drivers need, which somebody may have deleted."""
+_TOGETHER_SECONDS = 0.5
+"""After the first that asks: so many runs of a namespace as are launched meanwhile share a write."""
 
 
 @dataclass
 class _Reporting:
-    """Of one namespace: the runs that its Role names, and its writes, which follow one another."""
+    """Of one namespace: the runs that its Role names."""
 
     named: set[str] = field(default_factory=set)
     """By this process, in the last of its writes; empty before the first."""
     wanted: set[str] = field(default_factory=set)
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Not named yet."""
 
 
 class Drivers:
@@ -53,7 +58,8 @@ class Drivers:
         self._role = f"{settings.service_account}-reports"
         self._clock = clock
         self._prepared: dict[str, float] = {}
-        self._reporting: dict[str, _Reporting] = {}
+        self._reporting: defaultdict[str, _Reporting] = defaultdict(_Reporting)
+        self._to_write: WorkQueue[str] = WorkQueue()
 
     async def prepare(self, namespace: str) -> None:
         """Make what all drivers of a namespace need, unless it is known to be there.
@@ -68,23 +74,42 @@ class Drivers:
         if then is None or self._clock() - then >= _FRESH_SECONDS or not self._cache.has_runs(namespace):
             await self._prepare(namespace)
 
-    async def may_report(self, namespace: str, run: str) -> None:
-        """Let a run's driver read and change the run's ConfigMap; runs that are launched together share a write.
+    def let_report(self, namespace: str, run: str) -> None:
+        """Have a run's driver allowed, by `work`, to read and change the run's ConfigMap.
+
+        A driver takes seconds to start, and longer than a write does: nobody has to wait for one.
+        """
+        reporting = self._reporting[namespace]
+        if run not in reporting.named and run not in reporting.wanted:
+            reporting.wanted.add(run)
+            self._to_write.add(namespace, _TOGETHER_SECONDS)
+
+    async def work(self) -> None:
+        """Write what was asked for, again and again where it is refused, for ever; several may at once."""
+        while True:
+            namespace = await self._to_write.get()
+            failed = False
+            try:
+                await self.write(namespace)
+            except ApiError as error:
+                failed = True
+                _log.warning("drivers in %s may not report yet: %s", namespace, error)
+            finally:
+                self._to_write.done(namespace, failed=failed)
+
+    async def write(self, namespace: str) -> None:
+        """Let the Role of a namespace name the runs under way.
 
         Raises:
             ApiError: the Role can't be written.
         """
-        reporting = self._reporting.setdefault(namespace, _Reporting())
-        if run in reporting.named:
-            return
-        reporting.wanted.add(run)
-        try:
-            async with reporting.turn:
-                # Another's write, meanwhile, may have named this run as well.
-                if run not in reporting.named:
-                    await self._write(namespace, reporting)
-        finally:
-            reporting.wanted.discard(run)
+        reporting = self._reporting[namespace]
+        asked, known = set(reporting.wanted), reporting.named or self._runs_in(namespace)
+        names = {name for name in asked | known if self._is_under_way(namespace, name)}
+        if names - reporting.named:
+            await self._name(namespace, names)
+            reporting.named = names
+        reporting.wanted -= asked
 
     async def _prepare(self, namespace: str) -> None:
         driver = self._settings
@@ -98,17 +123,14 @@ class Drivers:
         await self._bind(reports, ROLES.name, self._role)
         self._prepared[namespace] = self._clock()
 
-    async def _write(self, namespace: str, reporting: _Reporting) -> None:
-        known = reporting.named or self._runs_in(namespace)
-        names = reporting.wanted.union(name for name in known if self._is_under_way(namespace, name))
-        rules = {"rules": [_rule(names)]}
+    async def _name(self, namespace: str, runs: set[str]) -> None:
+        rules = {"rules": [_rule(runs)]}
         path = ROLES.path(namespace, self._role)
         try:
             await self._client.merge_patch(path, rules)
         except NotFoundError:
             await self._prepare(namespace)
             await self._client.merge_patch(path, rules)
-        reporting.named = names
 
     def _runs_in(self, namespace: str) -> set[str]:
         return {name for (where, name), _ in self._cache.all_runs() if where == namespace}
@@ -139,7 +161,7 @@ def _metadata(name: str, namespace: str) -> dict[str, Any]:
 
 
 def _rule(runs: set[str]) -> dict[str, Any]:
-    # Without a name in it, it would be about all ConfigMaps: there is always the run that it is written for.
+    # Without a name in it, it would be about all ConfigMaps: it is written only for a run that is new to it.
     return {
         "apiGroups": [""],
         "resources": ["configmaps"],

@@ -7,7 +7,6 @@ was made for the same run before the operator was killed.
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 from messagestore_operator.cluster.backend import Launch, SparkBackend
@@ -43,13 +42,7 @@ class Launcher:
         run = launch.run.run
         await self._drivers.prepare(run.namespace)
         config_map = await self._config_map(launch)
-        # A driver takes seconds to start: it may report by then. Both come to their ends before anything else is done.
-        steps = self._submit(application, config_map), self._drivers.may_report(run.namespace, run.name)
-        for failed in await asyncio.gather(*steps, return_exceptions=True):
-            if failed is not None:
-                raise failed
-
-    async def _submit(self, application: Document, config_map: Document) -> None:
+        self._drivers.let_report(run.namespace, run.name)
         made = await self._backend.submit(application)
         self._cache.put({**made, "kind": self._backend.kind.name})
         await self.hand_over(config_map, made)
@@ -78,7 +71,7 @@ class Launcher:
         if at(parts.config_map, "metadata", "ownerReferences", 0, "kind") != self._backend.kind.name:
             await self.hand_over(parts.config_map, parts.application)
         if not run.state.ended:
-            await self._drivers.may_report(namespace, name)
+            self._drivers.let_report(namespace, name)
 
     async def _config_map(self, launch: Launch) -> Document:
         run = launch.run.run

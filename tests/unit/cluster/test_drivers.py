@@ -1,6 +1,7 @@
 """Which ConfigMaps the drivers of a namespace may report to."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ class _Server:
     def __init__(self) -> None:
         self.named: list[list[str]] = []
         self.answers = asyncio.Event()
+        self.answers.set()
         self.fails = 0
 
     async def merge_patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -56,56 +58,69 @@ def _see(cache: Cache, name: str, state: str | None = None) -> None:
         cache.put(application)
 
 
-async def _asks(drivers: Drivers, *runs: str) -> list[BaseException | None]:
-    asked = (drivers.may_report("default", run) for run in runs)
-    return await asyncio.gather(*asked, return_exceptions=True)
+async def _written(drivers: Drivers, *runs: str) -> None:
+    for run in runs:
+        drivers.let_report("default", run)
+    await drivers.write("default")
 
 
 def test_runs_that_are_launched_together_share_a_write() -> None:
     async def launched() -> list[list[str]]:
-        server = _Server()
-        cache = Cache("SparkApplication")
-        _see(cache, "a")
-        drivers = _drivers(server, cache)
-        first = asyncio.create_task(drivers.may_report("default", "a"))
-        await asyncio.sleep(0)
-        for name in "bcd":
-            _see(cache, name)
-        others = asyncio.create_task(_asks(drivers, "b", "c", "d"))
-        await asyncio.sleep(0)
-        server.answers.set()
-        await asyncio.gather(first, others)
-        return server.named[1:]
-
-    assert asyncio.run(launched()) == [["a", "b", "c", "d"]]
-
-
-def test_a_write_that_fails_is_told_to_the_one_that_asked_and_made_again_for_those_that_wait() -> None:
-    async def launched() -> tuple[list[BaseException | None], list[list[str]]]:
         server, cache = _Server(), Cache("SparkApplication")
-        server.fails = 1
-        server.answers.set()
+        drivers = _drivers(server, cache)
         for name in "abc":
             _see(cache, name)
-        return await _asks(_drivers(server, cache), "a", "b", "c"), server.named
+            drivers.let_report("default", name)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(drivers.work(), timeout=1)
+        return server.named
 
-    told, named = asyncio.run(launched())
-    assert [type(one) for one in told] == [ApiError, type(None), type(None)]
-    assert named[-1] == ["a", "b", "c"]
+    assert asyncio.run(launched()) == [["a", "b", "c"]]
+
+
+def test_what_is_launched_during_a_write_is_named_by_the_next() -> None:
+    async def launched() -> list[list[str]]:
+        server, cache = _Server(), Cache("SparkApplication")
+        server.answers.clear()
+        _see(cache, "a")
+        drivers = _drivers(server, cache)
+        first = asyncio.create_task(_written(drivers, "a"))
+        await asyncio.sleep(0)
+        _see(cache, "b")
+        drivers.let_report("default", "b")
+        server.answers.set()
+        await first
+        await drivers.write("default")
+        return server.named
+
+    assert asyncio.run(launched()) == [["a"], ["a", "b"]]
+
+
+def test_a_write_that_is_refused_is_made_again() -> None:
+    async def launched() -> list[list[str]]:
+        server, cache = _Server(), Cache("SparkApplication")
+        server.fails = 1
+        _see(cache, "a")
+        drivers = _drivers(server, cache)
+        drivers.let_report("default", "a")
+        with suppress(TimeoutError):
+            await asyncio.wait_for(drivers.work(), timeout=2)
+        return server.named
+
+    assert asyncio.run(launched()) == [["a"], ["a"]]
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "FAILED", "SUBMISSION_FAILED"])
 def test_what_has_ended_may_report_no_more_once_another_run_is_launched(state: str) -> None:
     async def launched() -> list[list[str]]:
         server, cache = _Server(), Cache("SparkApplication")
-        server.answers.set()
         drivers = _drivers(server, cache)
         for run in ("first", "second"):
             _see(cache, run)
-            await _asks(drivers, run)
+            await _written(drivers, run)
         _see(cache, "first", state)
         _see(cache, "third")
-        await _asks(drivers, "third")
+        await _written(drivers, "third")
         return server.named
 
     assert asyncio.run(launched()) == [["first"], ["first", "second"], ["second", "third"]]
@@ -114,10 +129,19 @@ def test_what_has_ended_may_report_no_more_once_another_run_is_launched(state: s
 def test_an_operator_that_has_just_started_leaves_what_is_under_way_its_right() -> None:
     async def launched() -> list[list[str]]:
         server, cache = _Server(), Cache("SparkApplication")
-        server.answers.set()
         _see(cache, "running", "RUNNING")
         _see(cache, "ended", "COMPLETED")
-        await _asks(_drivers(server, cache), "next")
+        _see(cache, "next")
+        await _written(_drivers(server, cache), "next")
         return server.named
 
     assert asyncio.run(launched()) == [["next", "running"]]
+
+
+def test_a_run_that_has_gone_by_the_time_of_the_write_is_not_named() -> None:
+    async def launched() -> list[list[str]]:
+        server, cache = _Server(), Cache("SparkApplication")
+        await _written(_drivers(server, cache), "gone")
+        return server.named
+
+    assert asyncio.run(launched()) == []

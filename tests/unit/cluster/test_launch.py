@@ -6,11 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.client import ForbiddenError
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.launch import Launcher
 from messagestore_operator.decide.snapshot import AppState, ObservedRun
@@ -19,16 +16,11 @@ from support.launches import launch
 
 
 class _Client:
-    """An API server that notes which kinds of objects were made, and which were changed.
+    """An API server that notes which kinds of objects were made, and which were changed."""
 
-    Args:
-        refuses: what is in the paths of objects that may not be changed.
-    """
-
-    def __init__(self, refuses: str | None = None) -> None:
+    def __init__(self) -> None:
         self.made: list[str] = []
         self.patched: list[str] = []
-        self.refuses = refuses
         self._objects: dict[str, dict[str, Any]] = {}
 
     async def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -39,8 +31,6 @@ class _Client:
         return made
 
     async def merge_patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        if self.refuses and self.refuses in path:
-            raise ForbiddenError("PATCH", path, 403, "Forbidden", "no")
         self.patched.append(path)
         known = self._objects[path]
         return {**known, "metadata": {**known["metadata"], "resourceVersion": str(100 + len(self.patched))}}
@@ -87,24 +77,15 @@ def test_a_namespace_whose_runs_are_gone_may_have_been_made_again_and_gets_what_
     assert asyncio.run(gone_in_between()) == 2
 
 
-def test_a_run_is_made_also_where_its_right_to_report_is_refused_and_the_refusal_is_told() -> None:
-    client: Any = _Client(refuses="roles/")
-    launcher, cache = _launcher(client)
-    with pytest.raises(ForbiddenError):
-        asyncio.run(launcher.launch(WANTED))
-    assert cache.run(("default", WANTED.run.run.name)).application is not None
+def test_a_run_whose_right_to_report_was_not_written_gets_it_from_the_next_operator_that_looks() -> None:
+    client: Any = _Client()
 
-
-def test_a_run_whose_right_to_report_is_missing_gets_it_at_the_next_look() -> None:
-    client: Any = _Client(refuses="roles/")
-    launcher, _ = _launcher(client)
-
-    async def looked_at_twice() -> int:
-        with pytest.raises(ForbiddenError):
-            await launcher.launch(WANTED)
-        client.refuses = None
-        for _ in range(2):
-            await launcher.mend(ObservedRun(WANTED.run.run, AppState.PENDING))
+    async def launched_and_found_by_another() -> int:
+        launcher, cache = _launcher(client)
+        await launcher.launch(WANTED)
+        drivers = Drivers(client, launcher._backend, cache, WANTED.driver)
+        await Launcher(client, launcher._backend, cache, drivers).mend(ObservedRun(WANTED.run.run, AppState.PENDING))
+        await drivers.write("default")
         return sum(1 for path in client.patched if "roles/" in path)
 
-    assert asyncio.run(looked_at_twice()) == 1
+    assert asyncio.run(launched_and_found_by_another()) == 1
