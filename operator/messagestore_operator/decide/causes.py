@@ -78,6 +78,9 @@ def start_deadline(run: ObservedRun, minutes: int) -> RunError:
     if run.driver is None and run.state is AppState.PENDING:
         message = f"no driver was made within {minutes} min: does the Spark operator run, and watch this namespace?"
         return RunError(reason=Reason.START_DEADLINE_EXCEEDED, message=_line(f"{message} {run.message}".strip()))
+    if run.driver is not None and run.driver.phase == "Running":
+        message = f"no executor runs after {minutes} min: kubectl describe pod says what they wait for"
+        return RunError(reason=Reason.START_DEADLINE_EXCEEDED, message=message)
     return RunError(reason=Reason.START_DEADLINE_EXCEEDED, message=f"the driver does not run after {minutes} min")
 
 

@@ -36,11 +36,15 @@ class AppState(StrEnum):
         return self in (AppState.SUCCEEDED, AppState.FAILED, AppState.SUBMISSION_FAILED)
 
 
+CREATING = "ContainerCreating"
+
+
 @dataclass(frozen=True)
 class Waiting:
     """Why a pod does not run yet.
 
-    `reason` is the container's waiting reason (ImagePullBackOff, CreateContainerConfigError, …) or `Unschedulable`.
+    `reason` is the container's waiting reason (ImagePullBackOff, CreateContainerConfigError, …) or `Unschedulable`;
+    `CREATING` is none to worry about before it has lasted.
     """
 
     reason: str

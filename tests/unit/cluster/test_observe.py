@@ -8,7 +8,7 @@ import pytest
 from messagestore_operator.cluster.backend import RunParts
 from messagestore_operator.cluster.backend.application import application
 from messagestore_operator.cluster.backend.observe import app_state, driver_of, loss_of, observed_run, waiting_of
-from messagestore_operator.decide.snapshot import AppState, Waiting
+from messagestore_operator.decide.snapshot import CREATING, AppState, Waiting
 from support.launches import launch
 
 CONTAINER = "spark-kubernetes-driver"
@@ -161,3 +161,11 @@ def test_executors_wait_since_the_oldest_of_their_pods_was_made() -> None:
     assert run is not None
     since = datetime(2026, 3, 1, 6, 31, tzinfo=UTC)
     assert run.executors_waiting == Waiting("ImagePullBackOff", "not found", since)
+
+
+def test_executors_that_are_still_being_made_are_waited_for_as_well() -> None:
+    made = _pod("Pending", waiting={"reason": "ContainerCreating"})
+    made["metadata"]["creationTimestamp"] = "2026-03-01T06:31:00Z"
+    run = observed_run(RunParts(application=_application("RUNNING"), executors=(_pod("Failed"), made)))
+    assert run is not None
+    assert run.executors_waiting == Waiting(CREATING, since=datetime(2026, 3, 1, 6, 31, tzinfo=UTC))

@@ -9,7 +9,7 @@ import pytest
 from messagestore_jobs.contract.run_report import RunError, RunProgress
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.decision import decide
-from messagestore_operator.decide.snapshot import AppState, Driver, Waiting
+from messagestore_operator.decide.snapshot import CREATING, AppState, Driver, Waiting
 from support.world import FINALIZER, Conflict, Key, World, run_once
 
 INTERVAL = {"interval": "PT5M"}
@@ -149,6 +149,22 @@ def test_executors_that_never_run_fail_the_run_with_their_cause(world: World) ->
         "Unschedulable",
         "not running after 15 min: no node for the executors: no memory",
     )
+
+
+def test_executors_that_no_node_ever_starts_fail_the_run_and_are_no_trouble_before(world: World) -> None:
+    stream = orders(world)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    app.executors_waiting = Waiting(CREATING, since=world.now)
+    world.wait(minutes=14)
+    world.settle()
+    assert world.ready(stream)[1] == "Running"
+    world.wait(minutes=1)
+    world.settle()
+    error = world.status(stream).last_run.error
+    assert error.reason == "StartDeadlineExceeded"
+    assert error.message.startswith("no executor runs after 15 min")
 
 
 def test_a_driver_that_never_runs_fails_with_its_cause(world: World) -> None:

@@ -11,12 +11,12 @@ from messagestore_operator.cluster.backend.pods import DRIVER
 from messagestore_operator.cluster.documents import Document, at
 from messagestore_operator.cluster.reports import CONTROL, newest, read_report
 from messagestore_operator.cluster.runref import run_ref
-from messagestore_operator.decide.snapshot import AppState, Control, Driver, ObservedRun, Waiting
+from messagestore_operator.decide.snapshot import CREATING, AppState, Control, Driver, ObservedRun, Waiting
 
 _ENDED = {"COMPLETED": AppState.SUCCEEDED, "SUBMISSION_FAILED": AppState.SUBMISSION_FAILED}
 _UNDER_WAY = {"RUNNING", "SUCCEEDING", "FAILING", "UNKNOWN"}
 """A driver is or was there, and what became of it is not settled."""
-_NORMAL = {"ContainerCreating", "PodInitializing"}
+_NORMAL = {CREATING, "PodInitializing"}
 _PHASES = ("Pending", "Running", "Succeeded", "Failed")
 _MAX_TEXT = 4096
 
@@ -118,7 +118,14 @@ def _executors_waiting(executors: tuple[Document, ...]) -> Waiting | None:
         return None
     # The oldest: what the others wait for began later.
     oldest = sorted(executors, key=lambda pod: str(at(pod, "metadata", "creationTimestamp") or ""))
-    return next((waiting for pod in oldest if (waiting := waiting_of(pod))), None)
+    told = next((waiting for pod in oldest if (waiting := waiting_of(pod))), None)
+    made = (Waiting(CREATING, since=_time(at(pod, "metadata", "creationTimestamp"))) for pod in oldest if _is_made(pod))
+    return told or next(made, None)
+
+
+def _is_made(pod: Document) -> bool:
+    """Whether it takes its course and does not run yet: for how long is for others to judge."""
+    return at(pod, "status", "phase") in (None, "Pending")
 
 
 def _message(parts: RunParts) -> str:
