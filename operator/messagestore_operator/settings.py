@@ -77,7 +77,9 @@ class MaintenanceSettings(Model):
 class RunSettings(Model):
     """How runs are started, waited for and tried again."""
 
-    start_deadline: Duration = Field(default=Duration("PT15M"), description="How long a driver may take to run.")
+    start_deadline: Duration = Field(
+        default=Duration("PT15M"), description="How long a driver, or the first of its executors, may take to run."
+    )
     stop_deadline: Duration = Field(default=Duration("PT15M"), description="How long a run may take to stop.")
     backoff_base: Duration = Field(default=Duration("PT10S"), description="Wait before the second try.")
     backoff_max: Duration = Field(default=Duration("PT10M"), description="No wait between tries is longer.")
