@@ -40,12 +40,14 @@ class Scene:
     settings: dict[str, Any]
     kubeconfig: Path
 
-    def apply(self, resource: dict[str, Any]) -> None:
-        """Make a resource."""
-        path = f"{_ROOT}/namespaces/{resource['metadata']['namespace']}/{_PLURALS[resource['kind']]}"
-        answer = self.server.request("POST", path, resource)
-        if not answer.accepted:
-            raise RuntimeError(f"{resource['metadata']['name']} was refused: {answer.body}")
+    @contextmanager
+    def administrator(self) -> Iterator[ApiServer]:
+        """A connection for one thread."""
+        server = ApiServer(self.server.port, self.server.certificate)
+        try:
+            yield server
+        finally:
+            server.close()
 
     def resources(self, kind: str) -> list[dict[str, Any]]:
         """All resources of a kind as they are now."""
@@ -68,6 +70,14 @@ class Scene:
                 time.sleep(10)
             operator.stop()
         return usage["operator"]
+
+
+def apply(server: ApiServer, resource: dict[str, Any]) -> None:
+    """Make a resource."""
+    path = f"{_ROOT}/namespaces/{resource['metadata']['namespace']}/{_PLURALS[resource['kind']]}"
+    answer = server.request("POST", path, resource)
+    if not answer.accepted:
+        raise RuntimeError(f"{resource['metadata']['name']} was refused: {answer.body}")
 
 
 def _wait_until_it_works(operator: Operator) -> None:
