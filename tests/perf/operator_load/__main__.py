@@ -6,9 +6,7 @@ import re
 import statistics
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,13 +14,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 from tests.perf.operator_load import audit
+from tests.perf.operator_load.applying import apply_steadily, mixed
 from tests.perf.operator_load.manifests import policies, streams
 from tests.perf.operator_load.process import Usage, children, watched
-from tests.perf.operator_load.scene import OPERATOR, Scene, apply, scene
+from tests.perf.operator_load.scene import OPERATOR, Scene, scene
 
 console = Console(width=140)
-_HANDS = 16
-"""That make resources, each with a connection of its own."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +54,12 @@ def main(
     """Apply streams and policies at a steady rate, let them run, and say what it took."""
     console.print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     with scene(run_seconds, [*(values or []), "reconcile.resync=PT2M"]) as found:
-        measured = _measure(found, _mixed(streams(number, interval), policies(retention)), rate, seconds)
+        measured = _measure(found, mixed(streams(number, interval), policies(retention, minutes=4)), rate, seconds)
         if keep is not None:
             keep.mkdir(parents=True, exist_ok=True)
             (keep / "audit.log").write_bytes((found.folder / "audit.log").read_bytes())
             (keep / "operator.log").write_text(measured.log)
     _tell(measured, number)
-
-
-def _mixed(some: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The others evenly among the first."""
-    found: list[dict[str, Any]] = []
-    for place, one in enumerate(some):
-        found.append(one)
-        found += others[place * len(others) // len(some) : (place + 1) * len(others) // len(some)]
-    return found
 
 
 def _measure(found: Scene, wanted: list[dict[str, Any]], rate: float, seconds: float) -> Measured:
@@ -80,7 +68,7 @@ def _measure(found: Scene, wanted: list[dict[str, Any]], rate: float, seconds: f
     known |= {"operator": found.operator.process.pid, "fakes": found.fakes.pid}
     with watched(known) as usage:
         began, idle = time.time(), _idle()
-        applied = _apply(found, wanted, rate)
+        applied = apply_steadily(found, wanted, rate)
         while (left := began + seconds - time.time()) > 0:
             time.sleep(min(left, 1))
         ended = time.time()
@@ -105,24 +93,6 @@ def _measure(found: Scene, wanted: list[dict[str, Any]], rate: float, seconds: f
         found.settings,
         log,
     )
-
-
-def _apply(found: Scene, resources: list[dict[str, Any]], rate: float) -> float:
-    """Make each resource at its time; policies come between and take no time of the streams'. Returns the end.
-
-    Several hands share them, so that a slow answer holds nobody back and no burst makes up for it.
-    """
-    began, due = time.monotonic(), list(accumulate((one["kind"] == "MessageStream" for one in resources), initial=0))
-
-    def work(hand: int) -> None:
-        with found.administrator() as server:
-            for place in range(hand, len(resources), _HANDS):
-                time.sleep(max(0.0, began + due[place] / rate - time.monotonic()))
-                apply(server, resources[place])
-
-    with ThreadPoolExecutor(_HANDS) as hands:
-        list(hands.map(work, range(_HANDS)))
-    return time.time()
 
 
 def _idle() -> float:

@@ -3,8 +3,6 @@
 from typing import Any
 
 NAMESPACES = [f"team-{number}" for number in range(10)]
-_MINUTES = 4
-"""Each policy purges so often, a part of them in every minute."""
 
 
 def streams(number: int, interval: str) -> list[dict[str, Any]]:
@@ -17,9 +15,14 @@ def streams(number: int, interval: str) -> list[dict[str, Any]]:
     return [_stream(place, interval) for place in range(number)]
 
 
-def policies(number: int) -> list[dict[str, Any]]:
-    """RetentionPolicies of as many streams, the first ones."""
-    return [_policy(place) for place in range(number)]
+def policies(number: int, minutes: int) -> list[dict[str, Any]]:
+    """RetentionPolicies of as many streams, the first ones.
+
+    Args:
+        number: how many.
+        minutes: between two purges of one; a part of them begins in every minute.
+    """
+    return [_policy(place, minutes) for place in range(number)]
 
 
 def _stream(place: int, interval: str) -> dict[str, Any]:
@@ -33,10 +36,10 @@ def _stream(place: int, interval: str) -> dict[str, Any]:
     return _resource("MessageStream", name, place, spec)
 
 
-def _policy(place: int) -> dict[str, Any]:
+def _policy(place: int, minutes: int) -> dict[str, Any]:
     spec = {
         "streamRefs": [{"name": _stream_name(place)}],
-        "trigger": {"schedule": {"cron": f"{place // len(NAMESPACES) % _MINUTES}-59/{_MINUTES} * * * *"}},
+        "trigger": {"schedule": {"cron": f"{place // len(NAMESPACES) % minutes}-59/{minutes} * * * *"}},
         "mode": "Enforce",
         "rules": [{"name": "old", "maxAge": "P90D"}],
     }

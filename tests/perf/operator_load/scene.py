@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from tests.perf.operator_load import audit
 from tests.perf.operator_load.manifests import NAMESPACES
@@ -96,8 +97,8 @@ def scene(run_seconds: float, values: list[str]) -> Iterator[Scene]:
         values: of the chart, as `name=value`, where they differ from its own.
     """
     # Elsewhere the API server has its own machine; here it leaves more of this one by collecting garbage less often.
-    os.environ["GOGC"] = "400"
-    with tempfile.TemporaryDirectory(prefix="operator-load-") as name:
+    less = mock.patch.dict(os.environ, GOGC="400")
+    with less, tempfile.TemporaryDirectory(prefix="operator-load-") as name:
         folder = Path(name)
         with running_apiserver(audit.flags(folder, OPERATOR)) as server:
             install_definitions(server)
