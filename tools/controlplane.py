@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--where", action="store_true", help="print the folder of the programs, build nothing")
     if not parser.parse_args().where:
         for program in PROGRAMS:
-            build_missing(program, programs_folder())
+            build_missing([program], programs_folder())
     sys.stdout.write(f"{programs_folder()}\n")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +23,8 @@ ENVIRONMENT = {
 class Program:
     """One program to build: the file it becomes, the Go package it is made from, and the module that has it.
 
-    `variables` are set by the linker, by their full name (package.name): most programs carry their version so.
+    `variables` are set by the linker, by their full name (package.name): most programs carry their version so. Where
+    there is a `main`, that Go file is the program, in place of a package of the module's.
     """
 
     name: str
@@ -31,16 +32,20 @@ class Program:
     module: str
     version: str
     variables: Mapping[str, str] = field(default_factory=dict)
+    main: Path | None = None
 
 
-def build_missing(program: Program, folder: Path) -> Path:
-    """Build `program` into `folder` unless it's there, and return its file; parallel calls build once."""
-    file = folder / program.name
+def build_missing(programs: Sequence[Program], folder: Path) -> None:
+    """Build those of `programs` that `folder` lacks; parallel calls build once.
+
+    All are of one module at one version, and are told the same: Go links some while it compiles others.
+    """
     with lock(folder / "build.lock", f"build of {folder.name}"):
-        if not file.exists():
-            with step(f"building {program.name} {program.version} from {program.module}"):
-                _build(program, folder)
-    return file
+        missing = [program for program in programs if not (folder / program.name).exists()]
+        if missing:
+            names = " ".join(program.name for program in missing)
+            with step(f"building {names} {missing[0].version} from {missing[0].module}"):
+                _build(missing, folder)
 
 
 def module_source(module: str, version: str) -> Path:
@@ -48,15 +53,22 @@ def module_source(module: str, version: str) -> Path:
     return Path(_download(module, version)["Dir"])
 
 
-def _build(program: Program, folder: Path) -> None:
-    module = folder / f"module-{program.name}"
-    module.mkdir(exist_ok=True)
-    _write_wrapper_module(program, module)
-    unfinished = folder / f".{program.name}.unfinished"
-    flags = " ".join(["-s -w", *(f"-X {name}={value}" for name, value in program.variables.items())])
-    _go(module, "build", "-trimpath", "-ldflags", flags, "-o", str(unfinished), program.package)
+def _build(programs: Sequence[Program], folder: Path) -> None:
+    first = programs[0]
+    module, unfinished = folder / f"module-{first.name}", folder / ".unfinished"
+    for made in (module, unfinished):
+        made.mkdir(exist_ok=True)
+    _write_wrapper_module(first, module)
+    flags = " ".join(["-s -w", *(f"-X {name}={value}" for name, value in first.variables.items())])
+    packages = [program.package for program in programs]
+    if first.main:
+        (module / "main.go").write_text(first.main.read_text())
+    output = unfinished / first.name if len(programs) == 1 else unfinished
+    _go(module, "build", "-trimpath", "-ldflags", flags, "-o", str(output), *packages)
     # The rename is what makes it count: a build that was cut short leaves no program behind.
-    unfinished.rename(folder / program.name)
+    for program in programs:
+        (unfinished / program.name).rename(folder / program.name)
+    unfinished.rmdir()
 
 
 def _write_wrapper_module(program: Program, folder: Path) -> None:

@@ -18,7 +18,10 @@ COREDNS_VERSION = "v1.14.5"
 SPARK_OPERATOR_VERSION = "v2.5.2"
 VERSITYGW_VERSION = "v1.8.0"
 
-KUBERNETES = ("kubeadm", "kubelet", "kubectl", "kube-controller-manager", "kube-scheduler", "kube-proxy")
+KUBERNETES = tuple(
+    controlplane.kubernetes_program(name)
+    for name in ("kubeadm", "kubelet", "kubectl", "kube-controller-manager", "kube-scheduler", "kube-proxy")
+)
 
 _OTHERS = (
     Program("kind", "sigs.k8s.io/kind", "sigs.k8s.io/kind", KIND_VERSION),
@@ -29,7 +32,7 @@ _OTHERS = (
         HELM_VERSION,
         {"helm.sh/helm/v3/internal/version.version": HELM_VERSION},
     ),
-    Program("coredns", "github.com/coredns/coredns", "github.com/coredns/coredns", COREDNS_VERSION),
+    Program("coredns", ".", "github.com/coredns/coredns", COREDNS_VERSION, main=Path(__file__).with_name("coredns.go")),
     Program(
         "spark-operator",
         "github.com/kubeflow/spark-operator/v2/cmd/operator",
@@ -41,22 +44,21 @@ _OTHERS = (
     ),
 )
 
-PROGRAMS = {
-    program.name: program
-    for program in (*controlplane.PROGRAMS, *(controlplane.kubernetes_program(name) for name in KUBERNETES), *_OTHERS)
-}
+PROGRAMS = {program.name: program for program in (*controlplane.PROGRAMS, *KUBERNETES, *_OTHERS)}
 
 
 def program(name: str) -> Path:
-    """The file of a program, built when missing."""
+    """The file of a program, built when missing; the first of Kubernetes' own brings the others with it."""
     found = PROGRAMS[name]
-    return build_missing(found, _folder(found))
+    folder = _folder(found)
+    build_missing(KUBERNETES if found in KUBERNETES else [found], folder)
+    return folder / name
 
 
 def _folder(wanted: Program) -> Path:
     if wanted in controlplane.PROGRAMS:  # the tests of the operator need these two without a cluster
         return controlplane.programs_folder()
-    if wanted.module == "k8s.io/kubernetes":
+    if wanted in KUBERNETES:
         return cache_folder() / f"kubernetes-{wanted.version}"
     return cache_folder() / f"{wanted.name}-{wanted.version}"
 
