@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from messagestore_operator.cli.interrupts import InterruptedRunError, interruptible
 from messagestore_operator.cli.messages import print_more, print_rows
 from messagestore_operator.cli.options import seconds
 from messagestore_operator.cli.output import Output
@@ -49,11 +51,9 @@ def tail(
     Payloads are compared with the digests that were stored with them; a message that is broken is told on standard
     error and not printed.
     """
-    with opened(store) as reader:
-        try:
-            _tail(reader, name, lines, interval if follow else None, output)
-        except KeyboardInterrupt:
-            raise typer.Exit(0) from None
+    # A shell's background jobs are started deaf to Ctrl-C's signal: heard by a handler of its own, it ends them, too.
+    with opened(store) as reader, suppress(InterruptedRunError), interruptible(stop=lambda: None):
+        _tail(reader, name, lines, interval if follow else None, output)
 
 
 def _tail(reader: Reader, name: str | None, lines: int, interval: float | None, output: Output) -> None:

@@ -198,7 +198,8 @@ def test_tail_begins_with_the_newest(store: str) -> None:
     assert run("tail", store, "--no-follow", "-n", "0", "-o", "json").stdout == ""
 
 
-def test_tail_goes_on_with_what_is_committed(store: str) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_tail_goes_on_with_what_is_committed_until_a_signal_ends_it(store: str, number: signal.Signals) -> None:
     command = [sys.executable, "-c", "from messagestore_operator.cli.main import main; main()"]
     options = ["tail", store, "order", "-n", "1", "--interval", "50ms", "-o", "json"]
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as following:
@@ -208,9 +209,10 @@ def test_tail_goes_on_with_what_is_committed(store: str) -> None:
             add_messages(store, [message(5, stream_name="cart-7", position=1)])
             add_messages(store, [message(6, stream_name="order-1", position=2)])
             assert json.loads(following.stdout.readline())["globalPosition"] == 6
+            following.send_signal(number)
+            assert following.wait(timeout=20) == 0
         finally:
-            following.send_signal(signal.SIGINT)
-        assert following.wait(timeout=20) == 0
+            following.kill()
 
 
 def test_an_installation_without_the_library_says_what_to_install(store: str) -> None:
