@@ -24,20 +24,29 @@ KUBERNETES = tuple(
 )
 
 _OTHERS = (
-    Program("kind", "sigs.k8s.io/kind", "sigs.k8s.io/kind", KIND_VERSION),
+    Program("kind", "sigs.k8s.io/kind", "sigs.k8s.io/kind", KIND_VERSION, hot=False),
     Program(
         "helm",
         "helm.sh/helm/v3/cmd/helm",
         "helm.sh/helm/v3",
         HELM_VERSION,
         {"helm.sh/helm/v3/internal/version.version": HELM_VERSION},
+        hot=False,
     ),
-    Program("coredns", ".", "github.com/coredns/coredns", COREDNS_VERSION, main=Path(__file__).with_name("coredns.go")),
+    Program(
+        "coredns",
+        ".",
+        "github.com/coredns/coredns",
+        COREDNS_VERSION,
+        main=Path(__file__).with_name("coredns.go"),
+        hot=False,
+    ),
     Program(
         "spark-operator",
         "github.com/kubeflow/spark-operator/v2/cmd/operator",
         "github.com/kubeflow/spark-operator/v2",
         SPARK_OPERATOR_VERSION,
+        hot=False,
     ),
     Program(
         "versitygw", "github.com/versity/versitygw/cmd/versitygw", "github.com/versity/versitygw", VERSITYGW_VERSION
