@@ -74,9 +74,10 @@ def message_store_operator(image_id: str, values: Sequence[Path] = ()) -> None:
 
 
 def _established() -> bool:
-    # Not `kubectl wait`: it fails on a definition so new that it has no conditions at all.
-    condition = 'jsonpath={.status.conditions[?(@.type=="Established")].status}'
-    return kubectl("get", "crd", "sparkapplications.sparkoperator.k8s.io", "--output", condition) == "True"
+    # Not `kubectl wait`, nor a condition by jsonpath: both fail on a definition so new that it has no conditions.
+    found = json.loads(kubectl("get", "crd", "sparkapplications.sparkoperator.k8s.io", "--output", "json"))
+    conditions = found.get("status", {}).get("conditions") or []
+    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 
 def helm_install(release: str, chart: Path, namespace: str, *options: str | Path) -> None:
