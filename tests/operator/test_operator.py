@@ -107,8 +107,13 @@ def test_what_a_run_is_made_of_belongs_to_it_and_its_driver_may_reach_its_own_re
     application = apiserver.request("GET", sparkoperator.path(namespace, run.name)).body["metadata"]
     assert application["ownerReferences"][0]["uid"] == owner["uid"]
     maps = f"/api/v1/namespaces/{namespace}/configmaps"
-    config_map = apiserver.request("GET", f"{maps}/{run.name}").body["metadata"]
-    assert config_map["ownerReferences"][0]["uid"] == application["uid"]
+
+    def owned_by() -> str:
+        metadata = apiserver.request("GET", f"{maps}/{run.name}").body["metadata"]
+        return str(metadata["ownerReferences"][0]["uid"])
+
+    # It is the stream's until there is an application to hand it over to.
+    eventually(lambda: owned_by() == application["uid"])
     driver = f"system:serviceaccount:{namespace}:message-store-driver"
     patch = {"data": {"note": "mine"}}
 

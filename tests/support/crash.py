@@ -52,9 +52,15 @@ def crash_run(spark: SparkSession, document: RunDocument, name: str, moment: str
     server = gateway.gateway_parameters
     lent = {"PYSPARK_GATEWAY_PORT": str(server.port), "PYSPARK_GATEWAY_SECRET": str(server.auth_token)}
     _killed(order, {} if moment == "within" else lent)
-    jvm = gateway.jvm
-    jvm.org.apache.spark.sql.SparkSession.setDefaultSession(spark._jsparkSession)
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    gateway.jvm.org.apache.spark.sql.SparkSession.setDefaultSession(spark._jsparkSession)
+    forget_tables(spark)
+
+
+def forget_tables(spark: SparkSession) -> None:
+    """Let a session read tables anew that another has changed."""
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    gateway.jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     spark.catalog.clearCache()
 
 

@@ -172,5 +172,5 @@ def cluster() -> Cluster:
 def install_operator() -> None:
     """Install the operator, or renew it, with the cluster that it needs."""
     # Its progress goes to this process's standard error: making a cluster takes minutes.
-    command = [sys.executable, "-m", "tools.cluster", "operator", "--values", str(VALUES)]
+    command = [sys.executable, "-m", "tools.cluster", "up", "--values", str(VALUES)]
     subprocess.run(command, cwd=REPOSITORY, env=dict(os.environ), check=True)

@@ -1,6 +1,8 @@
 """Cut off at each external write that updates and expiry make, the next runs end with the same store."""
 
+import shutil
 from collections import Counter
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from pyspark.sql import SparkSession
 from messagestore_jobs.contract.run_document import Retry
 from messagestore_jobs.store.history import last_note, open_table
 from messagestore_jobs.store.schemas import TABLES
-from support.crash import crash_run
+from support.crash import crash_run, forget_tables
 from support.external_writes import observing
 from support.ingests import START, lines, record
 from support.lifecycles import Updated, update
@@ -99,13 +101,36 @@ def ends_the_same(stream: Updated, uninterrupted: tuple[Any, Counter[str]]) -> b
     return contents(stream) == uninterrupted[0]
 
 
+@dataclass(frozen=True)
+class Begun:
+    """A stream after its first run, as often as it is asked for: the run is made once."""
+
+    stream: Updated
+    kept: Path
+
+    def again(self) -> Updated:
+        """In the same folder, as its tables name the files that they came from."""
+        shutil.rmtree(self.stream.folder)
+        shutil.copytree(self.kept, self.stream.folder)
+        forget_tables(self.stream.spark)
+        return replace(self.stream)
+
+
+@pytest.fixture(scope="module")
+def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Begun:
+    stream = Updated(spark, tmp_path_factory.mktemp("begun"))
+    begin(stream)
+    kept = tmp_path_factory.mktemp("kept") / "begun"
+    shutil.copytree(stream.folder, kept)
+    return Begun(stream, kept)
+
+
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("name", WRITES)
 def test_cut_off_at_a_write_of_the_second_run(
-    spark: SparkSession, tmp_path: Path, name: str, moment: str, uninterrupted: tuple[Any, Counter[str]]
+    begun: Begun, name: str, moment: str, uninterrupted: tuple[Any, Counter[str]]
 ) -> None:
-    stream = Updated(spark, tmp_path)
-    begin(stream)
+    stream = begun.again()
     left = [WRITES[name]]
 
     def crash(at: str, when: str) -> None:
