@@ -44,7 +44,7 @@ tools: ## Build kube-apiserver, etcd and helm into the cache, and get Kafka, Pos
 images: | $(UV) ## Build the container images, and bring them into the cluster's node when there is one
 	@UV=$(UV) python3 -m tools.cluster images
 
-cluster: | $(UV) ## Make a kind cluster with a Spark operator and an S3 server; needs no container registry
+cluster: | $(UV) ## Make a kind cluster with the operator, a Spark operator and an S3 server; needs no container registry
 	@UV=$(UV) python3 -m tools.cluster up
 
 cluster-down: ## Take the cluster away, and all that was started for it
@@ -69,8 +69,7 @@ test-operator: install tools ## Tests of the operator and its chart against a re
 test-e2e: install ## Tests in a real cluster; makes it when there is none
 	UV=$(UV) $(PYTEST) tests/e2e
 
-demo-cluster: | $(UV) ## The operator in a real cluster: real GitHub webhooks, ingested from object storage
-	@UV=$(UV) python3 -m tools.cluster operator
+demo-cluster: cluster ## The operator in a real cluster: the same demo, by pods, on object storage
 	@examples/demo-cluster.sh
 
 bench: install ## Benchmarks: tables of ratios, and the operator under load

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The operator at work in the cluster of `make cluster`: real webhooks arrive on object storage and are taken in.
-# It can be run again; what it made before goes first.
+# The operator at work in the cluster of `make cluster`: real webhooks arrive on object storage, are taken in, purged and
+# replayed, as `make demo` does on this machine. It can be run again; what it made before goes first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,7 +8,10 @@ KUBECONFIG=$(python3 -m tools.cluster kubeconfig)
 export KUBECONFIG
 kubectl=$(python3 -m tools.cluster.programs kubectl)
 endpoint=http://127.0.0.1:36900
-landing=examples/github-webhooks/landing/github-webhooks.jsonl
+example=examples/github-webhooks
+landing=$example/landing/github-webhooks.jsonl
+# What make demo purges, 90 days before 6 April 2026: the same messages, whatever the day.
+age=PT$(($(date +%s) - $(date --date 2026-01-06T00:00:00Z +%s)))S
 
 say() { printf '\n== %s\n' "$*"; }
 run() { printf '$ kubectl %s\n' "$*"; "$kubectl" "$@"; }
@@ -18,6 +21,22 @@ s3() {
     jq -r '.data | "user = \"\(.accessKey | @base64d):\(.secretKey | @base64d)\""' |
     curl --silent --show-error --fail --config - --aws-sigv4 aws:amz:us-east-1:s3 \
       --header 'x-amz-content-sha256: UNSIGNED-PAYLOAD' "$@"
+}
+# A manifest of the example, changed by a jq program that knows the bucket and how pods reach it.
+apply() {
+  "$kubectl" create --dry-run=client -o json -f "$example/$1" | jq --arg bucket "s3a://$bucket" --arg age "$age" "
+    {endpoint: \"http://s3.storage.svc:7070\", pathStyleAccess: true,
+     credentialsSecretRef: {name: \"lake-credentials\"}} as \$storage |
+    .metadata.namespace = \"demo\" | $2" | "$kubectl" apply -f -
+}
+# Wait for something of a resource, and show all three kinds as they go.
+follow() {
+  "$kubectl" -n demo wait "$@" --timeout=300s &
+  while sleep 5 && kill -0 $! 2>/dev/null; do
+    run -n demo get messagestore -o wide
+  done
+  wait $!
+  run -n demo get messagestore -o wide
 }
 
 say "A namespace under the restricted Pod Security Standard, with the store's credentials"
@@ -33,21 +52,33 @@ s3 --request PUT "$endpoint/$bucket"
 s3 --upload-file "$landing" "$endpoint/$bucket/landing/github-webhooks.jsonl"
 wc -l "$landing"
 
-say "The stream of examples/github-webhooks, with its table and its source in the bucket"
-"$kubectl" create --dry-run=client -o json -f examples/github-webhooks/1-stream.yaml |
-  jq --arg bucket "$bucket" '
-    .metadata.namespace = "demo" |
-    .spec.table.uri = "s3a://\($bucket)/table" |
-    .spec.source.files.uri = "s3a://\($bucket)/landing" |
-    .spec.storage = {
-      endpoint: "http://s3.storage.svc:7070",
-      pathStyleAccess: true,
-      credentialsSecretRef: {name: "lake-credentials"}
-    }' | "$kubectl" apply -f -
-run -n demo wait messagestream/github-webhooks --for=condition=Ready --timeout=300s
+say "A stream takes them in: $example/1-stream.yaml, with its table and its source in the bucket"
+apply 1-stream.yaml '.spec.storage = $storage |
+  .spec.table.uri = "\($bucket)/table" |
+  .spec.source.files.uri = "\($bucket)/landing"'
+follow messagestream/github-webhooks --for=condition=Ready
+run -n demo get sparkapplications,pods
+run -n demo get messagestream github-webhooks -o "jsonpath={.status.totals}{'\n'}"
 
-say "What came of it"
-run -n demo get messagestreams,sparkapplications,pods
-run -n demo get messagestream github-webhooks -o "jsonpath={.status.totals}"
+say "A policy purges what is from before 6 January 2026, and archives it; what a hold covers stays"
+apply 2-retention.yaml '.metadata.annotations["messagestore.dev/run-requested"] = "now" |
+  .spec.rules[0].maxAge = $age |
+  .spec.archive += {uri: "\($bucket)/archive", storage: $storage}'
+follow retentionpolicy/webhooks-90-days --for=jsonpath='{.status.lastPurgeTime}'
+
+say "The pull requests that are left are replayed to objects, in order, with a manifest written last"
+apply 3-replay.yaml '.spec.destination.files = {uri: "\($bucket)/replayed", storage: $storage}'
+follow replayjob/replay-pull-requests --for=condition=Complete
+s3 "$endpoint/$bucket/replayed/manifest.json" | jq '{objects, outcome}'
+
+say "Some of it arrives again, and a line is cut in half: duplicates are counted, the bad line is set aside"
+again=$(mktemp)
+trap 'rm "$again"' EXIT
+{ tail -n 20 "$landing"; tail -n 1 "$landing" | cut -c 1-300; } > "$again"
+s3 --upload-file "$again" "$endpoint/$bucket/landing/again.jsonl"
+run -n demo annotate messagestream github-webhooks messagestore.dev/run-requested=again
+follow messagestream/github-webhooks --for=jsonpath='{.status.totals.deadLettered}'=1
+run -n demo get messagestream github-webhooks -o "jsonpath={.status.totals}{'\n'}"
+run -n demo get events --field-selector involvedObject.apiVersion=messagestore.dev/v1alpha1
 
 say "Done. The tables are plain Delta tables in bucket $bucket of the S3 server on $endpoint"

@@ -1,7 +1,7 @@
 """The cluster's command line: `python3 -m tools.cluster up`; make has a target for each command.
 
-up      make the cluster, or what is missing of it
-operator  the same, and the project's own operator in it by its chart, as the code stands; --values FILE for the chart
+up      make the cluster, or what is missing of it: with a Spark operator, an S3 server, and the project's own operator
+        by its chart, as the code stands; --values FILE for the chart
 images  build the project's images and bring them into the cluster's node, when there is one
 down    take the cluster away, and all that was started for it
 status  say whether it's healthy; exit 1 when not
@@ -21,25 +21,18 @@ from tools.cluster.load import load
 from tools.machine import lock, say, step
 
 
-def up() -> None:
-    """Make the cluster, or what is missing of it. What is there stays."""
+def up(values: Path | None) -> None:
+    """Make the cluster, or what is missing of it, and renew the project's operator. What else is there stays."""
     daemon = docker.find(kind.public_node_image())
     kind.create(daemon)
-    _build_and_load(daemon, images.spark_operator, images.versitygw, images.spark, images.operator)
+    *_, image = _build_and_load(daemon, images.spark_operator, images.versitygw, images.spark, images.operator)
     if daemon.own:
         install.names()
     kind.wait_for_names()
     install.s3(daemon)
     install.spark_operator()
-    say(f"kubeconfig: {kind.kubeconfig()}")
-
-
-def operator(values: Path | None) -> None:
-    """Make the cluster, and install the project's operator in it, or renew it."""
-    up()
-    daemon = docker.find(kind.public_node_image())
-    image = f"{images.PREFIX}/operator:{images.project_version()}"
     install.message_store_operator(daemon.identity(image), [values] if values else [])
+    say(f"kubeconfig: {kind.kubeconfig()}")
 
 
 def build_images() -> None:
@@ -67,13 +60,15 @@ def status() -> None:
         raise SystemExit(1)
 
 
-def _build_and_load(daemon: docker.Docker, *builds: Callable[[images.Builder], str]) -> None:
+def _build_and_load(daemon: docker.Docker, *builds: Callable[[images.Builder], str]) -> list[str]:
+    """Build images, and bring them into the node when there is one; their names, in order."""
     builder = images.Builder(daemon)
     built = [build(builder) for build in builds]
     if kind.exists(daemon):
         load(daemon, kind.NODE, built)
     if daemon.own:
         daemon.run("image", "prune", "--force")  # what the new images took the names of
+    return built
 
 
 def kubeconfig() -> None:
@@ -81,23 +76,23 @@ def kubeconfig() -> None:
     sys.stdout.write(f"{kind.kubeconfig()}\n")
 
 
-CHANGES: Mapping[str, Callable[[], None]] = {"up": up, "images": build_images, "down": down}
+CHANGES: Mapping[str, Callable[[], None]] = {"images": build_images, "down": down}
 QUESTIONS: Mapping[str, Callable[[], None]] = {"status": status, "kubeconfig": kubeconfig}
 
 
 def main() -> None:
     """Run the command line; of commands that change something two at once take turns."""
     parser = argparse.ArgumentParser(prog="python3 -m tools.cluster", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("command", choices=[*CHANGES, "operator", *QUESTIONS])
-    parser.add_argument("--values", type=Path, help="of the operator's chart, beside those of the cluster")
+    parser.add_argument("command", choices=["up", *CHANGES, *QUESTIONS])
+    parser.add_argument("--values", type=Path, help="of the operator's chart, beside those of the cluster; for up")
     arguments = parser.parse_args()
     command: str = arguments.command
     if command in QUESTIONS:
         QUESTIONS[command]()
         return
     with lock(docker.state_folder() / "lock", "cluster command"), step(f"cluster {command}"):
-        if command == "operator":
-            operator(arguments.values)
+        if command == "up":
+            up(arguments.values)
         else:
             CHANGES[command]()
 
