@@ -23,7 +23,7 @@ def test_each_of_many_resources_runs_again_and_again_and_nothing_runs_twice_or_b
         eventually(lambda: all(_purges(one) for one in found.resources("RetentionPolicy")), WAIT_SECONDS)
         _check_figures(found)
         log, fakes = found.operator.text, found.end()
-        arrivals = [one.arrived for one in audit.requests(found.folder) if _is_limited(one)]
+        arrivals = [one.arrived for one in audit.limited(audit.requests(found.folder), OPERATOR)]
         assert audit.most_at_once(arrivals, found.settings["requestsPerSecond"]) <= found.settings["requestBurst"]
     assert fakes["problems"] == []
     assert fakes["started"]["ingest"] >= STREAMS * RUNS
@@ -43,8 +43,3 @@ def _check_figures(found: Scene) -> None:
     """No look failed, and no change was seen by a list that the watches had not shown."""
     for name in ("reconcile_errors_total", "watch_missed_total"):
         assert found.operator.figure(f"messagestore_operator_{name}") == 0, name
-
-
-def _is_limited(request: audit.Request) -> bool:
-    """Renewals of the leader's Lease have a connection of their own, without the limit."""
-    return request.user == OPERATOR and request.verb != "watch" and "operator-leader" not in request.name

@@ -46,6 +46,10 @@ class ApiServer:
     certificate: Path
     _connection: http.client.HTTPSConnection | None = field(default=None, repr=False)
 
+    def another(self) -> "ApiServer":
+        """A connection of its own to the same server, for another thread."""
+        return ApiServer(self.port, self.certificate)
+
     def request(
         self, method: str, path: str, body: Any = None, content_type: str = "application/json", user: str = ""
     ) -> Answer:

@@ -145,7 +145,7 @@ def _config_map(namespace: str, name: str) -> str:
 @contextmanager
 def fake_spark(server: ApiServer, namespace: str) -> Iterator[FakeSpark]:
     """Runs applications in the background, over a connection of its own."""
-    fake = FakeSpark(ApiServer(server.port, server.certificate), namespace)
+    fake = FakeSpark(server.another(), namespace)
 
     def step() -> None:
         try:

@@ -140,8 +140,7 @@ def _process(measured: Measured) -> list[tuple[str, str, str]]:
 
 def _requests(measured: Measured) -> list[tuple[str, str, str]]:
     rate, burst = measured.settings["requestsPerSecond"], measured.settings["requestBurst"]
-    # Renewals of the leader's Lease have a connection of their own, without the limit.
-    arrivals = [one.arrived for one in _own(measured) if "operator-leader" not in one.name and one.verb != "watch"]
+    arrivals = [one.arrived for one in audit.limited(measured.requests, OPERATOR)]
     seconds = audit.by_second(arrivals)
     runs = sum(measured.fakes["started"].values())
     refused = Counter(one.status for one in _own(measured) if one.status >= 400)

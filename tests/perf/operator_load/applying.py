@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import accumulate
 from typing import Any
 
@@ -28,7 +29,7 @@ def apply_steadily(found: Scene, resources: list[dict[str, Any]], rate: float) -
     began, due = time.monotonic(), list(accumulate((one["kind"] == "MessageStream" for one in resources), initial=0))
 
     def work(hand: int) -> None:
-        with found.administrator() as server:
+        with closing(found.server.another()) as server:
             for place in range(hand, len(resources), _HANDS):
                 time.sleep(max(0.0, began + due[place] / rate - time.monotonic()))
                 apply(server, resources[place])

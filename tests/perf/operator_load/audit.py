@@ -47,6 +47,11 @@ def requests(folder: Path) -> list[Request]:
         return sorted((_request(json.loads(line)) for line in lines), key=lambda request: request.arrived)
 
 
+def limited(found: Iterable[Request], operator: str) -> list[Request]:
+    """The operator's requests that its limit is for: renewals of the leader's Lease have a connection of their own."""
+    return [one for one in found if one.user == operator and one.verb != "watch" and "operator-leader" not in one.name]
+
+
 def delays(found: Iterable[Request], operator: str) -> dict[str, float]:
     """By each stream, the seconds from the answer to its making until that to the making of its first application."""
     applied: dict[str, float] = {}

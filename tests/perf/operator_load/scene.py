@@ -41,15 +41,6 @@ class Scene:
     settings: dict[str, Any]
     kubeconfig: Path
 
-    @contextmanager
-    def administrator(self) -> Iterator[ApiServer]:
-        """A connection for one thread."""
-        server = ApiServer(self.server.port, self.server.certificate)
-        try:
-            yield server
-        finally:
-            server.close()
-
     def resources(self, kind: str) -> list[dict[str, Any]]:
         """All resources of a kind as they are now."""
         found: list[dict[str, Any]] = self.server.request("GET", f"{_ROOT}/{_PLURALS[kind]}").body["items"]
