@@ -9,8 +9,9 @@ UV := $(CACHE)/uv-$(UV_VERSION)/bin/uv
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 PYTEST := $(PYTHON) -m pytest
-# Each worker has a Spark session of its own, and a file's tests stay together, as they share what they set up. Files are
-# taken in order: the many short ones of tests/unit come last, so that neither worker is left with a long one.
+# Each worker has a Spark session of its own, and a file's tests stay together, as they share what they set up; so do all
+# of tests/e2e (tests/conftest.py). One worker begins with these, which wait much. Files are taken in order: the many short
+# ones of tests/unit come last, so that neither worker is left with a long one.
 TWO_AT_ONCE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 export MESSAGESTORE_CACHE := $(CACHE)
 
@@ -54,8 +55,7 @@ demo: install ## Ingest, purge and replay real webhooks on this machine
 	@examples/demo.sh $(VENV)/bin/messagestore
 
 test: install tools ## All tests; the cluster that they make goes with them
-	UV=$(UV) $(PYTEST) tests/e2e --take-down
-	$(PYTEST) $(TWO_AT_ONCE) tests/jobs tests/operator tests/chart tests/unit
+	UV=$(UV) $(PYTEST) $(TWO_AT_ONCE) --take-down tests/e2e tests/jobs tests/operator tests/chart tests/unit
 
 test-unit: install ## Tests of pure parts, in milliseconds
 	$(PYTEST) tests/unit

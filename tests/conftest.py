@@ -1,7 +1,22 @@
 """What all tests have in common."""
 
+import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 # A busy machine is no fault of the code.
 settings.register_profile("messagestore", deadline=None)
 settings.load_profile("messagestore")
+
+
+class OneCluster(LoadFileScheduling):
+    """A worker takes a file after the other, and one of them all the files of tests/e2e: these share one cluster."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/e2e" if nodeid.startswith("tests/e2e/") else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneCluster:
+    return OneCluster(config, log)

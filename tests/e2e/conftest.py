@@ -15,9 +15,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--take-down", action="store_true", help="Take the cluster away again, where there was none.")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """The one cluster of all tests, the operator in it: made by the first that needs it, left for the next session."""
+    """The one cluster of these tests, the operator in it: made by the first, left for the next session."""
     goes = request.config.getoption("--take-down") and not kind.healthy()
     try:
         yield running_cluster()

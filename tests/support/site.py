@@ -146,6 +146,14 @@ class Site:
         with self.cluster.s3.filesystem().open_output_stream(f"{self.bucket}/landing/{name}") as out:
             out.write(content)
 
+    def stored(self) -> bool:
+        """Whether the S3 server answers here: a Service's addresses follow the pod that is ready a moment later."""
+        try:
+            self.cluster.s3.filesystem().get_file_info(self.bucket)
+        except OSError:
+            return False
+        return True
+
     def read(self, path: str) -> bytes:
         """An object of the bucket."""
         content: bytes = self.cluster.s3.filesystem().open_input_stream(f"{self.bucket}/{path}").readall()
