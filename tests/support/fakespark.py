@@ -101,9 +101,8 @@ class FakeSpark:
     def _drive(self, run: Run) -> None:
         config_map = self.server.request("GET", _config_map(run.namespace, run.name)).body
         told = json.loads(config_map.get("data", {}).get("control.json", "{}"))
-        continuous = run.document["task"].get("batchInterval") is not None
         enough = time.monotonic() - run.started > self.seconds
-        if told.get("stop") or (enough and not continuous):
+        if told.get("stop") or (enough and not _is_continuous(run)):
             self._report(run, "Failed" if self.fails else "Succeeded")
             self._set_pod(run, "Failed" if self.fails else "Succeeded")
             run.over = True
@@ -130,12 +129,16 @@ class FakeSpark:
         }
         if state != "Running":
             report["finishedAt"] = now
-        if state == "Succeeded":
+        if state == "Succeeded" or (state == "Running" and _is_continuous(run)):
             report["outcome"] = outcome(run.document, now)
         if state == "Failed":
             report["error"] = {"reason": "StorageDenied", "message": "403 from the object store"}
         patch = {"data": {"report.json": json.dumps(report)}}
         self.server.request("PATCH", _config_map(run.namespace, run.name), patch, MERGE)
+
+
+def _is_continuous(run: Run) -> bool:
+    return run.document["task"].get("batchInterval") is not None
 
 
 def _config_map(namespace: str, name: str) -> str:

@@ -15,7 +15,7 @@ from messagestore_operator.decide.documents import rate
 from messagestore_operator.decide.life import Step, Wishes, follow, reserve
 from messagestore_operator.decide.redelivery import decide_redelivery
 from messagestore_operator.decide.replay_record import is_complete, recorded, with_pause
-from messagestore_operator.decide.replay_start import GONE, blocker_of, start
+from messagestore_operator.decide.replay_start import GONE, beginning_of, blocker_of, start
 from messagestore_operator.decide.replay_view import ENDED, Place, viewed
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.tell import of_conditions, of_run
@@ -71,6 +71,8 @@ def _place(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: Step) -> 
         return Place()
     if (blocker := blocker_of(snapshot)) is not None:
         return Place(blocker=blocker)
+    if status.selection is None and (beginning := beginning_of(snapshot)) is not None:
+        return Place(blocker=beginning, wait=snapshot.now + snapshot.defaults.look_again)
     if (retry := _retry_at(snapshot, status)) is not None and watched.current is None:
         return Place(wait=retry)
     return Place(_launched(snapshot, status, watched), wait=_deadline(snapshot, status))

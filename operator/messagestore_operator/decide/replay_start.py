@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from messagestore_jobs.contract.run_report import RunError
-from messagestore_operator.api.status import CurrentRun
+from messagestore_operator.api import MessageStream
+from messagestore_operator.api.status import Condition, CurrentRun
 from messagestore_operator.decide.check import local_table, refused, unreachable
 from messagestore_operator.decide.documents import missing_streams, replay_run
 from messagestore_operator.decide.life import Step, launch
@@ -25,6 +26,36 @@ def blocker_of(snapshot: ReplaySnapshot) -> RunError | None:
     if snapshot.target is not None and (refusal := refused(snapshot.target)) is not None:
         return refusal
     return local_table(stream) or unreachable(snapshot, lambda: replay_access(snapshot.job, stream, snapshot.target))
+
+
+def beginning_of(snapshot: ReplaySnapshot) -> RunError | None:
+    """That the stream's first run is still to end, as where people apply a stream together with its replay.
+
+    A stream that waits for its schedule, for an annotation or behind `spec.suspend` is replayed as its store is.
+    """
+    stream = snapshot.stream
+    assert stream is not None
+    if not _begins(stream):
+        return None
+    which = f"waiting for the first run of MessageStream {stream.metadata.name}"
+    ready = _condition(stream, "Ready")
+    return RunError(reason=Reason.PENDING, message=f"{which}: {ready.message}" if ready else which)
+
+
+def _begins(stream: MessageStream) -> bool:
+    status = stream.status
+    if status is None:
+        return True
+    if status.last_run is not None:
+        return False
+    if status.current_run is not None:
+        # A continuous run has no end to wait for.
+        return status.totals is None or stream.spec.trigger.continuous is None
+    return _condition(stream, "Reconciling") is not None
+
+
+def _condition(stream: MessageStream, kind: str) -> Condition | None:
+    return next((one for one in stream.status.conditions if one.type == kind), None) if stream.status else None
 
 
 def start(snapshot: ReplaySnapshot, run: CurrentRun) -> Step:

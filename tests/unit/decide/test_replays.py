@@ -173,6 +173,57 @@ def test_a_missing_stream_is_waited_for(world: World) -> None:
     assert world.status(key).phase == "Succeeded"
 
 
+def test_the_first_run_of_a_stream_that_is_applied_together_with_its_replay_is_waited_for(world: World) -> None:
+    key = job(world)
+    orders = stream(world, trigger={"schedule": {"cron": "* * * * *"}})
+    world.look(key)
+    assert world.ready(key) == ("False", "Pending", "waiting for the first run of MessageStream orders")
+    world.wait(minutes=1)
+    world.look(orders)
+    world.settle()
+    ingest = world.only_run()
+    run = ingest.name
+    waits = f"waiting for the first run of MessageStream orders: run {run}"
+    assert world.ready(key) == ("False", "Pending", f"{waits} is being started")
+    world.start(ingest)
+    ingest.report = world.report(ingest, "Running", world.outcome(ingest))
+    world.settle()
+    assert (world.status(orders).totals.stored, world.status(key).phase) == (10, "Pending")
+    world.finish(ingest)
+    world.settle()
+    assert world.only_run().create.run.kind == "replay"
+
+
+def test_a_continuous_stream_is_replayed_once_it_has_taken_something_in(world: World) -> None:
+    key = job(world)
+    stream(world, trigger={"continuous": {"batchInterval": "PT2S"}})
+    world.settle()
+    ingest = world.only_run()
+    world.start(ingest)
+    world.settle()
+    assert world.status(key).phase == "Pending"
+    ingest.report = world.report(ingest, "Running", world.outcome(ingest))
+    world.settle()
+    world.wait(seconds=5)
+    world.settle()
+    assert [app.create.run.kind for app in world.runs()] == ["ingest", "replay"]
+
+
+@pytest.mark.parametrize(
+    "idle",
+    [
+        {"trigger": {"manual": {}}},
+        {"trigger": {"schedule": {"cron": "0 3 * * *"}}},
+        {"trigger": {"continuous": {}}, "suspend": True},
+    ],
+)
+def test_a_stream_that_takes_in_nothing_now_is_replayed_as_its_store_is(world: World, idle: dict[str, Any]) -> None:
+    stream(world, **idle)
+    key = job(world)
+    run_once(world)
+    assert world.status(key).phase == "Succeeded"
+
+
 def test_a_redrive_holds_every_table_that_it_writes(world: World) -> None:
     stream(world)
     stream(world, "copy")
