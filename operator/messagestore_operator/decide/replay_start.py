@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.api import MessageStream
-from messagestore_operator.api.status import Condition, CurrentRun
+from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.check import local_table, refused, unreachable
 from messagestore_operator.decide.documents import missing_streams, replay_run
 from messagestore_operator.decide.life import Step, launch
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.tables import replay_tables
 from messagestore_operator.reasons import Reason
+from messagestore_operator.status.conditions import condition_of
 from messagestore_operator.translate import replay_access
 
 GONE = RunError(reason=Reason.DELETING, message="the ReplayJob is being deleted")
@@ -38,7 +39,7 @@ def beginning_of(snapshot: ReplaySnapshot) -> RunError | None:
     if not _begins(stream):
         return None
     which = f"waiting for the first run of MessageStream {stream.metadata.name}"
-    ready = _condition(stream, "Ready")
+    ready = condition_of(stream.status, "Ready")
     return RunError(reason=Reason.PENDING, message=f"{which}: {ready.message}" if ready else which)
 
 
@@ -51,11 +52,7 @@ def _begins(stream: MessageStream) -> bool:
     if status.current_run is not None:
         # A continuous run has no end to wait for.
         return status.totals is None or stream.spec.trigger.continuous is None
-    return _condition(stream, "Reconciling") is not None
-
-
-def _condition(stream: MessageStream, kind: str) -> Condition | None:
-    return next((one for one in stream.status.conditions if one.type == kind), None) if stream.status else None
+    return condition_of(status, "Reconciling") is not None
 
 
 def start(snapshot: ReplaySnapshot, run: CurrentRun) -> Step:

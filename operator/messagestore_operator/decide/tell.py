@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from messagestore_operator.api.status import BaseStatus, Condition, CurrentRun
+from messagestore_operator.api.status import BaseStatus, CurrentRun
 from messagestore_operator.decide.actions import EmitEvent
 from messagestore_operator.decide.life import Ended, Step
 from messagestore_operator.reasons import Reason
+from messagestore_operator.status.conditions import condition_of
 
 _TOLD_WHEN_NEW: dict[str, bool] = {
     Reason.CONFIG_MISSING: True,
@@ -43,8 +44,7 @@ def of_run(before: CurrentRun | None, step: Step) -> Iterator[EmitEvent]:
 
 def of_conditions(before: BaseStatus | None, after: BaseStatus) -> Iterator[EmitEvent]:
     """That condition Ready has come to have a reason that people would want to know of."""
-    known = _ready(before.conditions if before else ())
-    ready = _ready(after.conditions)
+    known, ready = condition_of(before, "Ready"), condition_of(after, "Ready")
     if ready is None or ready.reason not in _TOLD_WHEN_NEW or (known is not None and known.reason == ready.reason):
         return
     yield EmitEvent("Warning" if _TOLD_WHEN_NEW[ready.reason] else "Normal", ready.reason, ready.message)
@@ -59,7 +59,3 @@ def _ending(ended: Ended) -> EmitEvent:
     if ended.state == "Cancelled":
         return EmitEvent("Normal", ended.error.reason, f"{which} was ended: {ended.error.message}")
     return EmitEvent("Warning", ended.error.reason, f"{which} failed: {ended.error.message}")
-
-
-def _ready(conditions: Sequence[Condition]) -> Condition | None:
-    return next((condition for condition in conditions if condition.type == "Ready"), None)

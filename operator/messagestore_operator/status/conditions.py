@@ -50,6 +50,11 @@ def after_error(error: RunError) -> list[Aspect]:
     return (stuck if is_terminal(error) else under_way)(error.reason, error.message)
 
 
+def condition_of(status: BaseStatus | None, kind: str) -> Condition | None:
+    """A status's condition of a type; None where there is none, or no status yet."""
+    return next((one for one in status.conditions if one.type == kind), None) if status else None
+
+
 def is_terminal(error: RunError) -> bool:
     """Whether no other try mends it."""
     return error.reason in TERMINAL
