@@ -111,7 +111,7 @@ def test_the_s3_server_may_be_away_for_a_minute(running: Running) -> None:
     finally:
         cluster.kubectl(*s3, "scale", "deployment/s3", "--replicas=1")
     cluster.kubectl(*s3, "rollout", "status", "deployment/s3", "--timeout=60s")
-    running.site.until(running.site.stored, "the S3 server answers")
+    running.site.until(running.site.s3_answers, "the S3 server answers")
     running.land()
     running.catch_up()
 

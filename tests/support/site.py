@@ -146,7 +146,7 @@ class Site:
         with self.cluster.s3.filesystem().open_output_stream(f"{self.bucket}/landing/{name}") as out:
             out.write(content)
 
-    def stored(self) -> bool:
+    def s3_answers(self) -> bool:
         """Whether the S3 server answers here: a Service's addresses follow the pod that is ready a moment later."""
         try:
             self.cluster.s3.filesystem().get_file_info(self.bucket)
