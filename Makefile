@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 CACHE ?= $(or $(MESSAGESTORE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/message-store-operator)
-UV_VERSION := 0.13.8
+UV_VERSION := $(shell sed -n 's/^uv==\([0-9.]*\).*/\1/p' uv-requirements.lock)
 UV := $(CACHE)/uv-$(UV_VERSION)/bin/uv
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -15,8 +15,8 @@ PYTEST := $(PYTHON) -m pytest
 TWO_AT_ONCE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 export MESSAGESTORE_CACHE := $(CACHE)
 
-.PHONY: help install tools images cluster cluster-down demo demo-cluster test test-unit test-jobs test-operator test-e2e \
-	bench lint format crds lock clean
+.PHONY: help install tools images cluster cluster-down demo demo-cluster test test-unit test-jobs test-hostile \
+	test-operator test-e2e fuzz bench lint format crds lock sbom clean
 
 help: ## This list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -24,13 +24,13 @@ help: ## This list
 $(UV):
 	@echo "install: uv $(UV_VERSION) into $(CACHE)"
 	@python3 -m venv $(CACHE)/uv-$(UV_VERSION)
-	@$(CACHE)/uv-$(UV_VERSION)/bin/python -m pip install --quiet uv==$(UV_VERSION)
+	@$(CACHE)/uv-$(UV_VERSION)/bin/python -m pip install --quiet --require-hashes --requirement uv-requirements.lock
 
-$(VENV)/.installed: requirements.lock pyproject.toml | $(UV)
+$(VENV)/.installed: requirements.lock build-requirements.lock pyproject.toml | $(UV)
 	@echo "install: Python packages from requirements.lock into $(VENV)"
 	@test -x $(PYTHON) || $(UV) venv --quiet --python '>=3.11' $(VENV)
-	@$(UV) pip sync --quiet --python $(PYTHON) --require-hashes requirements.lock
-	@$(UV) pip install --quiet --python $(PYTHON) --no-deps --editable .
+	@$(UV) pip sync --quiet --python $(PYTHON) --build-constraint build-requirements.lock --require-hashes requirements.lock
+	@$(UV) pip install --quiet --python $(PYTHON) --build-constraint build-requirements.lock --no-deps --editable .
 	@touch $@
 
 install: $(VENV)/.installed ## Set up .venv with the CLI, and the jars
@@ -63,6 +63,9 @@ test-unit: install ## Tests of pure parts, in milliseconds
 test-jobs: install tools ## Tests of the jobs on local Spark
 	$(PYTEST) tests/jobs
 
+test-hostile: install ## Each file of a store replaced by all that it may be; about an hour
+	MESSAGESTORE_HOSTILE=all $(PYTEST) tests/jobs/hostile
+
 test-operator: install tools ## Tests of the operator and its chart against a real kube-apiserver
 	$(PYTEST) tests/operator tests/chart
 
@@ -71,6 +74,13 @@ test-e2e: install ## Tests in a real cluster; makes it when there is none
 
 demo-cluster: cluster ## The operator in a real cluster: the same demo, by pods, on object storage
 	@examples/demo-cluster.sh
+
+FUZZ ?= 100000
+SEED ?= $(shell date +%s)
+
+fuzz: install ## Predicates made at random against Spark's plans of them; FUZZ says how many, SEED which
+	@echo "fuzz: $(FUZZ) predicates of seed $(SEED)"
+	MESSAGESTORE_FUZZ=$(FUZZ) MESSAGESTORE_FUZZ_SEED=$(SEED) $(PYTEST) tests/jobs/predicate/test_fuzz.py
 
 bench: install ## Benchmarks: tables of ratios, and the operator under load
 	$(PYTHON) -m tests.perf
@@ -90,13 +100,22 @@ crds: install ## Generate crds/ and the chart's copy of it from the models
 	$(VENV)/bin/messagestore crds --output crds
 	$(VENV)/bin/messagestore crds --output charts/message-store-operator/files/crds
 
-COMPILE := pip compile --quiet pyproject.toml --universal --python-version 3.11 \
+COMPILE := pip compile --quiet --universal --python-version 3.11 \
 	--no-annotate --no-header --generate-hashes --no-emit-index-url
 
-lock: | $(UV) ## Renew requirements.lock from pyproject.toml, and the parts of it that each image installs
-	$(UV) $(COMPILE) --upgrade --group dev --all-extras --output-file requirements.lock
-	$(UV) $(COMPILE) --constraint requirements.lock --extra jobs --output-file spark_images/requirements.lock
-	$(UV) $(COMPILE) --constraint requirements.lock --extra operator --output-file operator/requirements.lock
+lock: | $(UV) ## Renew the locks from pyproject.toml, the parts of them that each image installs, and the jars' checksums
+	$(UV) $(COMPILE) --group uv --output-file uv-requirements.lock
+	$(UV) $(COMPILE) --upgrade --group build --output-file build-requirements.lock
+	$(UV) $(COMPILE) --upgrade pyproject.toml --group dev --all-extras --output-file requirements.lock
+	$(UV) $(COMPILE) pyproject.toml --constraint requirements.lock --extra jobs --output-file spark_images/requirements.lock
+	$(UV) $(COMPILE) pyproject.toml --constraint requirements.lock --extra operator --output-file operator/requirements.lock
+	spark_images/jars/fetch.sh spark_images/jars/pom.xml
+	spark_images/jars/fetch.sh tools/kafka/pom.xml
+	$(MAKE) sbom
+
+sbom: | $(UV) ## Write what each image is made of, from the locks: sbom.json beside its Dockerfile
+	$(UV) $(COMPILE) --group sbom --output-file sbom-requirements.lock
+	UV=$(UV) python3 -m tools.sbom
 
 clean: ## Remove .venv; the cache stays
 	rm -rf $(VENV)

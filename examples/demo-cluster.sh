@@ -45,6 +45,7 @@ say "A namespace under the restricted Pod Security Standard, with the store's cr
 "$kubectl" label namespace demo pod-security.kubernetes.io/enforce=restricted
 "$kubectl" -n storage get secret s3-root -o json |
   jq '{apiVersion, kind, type, data, metadata: {name: "lake-credentials", namespace: "demo"}}' | "$kubectl" apply -f -
+"$kubectl" -n demo label secret lake-credentials messagestore.dev/use=storage
 
 say "Real webhooks on object storage"
 bucket=demo-$(date +%s)

@@ -1,6 +1,6 @@
 # What the jobs run on: Java, Python and Spark. It changes seldom; spark_images/Dockerfile puts the jobs on top.
 # The build's context is a folder that `make images` fills: site/, the Python packages of requirements.lock.
-ARG BASE=debian:bookworm-slim
+ARG BASE=debian:bookworm-20260918-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251
 FROM ${BASE}
 
 # A base that has them already is left as it is, and then the build needs no network.
@@ -18,7 +18,9 @@ COPY site /usr/local/lib/python3.11/dist-packages
 RUN python3 -m compileall -q -j 0 /usr/local/lib/python3.11/dist-packages && \
     python3 -c 'import delta, deltalake, numpy, pyarrow.dataset, pyarrow.fs, pyarrow.parquet, pyspark.sql, sqlglot'
 
-ENV SPARK_HOME=/usr/local/lib/python3.11/dist-packages/pyspark \
+# Java reads variables by the locale's characters, and keys may have any.
+ENV LANG=C.UTF-8 \
+    SPARK_HOME=/usr/local/lib/python3.11/dist-packages/pyspark \
     PYSPARK_PYTHON=python3 \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1

@@ -29,6 +29,7 @@ PYTHON_VERSION = "3.11"
 SPARK = REPOSITORY / "spark_images"
 OPERATOR = REPOSITORY / "operator"
 
+_BUILT_BY: tuple[str | Path, ...] = ("--build-constraint", REPOSITORY / "build-requirements.lock")
 _SPARK_PACKAGES = ("ca-certificates", "openjdk-17-jre-headless", "python3", "tini", "tzdata")
 _PYTHON_PACKAGES = ("ca-certificates", "python3", "tzdata")
 
@@ -79,7 +80,7 @@ def spark(builder: Builder) -> str:
     # It looks by itself whether the jars are those of the sources.
     build_jars: list[str | Path] = [SPARK / "jars" / "build.sh", sys.executable, context / "jars"]
     run(build_jars, environment={"PYTHONPATH": str(_jobs_packages())})
-    for name in ("entrypoint.sh", "main.py"):
+    for name in ("entrypoint.sh", "main.py", "sbom.json"):
         shutil.copy(SPARK / name, context / name)
     _copy_package(SPARK / "messagestore_jobs", context / "messagestore_jobs")
     image = f"{PREFIX}/spark:{project_version()}"
@@ -98,6 +99,7 @@ def operator(builder: Builder) -> str:
     context = cache_folder() / "images" / "operator"
     _install_packages(OPERATOR / "requirements.lock", context / "site")
     _install_project(context / "project")
+    shutil.copy(OPERATOR / "sbom.json", context / "sbom.json")
     image = f"{PREFIX}/operator:{project_version()}"
     arguments = builder.base("python", _PYTHON_PACKAGES)
     return builder.build(image, OPERATOR / "Dockerfile", context, arguments)
@@ -141,7 +143,7 @@ def _install_packages(requirements: Path, folder: Path, unused: Path | None = No
         _fresh(folder)
         target = ["--python-version", PYTHON_VERSION, "--python-platform", f"{platform.machine()}-manylinux_2_28"]
         options: list[str | Path] = ["--quiet", "--require-hashes", *target, "--target", folder]
-        run([_uv(), "pip", "install", *options, "--requirement", requirements])
+        run([_uv(), "pip", "install", *options, *_BUILT_BY, "--requirement", requirements])
         if unused:
             _remove(folder, unused)
     stamp.write_text(digest)
@@ -150,7 +152,7 @@ def _install_packages(requirements: Path, folder: Path, unused: Path | None = No
 def _install_project(folder: Path) -> None:
     """Install the project itself: its packages, and the metadata that says which version it is."""
     _fresh(folder)
-    run([_uv(), "pip", "install", "--quiet", "--no-deps", "--target", folder, REPOSITORY])
+    run([_uv(), "pip", "install", "--quiet", *_BUILT_BY, "--no-deps", "--target", folder, REPOSITORY])
     shutil.rmtree(folder / "bin", ignore_errors=True)
     # What tells one installation from another would make every build a new image.
     for varying in ("RECORD", "direct_url.json", "uv_cache.json"):

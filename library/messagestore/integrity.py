@@ -1,4 +1,4 @@
-"""No payload is handed on that is not what was stored."""
+"""No payload is handed on that is not what was stored, and none from outside of the store."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from messagestore.errors import BrokenMessageError
 from messagestore.place import Place, refusals
+from messagestore_jobs.store.claims import claim_name, claims_uri
+from messagestore_jobs.store.objects import Objects
 
 OnBroken = Callable[[BrokenMessageError], None]
 
@@ -25,11 +27,11 @@ def sound_rows(place: Place, rows: pa.Table, on_broken: OnBroken | None) -> Iter
         on_broken: told of each broken message, which is then left out.
 
     Raises:
-        BrokenMessageError: a payload is missing or has another digest, and there is no ``on_broken``.
+        BrokenMessageError: a payload is missing, has another digest or lies elsewhere, and there is no ``on_broken``.
     """
     for part in _parts(rows):
         filled = _filled(place, part)
-        errors = [_problem(row) for row in filled.select(_JUDGED).to_pylist()]
+        errors = [_problem(place, row) for row in filled.select(_JUDGED).to_pylist()]
         for error in filter(None, errors):
             if on_broken is None:
                 raise error
@@ -37,21 +39,41 @@ def sound_rows(place: Place, rows: pa.Table, on_broken: OnBroken | None) -> Iter
         yield filled.filter(pa.array([error is None for error in errors])) if any(errors) else filled
 
 
-_JUDGED = ["message_id", "stream_name", "global_position", "payload", "payload_uri", "payload_sha256"]
+_JUDGED = ["message_id", "stream_name", "global_position", "payload", "payload_uri", "payload_size", "payload_sha256"]
 
 
-def _problem(row: Mapping[str, Any]) -> BrokenMessageError | None:
-    payload, uri, digest = row["payload"], row["payload_uri"], row["payload_sha256"]
-    if payload is None:
-        gone = "there is no payload any more" if uri is None else f"there is no {uri} any more, where its payload was"
-        words = gone if uri is not None or digest is not None else None
-    else:
-        found = hashlib.sha256(payload).hexdigest()
-        differs = digest is not None and found != digest
-        words = f"its payload is not what was stored: SHA-256 {found}, not {digest}" if differs else None
+def _problem(place: Place, row: Mapping[str, Any]) -> BrokenMessageError | None:
+    words = _inside(row) if row["payload_uri"] is None else _under_claim_check(place, row)
     if words is None:
         return None
     return BrokenMessageError(row["message_id"], row["stream_name"], row["global_position"], words)
+
+
+def _inside(row: Mapping[str, Any]) -> str | None:
+    """What is wrong with a payload that the row itself has."""
+    payload, digest = row["payload"], row["payload_sha256"]
+    if payload is None:
+        return "there is no payload any more" if digest is not None else None
+    return None if digest is None else _differs(payload, digest)
+
+
+def _under_claim_check(place: Place, row: Mapping[str, Any]) -> str | None:
+    """What is wrong with a payload that lies in an object of its own, which the row must tell all about."""
+    payload, uri, digest = row["payload"], row["payload_uri"], row["payload_sha256"]
+    if claim_name(place.uri, uri) is None:
+        return f"its payload would lie at {uri}, and is no claim check of the store in {place.uri}"
+    if digest is None or row["payload_size"] is None:
+        return f"its payload lies at {uri}, and the row has no digest and size of it"
+    if payload is None:
+        return f"there is no {uri} any more, where its payload was"
+    if len(payload) != row["payload_size"]:
+        return f"its payload is not what was stored: {len(payload)} bytes, not {row['payload_size']}"
+    return _differs(payload, digest)
+
+
+def _differs(payload: bytes, digest: str) -> str | None:
+    found = hashlib.sha256(payload).hexdigest()
+    return None if found == digest else f"its payload is not what was stored: SHA-256 {found}, not {digest}"
 
 
 def _parts(rows: pa.Table) -> Iterator[pa.Table]:
@@ -71,14 +93,15 @@ def _filled(place: Place, rows: pa.Table) -> pa.Table:
     if not any(uris):
         return rows
     with ThreadPoolExecutor(_FETCHES) as pool:
-        fetched = pool.map(lambda uri: None if uri is None else _fetch(place, uri), uris)
+        objects = place.objects(claims_uri(place.uri))
+        names = [None if uri is None else claim_name(place.uri, uri) for uri in uris]
+        fetched = pool.map(lambda name: None if name is None else _fetch(objects, name), names)
         own = rows["payload"].to_pylist()
         payloads = [mine if mine is not None else theirs for mine, theirs in zip(own, fetched, strict=True)]
     at = rows.column_names.index("payload")
     return rows.set_column(at, rows.schema.field(at), pa.array(payloads, pa.binary()))
 
 
-def _fetch(place: Place, uri: str) -> bytes | None:
-    folder, _, name = uri.rpartition("/")
-    with refusals(uri):
-        return place.objects(folder).read(name)
+def _fetch(objects: Objects, name: str) -> bytes | None:
+    with refusals(objects.uri):
+        return objects.read(name)

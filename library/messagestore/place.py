@@ -12,10 +12,11 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from messagestore.errors import MessageStoreError, StorageError, StoreNotFoundError
+from messagestore.errors import MessageStoreError, StorageError, StoreNotFoundError, StoreUnreadableError
 from messagestore_jobs.contract.run_document import CredentialVariables, StorageEntry
 from messagestore_jobs.store.certificates import trusting
 from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.foreign import not_to_be_read
 from messagestore_jobs.store.objects import Objects, delta_uri, is_local, join
 from messagestore_jobs.store.storage import Storage
 
@@ -34,7 +35,7 @@ class Place:
         scheme = urlsplit(uri).scheme
         if scheme not in ("", "file", *_SCHEMES):
             raise MessageStoreError(f"{uri} is neither a local folder (file:///…) nor on object storage (s3a://…)")
-        self.uri = (uri if scheme or uri.startswith("/") else str(Path(uri).absolute())).rstrip("/")
+        self.uri = (uri if scheme or uri.startswith("/") else os.path.normpath(Path(uri).absolute())).rstrip("/")
         entries = entries_of(uri, os.environ) if storage is None else storage
         self._held = ExitStack()
         with refusals(uri):
@@ -60,14 +61,27 @@ class Place:
 
         Raises:
             StoreNotFoundError: there is none.
+            StoreUnreadableError: its rows would be read from elsewhere.
             StorageError: storage refuses.
         """
         uri = join(self.uri, name)
         with refusals(self.uri):
             try:
-                return DeltaTable(delta_uri(uri), version=version, storage_options=self._storage.delta_options(uri))
+                table = DeltaTable(delta_uri(uri), version=version, storage_options=self._storage.delta_options(uri))
             except TableNotFoundError as error:
                 raise StoreNotFoundError(f"{self.uri} is no message store: there is no table {name} in it") from error
+            self.check(table)
+            return table
+
+    def check(self, table: DeltaTable) -> None:
+        """Make sure that a table's rows lie in files of its own, before any is read.
+
+        Raises:
+            StoreUnreadableError: they do not.
+        """
+        what = not_to_be_read(table)
+        if what is not None:
+            raise StoreUnreadableError(f"{table.table_uri} can't be read at version {table.version()}: {what}")
 
 
 def entries_of(uri: str, environment: Mapping[str, str]) -> list[StorageEntry]:

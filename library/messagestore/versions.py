@@ -12,8 +12,9 @@ from messagestore.place import Place, refusals
 from messagestore.reads import of_stream
 from messagestore.snapshot import Snapshot
 from messagestore_jobs.contract.run_document import Translator
+from messagestore_jobs.store.documents import LARGEST
 from messagestore_jobs.store.folder import FORMAT_VERSION, MARKER
-from messagestore_jobs.store.objects import join
+from messagestore_jobs.store.objects import first_link, join
 from messagestore_jobs.store.schemas import HEADS
 from messagestore_jobs.versions.declared import NAME as DECLARATION
 from messagestore_jobs.versions.declared import declared
@@ -43,8 +44,11 @@ class Versions:
     def table(self) -> DeltaTable:
         """Table ``messages`` as a call finds it."""
         if not self._fixed:
+            before = self._messages.version()
             with refusals(self._place.uri):
                 self._messages.update_incremental()
+                if self._messages.version() != before:
+                    self._place.check(self._messages)
         return self._messages
 
     def snapshot(self) -> Snapshot:
@@ -89,6 +93,7 @@ class Versions:
         if moment is not None:
             with refusals(self._place.uri):
                 table.load_as_version(moment)
+                self._place.check(table)
         return Snapshot(self._place.uri, table, schema)
 
     def _head(self, stream_name: str | None) -> int | None:
@@ -106,6 +111,8 @@ class Versions:
                 f"{self._place.uri} has no version {shown}: its newest is {newest}, and its log may no longer "
                 "have the oldest"
             ) from error
+        with refusals(self._place.uri):
+            self._place.check(self._messages)
         moment = self.committed_at()
         if isinstance(wanted, datetime) and moment is not None and moment > wanted:
             raise VersionNotFoundError(f"{self._place.uri} has no version of {shown}: its first is of {moment}")
@@ -113,11 +120,14 @@ class Versions:
 
 def _check_format(place: Place) -> None:
     """Refuse a store that this release can't be sure to read rightly; one without a marker is told by its tables."""
+    link = first_link(place.uri)
+    if link is not None:
+        raise StoreUnreadableError(f"{link} is no file or folder but a link or a device, and may lead out of the store")
     with refusals(place.uri):
-        marker = place.objects().read(MARKER)
+        marker = place.objects().read(MARKER, LARGEST)
     try:
         version = int(json.loads(marker)["formatVersion"]) if marker else 0
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreUnreadableError(f"{place.uri}/{MARKER} is not the marker of a message store") from error
     if version > FORMAT_VERSION:
         raise StoreUnreadableError(

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     DELETION_BLOCKED = "DeletionBlocked"
     SECRET_MISSING = "SecretMissing"
     STREAM_MISSING = "StreamMissing"
+    TABLE_RELEASED = "TableReleased"
     TOO_MANY_STREAMS = "TooManyStreams"
     WAITING_FOR_DRIVER = "WaitingForDriver"
     WRONG_APPROVAL = "WrongApproval"
@@ -74,8 +75,10 @@ class Reason(StrEnum):
     KAFKA_DENIED = "KafkaDenied"
     KAFKA_UNREACHABLE = "KafkaUnreachable"
     MISSING_KEY = "MissingKey"
+    NOT_ALLOWED = "NotAllowed"
     NOT_SUPPORTED = "NotSupported"
     PREDICATE_REFUSED = "PredicateRefused"
+    PURGE_UNFINISHED = "PurgeUnfinished"
     RECORD_TOO_LARGE = "RecordTooLarge"
     REPLAY_CHANGED = "ReplayChanged"
     RUN_FAILED = "RunFailed"
@@ -94,6 +97,7 @@ TERMINAL = frozenset(
         Reason.DESTINATION_NOT_EMPTY,
         Reason.INVALID_SPEC,
         Reason.MISSING_KEY,
+        Reason.NOT_ALLOWED,
         Reason.NOT_SUPPORTED,
         Reason.PREDICATE_REFUSED,
         Reason.REPLAY_CHANGED,

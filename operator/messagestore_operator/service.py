@@ -30,11 +30,14 @@ from messagestore_operator.cluster.leader import Leader, Timing
 from messagestore_operator.cluster.lease import TableLeases
 from messagestore_operator.cluster.metrics import Metrics
 from messagestore_operator.cluster.namespaces import Namespaces
+from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.queue import WorkQueue
 from messagestore_operator.cluster.ratelimit import TokenBucket
 from messagestore_operator.cluster.reconcile import Decide, Reconciler
 from messagestore_operator.cluster.sync import KindMissingError, Sync
+from messagestore_operator.cluster.visitors import Visitors
 from messagestore_operator.decide.snapshot import Defaults, Maintenance
+from messagestore_operator.predicates.process import Reader
 from messagestore_operator.settings import LeaderSettings, Settings, seconds
 
 _log = logging.getLogger(__name__)
@@ -57,6 +60,11 @@ async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = Ku
     Raises:
         ServiceError: there is no way to the API server, a kind is not installed, or the watches ended.
     """
+    if settings.tenancy.storage.unbounded:
+        _log.warning(
+            "tenancy.storage.requireCredentials is false and tenancy.storage.prefixes is empty: whoever may create a "
+            "MessageStream reads and writes whatever the identity of runs' pods may"
+        )
     metrics, health = Metrics(), health_of(settings)
     stop = _stop_signal()
     try:
@@ -64,7 +72,10 @@ async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = Ku
     except connection.ConnectionProblemError as error:
         raise ServiceError(str(error)) from error
     limit = TokenBucket(settings.requests_per_second, settings.request_burst)
-    async with connect(found, limit, metrics.observe_request) as client, served(health, metrics.registry, settings):
+    async with (
+        connect(found, limit, metrics.observe_request) as client,
+        served(health, metrics.registry, settings, Visitors(client)),
+    ):
         identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:8]}"
         health.waiting_to_lead = True
         async with _leadership(client, settings, identity, stop):
@@ -98,7 +109,8 @@ class Service:
         self._cache = Cache(backend.kind.name)
         self._queue: WorkQueue[ResourceKey] = WorkQueue()
         leases, namespaces = TableLeases(client, settings.namespace), Namespaces(client)
-        gatherer = Gatherer(self._cache, client, backend, leases, namespaces, defaults(settings))
+        self._predicates = Predicates(Reader(), self._touched_by_people)
+        gatherer = Gatherer(self._cache, client, backend, leases, namespaces, self._predicates, defaults(settings))
         self._drivers = Drivers(client, backend, self._cache, settings.driver)
         applier = Applier(
             client,
@@ -139,6 +151,7 @@ class Service:
         work = [self._reconciler.work() for _ in range(workers)]
         # What people apply waits for no news of runs, however much of that there is.
         work += [self._reconciler.work(first=True) for _ in range((workers + 1) // 2)]
+        work += [self._predicates.work()]
         work += [self._drivers.work() for _ in range(_ROLES_AT_ONCE)]
         resync = self._sync.keep_up(seconds(self._settings.resync))
         async with _tasks(*work, resync) as tasks:
@@ -159,13 +172,17 @@ class Service:
         for key in keys:
             self._queue.add(key, _TOGETHER_SECONDS)
 
+    def _touched_by_people(self, keys: Iterable[ResourceKey]) -> None:
+        for key in keys:
+            self._queue.add(key, first=True)
+
     def _seen(self, happened: str | None, document: Document) -> None:
         touched = self._cache.remove(document) if happened == "DELETED" else self._cache.put(document)
         self._touched_in_a_row(touched)
         key = (str(document.get("kind")), namespace_of(document), name_of(document))
         if key in touched:
             # What people have applied is looked at without delay, and before what comes of runs.
-            self._queue.add(key, first=True)
+            self._touched_by_people([key])
 
     async def _watch(self, ended: asyncio.Event) -> None:
         namespaces = self._settings.watch_namespaces
@@ -195,6 +212,7 @@ def defaults(settings: Settings) -> Defaults:
         maintenance=Maintenance(
             upkeep.commits, upkeep.small_files, upkeep.every.timedelta if upkeep.every is not None else None
         ),
+        tenancy=settings.tenancy.model_copy(update={"images": (*settings.tenancy.images, settings.spark.image)}),
     )
 
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.scalars import Duration
+from messagestore_operator.api.scalars import Duration, Quantity
 from messagestore_operator.api.spark import DriverResources, ExecutorResources
 from messagestore_operator.api.text import Name
+from messagestore_operator.tenancy import Tenancy
+from messagestore_operator.tenancy.sizes import too_large
 
 PREFIX = "MESSAGESTORE_OPERATOR_"
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -50,6 +52,10 @@ class SparkSettings(Model):
     tolerations: tuple[dict[str, Any], ...] = Field(default=(), description="Tolerations of the pods.")
     pod_labels: Texts = Field(default={}, description="Further labels of the pods.")
     pod_annotations: Texts = Field(default={}, description="Annotations of the pods.")
+    scratch: Quantity = Field(
+        default=Quantity("20Gi"),
+        description="How much each of a pod's own folders may hold: /tmp, its working directory, what Spark spills.",
+    )
 
 
 class DriverSettings(Model):
@@ -104,6 +110,17 @@ class LeaderSettings(Model):
     retry: Seconds = Field(default=2.0, description="Seconds between two renewals.")
 
 
+class MetricsSettings(Model):
+    """How /metrics is served."""
+
+    authentication: bool = Field(
+        default=False, description="Whether who asks must prove by a token that they may get the URL /metrics."
+    )
+    certificates: str | None = Field(
+        default=None, description="Folder with tls.crt and tls.key, by which it speaks TLS; absent, it speaks HTTP."
+    )
+
+
 class Settings(Model):
     """Everything that can be set."""
 
@@ -118,6 +135,7 @@ class Settings(Model):
     listen: str = Field(default="0.0.0.0", description="Address of probes and metrics.")
     health_port: Port = Field(default=8081, description="Port of /healthz and /readyz; 0 is any that is free.")
     metrics_port: Port = Field(default=8080, description="Port of /metrics; 0 is any that is free.")
+    metrics: MetricsSettings = Field(default=MetricsSettings(), description="How /metrics is served.")
     stalled_after: Duration = Field(
         default=Duration("PT2M"), description="How late reconciling, or the watches, may be before probes fail."
     )
@@ -126,6 +144,15 @@ class Settings(Model):
     spark: SparkSettings = Field(default=SparkSettings(), description="Runs' Spark applications.")
     runs: RunSettings = Field(default=RunSettings(), description="How runs are started and tried again.")
     maintenance: MaintenanceSettings = Field(default=MaintenanceSettings(), description="Upkeep of tables.")
+    tenancy: Tenancy = Field(default=Tenancy(), description="What resources may ask for.")
+
+    @model_validator(mode="after")
+    def _own_sizes_are_allowed(self) -> Self:
+        """What a resource may not ask for it doesn't get by asking for nothing."""
+        found = too_large(self.spark.driver, self.spark.executor, self.tenancy.sizes)
+        if lines := [f"spark.{'.'.join(path)}: {why}" for path, why in found]:
+            raise ValueError("; ".join(lines))
+        return self
 
 
 class SettingsProblemError(ValueError):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts the jars that the jobs need into one folder: Delta Lake, S3 and Kafka's client from Maven, and this project's own
+# Puts the jars that the jobs need into one folder: Delta Lake, S3, Kafka's client and RE2 from Maven, and this project's own
 # extension of Spark, compiled against them and the jars of the given Python's pyspark.
 # Usage: build.sh PYTHON FOLDER
 set -euo pipefail
@@ -13,13 +13,13 @@ stamp=$(find "$sources" "$here" -type f -print0 | sort -z | xargs -0 sha256sum |
 if [ "$(cat "$folder/.stamp" 2>/dev/null)" = "$stamp" ]; then
   exit 0
 fi
-echo "jars: Delta Lake, S3 and Kafka by Maven, Spark extension by javac, into $folder"
+echo "jars: Delta Lake, S3, Kafka and RE2 by Maven, Spark extension by javac, into $folder"
 # Made beside it and then put in its place, as somebody may be using what is there.
 made=$(mktemp -d "$folder.XXXXXX")
 classes=$(mktemp -d)
 trap 'rm -rf "$made" "$classes"' EXIT
 chmod 755 "$made"
-mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DoutputDirectory="$made" 2>&1 | sed 's/\x1b\[[0-9;]*m//g'
+"$here/fetch.sh" "$here/pom.xml" "$made"
 spark=$("$python" -c 'import pathlib, pyspark; print(pathlib.Path(pyspark.__file__).parent / "jars")')
 find "$sources" -name '*.java' -print0 | xargs -0 javac -Xlint:all,-processing,-classfile,-path,-serial -Werror --release 17 -cp "$spark/*:$made/*" -d "$classes"
 jar --create --file "$made/messagestore-spark.jar" -C "$classes" .

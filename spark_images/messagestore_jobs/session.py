@@ -16,7 +16,36 @@ JAVA_OPTIONS = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 
 UNREPEATED = ("message_id", "payload", "payload_sha256", "global_position", "source.offset")
 
+PARSING = {
+    # By default ${name} in a text, inside quotes too, becomes a setting or a variable of the environment.
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.legacy.consecutiveStringLiterals.enabled": "false",
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
+    "spark.sql.legacy.literal.pickMinimumPrecision": "true",
+    "spark.sql.legacy.interval.enabled": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.caseSensitive": "false",
+}
+"""How Spark reads literals and names: whoever starts a session, SQL means what it meant when it was written."""
+
+PORTS = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.authEngineVersion": "2",
+    # The default cipher doesn't tell when somebody on the way has changed what is sent.
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.network.crypto.saslFallback": "false",
+    "spark.ui.enabled": "false",
+}
+"""Whoever comes to a port of driver or executor proves to have the run's secret, which Spark makes anew each time."""
+
 SETTINGS = {
+    **PARSING,
+    **PORTS,
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.catalog.messagestore": "dev.messagestore.spark.FunctionCatalog",
@@ -41,19 +70,26 @@ SETTINGS = {
     # Partitioned by day, a batch writes one folder: no sort for it.
     "spark.sql.maxConcurrentOutputFileWriters": "8",
     "spark.databricks.delta.snapshotPartitions": "2",
+    # A paused replay and a purge that was cut off read a version however old it is; what they need is kept for them.
+    "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
     # Commits are created by the store itself where there is none yet; Delta's own log store for S3 would overwrite.
     "spark.delta.logStore.s3a.impl": "dev.messagestore.spark.ConditionalLogStore",
     # Of a log, what comes after the last checkpoint is listed, and not all of it each time.
     "spark.hadoop.delta.enableFastS3AListFrom": "true",
+    # A table's files are what its commits and check points say: nothing else that lies in a log is believed of them.
+    "spark.databricks.delta.allFilesInCrc.enabled": "false",
+    "spark.databricks.delta.deltaLog.minorCompaction.useForReads": "false",
     # Secrets are no settings: each bucket's settings name the variables that hold them.
     "spark.hadoop.fs.s3a.aws.credentials.provider": "dev.messagestore.spark.BucketCredentials",
     # No checksum files beside local tables.
     "spark.hadoop.fs.file.impl": "dev.messagestore.spark.PlainLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 
+
+DISKS = {"spark.io.encryption.enabled": "true"}
+"""What a pod spills lies on the disk of a node that others use too; a local run has no others."""
 
 DEFAULTS = {"spark.driver.maxResultSize": "0"}
 """What a run may be given another value for."""
@@ -102,8 +138,9 @@ def cluster_session() -> SparkSession:
     SparkContext._ensure_initialized()
     submitted = SparkConf()
     builder = SparkSession.builder.config("spark.executorEnv.JDK_JAVA_OPTIONS", JAVA_OPTIONS)
-    for name, value in {**DEFAULTS, **SETTINGS}.items():
-        if name in SETTINGS or not submitted.contains(name):
+    ours = {**SETTINGS, **DISKS}
+    for name, value in {**DEFAULTS, **ours}.items():
+        if name in ours or not submitted.contains(name):
             builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -22,14 +22,16 @@ ALLOWED = [
     (OPERATOR, "billing", "", "pods", "list"),
     (OPERATOR, "billing", "", "events", "create"),
     (OPERATOR, "billing", "", "events", "list"),
+    (OPERATOR, "billing", "", "secrets", "get"),
     (OPERATOR, NAMESPACE, "coordination.k8s.io", "leases", "update"),
     (DRIVER, "billing", "", "pods", "create"),
     (DRIVER, "billing", "", "pods", "deletecollection"),
     (DRIVER, "billing", "", "pods", "watch"),
 ]
 DENIED = [
-    (OPERATOR, "billing", "", "secrets", "get"),
     (OPERATOR, "billing", "", "secrets", "list"),
+    (OPERATOR, "billing", "", "secrets", "watch"),
+    (OPERATOR, "default", "", "secrets", "get"),
     (OPERATOR, "billing", STREAMS, "messagestreams", "create"),
     (OPERATOR, "billing", STREAMS, "messagestreams", "delete"),
     (OPERATOR, "billing", STREAMS, "retentionpolicies", "delete"),

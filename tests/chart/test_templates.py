@@ -11,8 +11,11 @@ import pytest
 from ruamel.yaml import YAML
 
 from messagestore_operator.api import crd
+from messagestore_operator.cluster.runref import run_labels
+from messagestore_operator.decide.snapshot import RunRef
 from messagestore_operator.settings import Settings, load
 from support.helm import CHART, KUBE_VERSION, REPOSITORY, HelmError, helm, rendered, template
+from support.launches import stream
 
 HERE = Path(__file__).parent
 VALUES = sorted((HERE / "values").glob("*.yaml"))
@@ -96,19 +99,28 @@ def test_wrong_values_are_refused_by_name(value: str, complaint: str) -> None:
 
 
 @each_values
-def test_no_role_has_a_wildcard_or_a_secret(values: Path) -> None:
+def test_no_role_has_a_wildcard_and_of_secrets_more_than_get(values: Path) -> None:
     roles = [one for one in rendered("--values", values) if one["kind"] in ("Role", "ClusterRole")]
     assert bool(roles) == (values.stem != "least")
     for role in roles:
         for rule in role["rules"]:
-            words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+            words = {*rule.get("apiGroups", []), *rule.get("resources", []), *rule["verbs"]}
             assert not [word for word in words if "*" in word], (role["metadata"]["name"], rule)
-            assert not words & {"secrets", "escalate", "impersonate"}, (role["metadata"]["name"], rule)
+            assert not words & {"escalate", "impersonate"}, (role["metadata"]["name"], rule)
+            assert "secrets" not in words or rule["verbs"] == ["get"], (role["metadata"]["name"], rule)
             assert "bind" not in words or rule["resourceNames"], (role["metadata"]["name"], rule)
 
 
+def test_where_labels_are_not_asked_for_no_role_names_secrets() -> None:
+    found = rendered("--set", "tenancy.secrets.requireLabel=false")
+    rules = [rule for one in found if one["kind"] in ("Role", "ClusterRole") for rule in one["rules"]]
+    assert not [rule for rule in rules if "secrets" in rule["resources"]]
+
+
 def test_chosen_namespaces_need_nothing_of_the_whole_cluster() -> None:
-    found = rendered("--values", HERE / "values" / "namespaces.yaml", "--set", "crds.enabled=false")
+    found = rendered(
+        "--values", HERE / "values" / "namespaces.yaml", "--set", "crds.enabled=false,driver.admissionPolicy=false"
+    )
     assert {one["kind"] for one in found if "namespace" not in one["metadata"]} == set()
     accounts = {one["metadata"]["namespace"] for one in found if one["metadata"]["name"] == "message-store-driver"}
     assert accounts == {"billing", "shipping"}
@@ -178,3 +190,28 @@ def test_every_object_is_labelled(values: Path) -> None:
     for one in rendered("--values", values):
         labels = one["metadata"]["labels"]
         assert {f"app.kubernetes.io/{name}" for name in wanted} | {"helm.sh/chart"} <= set(labels), one["metadata"]
+
+
+def test_where_all_namespaces_are_watched_those_with_a_network_policy_of_runs_are_named() -> None:
+    with pytest.raises(HelmError, match=r"networkPolicy\.runs\.namespaces must name"):
+        rendered("--set", "networkPolicy.runs.enabled=true")
+    found = rendered("--set", "networkPolicy.runs.enabled=true,networkPolicy.runs.namespaces={billing}")
+    (policy,) = [one for one in found if one["kind"] == "NetworkPolicy"]
+    assert policy["metadata"]["namespace"] == "billing"
+
+
+def test_a_network_policy_of_runs_is_about_every_pod_of_a_run_and_no_other() -> None:
+    (policy,) = [
+        one
+        for one in rendered("--set", "networkPolicy.runs.enabled=true,watch.namespaces={billing}")
+        if one["kind"] == "NetworkPolicy"
+    ]
+    selector = policy["spec"]["podSelector"]
+    labels = run_labels(RunRef("billing", "orders-ingest-1", 1, "ingest"), stream())
+    assert selector["matchLabels"].items() <= labels.items()
+    assert {one["key"] for one in selector["matchExpressions"]} <= labels.keys()
+    assert policy["spec"]["ingress"] == [{"from": [{"podSelector": selector}]}]
+    blocked = [
+        address for to in policy["spec"]["egress"][2]["to"] for address in to.get("ipBlock", {}).get("except", [])
+    ]
+    assert "169.254.0.0/16" in blocked

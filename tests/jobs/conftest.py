@@ -7,11 +7,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.session import local_session
-from support import kafkabroker
+from support import kafkabroker, keys
 from support.objectstore import ENVIRONMENT, ObjectStore, running_object_store
 
 # Before there is a JVM, which never hears of later changes.
-os.environ.update(ENVIRONMENT | kafkabroker.ENVIRONMENT)
+os.environ.update(ENVIRONMENT | kafkabroker.ENVIRONMENT | keys.ENVIRONMENT)
 
 
 @pytest.fixture(scope="session")

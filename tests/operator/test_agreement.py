@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from messagestore_operator.api import KINDS, parse_resource
+from messagestore_operator.api.spark_conf import FORMS
 from support.apiserver import Answer, ApiServer
 from support.judges import complaints_of_model, create, delete, schema_of, update
 from support.mutations import Mutation, given_fields, mutations, schema_fields, schema_path, schema_rules
@@ -165,6 +166,11 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     (stream_from_files(), "spec.spark.conf", {"spark.driver.extraJavaOptions": "-Dx=y"}),
     (deleting_policy(), "spec.spark.conf", {"spark.jars": "evil.jar"}),
     (replay_to_files(), "spec.spark.conf", {"spark.hadoop.fs.s3a.secret.key": "s"}),
+    *(
+        (document, "spec.spark.conf", {form.names[0]: "${env:HOME}"})
+        for form in FORMS
+        for document in (stream_from_files(), deleting_policy(), replay_to_files())
+    ),
     (stream_from_kafka(), "spec.source.kafka.topicPattern", "a.*"),
     (stream_from_kafka(), "spec.lifecycle.source.kafka.topics", ["a"]),
     (stream_from_kafka(), "spec.source.kafka.security.protocol", "SSL"),

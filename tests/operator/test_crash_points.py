@@ -18,6 +18,7 @@ from support.apiserver import ApiServer
 from support.fakespark import FakeSpark
 from support.kube import connected
 from support.launches import stream
+from support.secrets import make_storage_secrets
 
 NAMESPACE = "crash-points"
 STREAMS = f"/apis/messagestore.dev/v1alpha1/namespaces/{NAMESPACE}/messagestreams"
@@ -37,10 +38,16 @@ class Mortal(KubeClient):
     writes = 0
 
     async def _request(
-        self, method: str, path: str, query: Parameters | None = None, body: Any = None, content_type: str = JSON
+        self,
+        method: str,
+        path: str,
+        query: Parameters | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        accept: str = JSON,
     ) -> Document:
         if method == "GET":
-            return await super()._request(method, path, query, body, content_type)
+            return await super()._request(method, path, query, body, content_type, accept)
         self.writes += 1
         if self.writes == self.dies_at and not self.takes_effect:
             raise Killed
@@ -53,6 +60,7 @@ class Mortal(KubeClient):
 @pytest.fixture(scope="module", autouse=True)
 def _namespace(apiserver: ApiServer) -> Iterator[None]:
     assert apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}).accepted
+    make_storage_secrets(apiserver, NAMESPACE)
     yield
     apiserver.request("DELETE", STREAMS)
 
@@ -112,9 +120,9 @@ def _reporting(server: ApiServer) -> list[str]:
 
 def _holders(server: ApiServer, name: str) -> list[str | None]:
     leases = server.request("GET", f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases").body["items"]
-    table = f"s3a://lake/{name}"
+    uri = f"s3a://lake/{name}"
     return [
         at(lease, "spec", "holderIdentity")
         for lease in leases
-        if at(lease, "metadata", "annotations", "messagestore.dev/table") == table
+        if str(at(lease, "metadata", "annotations", "messagestore.dev/table")).endswith(f" {uri}")
     ]

@@ -12,6 +12,7 @@ from messagestore_operator.cluster.client import ConflictError, KubeClient
 from messagestore_operator.cluster.documents import Document, at
 from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder_of, lease_name
+from messagestore_operator.decide.snapshot import TableKey
 from support.apiserver import ApiServer
 from support.kube import connected
 
@@ -22,8 +23,8 @@ _numbers = count()
 
 
 @pytest.fixture
-def table() -> str:
-    return f"s3a://lake/leases-{next(_numbers)}"
+def table() -> TableKey:
+    return TableKey("default", "https://objects.example.org", f"s3a://lake/leases-{next(_numbers)}")
 
 
 def _with_leases(server: ApiServer, scenario: Callable[[TableLeases, KubeClient], Awaitable[T]]) -> T:
@@ -42,7 +43,7 @@ def _epoch(lease: Document) -> int:
     return int(at(lease, "spec", "leaseTransitions"))
 
 
-def test_of_many_that_want_a_new_table_one_gets_it(apiserver: ApiServer, table: str) -> None:
+def test_of_many_that_want_a_new_table_one_gets_it(apiserver: ApiServer, table: TableKey) -> None:
     async def scenario(leases: TableLeases, _: KubeClient) -> list[object]:
         wants = (leases.acquire(table, f"default/run-{n}", 1, None, NOW) for n in range(8))
         return list(await asyncio.gather(*wants, return_exceptions=True))
@@ -51,7 +52,7 @@ def test_of_many_that_want_a_new_table_one_gets_it(apiserver: ApiServer, table: 
     assert sum(isinstance(answer, ConflictError) for answer in answers) == 7
 
 
-def test_of_many_that_want_a_free_table_one_gets_it(apiserver: ApiServer, table: str) -> None:
+def test_of_many_that_want_a_free_table_one_gets_it(apiserver: ApiServer, table: TableKey) -> None:
     async def scenario(leases: TableLeases, _: KubeClient) -> list[object]:
         await leases.acquire(table, "default/first", 1, None, NOW)
         free = await leases.release(table, "default/first", NOW)
@@ -63,7 +64,7 @@ def test_of_many_that_want_a_free_table_one_gets_it(apiserver: ApiServer, table:
     assert sum(isinstance(answer, ConflictError) for answer in answers) == 7
 
 
-def test_a_released_table_keeps_its_epoch_and_has_no_holder(apiserver: ApiServer, table: str) -> None:
+def test_a_released_table_keeps_its_epoch_and_has_no_holder(apiserver: ApiServer, table: TableKey) -> None:
     async def scenario(leases: TableLeases, _: KubeClient) -> Document | None:
         await leases.acquire(table, "default/first", 41, None, NOW)
         await leases.release(table, "default/first", NOW + timedelta(minutes=1))
@@ -72,11 +73,11 @@ def test_a_released_table_keeps_its_epoch_and_has_no_holder(apiserver: ApiServer
     lease = _with_leases(apiserver, scenario)
     assert lease is not None
     assert (holder_of(lease), _epoch(lease)) == (None, 41)
-    assert at(lease, "metadata", "annotations", "messagestore.dev/table") == table
+    assert at(lease, "metadata", "annotations", "messagestore.dev/table") == str(table)
 
 
 @pytest.mark.parametrize("changed", [False, True], ids=["as it is", "from before a change"])
-def test_a_table_is_let_go_whose_lease_is_known(apiserver: ApiServer, table: str, changed: bool) -> None:
+def test_a_table_is_let_go_whose_lease_is_known(apiserver: ApiServer, table: TableKey, changed: bool) -> None:
     async def scenario(leases: TableLeases, client: KubeClient) -> Document | None:
         known = await leases.acquire(table, "default/first", 41, None, NOW)
         if changed:
@@ -90,7 +91,7 @@ def test_a_table_is_let_go_whose_lease_is_known(apiserver: ApiServer, table: str
     assert ("noted" in at(lease, "metadata", "labels")) is changed
 
 
-def test_nobody_takes_a_table_from_a_run_that_is_not_its_holder(apiserver: ApiServer, table: str) -> None:
+def test_nobody_takes_a_table_from_a_run_that_is_not_its_holder(apiserver: ApiServer, table: TableKey) -> None:
     async def scenario(leases: TableLeases, _: KubeClient) -> Document | None:
         await leases.acquire(table, "default/first", 1, None, NOW)
         assert await leases.release(table, "default/second", NOW) is None
@@ -101,7 +102,7 @@ def test_nobody_takes_a_table_from_a_run_that_is_not_its_holder(apiserver: ApiSe
     assert holder_of(lease) == "default/first"
 
 
-def test_the_epoch_goes_up_though_the_lease_was_deleted(apiserver: ApiServer, table: str) -> None:
+def test_the_epoch_goes_up_though_the_lease_was_deleted(apiserver: ApiServer, table: TableKey) -> None:
     async def scenario(leases: TableLeases, client: KubeClient) -> list[int]:
         epochs, now = [], NOW
         for _ in range(3):

@@ -11,6 +11,7 @@ from support.fakespark import FakeSpark, fake_spark
 from support.installed import installed_chart
 from support.launches import stream
 from support.operators import FAST, Operator, eventually, running_operator
+from support.secrets import make_storage_secrets
 
 STREAMS = "/apis/messagestore.dev/v1alpha1/namespaces/{}/messagestreams"
 _numbers = count()
@@ -22,9 +23,10 @@ def operator(apiserver: ApiServer, tmp_path: Path, request: pytest.FixtureReques
     own, served = (f"rights-{next(_numbers)}" for _ in range(2))
     for name in (own, served):
         assert apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).accepted
+    make_storage_secrets(apiserver, served)
     chosen = [f"watch.namespaces={{{served}}}"] if request.param == "chosen namespaces" else []
     with installed_chart(apiserver, own, tmp_path, *chosen) as chart:
-        settings = {**chart.settings, **FAST}
+        settings = {**chart.settings, **FAST, "tenancy": chart.settings["tenancy"]}
         with running_operator(apiserver, tmp_path, settings, chart.kubeconfig) as started:
             yield started, served
         apiserver.request("DELETE", STREAMS.format(served))

@@ -51,25 +51,42 @@ class ApiServer:
         return ApiServer(self.port, self.certificate)
 
     def request(
-        self, method: str, path: str, body: Any = None, content_type: str = "application/json", user: str = ""
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        content_type: str = "application/json",
+        user: str = "",
+        pod: str = "",
     ) -> Answer:
-        """Ask as an administrator, or as somebody else: a user by name, a service account by its long name."""
+        """Ask as an administrator, or as somebody else: a user by name, a service account by its long name.
+
+        Args:
+            method: of HTTP.
+            path: on the server.
+            body: of any JSON.
+            content_type: of the body.
+            user: who asks.
+            pod: whose token it is, as the API server knows of a token that a kubelet mounted.
+        """
         for attempt in (1, 2):
             try:
-                return self._request(method, path, body, content_type, user)
+                return self._request(method, path, body, content_type, user, pod)
             except (http.client.HTTPException, ConnectionError, ssl.SSLError):
                 self.close()
                 if attempt == 2:
                     raise
         raise AssertionError("unreachable")
 
-    def _request(self, method: str, path: str, body: Any, content_type: str, user: str) -> Answer:
+    def _request(self, method: str, path: str, body: Any, content_type: str, user: str, pod: str) -> Answer:
         if self._connection is None:
             context = ssl.create_default_context(cafile=str(self.certificate))
             self._connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=60)
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": content_type, "Accept": "application/json"}
         if user:
             headers["Impersonate-User"] = user
+        if pod:
+            headers["Impersonate-Extra-authentication.kubernetes.io%2Fpod-name"] = pod
         self._connection.request(method, path, None if body is None else json.dumps(body), headers)
         response = self._connection.getresponse()
         text = response.read()

@@ -8,8 +8,9 @@ from messagestore_operator.cluster.backend import Launch
 from messagestore_operator.decide.actions import CreateRun
 from messagestore_operator.decide.snapshot import Control, RunRef
 from messagestore_operator.settings import DriverSettings, SparkSettings
-from messagestore_operator.translate import ingest_document
-from messagestore_operator.translate.storage import SecretVariable, ingest_access
+from messagestore_operator.translate import SecretVariable, ingest_document
+from messagestore_operator.translate.secrets import Use
+from messagestore_operator.translate.storage import ingest_access
 
 UID = "0b6f7f3a-8f6e-4c53-9a0e-1d2c3b4a5968"
 
@@ -38,13 +39,13 @@ def stream(name: str = "orders", uid: str = UID, namespace: str = "default", **s
 def launch(owner: MessageStream | None = None, name: str = "orders-ingest-1", **settings: Any) -> Launch:
     """An ingest run with a further variable from a Secret."""
     owner = owner or stream()
-    document: RunDocument = ingest_document(owner, name, None, adopt=False)
+    document: RunDocument = ingest_document(owner, name, None)
     action = CreateRun(
         run=RunRef(owner.metadata.namespace, name, 1, "ingest"),
         document=document,
         control=Control(),
         access=ingest_access(owner),
-        variables=(SecretVariable("MESSAGESTORE_SCRUB_KEY", "scrub-key", "key"),),
+        variables=(SecretVariable("MESSAGESTORE_SCRUB_KEY", "scrub-key", "key", Use.SEAL),),
         spark=owner.spec.spark,
     )
     return Launch(action, owner, replace_spark(**settings), DriverSettings())

@@ -24,6 +24,8 @@ FAST: dict[str, Any] = {
     "runs": {"lookAgain": "PT1S", "yieldAfter": "PT2S", "backoffBase": "PT1S"},
     "resync": "PT30S",
     "listen": "127.0.0.1",
+    # Few of the tests' resources are about Secrets.
+    "tenancy": {"secrets": {"requireLabel": False}},
 }
 
 

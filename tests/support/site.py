@@ -69,7 +69,8 @@ class Site:
 
     def secret(self, name: str, access_key: str, secret_key: str) -> Resource:
         """Credentials for the bucket."""
-        metadata = {"name": name, "namespace": self.namespace}
+        labels = {"messagestore.dev/use": "storage"}
+        metadata = {"name": name, "namespace": self.namespace, "labels": labels}
         data = {"accessKey": access_key, "secretKey": secret_key}
         return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}
 

@@ -30,6 +30,8 @@ from messagestore_operator.api import MessageStream, ReplayJob, Resource, Retent
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.decision import decide
+from messagestore_operator.decide.leases import claimed
+from messagestore_operator.decide.needs import Uses
 from messagestore_operator.decide.snapshot import (
     AppState,
     Claim,
@@ -41,12 +43,17 @@ from messagestore_operator.decide.snapshot import (
     ReplaySnapshot,
     Snapshot,
     StreamSnapshot,
+    TableKey,
     TableLease,
     Waiting,
 )
-from messagestore_operator.decide.tables import claims_of, tables_of
+from messagestore_operator.decide.tables import claims_of, former_tables, table_key, tables_of
+from messagestore_operator.manifests.predicates import predicate_problems
+from messagestore_operator.tenancy import StorageBounds, Tenancy
 
 START = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
+OPEN = Tenancy(storage=StorageBounds(require_credentials=False))
+"""So that resources need not name a Secret where a test is about something else."""
 Key = tuple[str, str, str]
 FINALIZER = "messagestore.dev/data"
 
@@ -114,14 +121,14 @@ class World:
     now: datetime = START
     resources: dict[Key, Resource] = field(default_factory=dict)
     apps: dict[tuple[str, str], App] = field(default_factory=dict)
-    leases: dict[str, TableLease] = field(default_factory=dict)
+    leases: dict[TableKey, TableLease] = field(default_factory=dict)
     tables: dict[str, Stored] = field(default_factory=dict)
     events: list[tuple[Key, act.EmitEvent]] = field(default_factory=list)
     launched: list[str] = field(default_factory=list)
     looks: dict[Key, datetime | None] = field(default_factory=dict)
-    secrets: frozenset[str] | None = None
+    secrets: Uses | None = None
     can_run: bool = True
-    defaults: Defaults = field(default_factory=Defaults)
+    defaults: Defaults = field(default_factory=lambda: Defaults(tenancy=OPEN))
     version: int = 0
     lingers: bool = False
     """Whether pods of deleted applications go on for a while."""
@@ -193,23 +200,20 @@ class World:
         """What there is to be seen of a resource."""
         resource = self.resources[key]
         streams = self._streams(resource)
+        tables = {*tables_of(resource, streams)}
+        if isinstance(resource, MessageStream):
+            tables |= {*former_tables(resource, self._sharing(resource), self.defaults)}
         common: dict[str, Any] = {
             "now": self.now,
             "runs": tuple(app.observed() for app in self.apps.values() if app.owner == key and self._visible(app)),
-            "leases": {uri: self._lease(uri) for uri in tables_of(resource, streams)},
+            "leases": {table: self._lease(table) for table in tables},
             "secrets": self.secrets,
             "can_run": self.can_run,
+            "predicate_problems": _predicate_problems([resource, *streams]),
             "defaults": self.defaults,
         }
         if isinstance(resource, MessageStream):
-            sharing = tuple(
-                other
-                for other in self.resources.values()
-                if isinstance(other, MessageStream)
-                and other.identity != key
-                and other.spec.table.uri.rstrip("/") == resource.spec.table.uri.rstrip("/")
-            )
-            return StreamSnapshot(stream=resource, sharing=sharing, **common)
+            return StreamSnapshot(stream=resource, sharing=self._sharing(resource), **common)
         if isinstance(resource, RetentionPolicy):
             return PolicySnapshot(policy=resource, streams=tuple(streams), **common)
         assert isinstance(resource, ReplayJob)
@@ -348,6 +352,11 @@ class World:
         does = not waiting and getattr(task, "mode", "Enforce") == "Enforce"
         return PurgeOutcome(preview=seen, purge=purge if does else None, awaiting_approval=waiting, table=table)
 
+    def held(self, uri: str, namespace: str = "default") -> TableLease:
+        """The lease of a table at the default endpoint."""
+        table = TableKey(namespace, "", uri)
+        return self.leases.get(table) or TableLease(table)
+
     def writers(self, uri: str) -> list[App]:
         """Runs whose driver may write a table right now."""
         return [app for app in self.apps.values() if app.live and uri in written(app)]
@@ -368,18 +377,20 @@ class World:
 
     @do.register
     def _(self, action: act.AcquireLease, key: Key) -> None:
-        lease = self.leases.get(action.uri, TableLease(action.uri))
+        lease = self.leases.get(action.table, TableLease(action.table))
         if lease.resource_version != action.resource_version:
             raise Conflict
         assert action.epoch > lease.epoch, "an epoch is given once"
-        self.leases[action.uri] = TableLease(action.uri, action.epoch, action.holder, self.now, self._next_version())
+        self.leases[action.table] = TableLease(
+            action.table, action.epoch, action.holder, self.now, self._next_version()
+        )
 
     @do.register
     def _(self, action: act.ReleaseLease, key: Key) -> None:
-        lease = self.leases[action.uri]
-        if lease.holder == action.holder:
+        lease = self.leases.get(action.table)
+        if lease is not None and lease.holder == action.holder:
             free = replace(lease, holder=None, since=self.now, resource_version=self._next_version())
-            self.leases[action.uri] = free
+            self.leases[action.table] = free
             self._look_at_all()
 
     @do.register
@@ -466,23 +477,26 @@ class World:
             names = {resource.spec.stream_ref.name, *([to.name] if to else [])}
         return [stream for stream in streams if stream.metadata.name in names]
 
-    def _claims(self, uri: str) -> Iterator[tuple[Claim, bool]]:
+    def _sharing(self, stream: MessageStream) -> tuple[MessageStream, ...]:
+        def folder(of: MessageStream) -> tuple[str, str]:
+            return table_key(of).endpoint, table_key(of).uri
+
+        others = (other for other in self.resources.values() if isinstance(other, MessageStream))
+        return tuple(other for other in others if other.identity != stream.identity and folder(other) == folder(stream))
+
+    def _claims(self, wanted: TableKey) -> Iterator[tuple[Claim, bool]]:
         for resource in self.resources.values():
             for table, claim, waits in claims_of(resource, self._streams(resource)):
-                if table == uri:
+                if table == wanted:
                     yield claim, waits
 
-    def _lease(self, uri: str) -> TableLease:
-        lease = self.leases.get(uri, TableLease(uri))
-        claims = list(self._claims(uri))
-        holder = next((claim for claim, _ in claims if claim.holder == lease.holder), None)
+    def _lease(self, table: TableKey) -> TableLease:
+        lease = claimed(self.leases.get(table, TableLease(table)), list(self._claims(table)))
         where = tuple((lease.holder or "/").split("/"))
         app = self.apps.get((where[0], where[1]))
         return replace(
             lease,
-            holder_claim=holder,
             holder_run=app.observed() if app is not None and self._visible(app) else None,
-            queue=tuple(claim for claim, waits in claims if waits),
         )
 
     def _next_version(self) -> str:
@@ -529,3 +543,12 @@ def _document(kind: str, name: str, namespace: str, spec: Any, metadata: dict[st
 
 def _stamp(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
+
+
+def _predicate_problems(resources: Iterable[Resource]) -> dict[Key, str]:
+    """The first of each resource's predicates that is refused, in words."""
+    found: dict[Key, str] = {}
+    for resource in resources:
+        for path, words in predicate_problems(resource.to_dict()):
+            found.setdefault(resource.identity, f"{'.'.join(map(str, path))}: {words}")
+    return found

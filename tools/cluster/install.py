@@ -102,6 +102,10 @@ def _fresh_credentials() -> dict[str, object]:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": S3_SECRET, "namespace": STORAGE_NAMESPACE},
+        "metadata": {
+            "name": S3_SECRET,
+            "namespace": STORAGE_NAMESPACE,
+            "labels": {"messagestore.dev/use": "storage"},
+        },
         "stringData": {"accessKey": secrets.token_hex(10), "secretKey": secrets.token_urlsafe(30)},
     }

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tools.machine import cache_folder, lock, run, step
+from tools.machine import REPOSITORY, cache_folder, lock, run, step
 
 KAFKA_VERSION = "4.1.0"
 _POM = Path(__file__).with_name("pom.xml")
@@ -27,7 +27,7 @@ def _download(folder: Path) -> None:
     """Beside its place first: a folder that is there is whole."""
     made = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:
-        run(["mvn", "-q", "-B", "-f", _POM, "dependency:copy-dependencies", f"-DoutputDirectory={made}"])
+        run([REPOSITORY / "spark_images/jars/fetch.sh", _POM, made])
         made.chmod(0o755)
         made.rename(folder)
     except BaseException:

@@ -1,6 +1,5 @@
 {{/*
-The permissions, once. No wildcard stands in them, and no Secret: that one is missing shows in the state of the driver's
-pod, which mounts it into its environment itself.
+The permissions, once. No wildcard stands in them.
 */}}
 
 {{/* What the operator does in every namespace that it watches. */}}
@@ -40,6 +39,12 @@ pod, which mounts it into its environment itself.
 - apiGroups: [""]
   resources: [events]
   verbs: [list, create, patch]
+{{- if .Values.tenancy.secrets.requireLabel }}
+# Whether a Secret's label allows its use. The operator asks for metadata alone; a rule can't say that.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get]
+{{- end }}
 # Whether the namespace is being deleted.
 - apiGroups: [""]
   resources: [namespaces]

@@ -178,7 +178,10 @@ class JsonPath(CheckedText):
     __slots__ = ()
 
 
-_CRON_FIELD = r"[0-9A-Za-z*/,-]+"
+# No R and H: what croniter makes of them is drawn by lot, at each look anew.
+_CRON_VALUE = r"([0-9]{1,2}|[A-Za-z]{3}|[Ll][0-7]?)"
+_CRON_ITEM = rf"(\*|{_CRON_VALUE}(-{_CRON_VALUE})?)(/[0-9]{{1,2}})?"
+_CRON_FIELD = rf"{_CRON_ITEM}(,{_CRON_ITEM})*"
 
 
 class Cron(CheckedText):
@@ -186,7 +189,7 @@ class Cron(CheckedText):
 
     pattern = rf"^{_CRON_FIELD}( +{_CRON_FIELD}){{4}}$"
     max_length = 128
-    expected = 'a cron expression of five fields, such as "0 3 * * *"'
+    expected = 'a cron expression of five fields, such as "0 3 * * *", with nothing at random (R, H)'
 
     __slots__ = ()
 

@@ -88,14 +88,14 @@ class Applier:
     @_do.register
     async def _(self, action: actions.AcquireLease, resource: Resource) -> None:
         lease = await self._leases.acquire(
-            action.uri, action.holder, action.epoch, action.resource_version, self._now()
+            action.table, action.holder, action.epoch, action.resource_version, self._now()
         )
         self._put(lease)
 
     @_do.register
     async def _(self, action: actions.ReleaseLease, resource: Resource) -> None:
-        known = self._cache.lease(lease_name(action.uri))
-        lease = await self._leases.release(action.uri, action.holder, self._now(), known)
+        known = self._cache.lease(lease_name(action.table))
+        lease = await self._leases.release(action.table, action.holder, self._now(), known)
         if lease is not None:
             self._put(lease)
 

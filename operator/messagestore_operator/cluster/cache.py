@@ -25,7 +25,7 @@ from messagestore_operator.cluster.labels import RUN
 from messagestore_operator.cluster.lease import TABLE, holder_of
 from messagestore_operator.cluster.reports import CONTROL, REPORT
 from messagestore_operator.cluster.runref import UID, owner_key
-from messagestore_operator.decide.snapshot import Claim
+from messagestore_operator.decide.snapshot import Claim, TableKey
 from messagestore_operator.decide.tables import claims_of, table_key
 
 _log = logging.getLogger(__name__)
@@ -83,7 +83,9 @@ class Cache:
         self._ghosts: dict[str, float] = {}
         self._resources: dict[ResourceKey, Resource] = {}
         self._streams: dict[str, dict[str, MessageStream]] = defaultdict(dict)
-        self._by_table: dict[str, set[ResourceKey]] = defaultdict(set)
+        self._by_table: dict[TableKey, set[ResourceKey]] = defaultdict(set)
+        self._by_folder: dict[tuple[str, str], set[ResourceKey]] = defaultdict(set)
+        """Streams of all namespaces by endpoint and URI."""
         self._naming: dict[tuple[str, str], set[ResourceKey]] = defaultdict(set)
         """Policies and replays by the namespace and name of each stream that they name."""
         self._selecting: dict[str, set[ResourceKey]] = defaultdict(set)
@@ -112,8 +114,8 @@ class Cache:
         return tuple(known[name] for name in sorted(names) if name in known)
 
     def sharing(self, stream: MessageStream) -> tuple[MessageStream, ...]:
-        """Other streams, of any namespace, with the same table."""
-        keys = self._by_table.get(table_key(stream.spec.table.uri), set()) - {stream.identity}
+        """Other streams, of any namespace, with the same table folder."""
+        keys = self._by_folder.get(_folder(stream), set()) - {stream.identity}
         found = (self._resources.get(key) for key in sorted(keys))
         return tuple(other for other in found if isinstance(other, MessageStream))
 
@@ -123,7 +125,7 @@ class Cache:
         found = (self._resources[key] for key in sorted(self._naming.get((namespace, name), ())))
         return tuple(job for job in found if isinstance(job, ReplayJob) and job.spec.stream_ref.name == name)
 
-    def claims(self, table: str) -> Iterator[tuple[Claim, bool]]:
+    def claims(self, table: TableKey) -> Iterator[tuple[Claim, bool]]:
         """What current runs of all resources have or want of a table; each with whether it waits."""
         for key in sorted(self.interested(table)):
             resource = self._resources[key]
@@ -131,7 +133,7 @@ class Cache:
                 if claimed == table:
                     yield claim, waits
 
-    def interested(self, table: str) -> set[ResourceKey]:
+    def interested(self, table: TableKey) -> set[ResourceKey]:
         """Resources whose runs may write to a table."""
         streams = self._by_table.get(table, set())
         found = set(streams)
@@ -282,7 +284,10 @@ class Cache:
         self._resources[key] = resource
         if isinstance(resource, MessageStream):
             self._streams[key[1]][key[2]] = resource
-            self._by_table[table_key(resource.spec.table.uri)].add(key)
+            if isinstance(before, MessageStream):
+                self._forget_table(before)
+            self._by_table[table_key(resource)].add(key)
+            self._by_folder[_folder(resource)].add(key)
         else:
             self._forget_references(before)
             self._note_references(resource)
@@ -296,9 +301,13 @@ class Cache:
         del self._resources[key]
         if isinstance(resource, MessageStream):
             self._streams[key[1]].pop(key[2], None)
-            self._by_table[table_key(resource.spec.table.uri)].discard(key)
+            self._forget_table(resource)
         self._forget_references(resource)
         return touched
+
+    def _forget_table(self, stream: MessageStream) -> None:
+        self._by_table[table_key(stream)].discard(stream.identity)
+        self._by_folder[_folder(stream)].discard(stream.identity)
 
     def _note_references(self, user: Resource) -> None:
         _, namespace, _ = user.identity
@@ -322,7 +331,7 @@ class Cache:
         """Who may have to act otherwise because a resource has changed."""
         found: set[ResourceKey] = set()
         for stream in self.streams_of(resource):
-            found |= self.interested(table_key(stream.spec.table.uri))
+            found |= self.interested(table_key(stream))
         return found - {resource.identity}
 
     # Runs.
@@ -392,8 +401,13 @@ class Cache:
         return self._of_lease(before)
 
     def _of_lease(self, lease: Document) -> set[ResourceKey]:
-        table = (metadata(lease).get("annotations") or {}).get(TABLE)
-        return self.interested(str(table)) if table else set()
+        table = TableKey.parse(str((metadata(lease).get("annotations") or {}).get(TABLE)))
+        return self.interested(table) if table else set()
+
+
+def _folder(stream: MessageStream) -> tuple[str, str]:
+    table = table_key(stream)
+    return table.endpoint, table.uri
 
 
 def refers_to(resource: Resource, stream: MessageStream) -> bool:

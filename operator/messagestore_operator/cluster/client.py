@@ -20,6 +20,7 @@ from messagestore_operator.cluster.labels import FIELD_MANAGER
 from messagestore_operator.cluster.ratelimit import TokenBucket
 
 JSON = "application/json"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
@@ -107,6 +108,13 @@ class KubeClient:
         except NotFoundError:
             return None
 
+    async def find_metadata(self, path: str) -> Document | None:
+        """Read the metadata alone of an object that may not be there: the server sends nothing else of it."""
+        try:
+            return await self._request("GET", path, accept=METADATA)
+        except NotFoundError:
+            return None
+
     async def items(self, path: str, selector: str = "") -> AsyncIterator[Document]:
         """The objects of a collection, page by page, each with its kind and version as a watch would give it."""
         query: dict[str, str | int | bool] = {"limit": PAGE, **({"labelSelector": selector} if selector else {})}
@@ -171,12 +179,18 @@ class KubeClient:
         return True
 
     async def _request(
-        self, method: str, path: str, query: Parameters | None = None, body: Any = None, content_type: str = JSON
+        self,
+        method: str,
+        path: str,
+        query: Parameters | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        accept: str = JSON,
     ) -> Document:
         if self._limit is not None:
             await self._limit.acquire()
         try:
-            status, text = await self._send(method, path, query or {}, body, content_type)
+            status, text = await self._send(method, path, query or {}, body, content_type, accept)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self._observe(method, 0)
             # Some of these say nothing of themselves but their type.
@@ -186,8 +200,10 @@ class KubeClient:
             raise _refusal(method, path, status, text)
         return _parse(text)
 
-    async def _send(self, method: str, path: str, query: Parameters, body: Any, content_type: str) -> tuple[int, str]:
-        headers = {"Accept": JSON, "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
+    async def _send(
+        self, method: str, path: str, query: Parameters, body: Any, content_type: str, accept: str
+    ) -> tuple[int, str]:
+        headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
         await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         url = self._api.configuration.host + path + _query_text(query)
         rest: Any = self._api.rest_client

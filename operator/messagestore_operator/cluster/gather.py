@@ -20,11 +20,14 @@ from messagestore_operator.cluster.events import last_warning
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, PODS, RESOURCES
 from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder_of, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
+from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.reports import Reading, Reports
+from messagestore_operator.cluster.secrets import Secrets
+from messagestore_operator.decide.leases import claimed
+from messagestore_operator.decide.needs import Uses, secrets_of
 from messagestore_operator.decide.replay_view import has_ended
 from messagestore_operator.decide.snapshot import (
     AppState,
-    Claim,
     Defaults,
     ObservedRun,
     PolicySnapshot,
@@ -32,10 +35,11 @@ from messagestore_operator.decide.snapshot import (
     RunRef,
     Snapshot,
     StreamSnapshot,
+    TableKey,
     TableLease,
     Waiting,
 )
-from messagestore_operator.decide.tables import tables_of
+from messagestore_operator.decide.tables import former_tables, tables_of
 
 _NORMAL_START = timedelta(seconds=20)
 """A pod that takes longer to start is asked why."""
@@ -53,6 +57,7 @@ class Gatherer:
         backend: SparkBackend,
         leases: TableLeases,
         namespaces: Namespaces,
+        predicates: Predicates,
         defaults: Defaults,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -61,10 +66,19 @@ class Gatherer:
         self._backend = backend
         self._leases = leases
         self._namespaces = namespaces
+        self._secrets = Secrets(client)
+        self._predicates = predicates
         self._defaults = defaults
         self._reports = Reports()
         self._now = now
         self._nothing: dict[RunKey, datetime] = {}
+
+    def is_ready(self, key: ResourceKey) -> bool:
+        """Whether a picture can be taken; if not, its predicates are being read, and it is looked at after that."""
+        resource = self._cache.resource(key)
+        if resource is None or resource.metadata.deletion_timestamp is not None:
+            return True
+        return all(self._predicates.knows(one, key) for one in self._read_by(resource))
 
     async def snapshot(self, key: ResourceKey) -> Snapshot | None:
         """The picture of a resource; None where it isn't there.
@@ -74,11 +88,19 @@ class Gatherer:
         """
         resource = self._cache.resource(key)
         if resource is None:
+            self._predicates.forget(key)
             return None
         streams = self._cache.streams_of(resource)
+        problems = {one.identity: self._predicates.problem(one) for one in self._read_by(resource)}
+        sharing = self._cache.sharing(resource) if isinstance(resource, MessageStream) else ()
+        tables = {*tables_of(resource, streams)}
+        if isinstance(resource, MessageStream):
+            tables |= {*former_tables(resource, sharing, self._defaults)}
         common: dict[str, Any] = {
+            "predicate_problems": {identity: problem for identity, problem in problems.items() if problem},
             "runs": await self._runs(resource),
-            "leases": {table: await self._lease(table) for table in sorted(tables_of(resource, streams))},
+            "leases": {table: await self._lease(table) for table in sorted(tables)},
+            "secrets": await self._uses(resource, streams),
             "can_run": not await self._namespaces.terminating(resource.metadata.namespace),
             "defaults": self._defaults,
             # Last, so that nothing in the picture is younger than its clock.
@@ -86,7 +108,7 @@ class Gatherer:
         }
         if isinstance(resource, MessageStream):
             replays = tuple(job for job in self._cache.replays_of(resource) if not has_ended(job))
-            return StreamSnapshot(stream=resource, sharing=self._cache.sharing(resource), replays=replays, **common)
+            return StreamSnapshot(stream=resource, sharing=sharing, replays=replays, **common)
         if isinstance(resource, RetentionPolicy):
             return PolicySnapshot(policy=resource, streams=streams, **common)
         assert isinstance(resource, ReplayJob)
@@ -94,6 +116,26 @@ class Gatherer:
         named = {stream.metadata.name: stream for stream in streams}
         target = named.get(to.name) if to else None
         return ReplaySnapshot(job=resource, stream=named.get(resource.spec.stream_ref.name), target=target, **common)
+
+    async def _uses(self, resource: Resource, streams: tuple[MessageStream, ...]) -> Uses | None:
+        """What is to be known of Secrets, where a run could be made."""
+        rests = isinstance(resource, ReplayJob) and has_ended(resource)
+        if rests or not self._defaults.tenancy.secrets.require_label or self._goes_on(resource):
+            return None
+        return await self._secrets.uses(resource.metadata.namespace, secrets_of(resource, streams))
+
+    def _goes_on(self, resource: Resource) -> bool:
+        """Whether the one run that a resource has at a time is under way: it has its Secrets."""
+        names = [] if isinstance(resource, RetentionPolicy) else current_runs(resource)
+        runs = [self._observed((resource.metadata.namespace, name)) for name in names]
+        return any(run is not None and not run.state.ended and run.state is not AppState.MISSING for run in runs)
+
+    def _read_by(self, resource: Resource) -> tuple[Resource, ...]:
+        """Those whose predicates a decision about a resource looks at: its own, and those of where it replays to."""
+        if not isinstance(resource, ReplayJob) or (to := resource.spec.destination.stream) is None:
+            return (resource,)
+        target = self._cache.resource(("MessageStream", resource.metadata.namespace, to.name))
+        return (resource, target) if target is not None else (resource,)
 
     async def refresh(self, key: ResourceKey) -> None:
         """Read a resource and its tables' Leases anew: what is known of them was out of date.
@@ -198,30 +240,17 @@ class Gatherer:
         if document is not None:
             self._cache.put({**document, "kind": kind})
 
-    async def _lease(self, table: str) -> TableLease:
+    async def _lease(self, table: TableKey) -> TableLease:
         document = self._cache.lease(lease_name(table))
-        claims = list(self._cache.claims(table))
-        queue = tuple(claim for claim, waits in claims if waits)
-        if document is None:
-            return TableLease(table, epoch=first_epoch(self._now()), queue=queue)
-        holder = holder_of(document)
-        spec = document.get("spec") or {}
-        lease = TableLease(
-            uri=table,
-            epoch=int(spec.get("leaseTransitions") or 0),
-            holder=holder,
-            since=_time(spec.get("acquireTime") if holder else spec.get("renewTime")),
-            resource_version=str(at(document, "metadata", "resourceVersion")),
-            queue=queue,
-        )
-        return lease if holder is None else await self._with_holder(lease, [claim for claim, _ in claims])
+        written = TableLease(table, epoch=first_epoch(self._now())) if document is None else _written(table, document)
+        lease = claimed(written, list(self._cache.claims(table)))
+        return lease if lease.holder is None else await self._with_holder(lease)
 
-    async def _with_holder(self, lease: TableLease, claims: list[Claim]) -> TableLease:
-        claim = next((claim for claim in claims if claim.holder == lease.holder), None)
+    async def _with_holder(self, lease: TableLease) -> TableLease:
         namespace, _, name = (lease.holder or "").partition("/")
-        if claim is not None:
+        if lease.holder_claim is not None:
             # Its own resource sees to it, and nobody else may take the table, whatever there is of the run.
-            return replace(lease, holder_claim=claim, holder_run=self._observed((namespace, name)))
+            return replace(lease, holder_run=self._observed((namespace, name)))
         try:
             run = await self._observe((namespace, name), sure=True)
         except ForbiddenError:
@@ -234,6 +263,17 @@ def current_runs(resource: Resource) -> list[str]:
     status: Any = getattr(resource, "status", None)
     runs = [getattr(status, "current_run", None), *(entry.current_run for entry in getattr(status, "streams", ()))]
     return [run.name for run in runs if run is not None]
+
+
+def _written(table: TableKey, document: Document) -> TableLease:
+    holder, spec = holder_of(document), document.get("spec") or {}
+    return TableLease(
+        table=table,
+        epoch=int(spec.get("leaseTransitions") or 0),
+        holder=holder,
+        since=_time(spec.get("acquireTime") if holder else spec.get("renewTime")),
+        resource_version=str(at(document, "metadata", "resourceVersion")),
+    )
 
 
 def _out_of_sight(namespace: str, name: str) -> ObservedRun:

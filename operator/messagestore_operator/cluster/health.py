@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from messagestore_operator.cluster.client import ApiError
+from messagestore_operator.cluster.visitors import OK, Visitors
 from messagestore_operator.settings import Settings, seconds
 
 
@@ -68,7 +72,9 @@ class Health:
 
 
 @asynccontextmanager
-async def served(health: Health, figures: CollectorRegistry, settings: Settings) -> AsyncIterator[tuple[int, int]]:
+async def served(
+    health: Health, figures: CollectorRegistry, settings: Settings, visitors: Visitors
+) -> AsyncIterator[tuple[int, int]]:
     """Probes and metrics over HTTP for as long as it is needed; gives the two ports."""
 
     def answer(problems: Callable[[], list[str]]) -> Callable[[web.Request], web.Response]:
@@ -78,24 +84,41 @@ async def served(health: Health, figures: CollectorRegistry, settings: Settings)
 
         return respond
 
-    def metrics(_: web.Request) -> web.Response:
+    async def metrics(request: web.Request) -> web.StreamResponse:
+        if settings.metrics.authentication:
+            try:
+                status = await visitors.judge(request.headers.get("Authorization"), request.path)
+            except ApiError:
+                return web.Response(text="the API server can't be asked", status=503)
+            if status != OK:
+                return web.Response(status=status)
         return web.Response(body=generate_latest(figures), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     probes, numbers = web.Application(), web.Application()
     probes.router.add_get("/healthz", _asynchronous(answer(health.problems)))
     probes.router.add_get("/readyz", _asynchronous(answer(health.unready)))
-    numbers.router.add_get("/metrics", _asynchronous(metrics))
+    numbers.router.add_get("/metrics", metrics)
     runners = [web.AppRunner(probes, access_log=None), web.AppRunner(numbers, access_log=None)]
+    places = ((settings.health_port, None), (settings.metrics_port, _tls(settings)))
     try:
         ports = []
-        for runner, port in zip(runners, (settings.health_port, settings.metrics_port), strict=True):
+        for runner, (port, tls) in zip(runners, places, strict=True):
             await runner.setup()
-            await web.TCPSite(runner, settings.listen, port).start()
+            await web.TCPSite(runner, settings.listen, port, ssl_context=tls).start()
             ports.append(int(runner.addresses[0][1]))
         yield ports[0], ports[1]
     finally:
         for runner in runners:
             await runner.cleanup()
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    if settings.metrics.certificates is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    folder = Path(settings.metrics.certificates)
+    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    return context
 
 
 def _asynchronous(

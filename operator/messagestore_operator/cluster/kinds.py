@@ -36,6 +36,7 @@ class Kind:
 CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
 EVENTS = Kind("", "v1", "Event", "events")
 PODS = Kind("", "v1", "Pod", "pods")
+SECRETS = Kind("", "v1", "Secret", "secrets")
 SERVICE_ACCOUNTS = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 LEASES = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 ROLES = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles")

@@ -15,16 +15,17 @@ from messagestore_operator.cluster.client import ConflictError, KubeClient, NotF
 from messagestore_operator.cluster.documents import Document, at, name_of
 from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.labels import MANAGED_BY, MANAGER
+from messagestore_operator.decide.snapshot import TableKey
 
 TABLE = f"{GROUP}/table"
-"""Annotation: the table's URI."""
+"""Annotation: the namespace, the object store's endpoint and the table's URI."""
 
 _EPOCHS_START = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-def lease_name(table: str) -> str:
-    """The Lease of a table, by its folder in its one spelling."""
-    return f"messagestore-{hashlib.sha256(table.encode()).hexdigest()[:16]}"
+def lease_name(table: TableKey) -> str:
+    """The Lease of a table."""
+    return f"messagestore-{hashlib.sha256(str(table).encode()).hexdigest()[:16]}"
 
 
 def first_epoch(now: datetime) -> int:
@@ -42,21 +43,21 @@ def holder_of(lease: Document) -> str | None:
 
 
 class TableLeases:
-    """The Leases of all tables, in the operator's own namespace: resources of any namespace meet there."""
+    """The Leases of all tables, in the operator's own namespace, where no tenant can change one."""
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
 
-    async def read(self, table: str) -> Document | None:
+    async def read(self, table: TableKey) -> Document | None:
         """A table's Lease as it is this moment; None where it was never made."""
         return await self._client.find(LEASES.path(self._namespace, lease_name(table)))
 
-    async def acquire(self, table: str, holder: str, epoch: int, version: str | None, now: datetime) -> Document:
+    async def acquire(self, table: TableKey, holder: str, epoch: int, version: str | None, now: datetime) -> Document:
         """Give the table to a run.
 
         Args:
-            table: the folder in its one spelling.
+            table: the table.
             holder: namespace/run.
             epoch: of this grant.
             version: that the Lease must still have; None: it must not be there.
@@ -66,7 +67,7 @@ class TableLeases:
             ConflictError: it is not as it was.
         """
         times = {"acquireTime": _time(now), "renewTime": _time(now)}
-        metadata = {"name": lease_name(table), "labels": {MANAGED_BY: MANAGER}, "annotations": {TABLE: table}}
+        metadata = {"name": lease_name(table), "labels": {MANAGED_BY: MANAGER}, "annotations": {TABLE: str(table)}}
         lease: dict[str, Any] = {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.name,
@@ -77,11 +78,13 @@ class TableLeases:
             return await self._client.create(LEASES.path(self._namespace), lease)
         return await self._replace({**lease, "metadata": {**metadata, "resourceVersion": version}})
 
-    async def release(self, table: str, holder: str, now: datetime, known: Document | None = None) -> Document | None:
+    async def release(
+        self, table: TableKey, holder: str, now: datetime, known: Document | None = None
+    ) -> Document | None:
         """Take the table from a run; None where it hasn't got it.
 
         Args:
-            table: the folder in its one spelling.
+            table: the table.
             holder: namespace/run.
             now: the clock.
             known: the Lease as it was last seen; where that is still so, it need not be read.

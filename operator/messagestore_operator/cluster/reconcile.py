@@ -88,6 +88,8 @@ class Reconciler:
             ConflictError: something changed meanwhile.
             ApiError: it can't be done now.
         """
+        if not self._gatherer.is_ready(key):
+            return
         snapshot = await self._gatherer.snapshot(key)
         resource = self._cache.resource(key)
         if snapshot is None or resource is None:

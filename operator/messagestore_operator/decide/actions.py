@@ -13,9 +13,8 @@ from typing import Literal
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, RetentionPolicyStatus
 from messagestore_operator.api.spark import Spark
-from messagestore_operator.decide.snapshot import Control, RunRef
-from messagestore_operator.translate import StorageAccess
-from messagestore_operator.translate.storage import SecretVariable
+from messagestore_operator.decide.snapshot import Control, RunRef, TableKey
+from messagestore_operator.translate import SecretVariable, StorageAccess
 
 Status = MessageStreamStatus | RetentionPolicyStatus | ReplayJobStatus
 
@@ -41,7 +40,7 @@ class AcquireLease:
     A conflict ends the decision. It is asked for only where the lease is free or its holder is known to be gone.
     """
 
-    uri: str
+    table: TableKey
     holder: str
     epoch: int
     resource_version: str | None
@@ -54,7 +53,7 @@ class ReleaseLease:
     Whoever waits for the table is to be looked at afterwards.
     """
 
-    uri: str
+    table: TableKey
     holder: str
     resource_version: str | None
 

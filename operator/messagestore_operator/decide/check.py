@@ -3,61 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 
 from messagestore_jobs.contract.run_report import RunError
-from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
-from messagestore_operator.decide.needs import needed
-from messagestore_operator.decide.snapshot import Snapshot
-from messagestore_operator.manifests.predicates import predicate_problems
+from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.decide.needs import Need, needed, secrets_of, unmet
+from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot, Snapshot, StreamSnapshot
 from messagestore_operator.reasons import Reason
+from messagestore_operator.tenancy import Tenancy, not_allowed
+from messagestore_operator.tenancy.adoption import is_released
+from messagestore_operator.tenancy.secrets import USE_LABEL
 from messagestore_operator.translate import NotSupportedError, SecretVariable, StorageAccess, refusals
 from messagestore_operator.translate.folders import TABLE_URI, beyond_pods
+from messagestore_operator.translate.secrets import Use
 
-_KNOWN_PREDICATES = 4096
 
-
-def refused(resource: MessageStream | RetentionPolicy | ReplayJob) -> RunError | None:
+def refused(resource: MessageStream | RetentionPolicy | ReplayJob, snapshot: Snapshot) -> RunError | None:
     """Why no run of the resource can do what it asks, whatever else there is."""
     if found := (*refusals(resource), *beyond_pods(resource)):
         return RunError(reason=Reason.NOT_SUPPORTED, message="; ".join(map(str, found)))
-    if problem := _predicate_problem(resource):
+    if beyond := not_allowed(resource, snapshot.defaults.tenancy):
+        return RunError(reason=Reason.NOT_ALLOWED, message="; ".join(map(str, beyond)))
+    if isinstance(resource, MessageStream) and (gone := released(resource, snapshot.defaults.tenancy)) is not None:
+        return gone
+    if problem := snapshot.predicate_problems.get(resource.identity):
         return RunError(reason=Reason.PREDICATE_REFUSED, message=problem)
     return None
 
 
-def local_table(stream: MessageStream) -> RunError | None:
-    """Why no run in a pod, whosever it is, can work on the stream's store: it is a folder of one machine."""
-    refusal = next((one for one in beyond_pods(stream) if one.path == TABLE_URI), None)
-    if refusal is None:
+def barred(stream: MessageStream, tenancy: Tenancy) -> RunError | None:
+    """Why no run, whosever it is, may work on the stream's store: no pod reaches it, or the stream is not allowed."""
+    which = f"(MessageStream {stream.metadata.name})"
+    if (local := next((one for one in beyond_pods(stream) if one.path == TABLE_URI), None)) is not None:
+        return RunError(reason=Reason.NOT_SUPPORTED, message=f"{local} {which}")
+    if beyond := not_allowed(stream, tenancy):
+        return RunError(reason=Reason.NOT_ALLOWED, message=f"{'; '.join(map(str, beyond))} {which}")
+    return released(stream, tenancy)
+
+
+def released(stream: MessageStream, tenancy: Tenancy) -> RunError | None:
+    """That the stream's table was given to another one."""
+    if not is_released(stream, tenancy.adoptions):
         return None
-    words = f"{refusal} (MessageStream {stream.metadata.name})"
-    return RunError(reason=Reason.NOT_SUPPORTED, message=words)
+    words = f"the table of MessageStream {stream.metadata.name} is released to another owner; nothing runs on it here"
+    return RunError(reason=Reason.TABLE_RELEASED, message=words)
 
 
 def unreachable(
     snapshot: Snapshot, access: Callable[[], StorageAccess], variables: Iterable[SecretVariable] = ()
 ) -> RunError | None:
-    """Why a run could not reach its storage: that is refused, or a Secret is missing."""
+    """Why a run could not reach its storage: that is refused, or a Secret is missing, or not for that use."""
     try:
         wanted = needed(access(), variables)
     except NotSupportedError as error:
         return RunError(reason=Reason.NOT_SUPPORTED, message=str(error))
-    missing = sorted(wanted - snapshot.secrets) if snapshot.secrets is not None else []
-    if not missing:
+    if snapshot.secrets is None or not (lacking := unmet(wanted, snapshot.secrets)):
         return None
-    which = f"Secret {missing[0]} doesn't" if len(missing) == 1 else f"Secrets {', '.join(missing)} don't"
-    return RunError(reason=Reason.SECRET_MISSING, message=f"{which} exist in this namespace")
+    if missing := sorted({need.secret for need in lacking} - snapshot.secrets.keys()):
+        which = f"Secret {missing[0]} doesn't" if len(missing) == 1 else f"Secrets {', '.join(missing)} don't"
+        return RunError(reason=Reason.SECRET_MISSING, message=f"{which} exist in this namespace")
+    return RunError(reason=Reason.NOT_ALLOWED, message="; ".join(map(_not_for_that, lacking)))
 
 
-def _predicate_problem(resource: MessageStream | RetentionPolicy | ReplayJob) -> str | None:
-    # Parsing one takes a hundred times as long as the rest of a decision, and specs seldom change.
-    return _problem_of(resource.kind, resource.spec.model_dump_json(by_alias=True, exclude_none=True))
+def awaits_secrets(snapshot: Snapshot) -> bool:
+    """Whether a change of a Secret, of which no watch tells, would let the resource's runs start."""
+    if snapshot.secrets is None:
+        return False
+    return bool(unmet(secrets_of(*_subjects(snapshot)), snapshot.secrets))
 
 
-@lru_cache(maxsize=_KNOWN_PREDICATES)
-def _problem_of(kind: str, spec: str) -> str | None:
-    import json
+def _subjects(snapshot: Snapshot) -> tuple[Resource, tuple[MessageStream, ...]]:
+    if isinstance(snapshot, PolicySnapshot):
+        return snapshot.policy, snapshot.streams
+    if isinstance(snapshot, ReplaySnapshot):
+        return snapshot.job, tuple(one for one in (snapshot.stream, snapshot.target) if one is not None)
+    assert isinstance(snapshot, StreamSnapshot)
+    return snapshot.stream, ()
 
-    problems = predicate_problems({"kind": kind, "spec": json.loads(spec)})
-    return next((f"{'.'.join(map(str, path))}: {words}" for path, words in problems), None)
+
+def _not_for_that(need: Need) -> str:
+    label = f"{USE_LABEL}={Use.CA if need.certificate else need.use}"
+    return f"Secret {need.secret} may not be used for {need.use}: whoever answers for it has to label it {label}"

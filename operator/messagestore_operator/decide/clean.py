@@ -39,7 +39,7 @@ def old_leases(
         current: names of runs that go on.
         over: names of runs that are known to be over, though the status in the snapshot may still name them.
     """
-    for uri, lease in sorted(snapshot.leases.items()):
+    for table, lease in sorted(snapshot.leases.items()):
         if not lease.holder:
             continue
         where, _, name = lease.holder.partition("/")
@@ -47,4 +47,4 @@ def old_leases(
             continue
         run = snapshot.run(name)
         if name in over or (lease.holder_claim is None and run is not None and run.over):
-            yield ReleaseLease(uri, lease.holder, lease.resource_version)
+            yield ReleaseLease(table, lease.holder, lease.resource_version)

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from messagestore_operator.decide.actions import Decision
+from messagestore_operator.decide.check import awaits_secrets
 from messagestore_operator.decide.policy import decide_policy
 from messagestore_operator.decide.replay import decide_replay
 from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot, Snapshot, StreamSnapshot
 from messagestore_operator.decide.stream import decide_stream
 
+_SECRETS_AGAIN = timedelta(seconds=30)
+
 
 def decide(snapshot: Snapshot) -> Decision:
     """What is to be done about the resource of a snapshot."""
     decision = _decide(snapshot)
-    if snapshot.can_run:
-        return decision
-    # Nobody tells when a namespace that was being deleted is there again.
-    soon = snapshot.now + snapshot.defaults.look_again
-    return replace(decision, look_again=min(soon, decision.look_again or soon))
+    if not snapshot.can_run:
+        # Nobody tells when a namespace that was being deleted is there again.
+        return _looking_again(decision, snapshot.now + snapshot.defaults.look_again)
+    if awaits_secrets(snapshot):
+        return _looking_again(decision, snapshot.now + _SECRETS_AGAIN)
+    return decision
+
+
+def _looking_again(decision: Decision, at: datetime) -> Decision:
+    return replace(decision, look_again=min(at, decision.look_again or at))
 
 
 def _decide(snapshot: Snapshot) -> Decision:

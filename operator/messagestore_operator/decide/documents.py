@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from messagestore_jobs.contract.run_document import (
     DeleteTask,
     EraseTask,
+    FormerOwner,
     IngestTask,
     MaintainTask,
     PurgeTask,
@@ -19,23 +20,22 @@ from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.actions import CreateRun
 from messagestore_operator.decide.life import run_ref
-from messagestore_operator.decide.needs import scrub_key
-from messagestore_operator.decide.snapshot import Control, ReplaySnapshot, StreamSnapshot
-from messagestore_operator.decide.tables import table_key
+from messagestore_operator.decide.snapshot import Control, ReplaySnapshot, StreamSnapshot, TableKey
+from messagestore_operator.tenancy.adoption import former_owners
 from messagestore_operator.translate import (
-    adopts,
     ingest_access,
     ingest_document,
     purge_access,
     purge_document,
     replay_access,
     replay_document,
+    scrub_keys,
 )
 from messagestore_operator.translate.common import resource_of, table_of
 from messagestore_operator.translate.purge import holds_of
 from messagestore_operator.translate.storage import table_access
 
-Epochs = Mapping[str, int]
+Epochs = Mapping[TableKey, int]
 
 
 def stream_run(snapshot: StreamSnapshot, current: CurrentRun, epochs: Epochs) -> CreateRun:
@@ -47,7 +47,7 @@ def stream_run(snapshot: StreamSnapshot, current: CurrentRun, epochs: Epochs) ->
     stream = snapshot.stream
     continuous = stream.spec.trigger.continuous if current.kind == "ingest" else None
     if current.kind == "ingest":
-        document, access = ingest_document(stream, current.name, None, adopt=adopts(stream)), ingest_access(stream)
+        document, access = ingest_document(stream, current.name, None, _former(snapshot)), ingest_access(stream)
         if continuous is not None:
             assert isinstance(document.task, IngestTask)
             task = document.task.model_copy(update={"batch_interval": continuous.batch_interval.timedelta})
@@ -57,7 +57,7 @@ def stream_run(snapshot: StreamSnapshot, current: CurrentRun, epochs: Epochs) ->
         document = RunDocument(
             run=current.name,
             resource=resource_of(stream),
-            table=table_of(stream, adopt=adopts(stream)),
+            table=table_of(stream, _former(snapshot)),
             storage=access.entries,
             task=_upkeep(snapshot, current),
         )
@@ -76,7 +76,7 @@ def policy_run(policy: RetentionPolicy, stream: MessageStream, current: CurrentR
     Raises:
         NotSupportedError: the policy and the stream ask for what this release can't do.
     """
-    document = purge_document(policy, stream, current.name, None, adopt=adopts(stream))
+    document = purge_document(policy, stream, current.name, None)
     if current.kind == "erase":
         document = document.model_copy(update={"task": EraseTask()})
     hashes = isinstance(document.task, PurgeTask)
@@ -85,7 +85,7 @@ def policy_run(policy: RetentionPolicy, stream: MessageStream, current: CurrentR
         document=_with_epochs(document, epochs),
         control=Control(),
         access=purge_access(policy, stream),
-        variables=scrub_key(policy) if hashes else (),
+        variables=tuple(scrub_keys(policy)) if hashes else (),
         spark=policy.spec.spark,
     )
 
@@ -113,6 +113,10 @@ def rate(job: ReplayJob) -> float | None:
     return float(job.spec.rate_limit.messages_per_second) if job.spec.rate_limit else None
 
 
+def _former(snapshot: StreamSnapshot) -> tuple[FormerOwner, ...]:
+    return former_owners(snapshot.stream, snapshot.sharing, snapshot.defaults.tenancy.adoptions)
+
+
 def _upkeep(snapshot: StreamSnapshot, current: CurrentRun) -> MaintainTask | DeleteTask:
     if current.kind == "delete":
         return DeleteTask(holds=holds_of(snapshot.stream))
@@ -130,7 +134,9 @@ def _with_epochs(document: RunDocument, epochs: Epochs) -> RunDocument:
 
 
 def _granted(table: Table, epochs: Epochs) -> Table:
-    return table.model_copy(update={"epoch": epochs.get(table_key(table.uri))})
+    # All are of one namespace, and one run reaches a bucket in one way.
+    granted = {key.uri: epoch for key, epoch in epochs.items()}
+    return table.model_copy(update={"epoch": granted.get(table.uri)})
 
 
 def missing_streams(snapshot: ReplaySnapshot) -> list[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from messagestore_operator.decide.actions import AcquireLease
@@ -28,19 +28,41 @@ class Busy:
     until: datetime | None = None
 
 
-def grant(lease: TableLease, claim: Claim, now: datetime, defaults: Defaults) -> Held | Busy:
-    """Whether a claim may have the table now."""
+def grant(lease: TableLease, claim: Claim, now: datetime, defaults: Defaults, after: int = 0) -> Held | Busy:
+    """Whether a claim may have the table now; `after` is an epoch that its own must be higher than."""
     if lease.holder == claim.holder:
         return Held(lease.epoch)
-    if lease.holder and not is_abandoned(lease, now, defaults):
+    if is_held(lease, now, defaults):
         return Busy(_holder(lease))
     ahead = min((other for other in lease.queue if _place(other) < _place(claim)), key=_place, default=None)
     if ahead is not None and lease.resource_version is not None:
         turn = max(lease.since or ahead.since, ahead.since) + defaults.turn_after
         if now < turn:
             return Busy(f"{ahead.kind} run {_run(ahead.holder)} of {ahead.resource}, which comes first", turn)
-    epoch = next_epoch(lease.epoch, now)
-    return Held(epoch, AcquireLease(lease.uri, claim.holder, epoch, lease.resource_version))
+    epoch = next_epoch(max(lease.epoch, after), now)
+    return Held(epoch, AcquireLease(lease.table, claim.holder, epoch, lease.resource_version))
+
+
+def claimed(lease: TableLease, claims: Collection[tuple[Claim, bool]]) -> TableLease:
+    """A lease with who has the table and who waits for it, by what resources' statuses say of their runs.
+
+    A run that was launched has its table, whatever the Lease says: it may have been deleted, or have had another name
+    in an earlier release, or with the endpoint that the stream named then.
+
+    Args:
+        lease: as it is written.
+        claims: of all resources on the table; each with whether it waits.
+    """
+    launched = {claim.holder: claim for claim, waits in claims if not waits}
+    queue = tuple(claim for claim, waits in claims if waits)
+    holder = lease.holder or next(iter(launched), None)
+    known = {**{claim.holder: claim for claim in queue}, **launched}
+    return replace(lease, holder=holder, holder_claim=known.get(holder or ""), queue=queue)
+
+
+def is_held(lease: TableLease, now: datetime, defaults: Defaults) -> bool:
+    """Whether a run has the table."""
+    return bool(lease.holder) and not is_abandoned(lease, now, defaults)
 
 
 def is_abandoned(lease: TableLease, now: datetime, defaults: Defaults) -> bool:

@@ -19,8 +19,8 @@ from messagestore_operator.decide.causes import (
     start_deadline,
     waiting_error,
 )
-from messagestore_operator.decide.leases import Busy, grant
-from messagestore_operator.decide.snapshot import AppState, Control, ObservedRun, RunKind, RunRef, Snapshot
+from messagestore_operator.decide.leases import Busy, grant, is_held
+from messagestore_operator.decide.snapshot import AppState, Control, ObservedRun, RunKind, RunRef, Snapshot, TableKey
 from messagestore_operator.decide.tables import claim_of
 from messagestore_operator.reasons import CANCELLED, Reason
 from messagestore_operator.status.conditions import generation
@@ -122,8 +122,9 @@ def launch(
     snapshot: Snapshot,
     resource: Resource,
     current: CurrentRun,
-    tables: Iterable[str],
-    make: Callable[[Mapping[str, int]], CreateRun],
+    tables: Iterable[TableKey],
+    make: Callable[[Mapping[TableKey, int]], CreateRun],
+    former: Iterable[TableKey] = (),
 ) -> Step:
     """Take the tables that a reserved run writes and, with all of them, make it.
 
@@ -133,13 +134,19 @@ def launch(
         current: the run.
         tables: in the order that all who write several keep to.
         make: what is to be made, given each table's epoch.
+        former: the tables as other namespaces knew them which gave them up; what they run ends first.
     """
-    epochs: dict[str, int] = {}
+    leases = [snapshot.lease(table) for table in former]
+    if any(is_held(lease, snapshot.now, snapshot.defaults) for lease in leases):
+        waits = "the table is being written: waits for a run of the namespace that released it"
+        return Step(current, trouble=RunError(reason=Reason.TABLE_BUSY, message=waits), look_at=_soon(snapshot))
+    after = max((lease.epoch for lease in leases), default=0)
+    epochs: dict[TableKey, int] = {}
     taken: list[AcquireLease] = []
     for table in tables:
-        answer = grant(snapshot.lease(table), claim_of(resource, current), snapshot.now, snapshot.defaults)
+        answer = grant(snapshot.lease(table), claim_of(resource, current), snapshot.now, snapshot.defaults, after)
         if isinstance(answer, Busy):
-            words = RunError(reason=Reason.TABLE_BUSY, message=f"{table} is being written: waits for {answer.who}")
+            words = RunError(reason=Reason.TABLE_BUSY, message=f"{table.uri} is being written: waits for {answer.who}")
             when = (answer.until,) if answer.until else ()
             return Step(current, trouble=words, actions=tuple(taken), look_at=(*when, *_soon(snapshot)))
         epochs[table] = answer.epoch

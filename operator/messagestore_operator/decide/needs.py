@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.translate import (
@@ -10,15 +11,31 @@ from messagestore_operator.translate import (
     SecretVariable,
     StorageAccess,
     ingest_access,
-    needs_scrub_key,
     purge_access,
     replay_access,
+    scrub_keys,
 )
-from messagestore_operator.translate.purge import SCRUB_KEY_ENVIRONMENT
+from messagestore_operator.translate.secrets import Use
+
+Uses = Mapping[str, frozenset[str]]
+"""Secrets that exist, by their names, each with the uses that its label allows."""
 
 
-def secrets_of(resource: Resource, streams: Iterable[MessageStream]) -> frozenset[str]:
-    """Names of the Secrets that runs of the resource can't do without: those whose existence a snapshot tells.
+@dataclass(frozen=True, order=True)
+class Need:
+    """A Secret, and what a run does with it."""
+
+    secret: str
+    use: Use
+    certificate: bool = False
+
+    def allowed_by(self, uses: frozenset[str]) -> bool:
+        """Whether a Secret that allows these uses allows this one."""
+        return self.use in uses or (self.certificate and Use.CA in uses)
+
+
+def secrets_of(resource: Resource, streams: Iterable[MessageStream]) -> frozenset[Need]:
+    """The Secrets that runs of the resource can't do without: those of which a snapshot tells.
 
     Args:
         resource: any of the kinds.
@@ -29,8 +46,8 @@ def secrets_of(resource: Resource, streams: Iterable[MessageStream]) -> frozense
         if isinstance(resource, MessageStream):
             return needed(ingest_access(resource))
         if isinstance(resource, RetentionPolicy):
-            accesses = [needed(purge_access(resource, stream), scrub_key(resource)) for stream in found]
-            return frozenset[str]().union(*accesses)
+            accesses = [needed(purge_access(resource, stream), scrub_keys(resource)) for stream in found]
+            return frozenset[Need]().union(*accesses)
         assert isinstance(resource, ReplayJob)
         named = {stream.metadata.name: stream for stream in found}
         source = named.get(resource.spec.stream_ref.name)
@@ -40,15 +57,12 @@ def secrets_of(resource: Resource, streams: Iterable[MessageStream]) -> frozense
         return frozenset()
 
 
-def needed(access: StorageAccess, variables: Iterable[SecretVariable] = ()) -> frozenset[str]:
-    """Names of the Secrets that a run's pods don't start without."""
-    filled = {variable.secret for variable in (*access.variables, *variables) if not variable.optional}
-    return frozenset(filled | {mount.secret for mount in access.certificates})
+def needed(access: StorageAccess, variables: Iterable[SecretVariable] = ()) -> frozenset[Need]:
+    """The Secrets that a run's pods don't start without."""
+    filled = {Need(one.secret, one.use) for one in (*access.variables, *variables) if not one.optional}
+    return frozenset(filled | {Need(mount.secret, mount.use, certificate=True) for mount in access.certificates})
 
 
-def scrub_key(policy: RetentionPolicy) -> tuple[SecretVariable, ...]:
-    """The variable with the key that a policy's runs hash with, if they do."""
-    reference = policy.spec.scrub.key_secret_ref if policy.spec.scrub and needs_scrub_key(policy) else None
-    if reference is None:
-        return ()
-    return (SecretVariable(SCRUB_KEY_ENVIRONMENT, reference.name, reference.key),)
+def unmet(wanted: Iterable[Need], secrets: Uses) -> list[Need]:
+    """What is needed and isn't there, or isn't allowed."""
+    return sorted(need for need in wanted if not need.allowed_by(secrets.get(need.secret, frozenset())))

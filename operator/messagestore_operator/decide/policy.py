@@ -12,12 +12,11 @@ from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import Action, Decision, EmitEvent
 from messagestore_operator.decide.assemble import decision
-from messagestore_operator.decide.check import local_table, refused, unreachable
+from messagestore_operator.decide.check import barred, refused, unreachable
 from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import policy_run
 from messagestore_operator.decide.life import NOTHING, Wishes, follow, launch, reserve
 from messagestore_operator.decide.missed import pass_over_missed
-from messagestore_operator.decide.needs import scrub_key
 from messagestore_operator.decide.policy_record import erasure_due, purge_events, recorded
 from messagestore_operator.decide.policy_view import Track, viewed
 from messagestore_operator.decide.snapshot import PolicySnapshot, RunKind
@@ -35,7 +34,7 @@ from messagestore_operator.decide.trust import believed
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.times import clock_time
-from messagestore_operator.translate import approved_preview, purge_access
+from messagestore_operator.translate import approved_preview, purge_access, scrub_keys
 from messagestore_operator.translate.annotations import run_requested
 
 MOST_STREAMS = 100
@@ -56,7 +55,7 @@ def decide_policy(snapshot: PolicySnapshot) -> Decision:
     """One look at a policy."""
     snapshot = believed(snapshot)
     policy, before = snapshot.policy, snapshot.policy.status or RetentionPolicyStatus()
-    refusal = refused(policy) or _too_many(snapshot)
+    refusal = refused(policy, snapshot) or _too_many(snapshot)
     now_round = _round(snapshot, before, refusal)
     tracks = [_watched(snapshot, entry) for entry in _entries(snapshot, before, now_round.status)]
     tracks, number = _launched(snapshot, tracks, now_round.status, refusal)
@@ -184,7 +183,9 @@ def _one(
         return _in_the_way(idle, Reason.STREAM_MISSING, f"there is no MessageStream {track.entry.name}")
     if refusal is not None or policy.spec.suspend or not snapshot.can_run or _deleted(policy, stream):
         return idle
-    blocker = local_table(stream) or unreachable(snapshot, lambda: purge_access(policy, stream), scrub_key(policy))
+    blocker = barred(stream, snapshot.defaults.tenancy) or unreachable(
+        snapshot, lambda: purge_access(policy, stream), scrub_keys(policy)
+    )
     due = _due(snapshot, track.entry, status)
     if blocker is not None and due is not None:
         return replace(idle, blocker=blocker)
@@ -201,7 +202,7 @@ def _one(
         attempt = next_attempt(track.entry.last_run, policy, snapshot.defaults)
         current = reserve(snapshot, policy, due, number + 1, attempt)
     run = current
-    tables = [table_key(stream.spec.table.uri)] if writes(policy, run.kind or "") else []
+    tables = [table_key(stream)] if writes(policy, run.kind or "") else []
     step = launch(snapshot, policy, run, tables, lambda epochs: policy_run(policy, stream, run, epochs))
     entry = track.entry.model_copy(update={"current_run": step.current})
     return Track(entry, step, stream, looks=step.look_at)

@@ -40,7 +40,7 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     job = snapshot.job
     watched = follow(snapshot, before.current_run, _wishes(snapshot))
     status, told = _with_schedule(snapshot, recorded(before, watched))
-    blocker = refused(job) or blocker_of(snapshot)
+    blocker = refused(job, snapshot) or blocker_of(snapshot)
     step, wait = _next(snapshot, status, watched, blocker)
     status = viewed(snapshot, before, _reserved(snapshot, status, step), step, blocker, wait)
     current = {step.current.name} if step.current else set()

@@ -81,7 +81,7 @@ def _place(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: Step) -> 
 def _given_up(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> RunError | None:
     """Why no further try is made; the spec of a replay can't be changed, so that what it can't do now it never can."""
     job, error = snapshot.job, status.error
-    if (refusal := refused(job)) is not None:
+    if (refusal := refused(job, snapshot)) is not None:
         return refusal
     deadline = _deadline(snapshot, status)
     if deadline is not None and deadline <= snapshot.now:

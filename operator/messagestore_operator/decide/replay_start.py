@@ -5,7 +5,7 @@ from __future__ import annotations
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.status import CurrentRun
-from messagestore_operator.decide.check import local_table, refused, unreachable
+from messagestore_operator.decide.check import barred, refused, unreachable
 from messagestore_operator.decide.documents import missing_streams, replay_run
 from messagestore_operator.decide.life import Step, launch
 from messagestore_operator.decide.snapshot import ReplaySnapshot
@@ -24,9 +24,11 @@ def blocker_of(snapshot: ReplaySnapshot) -> RunError | None:
         return RunError(reason=Reason.STREAM_MISSING, message=words)
     stream = snapshot.stream
     assert stream is not None
-    if snapshot.target is not None and (refusal := refused(snapshot.target)) is not None:
+    if snapshot.target is not None and (refusal := refused(snapshot.target, snapshot)) is not None:
         return refusal
-    return local_table(stream) or unreachable(snapshot, lambda: replay_access(snapshot.job, stream, snapshot.target))
+    return barred(stream, snapshot.defaults.tenancy) or unreachable(
+        snapshot, lambda: replay_access(snapshot.job, stream, snapshot.target)
+    )
 
 
 def beginning_of(snapshot: ReplaySnapshot) -> RunError | None:

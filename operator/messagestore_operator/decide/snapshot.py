@@ -13,6 +13,8 @@ from typing import Literal
 
 from messagestore_jobs.contract.run_report import RunReport
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
+from messagestore_operator.decide.needs import Uses
+from messagestore_operator.tenancy import Tenancy
 
 RunKind = Literal["ingest", "purge", "erase", "replay", "maintain", "delete"]
 
@@ -153,12 +155,35 @@ class Claim:
     continuous: bool = False
 
 
+@dataclass(frozen=True, order=True)
+class TableKey:
+    """A table as one namespace knows it, in one spelling: its resources that mean the same folder meet in it.
+
+    Resources of another namespace never do, whatever they name: between them the folder's marker decides.
+    """
+
+    namespace: str
+    endpoint: str
+    """Of the object store; empty: the default one."""
+    uri: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace} {self.endpoint} {self.uri}"
+
+    @classmethod
+    def parse(cls, text: str) -> TableKey | None:
+        """What `str` has made of one; None of any other text."""
+        match text.split(" "):
+            case [namespace, endpoint, uri]:
+                return cls(namespace, endpoint, uri)
+        return None
+
+
 @dataclass(frozen=True)
 class TableLease:
     """The right to write one table. One that was never made is the default: free, epoch 0, no resource version."""
 
-    uri: str
-    """As `tables.table_key` writes it."""
+    table: TableKey
     epoch: int = 0
     """How often it was granted: spec.leaseTransitions."""
     holder: str | None = None
@@ -209,6 +234,7 @@ class Defaults:
     deletion_bound: timedelta = timedelta(minutes=5)
     """How long a deletion waits for what can't come, before data is left and the resource let go."""
     maintenance: Maintenance = Maintenance()
+    tenancy: Tenancy = field(default_factory=Tenancy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,17 +244,19 @@ class Snapshot:
     now: datetime
     runs: tuple[ObservedRun, ...] = ()
     """The resource's own, by its uid, in any order; of its current runs each one that is not missing."""
-    leases: Mapping[str, TableLease] = field(default_factory=dict)
-    """By `tables.table_key`, of every table of `tables.tables_of`; one that is not in here was never made."""
-    secrets: frozenset[str] | None = None
+    leases: Mapping[TableKey, TableLease] = field(default_factory=dict)
+    """Of every table of `tables.tables_of`; one that is not in here was never made."""
+    secrets: Uses | None = None
     """Which of `needs.secrets_of` exist; None: it was not looked, and what is missing shows when pods start."""
     can_run: bool = True
     """Whether pods can be made in the namespace: false while it, or what runs need in it, is being deleted."""
+    predicate_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    """Path and words of a predicate that is refused, by the `identity` of the resource that has it."""
     defaults: Defaults = Defaults()
 
-    def lease(self, uri: str) -> TableLease:
+    def lease(self, table: TableKey) -> TableLease:
         """The lease of a table."""
-        return self.leases.get(uri) or TableLease(uri)
+        return self.leases.get(table) or TableLease(table)
 
     def run(self, name: str) -> ObservedRun | None:
         """One of the resource's runs; None where nothing of it is there."""

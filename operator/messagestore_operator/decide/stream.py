@@ -20,7 +20,7 @@ from messagestore_operator.decide.snapshot import RunKind, StreamSnapshot
 from messagestore_operator.decide.stream_deletion import FINALIZER, decide_deletion
 from messagestore_operator.decide.stream_record import recorded
 from messagestore_operator.decide.stream_view import dead_letters_event, lifecycle_events, loss_event, viewed
-from messagestore_operator.decide.tables import table_key
+from messagestore_operator.decide.tables import former_tables, table_key
 from messagestore_operator.decide.tell import of_conditions, of_run
 from messagestore_operator.decide.trigger import (
     failed,
@@ -31,10 +31,14 @@ from messagestore_operator.decide.trigger import (
     scheduled,
 )
 from messagestore_operator.decide.trust import believed
+from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate import ingest_access
 from messagestore_operator.translate.annotations import run_requested
+
+_FORBIDS = (Reason.NOT_ALLOWED, Reason.TABLE_RELEASED)
+"""Why a run under way must not go on either."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,8 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
     stream, before = snapshot.stream, snapshot.stream.status or MessageStreamStatus()
     if stream.metadata.deletion_timestamp is not None:
         return decide_deletion(snapshot, before)
-    blocker = refused(stream) or unreachable(snapshot, lambda: ingest_access(stream))
-    watched = follow(snapshot, before.current_run, _wishes(snapshot, before))
+    blocker = refused(stream, snapshot) or unreachable(snapshot, lambda: ingest_access(stream))
+    watched = follow(snapshot, before.current_run, _wishes(snapshot, before, blocker))
     status, actions = _with_schedule(snapshot, recorded(snapshot, before, watched))
     step, wait = _next(snapshot, status, watched, blocker)
     status = _reserved(snapshot, status, step)
@@ -73,7 +77,7 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
     return decision(stream, stream.status, status, _once(done), look_at)
 
 
-def _wishes(snapshot: StreamSnapshot, status: MessageStreamStatus) -> Wishes:
+def _wishes(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker: RunError | None) -> Wishes:
     """A finite run is let end; a continuous one ends where anything else is to be done first, or differently."""
     stream, current = snapshot.stream, status.current_run
     suspend = stream.spec.suspend
@@ -82,6 +86,7 @@ def _wishes(snapshot: StreamSnapshot, status: MessageStreamStatus) -> Wishes:
         return Wishes(generation(stream), wanted=not suspend)
     stop = (
         suspend
+        or (blocker is not None and blocker.reason in _FORBIDS)
         or current.generation != generation(stream)
         or _others_wait_long(snapshot, run.ref.holder)
         or maintenance_due(snapshot, status)
@@ -90,7 +95,7 @@ def _wishes(snapshot: StreamSnapshot, status: MessageStreamStatus) -> Wishes:
 
 
 def _others_wait_long(snapshot: StreamSnapshot, holder: str) -> bool:
-    since = longest_wait(snapshot.lease(table_key(snapshot.stream.spec.table.uri)).queue, holder)
+    since = longest_wait(snapshot.lease(table_key(snapshot.stream)).queue, holder)
     return since is not None and snapshot.now - since >= snapshot.defaults.yield_after
 
 
@@ -127,8 +132,10 @@ def _next(
         step = Step(reserve(snapshot, stream, due.kind, number, due.attempt))
     current = step.current
     assert current is not None
-    table = table_key(stream.spec.table.uri)
-    return launch(snapshot, stream, current, [table], lambda epochs: stream_run(snapshot, current, epochs)), None
+    table = table_key(stream)
+    former = former_tables(stream, snapshot.sharing, snapshot.defaults)
+    step = launch(snapshot, stream, current, [table], lambda epochs: stream_run(snapshot, current, epochs), former)
+    return step, None
 
 
 def next_run(snapshot: StreamSnapshot, status: MessageStreamStatus) -> Due | datetime | None:
@@ -141,7 +148,7 @@ def next_run(snapshot: StreamSnapshot, status: MessageStreamStatus) -> Due | dat
         return Due(attempt=next_attempt(last, stream, snapshot.defaults))
     if failed(last) or (last is not None and last.state == "Cancelled") or new_request(stream, status):
         return Due()
-    if maintenance_due(snapshot, status) and not snapshot.lease(table_key(stream.spec.table.uri)).queue:
+    if maintenance_due(snapshot, status) and not snapshot.lease(table_key(stream)).queue:
         return Due("maintain")
     at = trigger_time(snapshot, status)
     return at if at is None or at > now else Due()

@@ -10,7 +10,7 @@ from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import Action, Decision, EmitEvent, RemoveFinalizer
 from messagestore_operator.decide.assemble import decision
-from messagestore_operator.decide.check import local_table, unreachable
+from messagestore_operator.decide.check import barred, unreachable
 from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.life import NOTHING, Step, Wishes, follow, launch, reserve
@@ -86,16 +86,19 @@ def _blocked(snapshot: StreamSnapshot) -> _Way | None:
         ends = [hold.until.datetime for hold in held if hold.until]
         words = f"hold {held[0].name} keeps the data; {_WAY_OUT}"
         return _Way(kept_by=RunError(reason=Reason.DELETION_BLOCKED, message=words), look_at=(*ends, *_soon(snapshot)))
-    if snapshot.sharing:
-        other = snapshot.sharing[0].metadata
-        words = f"MessageStream {other.namespace}/{other.name} names {stream.spec.table.uri} too; {_WAY_OUT}"
+    # What another namespace names keeps nothing here: the marker tells whose the folder is, and so who may delete it.
+    sharing = [other.metadata for other in snapshot.sharing if other.metadata.namespace == stream.metadata.namespace]
+    if sharing:
+        words = f"MessageStream {sharing[0].namespace}/{sharing[0].name} names {stream.spec.table.uri} too; {_WAY_OUT}"
         return _Way(kept_by=RunError(reason=Reason.DELETION_BLOCKED, message=words), look_at=_soon(snapshot))
     return None
 
 
 def _impossible(snapshot: StreamSnapshot) -> _Way | None:
     """Where no run can be made the resource is let go after a while, and its data stays."""
-    why = local_table(snapshot.stream) or unreachable(snapshot, lambda: table_access(snapshot.stream))
+    why = barred(snapshot.stream, snapshot.defaults.tenancy) or unreachable(
+        snapshot, lambda: table_access(snapshot.stream)
+    )
     if not snapshot.can_run:
         why = RunError(reason=Reason.DELETION_BLOCKED, message="the namespace is being deleted: nothing can run in it")
     asked = snapshot.stream.metadata.deletion_timestamp
@@ -121,7 +124,7 @@ def _deleting(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: St
         return _Way(kept_by=RunError(reason=reason, message=words), look_at=(wait,))
     attempt = next_attempt(last, stream, snapshot.defaults)
     run = current or reserve(snapshot, stream, "delete", (status.run_number or 0) + 1, attempt)
-    table = table_key(stream.spec.table.uri)
+    table = table_key(stream)
     return _Way(launch(snapshot, stream, run, [table], lambda epochs: stream_run(snapshot, run, epochs)))
 
 

@@ -6,16 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.status import CurrentRun
-from messagestore_operator.decide.snapshot import Claim, RunKind
-from messagestore_operator.translate.storage import job_uri
+from messagestore_operator.decide.snapshot import Claim, Defaults, RunKind, TableKey
+from messagestore_operator.tenancy.adoption import givers
+from messagestore_operator.translate.storage import endpoint_key, job_uri
 
 
-def table_key(uri: str) -> str:
-    """A table's folder in its one spelling: resources that mean the same folder meet in it."""
-    return job_uri(uri).rstrip("/")
+def table_key(stream: MessageStream) -> TableKey:
+    """The table of a stream."""
+    uri, storage = stream.spec.table.uri, stream.spec.storage
+    return TableKey(stream.metadata.namespace, endpoint_key(storage), job_uri(uri).rstrip("/"))
 
 
-def tables_of(resource: Resource, streams: Iterable[MessageStream]) -> frozenset[str]:
+def tables_of(resource: Resource, streams: Iterable[MessageStream]) -> frozenset[TableKey]:
     """Every table that runs of the resource may write: those whose leases its snapshot has.
 
     Args:
@@ -23,16 +25,21 @@ def tables_of(resource: Resource, streams: Iterable[MessageStream]) -> frozenset
         streams: those of its namespace that it refers to and that exist; a stream is its own.
     """
     if isinstance(resource, MessageStream):
-        return frozenset({table_key(resource.spec.table.uri)})
+        return frozenset({table_key(resource)})
     found = list(streams)
     if isinstance(resource, RetentionPolicy):
-        return frozenset(table_key(stream.spec.table.uri) for stream in found)
+        return frozenset(map(table_key, found))
     assert isinstance(resource, ReplayJob)
     named = {stream.metadata.name: stream for stream in found}
     return frozenset(replay_tables(resource, named))
 
 
-def replay_tables(job: ReplayJob, streams: Mapping[str, MessageStream]) -> list[str]:
+def former_tables(stream: MessageStream, sharing: Iterable[MessageStream], defaults: Defaults) -> tuple[TableKey, ...]:
+    """A stream's table as other namespaces know it that have released it to this one."""
+    return tuple(map(table_key, givers(stream, sharing, defaults.tenancy.adoptions)))
+
+
+def replay_tables(job: ReplayJob, streams: Mapping[str, MessageStream]) -> list[TableKey]:
     """The tables that a replay writes, in the one order that keeps two runs from waiting for each other.
 
     One to files writes none; a redrive into a stream notes on its own dead letters that they were sent, a redelivery
@@ -43,10 +50,10 @@ def replay_tables(job: ReplayJob, streams: Mapping[str, MessageStream]) -> list[
         return []
     notes = job.spec.select.due_for_retry or (to is not None and job.spec.origin == "DeadLetters")
     names = {*([to.name] if to else []), *([job.spec.stream_ref.name] if notes else [])}
-    return sorted({table_key(streams[name].spec.table.uri) for name in names if name in streams})
+    return sorted({table_key(streams[name]) for name in names if name in streams})
 
 
-def claims_of(resource: Resource, streams: Iterable[MessageStream]) -> Iterator[tuple[str, Claim, bool]]:
+def claims_of(resource: Resource, streams: Iterable[MessageStream]) -> Iterator[tuple[TableKey, Claim, bool]]:
     """The tables that a resource's current runs have or want.
 
     Whoever takes a snapshot puts all resources' claims on one table together: those that wait are the lease's queue,
@@ -82,14 +89,14 @@ def writes(resource: Resource, kind: str) -> bool:
 
 def _written(
     resource: Resource, run: CurrentRun, stream: str | None, known: Mapping[str, MessageStream]
-) -> Iterable[str]:
+) -> Iterable[TableKey]:
     if isinstance(resource, MessageStream):
-        return [table_key(resource.spec.table.uri)]
+        return [table_key(resource)]
     if isinstance(resource, ReplayJob):
         return replay_tables(resource, known)
     if stream is None or stream not in known or not writes(resource, _kind(run)):
         return []
-    return [table_key(known[stream].spec.table.uri)]
+    return [table_key(known[stream])]
 
 
 def _current_runs(resource: Resource) -> Iterator[tuple[CurrentRun, str | None]]:

@@ -8,19 +8,21 @@ from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.local.kafka import kafka_problems
 from messagestore_operator.local.secrets import key_problem
 from messagestore_operator.manifests import LoadResult, Problem
+from messagestore_operator.tenancy.adoption import is_released
 from messagestore_operator.translate import refusals
-from messagestore_operator.translate.folders import LOCAL, folders
+from messagestore_operator.translate.folders import LOCAL, TABLE_URI, folders
 
 
 def local_problems(result: LoadResult) -> list[Problem]:
     """All that keeps the resources from being carried out on this machine."""
     problems = list(result.unresolved)
-    streams = [resource for resource in result.resources if isinstance(resource, MessageStream)]
+    streams = [one for one in result.resources if isinstance(one, MessageStream) and not is_released(one)]
     for item in result.loaded:
         resource = item.resource
         problems += [item.problem(refusal.path, refusal.message) for refusal in refusals(resource)]
-        for path, uri in folders(resource):
-            problems += [item.problem(path, message) for message in _place_problems(resource, path, uri, streams)]
+        for folder in folders(resource):
+            words = _place_problems(resource, folder.path, folder.uri, streams)
+            problems += [item.problem(folder.path, message) for message in words]
         if (found := key_problem(resource, result.secrets)) is not None:
             problems.append(item.problem(*found))
         problems += [item.problem(*found) for found in kafka_problems(resource, result.secrets)]
@@ -33,7 +35,8 @@ def _place_problems(
     if not uri.startswith(LOCAL):
         yield f"must be {LOCAL}… in a local run, which has no way to object storage"
     for stream in streams:
-        own_table = stream is resource and path == ("spec", "table", "uri")
+        # A table that was given away lies where its new owner's does.
+        own_table = path == TABLE_URI and (stream is resource or resource not in streams)
         if not own_table and _is_below(uri, stream.spec.table.uri):
             yield f"lies in the table folder of MessageStream {stream.metadata.name}, which holds nothing else"
 

@@ -11,17 +11,19 @@ from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_jobs.contract.run_report import IngestOutcome, RunError, RunReport
 from messagestore_jobs.driver.execute import execute
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.decide.check import released
 from messagestore_operator.local.console import Console
-from messagestore_operator.local.kafka import kafka_secrets, with_local_files
-from messagestore_operator.local.secrets import environment, scrub_key
+from messagestore_operator.local.kafka import kafka_credentials, kafka_files, with_local_files
+from messagestore_operator.local.secrets import environment, keys
 from messagestore_operator.local.spark import LocalSpark
 from messagestore_operator.local.store import store_facts
 from messagestore_operator.manifests import LoadResult
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status import StreamResult, policy_status, replay_status, stream_status
 from messagestore_operator.status.words import received
-from messagestore_operator.translate import adopts, ingest_document, purge_document, replay_document, run_name
-from messagestore_operator.translate.storage import INTEGRITY_KEY, TARGET_INTEGRITY_KEY, seal_keys
+from messagestore_operator.tenancy import Tenancy
+from messagestore_operator.tenancy.adoption import former_owners
+from messagestore_operator.translate import ingest_document, purge_document, replay_document, run_name
 
 Identity = tuple[str, str, str]
 
@@ -56,7 +58,8 @@ class LocalRun:
 
     def run(self) -> list[Ended]:
         """Carry everything out, in order."""
-        with kafka_secrets(self.result.resources, self.result.secrets) as self.files:
+        given = self.result.resources, self.result.secrets
+        with environment(keys(*given) | kafka_credentials(*given)), kafka_files(*given) as self.files:
             return self._run()
 
     def _run(self) -> list[Ended]:
@@ -72,11 +75,14 @@ class LocalRun:
         return [self._ended(resource) for resource in self.result.resources]
 
     def _run_stream(self, stream: MessageStream) -> None:
-        if not stream.spec.suspend:
+        if stream.spec.suspend:
+            return
+        if (gone := released(stream, Tenancy())) is not None:
+            self.errors[stream.identity] = gone
+        else:
             name = run_name(stream, "ingest", self.short_id())
-            document = ingest_document(stream, name, self.at, adopt=adopts(stream))
-            with environment(stream, seal_keys({INTEGRITY_KEY: stream}), self.result.secrets):
-                self.reports[stream.identity] = self._execute(document)
+            document = ingest_document(stream, name, self.at, former_owners(stream, self._sharing(stream)))
+            self.reports[stream.identity] = self._execute(document)
 
     def _run_policy(self, policy: RetentionPolicy) -> None:
         if not policy.spec.suspend:
@@ -87,10 +93,8 @@ class LocalRun:
         if (error := self._in_the_way(stream)) is not None:
             return StreamResult(name, error=error)
         run = run_name(policy, "purge", self.short_id())
-        document = purge_document(policy, stream, run, self.at, adopt=adopts(stream))
-        keys = [*scrub_key(policy), *seal_keys({INTEGRITY_KEY: stream})]
-        with environment(policy, keys, self.result.secrets):
-            return StreamResult(name, report=self._execute(document))
+        document = purge_document(policy, stream, run, self.at)
+        return StreamResult(name, report=self._execute(document))
 
     def _run_replay(self, job: ReplayJob) -> None:
         if job.spec.suspend:
@@ -103,9 +107,7 @@ class LocalRun:
                 self.errors[job.identity] = error
                 return
         run = run_name(job, "replay", self.short_id())
-        sealing = {INTEGRITY_KEY: stream, **({TARGET_INTEGRITY_KEY: target} if target is not None else {})}
-        with environment(job, seal_keys(sealing), self.result.secrets):
-            self.reports[job.identity] = self._execute(replay_document(job, stream, target, run, self.at))
+        self.reports[job.identity] = self._execute(replay_document(job, stream, target, run, self.at))
 
     def _execute(self, document: RunDocument) -> RunReport:
         if not self.spark.started:
@@ -118,10 +120,16 @@ class LocalRun:
     def _in_the_way(self, stream: MessageStream) -> RunError | None:
         """Why nothing that depends on the stream is run."""
         report = self.reports.get(stream.identity)
-        if report is None or report.error is None:
+        error = self.errors.get(stream.identity) or (report.error if report else None)
+        if error is None:
             return None
-        message = f"not run, because MessageStream {stream.metadata.name} failed: {report.error.reason}"
+        message = f"not run, because MessageStream {stream.metadata.name} failed: {error.reason}"
         return RunError(reason=Reason.STREAM_FAILED, message=message)
+
+    def _sharing(self, stream: MessageStream) -> Sequence[MessageStream]:
+        uri = stream.spec.table.uri.rstrip("/")
+        found = [resource for resource in self.result.resources if isinstance(resource, MessageStream)]
+        return [other for other in found if other is not stream and other.spec.table.uri.rstrip("/") == uri]
 
     def _streams(self, like: Resource) -> Sequence[MessageStream]:
         found = [resource for resource in self.result.resources if isinstance(resource, MessageStream)]
@@ -142,7 +150,8 @@ class LocalRun:
         report, error = self.reports.get(key), self.errors.get(key)
         if isinstance(resource, MessageStream):
             status = stream_status(resource, now, report, store_facts(resource), error)
-            return Ended(resource.model_copy(update={"status": status}), report is None or report.error is None)
+            well = error is None and (report is None or report.error is None)
+            return Ended(resource.model_copy(update={"status": status}), well)
         if isinstance(resource, RetentionPolicy):
             results = self.purges.get(key, [])
             failed = any(result.error or (result.report and result.report.error) for result in results)

@@ -1,51 +1,54 @@
-"""Secrets of a local run: they stand in the same files, and reach a job through its environment alone."""
+"""Secrets of a local run: they stand in the same files, and reach a job through its environment alone.
+
+They are there before Spark is started, because a JVM never hears of later changes.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from messagestore_operator.api import MessageStream, Resource, RetentionPolicy
-from messagestore_operator.api.common import KeySecretRef
 from messagestore_operator.manifests import Secret
-from messagestore_operator.translate import SCRUB_KEY_ENVIRONMENT, SecretVariable, needs_scrub_key
+from messagestore_operator.translate import SecretVariable, scrub_keys, seal_keys
 
 _Problem = tuple[tuple[str, ...], str]
 
 
 def key_problem(resource: Resource, secrets: Sequence[Secret]) -> _Problem | None:
     """The field that a key can't be found by which the resource's runs need, and why."""
-    path, reference = _reference(resource)
-    if reference is None:
+    path, key = _key(resource)
+    if key is None:
         return None
-    secret = _secret(resource, reference.name, secrets)
+    secret = secret_of(resource, key.secret, secrets)
     if secret is None:
-        return (*path, "name"), f"there is no Secret {reference.name} of this namespace in the files"
-    if not secret.data.get(reference.key):
-        return (*path, "key"), f"Secret {reference.name} has no value for key {reference.key}"
+        return (*path, "name"), f"there is no Secret {key.secret} of this namespace in the files"
+    if not secret.data.get(key.key):
+        return (*path, "key"), f"Secret {key.secret} has no value for key {key.key}"
     try:
-        usable = b"\0" not in secret.data[reference.key] and bool(secret.data[reference.key].decode())
+        usable = b"\0" not in secret.data[key.key] and bool(secret.data[key.key].decode())
     except UnicodeDecodeError:
         usable = False
-    problem = f"the value for key {reference.key} of Secret {reference.name} must be text"
+    problem = f"the value for key {key.key} of Secret {key.secret} must be text"
     return None if usable else ((*path, "key"), problem)
 
 
-def scrub_key(policy: RetentionPolicy) -> list[SecretVariable]:
-    """The key that a run of the policy hashes with, if it does."""
-    _, reference = _reference(policy)
-    return [SecretVariable(SCRUB_KEY_ENVIRONMENT, reference.name, reference.key)] if reference else []
+def keys(resources: Sequence[Resource], secrets: Sequence[Secret]) -> dict[str, str]:
+    """The keys that runs of the resources need, by their variables."""
+    found = [(resource, _key(resource)[1]) for resource in resources]
+    return {key.variable: value(resource, key, secrets) for resource, key in found if key is not None}
+
+
+def value(resource: Resource, wanted: SecretVariable, secrets: Sequence[Secret]) -> str:
+    """What a variable is filled with; nothing where the Secret isn't there."""
+    secret = secret_of(resource, wanted.secret, secrets)
+    return secret.data.get(wanted.key, b"").decode() if secret else ""
 
 
 @contextmanager
-def environment(like: Resource, variables: Iterable[SecretVariable], secrets: Sequence[Secret]) -> Iterator[None]:
-    """The variables, from Secrets of the resource's namespace, while one of its runs lasts."""
-    values: dict[str, str] = {}
-    for wanted in variables:
-        secret = _secret(like, wanted.secret, secrets)
-        if secret is not None and wanted.key in secret.data:
-            values[wanted.variable] = secret.data[wanted.key].decode()
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """The variables, while the block lasts."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -57,15 +60,16 @@ def environment(like: Resource, variables: Iterable[SecretVariable], secrets: Se
                 os.environ[name] = value
 
 
-def _reference(resource: Resource) -> tuple[tuple[str, ...], KeySecretRef | None]:
-    if isinstance(resource, MessageStream) and resource.spec.integrity is not None:
-        return ("spec", "integrity", "hmacSecretRef"), resource.spec.integrity.hmac_secret_ref
-    if isinstance(resource, RetentionPolicy) and needs_scrub_key(resource):
-        assert resource.spec.scrub is not None
-        return ("spec", "scrub", "keySecretRef"), resource.spec.scrub.key_secret_ref
-    return (), None
-
-
-def _secret(like: Resource, name: str, secrets: Sequence[Secret]) -> Secret | None:
+def secret_of(like: Resource, name: str, secrets: Sequence[Secret]) -> Secret | None:
+    """A Secret of the resource's namespace; None where the files hold none of the name."""
     wanted = (like.metadata.namespace, name)
     return next((secret for secret in secrets if (secret.namespace, secret.name) == wanted), None)
+
+
+def _key(resource: Resource) -> tuple[tuple[str, ...], SecretVariable | None]:
+    """The key that the resource's runs need, by the field that names it."""
+    if isinstance(resource, MessageStream):
+        return ("spec", "integrity", "hmacSecretRef"), next(seal_keys(resource), None)
+    if isinstance(resource, RetentionPolicy):
+        return ("spec", "scrub", "keySecretRef"), next(scrub_keys(resource), None)
+    return (), None

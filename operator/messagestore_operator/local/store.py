@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 
 from deltalake.exceptions import DeltaError
 
+from messagestore_jobs.contract.run_document import Owner, Table
+from messagestore_jobs.store.documents import LARGEST
+from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.files import ReadFiles
-from messagestore_jobs.store.folder import MARKER
+from messagestore_jobs.store.folder import MARKER, owner_of
 from messagestore_jobs.store.history import committed_batch, last_note, table_state
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.offsets import ReadOffsets
@@ -24,14 +26,14 @@ def store_facts(stream: MessageStream) -> StoreFacts | None:
         if not _is_own(stream, uri):
             return None
         return StoreFacts(table_state(uri), last_note(uri).totals, _last_batch_at(uri, source_id(stream)))
-    except (OSError, DeltaError, ValueError):
+    except (OSError, DeltaError, ValueError, RunFailedError):
         return None
 
 
 def _is_own(stream: MessageStream, uri: str) -> bool:
-    marker = Objects(uri).read(MARKER)
-    owner = json.loads(marker).get("owner") if marker else None
-    return bool(owner == {"namespace": stream.metadata.namespace, "name": stream.metadata.name})
+    marker = Objects(uri).read(MARKER, LARGEST)
+    own = Owner(namespace=stream.metadata.namespace, name=stream.metadata.name)
+    return marker is not None and owner_of(Table(uri=uri, owner=own), marker) == own
 
 
 def _last_batch_at(uri: str, source: str) -> datetime | None:

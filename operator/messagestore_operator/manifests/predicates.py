@@ -6,36 +6,32 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from messagestore_operator.manifests.problem import Path
+from messagestore_operator.predicates.bounded import Predicate, refused
 
 
 def predicate_problems(document: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
     """The path of each predicate that is refused, and why. The document may be wrong in any other way."""
-    # Late: the parser takes longer to import than most manifests take to check, and most have no predicate.
-    from messagestore_jobs.predicate import PredicateError, compile_predicate
-
-    for path, text, columns in _predicates(document):
-        try:
-            compile_predicate(text, columns)
-        except PredicateError as error:
-            yield path, str(error)
+    found = list(predicates_of(document))
+    if found:
+        for index, words in refused([predicate for _, predicate in found]):
+            yield found[index][0], words
 
 
-def _predicates(document: Mapping[str, Any]) -> Iterator[tuple[Path, str, Any]]:
-    from messagestore_jobs.predicate import DEAD_LETTER_COLUMNS, FILTER_COLUMNS, MESSAGE_COLUMNS
-
+def predicates_of(document: Mapping[str, Any]) -> Iterator[tuple[Path, Predicate]]:
+    """The predicates of a document with their paths."""
     redrive = _at(document, ("spec", "origin")) == "DeadLetters"
-    places: dict[str, list[tuple[Path, Any]]] = {
+    places: dict[str, list[tuple[Path, str]]] = {
         "MessageStream": [
-            (("spec", "filter"), FILTER_COLUMNS),
-            *((path, MESSAGE_COLUMNS) for path in _matches(document, "holds")),
+            (("spec", "filter"), "FILTER_COLUMNS"),
+            *((path, "MESSAGE_COLUMNS") for path in _matches(document, "holds")),
         ],
-        "RetentionPolicy": [(path, MESSAGE_COLUMNS) for path in _matches(document, "rules")],
-        "ReplayJob": [(("spec", "select"), DEAD_LETTER_COLUMNS if redrive else MESSAGE_COLUMNS)],
+        "RetentionPolicy": [(path, "MESSAGE_COLUMNS") for path in _matches(document, "rules")],
+        "ReplayJob": [(("spec", "select"), "DEAD_LETTER_COLUMNS" if redrive else "MESSAGE_COLUMNS")],
     }
     for path, columns in places.get(str(document.get("kind")), []):
         text = _at(document, (*path, "where"))
         if isinstance(text, str) and text:
-            yield (*path, "where"), text, columns
+            yield (*path, "where"), (columns, text)
 
 
 def _matches(document: Mapping[str, Any], field: str) -> list[Path]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.manifests.problem import Path, Problem
 from messagestore_operator.manifests.yaml_tree import Document
+from messagestore_operator.tenancy.adoption import is_released
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ def reference_problems(loaded: Sequence[Loaded]) -> list[Problem]:
 def _shared_folders(streams: Sequence[tuple[Loaded, MessageStream]]) -> Iterator[Problem]:
     owners: dict[str, str] = {}
     for item, stream in streams:
+        if is_released(stream):
+            continue
         folder = stream.spec.table.uri.rstrip("/")
         owner = owners.setdefault(folder, stream.metadata.name)
         if owner != stream.metadata.name:

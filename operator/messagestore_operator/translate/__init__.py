@@ -1,24 +1,24 @@
 """From resources to run documents: one pure function a kind, every duration and quantity resolved to a number."""
 
 from messagestore_operator.translate.access import ingest_access, replay_access
-from messagestore_operator.translate.annotations import ADOPT_TABLE, APPROVED_PREVIEW, adopts, approved_preview
+from messagestore_operator.translate.annotations import (
+    ADOPT_TABLE,
+    APPROVED_PREVIEW,
+    adopts,
+    approved_preview,
+)
 from messagestore_operator.translate.ingest import ingest_document, ingest_task
 from messagestore_operator.translate.names import job_id, numbered_run_name, run_name, source_id
-from messagestore_operator.translate.purge import SCRUB_KEY_ENVIRONMENT, needs_scrub_key, purge_document
+from messagestore_operator.translate.purge import purge_document
 from messagestore_operator.translate.refusal import NotSupportedError, Refusal
 from messagestore_operator.translate.replay import replay_document
-from messagestore_operator.translate.storage import (
-    CertificateMount,
-    SecretVariable,
-    StorageAccess,
-    purge_access,
-)
+from messagestore_operator.translate.secrets import SecretVariable, scrub_keys, seal_keys
+from messagestore_operator.translate.storage import CertificateMount, StorageAccess, purge_access
 from messagestore_operator.translate.unsupported import refusals
 
 __all__ = [
     "ADOPT_TABLE",
     "APPROVED_PREVIEW",
-    "SCRUB_KEY_ENVIRONMENT",
     "CertificateMount",
     "NotSupportedError",
     "Refusal",
@@ -30,7 +30,6 @@ __all__ = [
     "ingest_document",
     "ingest_task",
     "job_id",
-    "needs_scrub_key",
     "numbered_run_name",
     "purge_access",
     "purge_document",
@@ -38,5 +37,7 @@ __all__ = [
     "replay_access",
     "replay_document",
     "run_name",
+    "scrub_keys",
+    "seal_keys",
     "source_id",
 ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from messagestore_jobs.contract.run_document import FormerOwner
 from messagestore_operator.api import GROUP, MessageStream, Resource, RetentionPolicy
 
 ADOPT_TABLE = f"{GROUP}/adopt-table"
 APPROVED_PREVIEW = f"{GROUP}/approved-preview"
+RELEASE_TABLE_TO = f"{GROUP}/release-table-to"
 RUN_REQUESTED = f"{GROUP}/run-requested"
 
 
@@ -13,6 +15,11 @@ def adopts(stream: MessageStream) -> bool:
     """Whether the stream takes its folder over from another owner; the annotation must name that very folder."""
     asked = stream.metadata.annotations.get(ADOPT_TABLE, "")
     return asked.rstrip("/") == stream.spec.table.uri.rstrip("/")
+
+
+def adopts_from(stream: MessageStream) -> tuple[FormerOwner, ...]:
+    """Whose folder the stream may take over by its own word: any of its namespace."""
+    return (FormerOwner(namespace=stream.metadata.namespace),) if adopts(stream) else ()
 
 
 def run_requested(resource: Resource) -> str | None:

@@ -8,7 +8,8 @@ from messagestore_jobs.contract import run_document as contract
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api.common import Match
 from messagestore_operator.api.translators import FieldSource, HeaderSource
-from messagestore_operator.translate.storage import INTEGRITY_KEY, job_uri
+from messagestore_operator.translate.secrets import seal_keys
+from messagestore_operator.translate.storage import job_uri
 
 Kind = Literal["MessageStream", "RetentionPolicy", "ReplayJob"]
 
@@ -20,18 +21,18 @@ def resource_of(resource: Resource) -> contract.Resource:
     return contract.Resource(kind=cast(Kind, kind), namespace=namespace, name=name, generation=generation)
 
 
-def table_of(stream: MessageStream, *, adopt: bool) -> contract.Table:
+def table_of(stream: MessageStream, adopt_from: tuple[contract.FormerOwner, ...]) -> contract.Table:
     """The stream's table folder."""
     owner = contract.Owner(namespace=stream.metadata.namespace, name=stream.metadata.name)
-    return contract.Table(uri=job_uri(stream.spec.table.uri.rstrip("/")), owner=owner, adopt=adopt)
+    return contract.Table(uri=job_uri(stream.spec.table.uri.rstrip("/")), owner=owner, adopt_from=adopt_from)
 
 
-def integrity_of(stream: MessageStream, key_environment: str = INTEGRITY_KEY) -> contract.Integrity | None:
-    """How the stream's messages are sealed; the variable holds the key in the run's pods."""
-    integrity = stream.spec.integrity
-    if integrity is None:
+def integrity_of(stream: MessageStream) -> contract.Integrity | None:
+    """How the stream's messages are sealed."""
+    integrity, key = stream.spec.integrity, next(seal_keys(stream), None)
+    if integrity is None or key is None:
         return None
-    return contract.Integrity(key_environment=key_environment, unsigned=integrity.unsigned)
+    return contract.Integrity(key_environment=key.variable, unsigned=integrity.unsigned)
 
 
 def translators_of(stream: MessageStream) -> tuple[contract.Translator, ...]:

@@ -3,33 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.api.common import Storage
+from messagestore_operator.api.replayjob import FilesDestination
+from messagestore_operator.api.retentionpolicy import Archive
+from messagestore_operator.api.sources import FilesSource
 from messagestore_operator.translate.refusal import Refusal
 
-Folder: TypeAlias = tuple[tuple[str | int, ...], str]
-"""A field, by its path in the manifest, and its URI."""
+Field: TypeAlias = tuple[str | int, ...]
+"""A field, by its path in the manifest."""
 
-TABLE_URI = ("spec", "table", "uri")
+TABLE_URI: Field = ("spec", "table", "uri")
 LOCAL = "file:///"
 _WORDS = f"pods have no way to {LOCAL}…, a folder of one machine; name one of an object store: s3a://bucket/folder"
 
 
+class Folder(NamedTuple):
+    """A folder that a resource names.
+
+    `storage` is what stands at `storage_path`; where that is nothing, a table is reached by the pod's own identity,
+    and any other folder as the table of the stream is.
+    """
+
+    path: Field
+    uri: str
+    storage_path: Field
+    storage: Storage | None
+
+
 def folders(resource: Resource) -> Iterator[Folder]:
-    """Every folder that a resource names."""
+    """Every folder that a resource names; what else runs write lies below one of these."""
     if isinstance(resource, MessageStream):
-        yield TABLE_URI, resource.spec.table.uri
-        if resource.spec.source.files is not None:
-            yield ("spec", "source", "files", "uri"), resource.spec.source.files.uri
-        if resource.spec.lifecycle is not None and resource.spec.lifecycle.source.files is not None:
-            yield ("spec", "lifecycle", "source", "files", "uri"), resource.spec.lifecycle.source.files.uri
+        spec = resource.spec
+        yield Folder(TABLE_URI, spec.table.uri, ("spec", "storage"), spec.storage)
+        if spec.source.files is not None:
+            yield _folder(("spec", "source", "files"), spec.source.files)
+        if spec.lifecycle is not None and spec.lifecycle.source.files is not None:
+            yield _folder(("spec", "lifecycle", "source", "files"), spec.lifecycle.source.files)
     elif isinstance(resource, RetentionPolicy) and resource.spec.archive is not None:
-        yield ("spec", "archive", "uri"), resource.spec.archive.uri
+        yield _folder(("spec", "archive"), resource.spec.archive)
     elif isinstance(resource, ReplayJob) and resource.spec.destination.files is not None:
-        yield ("spec", "destination", "files", "uri"), resource.spec.destination.files.uri
+        yield _folder(("spec", "destination", "files"), resource.spec.destination.files)
 
 
 def beyond_pods(resource: Resource) -> tuple[Refusal, ...]:
     """The folders that only a local run can read and write."""
-    return tuple(Refusal(path, _WORDS) for path, uri in folders(resource) if uri.startswith(LOCAL))
+    return tuple(Refusal(folder.path, _WORDS) for folder in folders(resource) if folder.uri.startswith(LOCAL))
+
+
+def _folder(path: Field, named: FilesSource | Archive | FilesDestination) -> Folder:
+    return Folder((*path, "uri"), named.uri, (*path, "storage"), named.storage)

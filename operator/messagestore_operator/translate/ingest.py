@@ -12,12 +12,14 @@ from messagestore_operator.api.sources import Source
 from messagestore_operator.translate.common import integrity_of, resource_of, table_of, translators_of
 from messagestore_operator.translate.kafka import kafka_source
 from messagestore_operator.translate.names import source_id, updates_id
-from messagestore_operator.translate.storage import INTEGRITY_KEY, ingest_access, job_uri
+from messagestore_operator.translate.storage import ingest_access, job_uri
 from messagestore_operator.translate.unsupported import ensure_supported
 
 
-def ingest_document(stream: MessageStream, run: str, at: datetime | None, *, adopt: bool) -> contract.RunDocument:
-    """Take what has arrived into the stream's store.
+def ingest_document(
+    stream: MessageStream, run: str, at: datetime | None, adopt_from: tuple[contract.FormerOwner, ...] = ()
+) -> contract.RunDocument:
+    """Take what has arrived into the stream's store, which may have been that of `adopt_from`.
 
     Raises:
         NotSupportedError: the stream asks for what this release can't do.
@@ -25,15 +27,15 @@ def ingest_document(stream: MessageStream, run: str, at: datetime | None, *, ado
     return contract.RunDocument(
         run=run,
         resource=resource_of(stream),
-        table=table_of(stream, adopt=adopt),
+        table=table_of(stream, adopt_from),
         at=at,
         storage=ingest_access(stream).entries,
         task=ingest_task(stream),
     )
 
 
-def ingest_task(stream: MessageStream, integrity_key: str = INTEGRITY_KEY) -> contract.IngestTask:
-    """How a stream takes records in; ``integrity_key`` is the variable that holds the key it seals them with.
+def ingest_task(stream: MessageStream) -> contract.IngestTask:
+    """How a stream takes records in.
 
     Raises:
         NotSupportedError: the stream asks for what this release can't do.
@@ -45,7 +47,7 @@ def ingest_task(stream: MessageStream, integrity_key: str = INTEGRITY_KEY) -> co
         source=_source(stream, spec.source),
         envelope=_envelope(spec.envelope),
         translators=translators_of(stream),
-        integrity=integrity_of(stream, integrity_key),
+        integrity=integrity_of(stream),
         filter=_filter(spec.filter),
         deduplication_window=spec.deduplication.window.timedelta if spec.deduplication else None,
         on_arrival_expired=spec.expiration.on_arrival_expired,

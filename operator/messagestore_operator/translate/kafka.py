@@ -5,14 +5,15 @@ As with object storage, the document names environment variables and files, neve
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 from messagestore_jobs.contract import run_document as contract
-from messagestore_operator.api import MessageStream, ReplayJob
+from messagestore_operator.api import MessageStream, ReplayJob, Resource
 from messagestore_operator.api.common import KafkaSecurity
+from messagestore_operator.api.replayjob import KafkaDestination
 from messagestore_operator.api.sources import KafkaSource
-from messagestore_operator.translate.storage import CA_FOLDER, CertificateMount, SecretVariable
+from messagestore_operator.translate.secrets import SecretVariable, Use, digest
+from messagestore_operator.translate.storage import CA_FOLDER, CertificateMount
 
 USERNAME, PASSWORD = "username", "password"
 
@@ -36,14 +37,15 @@ def kafka_access(namespace: str, bootstrap_servers: str, security: KafkaSecurity
     variables: tuple[SecretVariable, ...] = ()
     environment, authority = None, None
     if (credentials := security.credentials_secret_ref) is not None:
-        prefix = f"MESSAGESTORE_KAFKA_{_digest(namespace, credentials.name).upper()}"
+        prefix = f"MESSAGESTORE_KAFKA_{digest(namespace, credentials.name).upper()}"
         environment = contract.KafkaCredentials(username=f"{prefix}_USERNAME", password=f"{prefix}_PASSWORD")
         variables = (
-            SecretVariable(environment.username, credentials.name, USERNAME),
-            SecretVariable(environment.password, credentials.name, PASSWORD),
+            SecretVariable(environment.username, credentials.name, USERNAME, Use.KAFKA),
+            SecretVariable(environment.password, credentials.name, PASSWORD, Use.KAFKA),
         )
     if (ref := security.ca_secret_ref) is not None:
-        authority = CertificateMount(ref.name, ref.key, f"{CA_FOLDER}/kafka-{_digest(namespace, ref.name, ref.key)}")
+        folder = f"{CA_FOLDER}/kafka-{digest(namespace, ref.name, ref.key)}"
+        authority = CertificateMount(ref.name, ref.key, folder, Use.KAFKA)
     cluster = contract.KafkaCluster(
         bootstrap_servers=bootstrap_servers,
         protocol=security.protocol,
@@ -54,17 +56,27 @@ def kafka_access(namespace: str, bootstrap_servers: str, security: KafkaSecurity
     return KafkaAccess(cluster, variables, (authority,) if authority else ())
 
 
+def accesses_of(resource: Resource) -> list[tuple[tuple[str, ...], KafkaAccess]]:
+    """What it takes to reach each cluster that a resource names, by the field that does."""
+    named: list[tuple[tuple[str, ...], KafkaSource | KafkaDestination | None]] = []
+    if isinstance(resource, MessageStream):
+        named.append((("spec", "source", "kafka"), resource.spec.source.kafka))
+        if resource.spec.lifecycle is not None:
+            named.append((("spec", "lifecycle", "source", "kafka"), resource.spec.lifecycle.source.kafka))
+    elif isinstance(resource, ReplayJob):
+        named.append((("spec", "destination", "kafka"), resource.spec.destination.kafka))
+    namespace = resource.metadata.namespace
+    return [(path, kafka_access(namespace, kafka.bootstrap_servers, kafka.security)) for path, kafka in named if kafka]
+
+
 def source_accesses(stream: MessageStream) -> tuple[KafkaAccess, ...]:
     """What an ingest of the stream needs, of messages and of status updates, where they come from Kafka."""
-    sources = [stream.spec.source, *([stream.spec.lifecycle.source] if stream.spec.lifecycle else [])]
-    named = [source.kafka for source in sources if source.kafka is not None]
-    return tuple(kafka_access(stream.metadata.namespace, kafka.bootstrap_servers, kafka.security) for kafka in named)
+    return tuple(access for _, access in accesses_of(stream))
 
 
 def destination_access(job: ReplayJob) -> KafkaAccess | None:
     """What a replay needs, if it sends to Kafka."""
-    kafka = job.spec.destination.kafka
-    return None if kafka is None else kafka_access(job.metadata.namespace, kafka.bootstrap_servers, kafka.security)
+    return next((access for _, access in accesses_of(job)), None)
 
 
 def kafka_source(namespace: str, kafka: KafkaSource) -> contract.KafkaSource:
@@ -76,7 +88,3 @@ def kafka_source(namespace: str, kafka: KafkaSource) -> contract.KafkaSource:
         starting_offsets=kafka.starting_offsets,
         max_records_per_batch=kafka.max_records_per_batch,
     )
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]

@@ -7,17 +7,15 @@ from datetime import datetime
 from messagestore_jobs.contract import run_document as contract
 from messagestore_operator.api import MessageStream, RetentionPolicy
 from messagestore_operator.api.messagestream import Hold
-from messagestore_operator.api.retentionpolicy import PolicyRule, Scrub
-from messagestore_operator.translate.annotations import approved_preview
+from messagestore_operator.api.retentionpolicy import PolicyRule
+from messagestore_operator.translate.annotations import adopts_from, approved_preview
 from messagestore_operator.translate.common import integrity_of, match_of, resource_of, table_of
+from messagestore_operator.translate.secrets import scrub_keys
 from messagestore_operator.translate.storage import job_uri, purge_access
-
-SCRUB_KEY_ENVIRONMENT = "MESSAGESTORE_SCRUB_KEY"
-"""The variable that holds the key of method Hash in the driver; the run document names it and never holds the key."""
 
 
 def purge_document(
-    policy: RetentionPolicy, stream: MessageStream, run: str, at: datetime | None, *, adopt: bool
+    policy: RetentionPolicy, stream: MessageStream, run: str, at: datetime | None
 ) -> contract.RunDocument:
     """Apply a policy to one of its streams; the holds are the stream's.
 
@@ -32,7 +30,7 @@ def purge_document(
         rules=tuple(map(_rule, spec.rules)),
         holds=holds_of(stream),
         action=spec.action,
-        scrub=_scrub(spec.scrub) if spec.scrub else None,
+        scrub=_scrub(policy),
         integrity=integrity_of(stream) if spec.action == "Scrub" else None,
         archive=contract.Archive(uri=job_uri(spec.archive.uri.rstrip("/")), format=spec.archive.format)
         if spec.archive
@@ -43,7 +41,7 @@ def purge_document(
     return contract.RunDocument(
         run=run,
         resource=resource_of(policy),
-        table=table_of(stream, adopt=adopt),
+        table=table_of(stream, adopts_from(stream)),
         at=at,
         storage=purge_access(policy, stream).entries,
         task=task,
@@ -53,12 +51,6 @@ def purge_document(
 def holds_of(stream: MessageStream) -> tuple[contract.Hold, ...]:
     """What nobody may remove from the stream's store."""
     return tuple(map(_hold, stream.spec.holds))
-
-
-def needs_scrub_key(policy: RetentionPolicy) -> bool:
-    """Whether a run of the policy hashes values with the key of its Secret."""
-    scrub = policy.spec.scrub
-    return policy.spec.action == "Scrub" and scrub is not None and scrub.method == "Hash"
 
 
 def _rule(rule: PolicyRule) -> contract.Rule:
@@ -86,10 +78,13 @@ def _hold(hold: Hold) -> contract.Hold:
     )
 
 
-def _scrub(scrub: Scrub) -> contract.Scrub:
+def _scrub(policy: RetentionPolicy) -> contract.Scrub | None:
+    scrub, key = policy.spec.scrub, next(scrub_keys(policy), None)
+    if scrub is None:
+        return None
     return contract.Scrub(
         payload_paths=scrub.payload_paths,
         headers=scrub.headers,
         method=scrub.method,
-        key_environment=SCRUB_KEY_ENVIRONMENT if scrub.method == "Hash" else None,
+        key_environment=key.variable if key else None,
     )

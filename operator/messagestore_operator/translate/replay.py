@@ -8,12 +8,12 @@ from typing import Literal
 from messagestore_jobs.contract import run_document as contract
 from messagestore_operator.api import MessageStream, ReplayJob
 from messagestore_operator.api.replayjob import PositionRange, Select, TimeWindow
-from messagestore_operator.translate.annotations import adopts
+from messagestore_operator.translate.annotations import adopts_from
 from messagestore_operator.translate.common import given, integrity_of, resource_of, table_of, translators_of
 from messagestore_operator.translate.ingest import ingest_task
 from messagestore_operator.translate.kafka import destination_access
 from messagestore_operator.translate.names import job_id
-from messagestore_operator.translate.storage import TARGET_INTEGRITY_KEY, job_uri, replay_access
+from messagestore_operator.translate.storage import job_uri, replay_access
 from messagestore_operator.translate.unsupported import ensure_supported
 
 
@@ -43,7 +43,7 @@ def replay_document(
         mode=spec.mode,
     )
     own = target is not None and target.identity == stream.identity
-    table = table_of(stream, adopt=own and adopts(stream))
+    table = table_of(stream, adopts_from(stream) if own else ())
     storage = replay_access(job, stream, target).entries
     return contract.RunDocument(run=run, resource=resource_of(job), table=table, at=at, storage=storage, task=task)
 
@@ -92,9 +92,7 @@ def _destination(
     if kafka is not None and access is not None:
         return contract.KafkaDestination(cluster=access.cluster, topic=kafka.topic, key=kafka.key)
     assert target is not None
-    return contract.StreamDestination(
-        table=table_of(target, adopt=adopts(target)), ingest=ingest_task(target, TARGET_INTEGRITY_KEY)
-    )
+    return contract.StreamDestination(table=table_of(target, adopts_from(target)), ingest=ingest_task(target))
 
 
 def _mark_headers(job: ReplayJob) -> dict[str, str]:

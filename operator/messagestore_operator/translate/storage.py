@@ -7,7 +7,7 @@ The document names environment variables and files, never a value. Whoever makes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -16,26 +16,14 @@ from messagestore_jobs.contract import run_document as contract
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.api.common import CaSecretRef, Storage
 from messagestore_operator.translate.refusal import NotSupportedError, Refusal
+from messagestore_operator.translate.secrets import SecretVariable, Use, seal_keys
 
-INTEGRITY_KEY = "MESSAGESTORE_INTEGRITY_KEY"
-"""The variable that holds the key of a stream's seals; the run document names it and never holds the key."""
-TARGET_INTEGRITY_KEY = "MESSAGESTORE_TARGET_INTEGRITY_KEY"
-"""As INTEGRITY_KEY, of the stream that a replay goes to."""
 CA_FOLDER = "/etc/messagestore/ca"
 _VARIABLE = "MESSAGESTORE_STORAGE_{number}_{part}"
 _LOCAL = "file"
 _S3 = ("s3a", "s3")
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class SecretVariable:
-    """An environment variable, and the Secret's key that it is filled from; an optional key may be missing there."""
-
-    variable: str
-    secret: str
-    key: str
-    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,6 +33,8 @@ class CertificateMount:
     secret: str
     key: str
     folder: str
+    use: Use
+    """Of the server that is checked against it; a Secret allows it by that use, or by `ca`."""
 
     @property
     def path(self) -> str:
@@ -80,7 +70,7 @@ def ingest_access(stream: MessageStream) -> StorageAccess:
     Raises:
         NotSupportedError: a folder is on no object store of this release, or storages contradict each other.
     """
-    return _with_keys(access(stream_places(stream)), {INTEGRITY_KEY: stream})
+    return _with_keys(access(stream_places(stream)), stream)
 
 
 def purge_access(policy: RetentionPolicy, stream: MessageStream) -> StorageAccess:
@@ -93,7 +83,7 @@ def purge_access(policy: RetentionPolicy, stream: MessageStream) -> StorageAcces
     if (archive := policy.spec.archive) is not None:
         path = ("spec", "archive", "uri")
         places.append(Place(path, archive.uri, archive.storage or stream.spec.storage, _name(policy)))
-    return _with_keys(access(places), {INTEGRITY_KEY: stream} if policy.spec.action == "Scrub" else {})
+    return _with_keys(access(places), *([stream] if policy.spec.action == "Scrub" else []))
 
 
 def table_access(stream: MessageStream) -> StorageAccess:
@@ -117,8 +107,7 @@ def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream |
     if (files := job.spec.destination.files) is not None:
         path = ("spec", "destination", "files", "uri")
         places.append(Place(path, files.uri, files.storage or stream.spec.storage, _name(job)))
-    sealing = {TARGET_INTEGRITY_KEY: target} if target is not None else {}
-    return _with_keys(access(places), {INTEGRITY_KEY: stream, **sealing})
+    return _with_keys(access(places), stream, *([target] if target is not None else []))
 
 
 def stream_places(stream: MessageStream) -> list[Place]:
@@ -134,15 +123,9 @@ def stream_places(stream: MessageStream) -> list[Place]:
     return places
 
 
-def seal_keys(sealing: Mapping[str, MessageStream]) -> Iterator[SecretVariable]:
-    """The variables with the keys of streams that seal their messages."""
-    for variable, stream in sealing.items():
-        if (integrity := stream.spec.integrity) is not None:
-            yield SecretVariable(variable, integrity.hmac_secret_ref.name, integrity.hmac_secret_ref.key)
-
-
-def _with_keys(found: StorageAccess, sealing: Mapping[str, MessageStream]) -> StorageAccess:
-    return replace(found, variables=(*found.variables, *seal_keys(sealing)))
+def _with_keys(found: StorageAccess, *sealing: MessageStream) -> StorageAccess:
+    """Each key once, as two streams may have one."""
+    return replace(found, variables=(*found.variables, *dict.fromkeys(seal_keys(*sealing))))
 
 
 def access(places: Sequence[Place]) -> StorageAccess:
@@ -161,7 +144,10 @@ def access(places: Sequence[Place]) -> StorageAccess:
     credentials = (storage.credentials_secret_ref for storage in storages.values())
     secrets = _numbered(credential.name for credential in credentials if credential)
     authorities = _numbered(storage.ca_secret_ref for storage in storages.values() if storage.ca_secret_ref)
-    mounts = {ref: CertificateMount(ref.name, ref.key, f"{CA_FOLDER}/{number}") for ref, number in authorities.items()}
+    mounts = {
+        ref: CertificateMount(ref.name, ref.key, f"{CA_FOLDER}/{number}", Use.STORAGE)
+        for ref, number in authorities.items()
+    }
     return StorageAccess(
         entries=tuple(_entry(bucket, storage, secrets, mounts) for bucket, storage in storages.items()),
         variables=tuple(variable for secret, number in secrets.items() for variable in _variables(secret, number)),
@@ -189,6 +175,15 @@ def bucket_of(uri: str) -> str | None:
     """The bucket of a URI on object storage; None for a local one."""
     parts = urlsplit(uri)
     return parts.netloc if parts.scheme in _S3 else None
+
+
+def endpoint_key(storage: Storage | None) -> str:
+    """The server of an object store in one spelling; empty where it is the default one."""
+    if storage is None or storage.endpoint is None:
+        return ""
+    scheme, _, server = storage.endpoint.lower().rstrip("/").partition("://")
+    host, _, port = server.rpartition(":")
+    return f"{scheme}://{host if port == _DEFAULT_PORTS[scheme] else server}"
 
 
 def job_uri(uri: str) -> str:
@@ -236,7 +231,7 @@ def _environment(number: int) -> contract.CredentialVariables:
 
 def _variables(secret: str, number: int) -> Iterator[SecretVariable]:
     names = _environment(number)
-    yield SecretVariable(names.access_key, secret, "accessKey")
-    yield SecretVariable(names.secret_key, secret, "secretKey")
+    yield SecretVariable(names.access_key, secret, "accessKey", Use.STORAGE)
+    yield SecretVariable(names.secret_key, secret, "secretKey", Use.STORAGE)
     assert names.session_token is not None
-    yield SecretVariable(names.session_token, secret, "sessionToken", optional=True)
+    yield SecretVariable(names.session_token, secret, "sessionToken", Use.STORAGE, optional=True)

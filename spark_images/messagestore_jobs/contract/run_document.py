@@ -17,6 +17,17 @@ class Owner(ContractModel):
     name: str
 
 
+class FormerOwner(ContractModel):
+    """Whose folder may be taken over: a resource's, or any of a namespace."""
+
+    namespace: str
+    name: str | None = None
+
+    def covers(self, owner: Owner) -> bool:
+        """Whether an owner is meant."""
+        return owner.namespace == self.namespace and self.name in (None, owner.name)
+
+
 class Resource(ContractModel):
     """The resource that asked for a run; goes into the audit."""
 
@@ -31,8 +42,8 @@ class Table(ContractModel):
 
     uri: str
     owner: Owner
-    adopt: bool = False
-    """Whether a folder that another owner's marker names is taken over."""
+    adopt_from: tuple[FormerOwner, ...] = ()
+    """A folder whose marker names one of these is taken over; that of any other owner is refused."""
     epoch: int | None = Field(default=None, ge=1)
     """Of the grant to write this table; each grant has a larger one. Absent: a local run, or one that only reads."""
 

@@ -8,13 +8,14 @@ from datetime import datetime
 from messagestore_jobs.clock import now
 from messagestore_jobs.contract.run_document import DeleteTask, Hold, RunDocument, Table
 from messagestore_jobs.contract.run_report import DeleteOutcome
-from messagestore_jobs.ingest.write import CLAIMS
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.replay.state import REPLAYS
+from messagestore_jobs.store.claims import CLAIMS
+from messagestore_jobs.store.documents import LARGEST
 from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
 from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.folder import MARKER, owner_of
+from messagestore_jobs.store.folder import MARKER, belongs, owner_of, refuse_links
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import TABLES
 from messagestore_jobs.store.tombstones import KEY_OBJECT
@@ -55,6 +56,7 @@ def check_deletion(document: RunDocument) -> bool:
     """
     if not isinstance(document.task, DeleteTask):
         raise TypeError(f"run {document.run} is no deletion but {document.task.kind}")
+    refuse_links(document.table.uri)
     objects = Objects(document.table.uri)
     if not _is_ours(objects, document.table):
         return False
@@ -63,11 +65,11 @@ def check_deletion(document: RunDocument) -> bool:
 
 
 def _is_ours(objects: Objects, table: Table) -> bool:
-    marker = objects.read(MARKER)
+    marker = objects.read(MARKER, LARGEST)
     if marker is not None:
         owner = owner_of(table, marker)
         if owner != table.owner:
-            raise TableRefusedError(f"{table.uri} belongs to MessageStream {owner.namespace}/{owner.name}; not deleted")
+            raise TableRefusedError(f"{belongs(table, owner)}; not deleted")
         return True
     tables = sorted({name.rstrip("/") for name in objects.names()} & set(TABLES))
     if tables:

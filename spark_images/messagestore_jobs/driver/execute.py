@@ -17,7 +17,7 @@ from messagestore_jobs.contract.run_document import (
 )
 from messagestore_jobs.contract.run_report import Outcome, RunReport
 from messagestore_jobs.driver.control import RunControl
-from messagestore_jobs.driver.failures import error_of
+from messagestore_jobs.driver.failures import error_of, is_panic
 from messagestore_jobs.driver.places import granted_tables, storage_uris, written_tables
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
 from messagestore_jobs.progress import Progress
@@ -49,7 +49,9 @@ def execute(
         # Before Spark is started, so that what is wrong with a bucket shows in seconds.
         _check_reachable(document)
         outcome = _carry_out(document, spark(), progress, wait_seconds, control)
-    except Exception as failure:
+    except BaseException as failure:
+        if not isinstance(failure, Exception) and not is_panic(failure):
+            raise
         _log.info("run %s failed", document.run, exc_info=True)
         said = error_of(failure, document)
         error = said.model_copy(update={"message": scrubbed(said.message, secrets_of(document))})
@@ -109,7 +111,7 @@ def _carry_out(
 def _open(document: RunDocument) -> None:
     """Make sure that the folders are the right ones, before anything is written to them."""
     from messagestore_jobs.delete.job import check_deletion
-    from messagestore_jobs.store.folder import exists, open_folder
+    from messagestore_jobs.store.folder import exists, open_folder, refuse_links
 
     if isinstance(document.task, DeleteTask):
         check_deletion(document)
@@ -118,5 +120,6 @@ def _open(document: RunDocument) -> None:
     if not isinstance(document.task, ReplayTask) or exists(document.table.uri):
         open_folder(document.table)
     for table in granted_tables(document):
+        refuse_links(table.uri)
         if table.epoch is not None:
             open_folder(table)

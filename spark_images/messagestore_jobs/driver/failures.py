@@ -57,6 +57,11 @@ def error_of(failure: BaseException, document: RunDocument) -> RunError:
     return RunError(reason=reason, message=clipped(f"{advice} ({said})" if advice else said))
 
 
+def is_panic(failure: BaseException) -> bool:
+    """Whether delta-rs met what it takes for impossible; its exception is no ``Exception``, and can't be imported."""
+    return type(failure).__name__ == "PanicException"
+
+
 def words(failure: BaseException) -> str:
     """What happened, in one line."""
     lines = [line.strip(" \t↳") for line in _COLOURS.sub("", str(failure)).splitlines() if line.strip(" \t↳")]

@@ -23,15 +23,16 @@ from messagestore_jobs.ingest.planned import Planned, read_planned
 from messagestore_jobs.ingest.projections import with_projections
 from messagestore_jobs.ingest.refused import refused_records, set_aside_earlier
 from messagestore_jobs.ingest.terms import terms_of
-from messagestore_jobs.ingest.write import CLAIMS, claimed_payloads, set_assignment, set_clock
+from messagestore_jobs.ingest.write import claimed_payloads, set_assignment, set_clock
 from messagestore_jobs.reasons import DeadLetterReason
+from messagestore_jobs.store.claims import claims_uri
 from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_again, set_aside_before
 from messagestore_jobs.store.erased import Erased
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.history import CommitNote, committed_batch
 from messagestore_jobs.store.messages import append_messages
-from messagestore_jobs.store.objects import Objects, join
+from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import DEAD_LETTERS, SOURCE, UTC
 
 
@@ -134,7 +135,7 @@ def _assign(context: BatchContext, arrived: Arrived, batch: Planned) -> Assignme
 
 
 def _write_claims(context: BatchContext, placed: DataFrame) -> None:
-    objects = Objects(join(context.uri, CLAIMS))
+    objects = Objects(claims_uri(context.uri))
     for row in claimed_payloads(placed, context.task).toLocalIterator():
         with external_write("claim-check"):
             objects.write(row["name"], bytes(row["payload"]))

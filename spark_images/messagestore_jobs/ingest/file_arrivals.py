@@ -12,9 +12,10 @@ from messagestore_jobs.ingest.planned import Planned
 from messagestore_jobs.ingest.records import splittable
 from messagestore_jobs.ingest.write import REPLACED
 from messagestore_jobs.progress import Progress
-from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
 from messagestore_jobs.store.files import Batch, Range, ReadFiles
 from messagestore_jobs.store.history import committed_batch
+from messagestore_jobs.store.objects import is_below
 
 
 class FileArrivals:
@@ -50,7 +51,19 @@ class FileArrivals:
         if self._read.last_batch <= self._committed():
             return None
         batch = self._read.planned(self._read.last_batch)
-        return Due(batch, self._read.read_before(batch)) if batch else None
+        if batch is None:
+            return None
+        self._refuse_elsewhere(batch)
+        return Due(batch, self._read.read_before(batch))
+
+    def _refuse_elsewhere(self, batch: Batch) -> None:
+        """A plan is read as it was written down, so it has to be of this source: its name changes with the source."""
+        for uri in {r.file.uri for r in batch.ranges}:
+            if not is_below(self._source.uri, uri):
+                raise TableRefusedError(
+                    f"{self._document.table.uri}/files says that batch {batch.number} reads {uri[:200]}, which is not "
+                    f"below {self._source.uri}; find out who wrote that"
+                )
 
     def next(self) -> Due:
         """The first files within the stream's bounds."""

@@ -21,7 +21,7 @@ from messagestore_jobs.ingest.throttle import Throttle
 from messagestore_jobs.lifecycle.job import LifecycleWork, updates_task
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.store.erased import open_erased
-from messagestore_jobs.store.history import last_note, table_state
+from messagestore_jobs.store.history import committed_batch, last_note, table_state
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.versions.declared import declare
 
@@ -112,6 +112,12 @@ class _Ingest:
         try:
             self._note = ingest_batch(self._context, due.batch, due.read_before, self._note)
         except (PySparkException, Py4JJavaError) as error:
+            # Whatever the error says, the table tells what came of the batch; what was known of it is read anew.
+            self.__dict__.pop("_context", None)
+            if committed_batch(self._uri, self._task.source_id) >= due.batch.number:
+                self._note = last_note(self._uri)
+                self._count(due, before)
+                return
             if not self._arrivals.mend(due.batch):
                 why = self._arrivals.explained(error)
                 if why is None:
@@ -121,8 +127,11 @@ class _Ingest:
             if left:
                 self._take_in(left)
             return
+        self._count(due, before)
+
+    def _count(self, due: Due, received_before: int) -> None:
         self._batches += 1
-        self._throttle.taken(self._note.totals.received - before)
+        self._throttle.taken(self._note.totals.received - received_before)
         self._progress.advance(size_of(due.batch))
 
 

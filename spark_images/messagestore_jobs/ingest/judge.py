@@ -11,6 +11,7 @@ from messagestore_jobs.ingest.envelope import wire
 from messagestore_jobs.ingest.fields import problems
 from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.predicate import FILTER_COLUMNS, compile_predicate
+from messagestore_jobs.predicate.spark import condition, failure
 from messagestore_jobs.reasons import DeadLetterReason as Reason
 
 _Violation = tuple[Column, Reason, Column]
@@ -51,7 +52,7 @@ def selector(chosen: Filter) -> tuple[Column, Column]:
     if chosen.where is None:
         return selected, F.lit(False)
     predicate = compile_predicate(chosen.where, FILTER_COLUMNS)
-    return selected & F.coalesce(F.expr(predicate.sql), F.lit(False)), selected & F.expr(predicate.failure_sql)
+    return selected & F.coalesce(condition(predicate), F.lit(False)), selected & failure(predicate)
 
 
 def _first(violations: list[_Violation], then: Callable[[_Violation], Column]) -> Column:

@@ -14,7 +14,7 @@ from messagestore_jobs.ingest.kafka_plan import RETENTION, TOPIC_DELETED, next_b
 from messagestore_jobs.ingest.planned import Planned
 from messagestore_jobs.ingest.throttle import PACED_SECONDS
 from messagestore_jobs.progress import Progress
-from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
 from messagestore_jobs.store.history import committed_batch
 from messagestore_jobs.store.offsets import OffsetBatch, OffsetRange, ReadOffsets
 
@@ -55,7 +55,21 @@ class KafkaArrivals:
         if self._read.last_batch <= self._committed():
             return None
         batch = self._read.planned(self._read.last_batch)
-        return Due(batch, self._read.read_before(batch)) if batch else None
+        if batch is None:
+            return None
+        self._refuse_other_topics(batch)
+        return Due(batch, self._read.read_before(batch))
+
+    def _refuse_other_topics(self, batch: OffsetBatch) -> None:
+        """A plan is read as it was written down, so it has to be of this source: its name changes with the source."""
+        source, java = self._source, self._spark._jvm
+        for topic in {r.partition.topic for r in batch.ranges} - set(source.topics):
+            pattern = source.topic_pattern
+            if pattern is None or not java.java.util.regex.Pattern.matches(pattern, topic):  # type: ignore[union-attr]
+                raise TableRefusedError(
+                    f"{self._document.table.uri}/offsets says that batch {batch.number} reads topic {topic[:200]}, "
+                    "which is none of this source; find out who wrote that"
+                )
 
     def next(self) -> Due:
         """Every partition's fair share of the most records that a batch may have."""

@@ -16,6 +16,7 @@ from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.integrity.columns import own_columns, seal
 from messagestore_jobs.integrity.key import key_of
 from messagestore_jobs.lifecycle.retry import wait
+from messagestore_jobs.store.claims import claims_uri
 from messagestore_jobs.store.schemas import MESSAGES, SOURCE
 
 Numbers = npt.NDArray[np.int64]
@@ -27,7 +28,6 @@ _OPTIONAL = (
     *("sequence_end", "metadata", "payload_encoding", "schema_version", "result", "error", "ttl"),
 )
 """Columns that come from the field of the same name alone, and that nobody asks the table's log about."""
-CLAIMS = "payloads"
 REPLACED = "a file was replaced while it was read"
 """How Spark's error says that a record is not the one that was judged."""
 
@@ -123,7 +123,7 @@ def row_columns(task: IngestTask, folder: str) -> tuple[Column, ...]:
         "status": status,
         "retries": F.when(status == "FAILED", 1).otherwise(0),
         "next_retry_at": F.when(status == "FAILED", at + F.expr(_first_retry(task.retry))),
-        "payload_uri": F.when(claimed, F.concat(F.lit(f"{folder}/{CLAIMS}/"), _claim_name())),
+        "payload_uri": F.when(claimed, F.concat(F.lit(f"{claims_uri(folder)}/"), _claim_name())),
         "payload": F.when(~claimed, F.col("payload")),
     }
     if task.integrity is not None:

@@ -13,7 +13,7 @@ def seal(key: str, columns: Mapping[str, Column]) -> Column:
     """The seal of a message.
 
     Args:
-        key: of the stream.
+        key: the variable that holds it.
         columns: each of ``sealed.COLUMNS``, of the types of ``messages``.
     """
     text = F.concat(*(_part(name, columns[name]) for name in COLUMNS))

@@ -1,4 +1,4 @@
-"""The key of a stream's seals: it stands in the environment, and nowhere else."""
+"""Keys stand in the environment, and nowhere else: here as in a plan, a key is the variable that holds it."""
 
 import os
 
@@ -6,13 +6,21 @@ from messagestore_jobs.contract.run_document import Integrity
 from messagestore_jobs.store.errors import RunFailedError
 
 
-def key_of(integrity: Integrity) -> str:
-    """The key.
+def held(variable: str | None, what: str) -> str:
+    """The variable, which functions of the Spark extension are told in the key's place.
 
     Raises:
-        RunFailedError: the variable that the document names holds none.
+        RunFailedError: it holds no key, so that ``what`` can't be done.
     """
-    key = os.environ.get(integrity.key_environment)
-    if not key:
-        raise RunFailedError("MissingKey", f"spec.integrity needs a key, and {integrity.key_environment} holds none")
-    return key
+    if not variable or not os.environ.get(variable):
+        raise RunFailedError("MissingKey", f"{what} needs a key, and {variable} holds none")
+    return variable
+
+
+def key_of(integrity: Integrity) -> str:
+    """The variable with the key of a stream's seals.
+
+    Raises:
+        RunFailedError: it holds none.
+    """
+    return held(integrity.key_environment, "spec.integrity")

@@ -16,6 +16,7 @@ from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.messages import committing, read_messages
 from messagestore_jobs.store.objects import join
 from messagestore_jobs.store.statistics import DAY, end_of, files_of, of_day
+from messagestore_jobs.store.tables import refuse_foreign_to_spark
 
 # Who reads one stream unpacks the pages that it lies in: by default up to 20,000 rows of each narrow column. In batches
 # a stream lies all over, so that their pages are left large.
@@ -64,6 +65,7 @@ def _cluster(context: Context, day: date, size: int) -> None:
     rows = read_messages(context.spark, context.uri).where(F.col("inserted_date") == F.lit(day))
     parts = max(1, round(size / context.task.target_file_bytes))
     ranges = rows.coalesce(1) if parts == 1 else rows.repartitionByRange(parts, "stream_name")
+    refuse_foreign_to_spark(context.spark, context.uri, "messages")
     ordered = ranges.sortWithinPartitions("stream_name", "position")
     with settings(context.spark, _SMALL_PAGES), committing(context.spark, "cluster-messages", context.note()):
         (

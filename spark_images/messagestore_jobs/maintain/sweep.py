@@ -6,17 +6,17 @@ from datetime import datetime, timedelta
 from pyarrow import fs
 from pyspark.sql import functions as F
 
-from messagestore_jobs.ingest.write import CLAIMS
 from messagestore_jobs.maintain.context import Context
 from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.replay.state import REPLAYS
+from messagestore_jobs.store.claims import CLAIM_NAME, CLAIMS
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.messages import read_messages
 from messagestore_jobs.store.objects import Objects
 
 _YOUNG = timedelta(days=1)
 """What is younger may belong to a batch that is still to be committed."""
-_CLAIM = re.compile(r"\d{20}(-[0-9a-f-]+)?")
+_CLAIM = re.compile(CLAIM_NAME)
 _PARTIAL = ".partial"
 _FOLDERS = ("", CLAIMS, PURGES, REPLAYS)
 

@@ -7,32 +7,33 @@ from sqlglot import exp
 
 from messagestore_jobs.predicate.columns import SOURCE_FIELDS, Kind
 from messagestore_jobs.predicate.context import REFUSED_TERM, Context, Rule, Term
+from messagestore_jobs.predicate.expression import NULL, Literal, Read, call
 from messagestore_jobs.predicate.functions import REFUSED
-from messagestore_jobs.predicate.literals import write_bytes, write_interval, write_number, write_string
+from messagestore_jobs.predicate.literals import read_bytes, read_interval, read_number
 
 
 def _literal(context: Context, node: exp.Literal) -> Term:
     value = str(node.this)
     if node.is_string:
-        return Term(write_string(value), Kind.TEXT, text=value, constant=True)
-    return context.constant(node, Kind.NUMBER, write_number, value)
+        return Term(Literal(value, Kind.TEXT), Kind.TEXT, text=value, constant=True)
+    return context.constant(node, Kind.NUMBER, read_number, value)
 
 
 def _boolean(context: Context, node: exp.Boolean) -> Term:
-    return Term("true" if node.this else "false", Kind.BOOLEAN, constant=True)
+    return Term(Literal(bool(node.this), Kind.BOOLEAN), Kind.BOOLEAN, constant=True)
 
 
 def _null(context: Context, node: exp.Null) -> Term:
-    return Term("NULL", Kind.NULL)
+    return Term(NULL, Kind.NULL)
 
 
 def _bytes(context: Context, node: exp.HexString) -> Term:
-    return context.constant(node, Kind.BINARY, write_bytes, str(node.this))
+    return context.constant(node, Kind.BINARY, read_bytes, str(node.this))
 
 
 def _interval(context: Context, node: exp.Interval) -> Term:
     amount = str(node.this.this) if isinstance(node.this, exp.Literal) else ""
-    return context.constant(node, Kind.INTERVAL, write_interval, f"{amount} {node.args.get('unit')}")
+    return context.constant(node, Kind.INTERVAL, read_interval, f"{amount} {node.args.get('unit')}")
 
 
 def _column(context: Context, node: exp.Column) -> Term:
@@ -43,7 +44,7 @@ def _column(context: Context, node: exp.Column) -> Term:
     if kind is None:
         return context.refuse(node, REFUSED.get(name) or context.columns.explain(node.name))
     context.columns_read.add(name)
-    return Term(f"`{name}`", kind)
+    return Term(Read(name), kind)
 
 
 def _field(context: Context, node: exp.Column, owner: str) -> Term:
@@ -55,8 +56,8 @@ def _field(context: Context, node: exp.Column, owner: str) -> Term:
         return context.refuse(node, f"has no such field; {owner} has {', '.join(SOURCE_FIELDS)}")
     context.columns_read.add(owner)
     if kind is Kind.MAP:
-        return Term(f"`{owner}`[{write_string(node.name)}]", Kind.TEXT)
-    return Term(f"`{owner}`.`{field}`", SOURCE_FIELDS[field])
+        return Term(call("[]", Read(owner), Literal(node.name, Kind.TEXT)), Kind.TEXT)
+    return Term(Read(owner, field), SOURCE_FIELDS[field])
 
 
 def _bracket(context: Context, node: exp.Bracket) -> Term:
@@ -66,7 +67,7 @@ def _bracket(context: Context, node: exp.Bracket) -> Term:
         return REFUSED_TERM
     if kinds != [Kind.MAP, Kind.TEXT]:
         return context.refuse(node, "is not taken; [ ] reads a map by a text, as in headers['x']")
-    return Term(f"{terms[0].sql}[{terms[1].sql}]", Kind.TEXT)
+    return Term(call("[]", *(term.expression for term in terms)), Kind.TEXT)
 
 
 def _paren(context: Context, node: exp.Paren) -> Term:

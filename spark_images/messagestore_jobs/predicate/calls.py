@@ -7,8 +7,9 @@ from sqlglot import exp
 
 from messagestore_jobs.predicate.columns import Kind
 from messagestore_jobs.predicate.context import Context, Rule, Term, common_kind
+from messagestore_jobs.predicate.expression import Literal, call
 from messagestore_jobs.predicate.functions import FUNCTIONS, REFUSED, Parameter
-from messagestore_jobs.predicate.literals import check_path, write_string
+from messagestore_jobs.predicate.literals import check_path
 from messagestore_jobs.predicate.values import ARITHMETIC, calculate
 
 _Call = Callable[[Context, exp.Expr, str, Sequence[exp.Expr]], Term]
@@ -32,7 +33,7 @@ def _call(context: Context, node: exp.Anonymous) -> Term:
     if not len(parameters) - function.optional <= len(parts) <= len(parameters):
         return context.refuse(node, _ARITY)
     arguments = [_argument(context, *pair) for pair in zip(parts, parameters, strict=False)]
-    return Term(f"{name}({', '.join(term.sql for term in arguments)})", function.gives)
+    return Term(call(name, *(term.expression for term in arguments)), function.gives)
 
 
 def _argument(context: Context, part: exp.Expr, parameter: Parameter) -> Term:
@@ -41,10 +42,12 @@ def _argument(context: Context, part: exp.Expr, parameter: Parameter) -> Term:
         return context.refuse(part, "must be a column here: a computed time may be out of range")
     if parameter.choices is None or term.kind is Kind.UNKNOWN:
         return term
-    literal = term.sql.upper()
-    if literal not in parameter.choices:
-        return context.refuse(part, f"must be a literal, one of {', '.join(parameter.choices)}")
-    return Term(literal, term.kind, constant=True)
+    literal = term.expression
+    value = str(literal.value).upper() if isinstance(literal, Literal) else None
+    if value not in parameter.choices:
+        choices = [f"'{choice}'" if Kind.TEXT in parameter.kinds else choice for choice in parameter.choices]
+        return context.refuse(part, f"must be a literal, one of {', '.join(choices)}")
+    return Term(Literal(value, term.kind), term.kind, constant=True)
 
 
 def _arithmetic(context: Context, node: exp.Expr, name: str, parts: Sequence[exp.Expr]) -> Term:
@@ -53,20 +56,20 @@ def _arithmetic(context: Context, node: exp.Expr, name: str, parts: Sequence[exp
 
 def _alike(context: Context, node: exp.Expr, name: str, parts: Sequence[exp.Expr]) -> Term:
     terms = context.alike(node, parts)
-    return Term(f"{name}({', '.join(term.sql for term in terms)})", common_kind(terms))
+    return Term(call(name, *(term.expression for term in terms)), common_kind(terms))
 
 
 def _if(context: Context, node: exp.Expr, name: str, parts: Sequence[exp.Expr]) -> Term:
     test = context.condition(parts[0])
     yes, no = values = context.alike(node, parts[1:])
-    return Term(f"if({test.sql}, {yes.sql}, {no.sql})", common_kind(values))
+    return Term(call("if", test.expression, yes.expression, no.expression), common_kind(values))
 
 
 def _size(context: Context, node: exp.Expr, name: str, parts: Sequence[exp.Expr]) -> Term:
-    """Write another function than Spark's size(), which gives -1 for NULL outside ANSI mode."""
+    """Call another function than Spark's size(), which gives -1 for NULL outside ANSI mode."""
     term = context.become(context.term(parts[0]), (Kind.MAP, Kind.LIST), parts[0])
-    values = f"map_keys({term.sql})" if term.kind is Kind.MAP else term.sql
-    return Term(f"array_size({values})", Kind.NUMBER)
+    values = call("map_keys", term.expression) if term.kind is Kind.MAP else term.expression
+    return Term(call("array_size", values), Kind.NUMBER)
 
 
 def _to_time(context: Context, node: exp.Expr, name: str, parts: Sequence[exp.Expr]) -> Term:
@@ -86,9 +89,10 @@ def _json(context: Context, node: exp.Expr, name: str, parts: Sequence[exp.Expr]
         check_path(str(path.this))
     except ValueError as error:
         return context.refuse(path, str(error))
-    source = context.term(document).sql
-    context.failures[f"({source} IS NOT NULL AND NOT messagestore.is_json({source}))"] = None
-    return Term(f"messagestore.json_text({source}, {write_string(str(path.this))})", Kind.TEXT)
+    source = context.term(document).expression
+    given, fits = call("IS NOT NULL", source), call("messagestore.is_json", source)
+    context.failures[call("AND", given, call("NOT", fits))] = None
+    return Term(call("messagestore.json_text", source, Literal(str(path.this), Kind.TEXT)), Kind.TEXT)
 
 
 _SPECIAL: Mapping[str, tuple[_Call, int, int]] = MappingProxyType(

@@ -7,8 +7,8 @@ from sqlglot import exp
 
 from messagestore_jobs.predicate.columns import Kind
 from messagestore_jobs.predicate.context import REFUSED_TERM, Context, Rule, Term
-from messagestore_jobs.predicate.literals import write_string
-from messagestore_jobs.predicate.patterns import check_like, check_regex
+from messagestore_jobs.predicate.expression import Expression, Literal, call
+from messagestore_jobs.predicate.patterns import check_regex, escape_like, is_simple_like
 
 _COMPARISONS: Mapping[type[exp.Expr], str] = MappingProxyType(
     {
@@ -25,34 +25,34 @@ _LIKES: Mapping[type[exp.Expr], str] = MappingProxyType({exp.Like: "LIKE", exp.I
 
 
 def _not(context: Context, node: exp.Not) -> Term:
-    return Term(f"(NOT {context.condition(node.this).sql})", Kind.BOOLEAN)
+    return Term(call("NOT", context.condition(node.this).expression), Kind.BOOLEAN)
 
 
 def _connect(context: Context, node: exp.And | exp.Or) -> Term:
-    """Write a chain of AND or of OR; however long it is, it is one level deep."""
+    """Make a chain of AND or of OR; however long it is, it is one level deep."""
     parts: list[exp.Expr] = []
     rest: exp.Expr = node
     while type(rest) is type(node):
         parts.append(rest.expression)
         rest = rest.this
     parts.append(rest)
-    word = " AND " if isinstance(node, exp.And) else " OR "
-    return Term(f"({word.join(context.condition(part).sql for part in reversed(parts))})", Kind.BOOLEAN)
+    conditions = [context.condition(part).expression for part in reversed(parts)]
+    return Term(call("AND" if isinstance(node, exp.And) else "OR", *conditions), Kind.BOOLEAN)
 
 
 def _compare(context: Context, node: exp.Binary) -> Term:
     left, right = _comparable(context, node, [node.this, node.expression])
-    return Term(f"({left.sql} {_COMPARISONS[type(node)]} {right.sql})", Kind.BOOLEAN)
+    return Term(call(_COMPARISONS[type(node)], left.expression, right.expression), Kind.BOOLEAN)
 
 
 def _distinct(context: Context, node: exp.NullSafeNEQ) -> Term:
     left, right = context.alike(node, [node.this, node.expression])
-    return Term(f"(NOT ({left.sql} <=> {right.sql}))", Kind.BOOLEAN)
+    return Term(call("NOT", call("<=>", left.expression, right.expression)), Kind.BOOLEAN)
 
 
 def _between(context: Context, node: exp.Between) -> Term:
-    value, low, high = _comparable(context, node, [node.this, node.args["low"], node.args["high"]])
-    return Term(f"({value.sql} BETWEEN {low.sql} AND {high.sql})", Kind.BOOLEAN)
+    terms = _comparable(context, node, [node.this, node.args["low"], node.args["high"]])
+    return Term(call("BETWEEN", *(term.expression for term in terms)), Kind.BOOLEAN)
 
 
 def _comparable(context: Context, node: exp.Expr, parts: list[exp.Expr]) -> list[Term]:
@@ -64,50 +64,65 @@ def _comparable(context: Context, node: exp.Expr, parts: list[exp.Expr]) -> list
 def _in(context: Context, node: exp.In) -> Term:
     if not node.expressions:
         return context.refuse(node, "has no list of literals after IN")
-    value, *items = terms = context.alike(node, [node.this, *node.expressions])
+    _, *items = terms = context.alike(node, [node.this, *node.expressions])
     if any(term.kind is Kind.UNKNOWN for term in terms):
         return REFUSED_TERM
     for item, part in zip(items, node.expressions, strict=True):
         if not item.constant:
             context.refuse(part, "is no literal; after IN stand literals other than NULL")
-    return Term(f"({value.sql} IN ({', '.join(item.sql for item in items)}))", Kind.BOOLEAN)
+    return Term(call("IN", *(term.expression for term in terms)), Kind.BOOLEAN)
 
 
 def _is(context: Context, node: exp.Is) -> Term:
     if isinstance(node.expression, exp.Null):
-        return Term(f"({context.term(node.this).sql} IS NULL)", Kind.BOOLEAN)
+        return Term(call("IS NULL", context.term(node.this).expression), Kind.BOOLEAN)
     if isinstance(node.expression, exp.Boolean):
-        word = "TRUE" if node.expression.this else "FALSE"
-        return Term(f"({context.condition(node.this).sql} IS {word})", Kind.BOOLEAN)
+        name = "IS TRUE" if node.expression.this else "IS FALSE"
+        return Term(call(name, context.condition(node.this).expression), Kind.BOOLEAN)
     return context.refuse(node, "is not taken; after IS stands NULL, TRUE or FALSE")
 
 
-def _like(context: Context, node: exp.Like | exp.ILike) -> Term:
-    return _match(context, node, _LIKES[type(node)], lambda pattern: check_like(pattern, "\\"))
+def _like(context: Context, node: exp.Like | exp.ILike, sign: str = "\\") -> Term:
+    """Leave to Spark what it makes a comparison of; on the rest it takes long, and a function of ours does not."""
+    name = _LIKES[type(node)]
+
+    def match(value: Expression, pattern: str) -> Expression:
+        written = escape_like(pattern, sign)
+        escaped = Literal(written, Kind.TEXT)
+        if is_simple_like(written):
+            return call(name, value, escaped)
+        if name == "ILIKE":
+            return call("messagestore.like", call("lower", value), call("lower", escaped))
+        return call("messagestore.like", value, escaped)
+
+    term = _match(context, node, name, match)
+    negated = node.args.get("negate") and term.kind is Kind.BOOLEAN
+    return Term(call("NOT", term.expression), Kind.BOOLEAN) if negated else term
 
 
 def _rlike(context: Context, node: exp.RegexpLike) -> Term:
-    return _match(context, node, "RLIKE", check_regex)
+    def match(value: Expression, pattern: str) -> Expression:
+        check_regex(pattern)
+        return call("messagestore.matches", value, Literal(pattern, Kind.TEXT))
+
+    return _match(context, node, "RLIKE", match)
 
 
 def _escape(context: Context, node: exp.Escape) -> Term:
     like, sign = node.this, str(node.expression.this) if _is_text(node.expression) else ""
     if type(like) not in _LIKES or len(sign) != 1 or sign in "%_":
         return context.refuse(node, "is not taken; ESCAPE and one character stand after LIKE 'pattern'")
-    match = _match(context, like, _LIKES[type(like)], lambda pattern: check_like(pattern, sign))
-    return Term(f"{match.sql.removesuffix(')')} ESCAPE {write_string(sign)})", match.kind)
+    return _like(context, like, sign)
 
 
-def _match(context: Context, node: exp.Expr, word: str, check: Callable[[str], None]) -> Term:
+def _match(context: Context, node: exp.Expr, word: str, match: Callable[[Expression, str], Expression]) -> Term:
     value = context.text(node.this)
     if not _is_text(node.expression):
         return context.refuse(node, f"is not taken; after {word} stands one text literal")
-    pattern = str(node.expression.this)
     try:
-        check(pattern)
+        return Term(match(value.expression, str(node.expression.this)), Kind.BOOLEAN)
     except ValueError as error:
         return context.refuse(node.expression, str(error))
-    return Term(f"({value.sql} {word} {write_string(pattern)})", Kind.BOOLEAN)
 
 
 def _is_text(node: exp.Expr) -> bool:
@@ -124,7 +139,7 @@ RULES: Mapping[type[exp.Expr], Rule] = MappingProxyType(
         exp.Between: Rule(_between, frozenset({"this", "low", "high"})),
         exp.In: Rule(_in, frozenset({"this", "expressions"})),
         exp.Is: Rule(_is),
-        **dict.fromkeys(_LIKES, Rule(_like)),
+        **dict.fromkeys(_LIKES, Rule(_like, frozenset({"this", "expression", "negate"}))),
         exp.RegexpLike: Rule(_rlike),
         exp.Escape: Rule(_escape),
     }

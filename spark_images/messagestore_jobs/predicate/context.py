@@ -7,7 +7,8 @@ from typing import Any
 from sqlglot import exp
 
 from messagestore_jobs.predicate.columns import ColumnSet, Kind
-from messagestore_jobs.predicate.literals import write_date, write_timestamp
+from messagestore_jobs.predicate.expression import NULL, Cast, Expression, Literal, call
+from messagestore_jobs.predicate.literals import read_date, read_timestamp
 from messagestore_jobs.predicate.refusals import Refusal, shorten
 
 MAX_DEPTH = 64
@@ -41,18 +42,18 @@ _REFUSED_NODES: tuple[tuple[tuple[type[exp.Expr], ...], str], ...] = (
 class Term:
     """A checked expression; `text` is the value of a string literal, `constant` says that it is a literal."""
 
-    sql: str
+    expression: Expression
     kind: Kind
     text: str | None = None
     constant: bool = False
 
 
-REFUSED_TERM = Term("NULL", Kind.UNKNOWN)
+REFUSED_TERM = Term(NULL, Kind.UNKNOWN)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How one type of node is checked and written, and which of its arguments are taken."""
+    """How one type of node is checked and made into a term, and which of its arguments are taken."""
 
     apply: "Callable[[Context, Any], Term]"
     arguments: frozenset[str] = frozenset({"this", "expression"})
@@ -63,25 +64,27 @@ class Context:
 
     def __init__(self, columns: ColumnSet, rules: Mapping[type[exp.Expr], Rule]) -> None:
         self.columns = columns
-        self.failures: dict[str, None] = {}
+        self.failures: dict[Expression, None] = {}
         self.columns_read: set[str] = set()
         self._rules = rules
         self._depth = 0
-        self._refusals: dict[Refusal, None] = {}
+        self._refusals: list[Refusal] = []
 
     @property
     def refusals(self) -> list[Refusal]:
         """What is refused so far, as much of it as a message should hold."""
-        return list(self._refusals)[:_MAX_REFUSALS]
+        return list(dict.fromkeys(self._refusals))
 
     def refuse(self, node: exp.Expr, why: str) -> Term:
         """Note that `node` is refused; the term given back causes no further refusals."""
+        if len(self._refusals) >= _MAX_REFUSALS:
+            return REFUSED_TERM
         try:
             text = node.sql(dialect="spark", normalize_functions=False)
         except Exception:
             # A tree that sqlglot read from nonsense is not always one that it can write.
             text = type(node).__name__
-        self._refusals[Refusal(shorten(text), _position(node), why)] = None
+        self._refusals.append(Refusal(shorten(text), _position(node), why))
         return REFUSED_TERM
 
     def term(self, node: exp.Expr) -> Term:
@@ -112,18 +115,18 @@ class Context:
         """Check `node`, and that it is text."""
         return self.become(self.term(node), (Kind.TEXT,), node)
 
-    def constant(self, node: exp.Expr, kind: Kind, write: Callable[[str], str], value: str) -> Term:
-        """Write a literal, or refuse it with what `write` has to say."""
+    def constant(self, node: exp.Expr, kind: Kind, read: Callable[[str], str], value: str) -> Term:
+        """Make a literal, or refuse it with what `read` has to say."""
         try:
-            return Term(write(value), kind, constant=True)
+            return Term(Literal(read(value), kind), kind, constant=True)
         except ValueError as error:
             return self.refuse(node, str(error))
 
-    def fallible(self, operands: Sequence[Term], sql: str, kind: Kind) -> Term:
-        """Note that `sql` has failed where it is NULL though no operand is."""
-        given = [f"{term.sql} IS NOT NULL" for term in operands if not term.constant]
-        self.failures[f"({' AND '.join([*given, f'{sql} IS NULL'])})"] = None
-        return Term(sql, kind)
+    def fallible(self, operands: Sequence[Term], expression: Expression, kind: Kind) -> Term:
+        """Note that `expression` has failed where it is NULL though no operand is."""
+        given = [call("IS NOT NULL", term.expression) for term in operands if not term.constant]
+        self.failures[call("AND", *given, call("IS NULL", expression))] = None
+        return Term(expression, kind)
 
     def alike(self, node: exp.Expr, parts: Sequence[exp.Expr]) -> list[Term]:
         """Bring `parts` to one kind, so that Spark converts nothing on its own."""
@@ -142,21 +145,21 @@ class Context:
         if term.kind in TIMES and wanted in TIMES:
             return self._retime(term, wanted)
         if term.text is not None and wanted in TIMES:
-            return self.constant(node, wanted, write_date if wanted is Kind.DATE else write_timestamp, term.text)
+            return self.constant(node, wanted, read_date if wanted is Kind.DATE else read_timestamp, term.text)
         if term.text is not None and wanted in READ_FROM_TEXT:
             return self.refuse(node, f"is text, expected is {wanted.value}; write it without quotes")
         if term.kind is Kind.TEXT and wanted in READ_FROM_TEXT:
-            return self.fallible([term], f"TRY_CAST({term.sql} AS {READ_FROM_TEXT[wanted]})", wanted)
+            return self.fallible([term], Cast(term.expression, READ_FROM_TEXT[wanted]), wanted)
         castable = {term.kind, wanted} <= {*READ_FROM_TEXT, Kind.BINARY, Kind.TEXT} and Kind.TEXT in (wanted, term.kind)
         hint = "; write CAST(… AS STRING) around what is no text" if castable else ""
         return self.refuse(node, f"is {term.kind.value}, expected is {wanted.value}{hint}")
 
     def _retime(self, term: Term, wanted: Kind) -> Term:
         """Make a date of a time or the other way round; Spark's own conversion throws on far dates."""
-        sql = f"TRY_CAST({term.sql} AS {READ_FROM_TEXT[wanted]})"
+        cast = Cast(term.expression, READ_FROM_TEXT[wanted])
         if wanted is Kind.DATE or term.constant:
-            return Term(sql, wanted, constant=term.constant)
-        return self.fallible([term], sql, wanted)
+            return Term(cast, wanted, constant=term.constant)
+        return self.fallible([term], cast, wanted)
 
 
 def common_kind(terms: Sequence[Term]) -> Kind:

@@ -38,12 +38,7 @@ _MAP = _of(Kind.MAP)
 _LIST = _of(Kind.LIST)
 _DIGITS = Parameter((Kind.NUMBER,), tuple(map(str, range(-18, 19))))
 _BITS = Parameter((Kind.NUMBER,), ("224", "256", "384", "512"))
-_UNITS = Parameter(
-    (Kind.TEXT,),
-    tuple(
-        f"'{unit}'" for unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND")
-    ),
-)
+_UNITS = Parameter((Kind.TEXT,), ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"))
 
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(
     {

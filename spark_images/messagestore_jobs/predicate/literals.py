@@ -1,7 +1,6 @@
-"""Literals: read as Spark reads them, written so that Spark reads the same value again."""
+"""Literals: read as Spark reads them, each held to what Spark can hold."""
 
 import re
-import unicodedata
 from datetime import UTC, date, datetime
 
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
@@ -49,22 +48,8 @@ def _unescape(match: re.Match[str]) -> str:
     return chr(code)
 
 
-def write_string(value: str) -> str:
-    """Write a string literal for Spark; whatever is not plainly visible is escaped."""
-    return f"'{''.join(map(_escape, value))}'"
-
-
-def _escape(character: str) -> str:
-    if character in "\\'":
-        return f"\\{character}"
-    if character == " " or unicodedata.category(character)[0] not in "CZ":
-        return character
-    code = ord(character)
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
-
-
-def write_number(text: str) -> str:
-    """Check that a number is one Spark can hold; ValueError otherwise."""
+def read_number(text: str) -> str:
+    """Give a number as it stands; ValueError when it is none that Spark can hold."""
     match = _NUMBER.fullmatch(text)
     if not match:
         raise ValueError("is no decimal number")
@@ -80,18 +65,18 @@ def write_number(text: str) -> str:
     return text
 
 
-def write_date(text: str) -> str:
-    """Write a date literal from `2026-01-05`; ValueError when it is none."""
+def read_date(text: str) -> str:
+    """Give a date such as `2026-01-05`; ValueError when it is none."""
     if not _DATE.fullmatch(text):
         raise ValueError("is no date: write it as 2026-01-05")
     try:
-        return f"DATE '{date.fromisoformat(text).isoformat()}'"
+        return date.fromisoformat(text).isoformat()
     except ValueError as error:
         raise ValueError(f"is no date: {error}") from None
 
 
-def write_timestamp(text: str) -> str:
-    """Write a timestamp literal from RFC 3339, without a zone in UTC; ValueError when it is none."""
+def read_timestamp(text: str) -> str:
+    """Give a time of RFC 3339 in UTC, which is its zone if it has none; ValueError when it is no time."""
     if not _TIME.fullmatch(text):
         raise ValueError("is no time: write it as 2026-01-05T08:15:00Z")
     head, point, tail = text.partition(".")
@@ -102,25 +87,25 @@ def write_timestamp(text: str) -> str:
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"is no time: {error}") from None
-    return f"TIMESTAMP '{moment.replace(tzinfo=None).isoformat()}Z'"
+    return f"{moment.replace(tzinfo=None).isoformat()}Z"
 
 
-def write_bytes(digits: str) -> str:
-    """Write a literal of bytes from hexadecimal digits; ValueError when they make no bytes."""
+def read_bytes(digits: str) -> str:
+    """Give bytes as hexadecimal digits; ValueError when they make no bytes."""
     try:
-        return f"X'{bytes.fromhex(digits).hex()}'"
+        return bytes.fromhex(digits).hex()
     except ValueError:
         raise ValueError("is no row of bytes: write X'00ff'") from None
 
 
-def write_interval(text: str) -> str:
-    """Write an interval literal from `30 DAY`; ValueError for months and years, of no fixed length."""
+def read_interval(text: str) -> str:
+    """Give an interval such as `30 DAY`; ValueError for months and years, of no fixed length."""
     amount, _, unit = text.upper().partition(" ")
     days, name = (7, "DAY") if unit.startswith("WEEK") else (1, unit.removesuffix("S"))
     count = int(amount) * days if _COUNT.fullmatch(amount) else _MAX_INTERVAL + 1
     if count > _MAX_INTERVAL or name not in _INTERVAL_UNITS:
         raise ValueError("is no interval taken here: write INTERVAL 30 DAY, with WEEK, DAY, HOUR, MINUTE or SECOND")
-    return f"INTERVAL '{count}' {name}"
+    return f"{count} {name}"
 
 
 def check_path(path: str) -> None:

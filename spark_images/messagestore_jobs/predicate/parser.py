@@ -18,6 +18,9 @@ _TOO_DEEP = f"is nested too deeply; at most {MAX_NESTING} levels are taken"
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
 _BEFORE_TYPE = frozenset({TokenType.ALIAS, TokenType.DCOLON})
+_AFTER_NAMES = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.LT})
+_NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
+_BRACKET = "is not taken here; [ ] reads a map by a text, as in headers['x']"
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 _FORBIDDEN = {
     TokenType.SEMICOLON: "a predicate is one expression and no statement",
@@ -96,8 +99,12 @@ def _check(tokens: list[Token], text: str) -> list[Token]:
         if token.token_type in _STRINGS:
             _add_string(checked, token, text)
             continue
-        if token.token_type == TokenType.L_PAREN:
-            _settle_call(checked)
+        if token.token_type in _AFTER_NAMES:
+            _settle_name(checked)
+        if token.token_type == TokenType.L_BRACKET and not _is_name(checked):
+            raise PredicateError.of(source, _BRACKET, token.start + 1)
+        if token.token_type == TokenType.LT and checked and checked[-1].token_type in _Parser.NESTED_TYPE_TOKENS:
+            raise PredicateError.of(source, "follows a type that nothing is cast to", token.start + 1)
         checked.append(token)
     return checked
 
@@ -110,12 +117,21 @@ def _why_not(token: Token, source: str) -> str | None:
     return _FORBIDDEN.get(token.token_type)
 
 
-def _settle_call(checked: list[Token]) -> None:
-    """Make a plain name of a type before a parenthesis: sqlglot tries both readings, at each level anew."""
-    after_cast = len(checked) > 1 and checked[-2].token_type in _BEFORE_TYPE
-    if checked and checked[-1].token_type in _Parser.TYPE_TOKENS and not after_cast:
+def _settle_name(checked: list[Token]) -> None:
+    """Make the name of a type a plain one before a sign: sqlglot tries both readings, at each level anew."""
+    if checked and checked[-1].token_type in _Parser.TYPE_TOKENS and not _is_type(checked):
         name = checked.pop()
         checked.append(Token(TokenType.VAR, name.text, name.line, name.col, name.start, name.end, []))
+
+
+def _is_name(checked: list[Token]) -> bool:
+    """Whether the last token is a column's name."""
+    return bool(checked) and checked[-1].token_type in _NAMES and not _is_type(checked)
+
+
+def _is_type(checked: list[Token]) -> bool:
+    """Whether the last token is what something is cast to."""
+    return len(checked) > 1 and checked[-2].token_type in _BEFORE_TYPE
 
 
 def _add_string(checked: list[Token], token: Token, text: str) -> None:

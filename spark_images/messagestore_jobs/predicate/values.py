@@ -11,7 +11,8 @@ from sqlglot import exp
 
 from messagestore_jobs.predicate.columns import Kind
 from messagestore_jobs.predicate.context import REFUSED_TERM, TIMES, Context, Rule, Term, common_kind
-from messagestore_jobs.predicate.literals import write_number
+from messagestore_jobs.predicate.expression import Cast, Literal, call
+from messagestore_jobs.predicate.literals import read_number
 
 ARITHMETIC: Mapping[type[exp.Expr], str] = MappingProxyType(
     {
@@ -54,7 +55,7 @@ _SIZE = re.compile(r"\d{1,2}", re.ASCII)
 
 
 def calculate(context: Context, name: str, parts: Sequence[exp.Expr], *, fallible: bool) -> Term:
-    """Write one arithmetic function over two numbers, or over times and intervals."""
+    """Make one arithmetic function over two numbers, or over times and intervals."""
     terms = [context.term(part) for part in parts]
     kind = _moved(name, terms[0].kind, terms[1].kind)
     wanted = Kind.NUMBER if kind is Kind.NUMBER else Kind.TIMESTAMP
@@ -62,8 +63,8 @@ def calculate(context: Context, name: str, parts: Sequence[exp.Expr], *, fallibl
         term if term.kind is Kind.INTERVAL and kind is not Kind.NUMBER else context.become(term, (wanted,), part)
         for term, part in zip(terms, parts, strict=True)
     ]
-    sql = f"{name}({operands[0].sql}, {operands[1].sql})"
-    return context.fallible(operands, sql, kind) if fallible else Term(sql, kind)
+    result = call(name, *(operand.expression for operand in operands))
+    return context.fallible(operands, result, kind) if fallible else Term(result, kind)
 
 
 def _moved(name: str, left: Kind, right: Kind) -> Kind:
@@ -83,26 +84,28 @@ def _arithmetic(context: Context, node: exp.Binary) -> Term:
 
 def _negate(context: Context, node: exp.Neg) -> Term:
     if isinstance(node.this, exp.Literal) and not node.this.is_string:
-        return context.constant(node, Kind.NUMBER, write_number, f"-{node.this.this}")
+        return context.constant(node, Kind.NUMBER, read_number, f"-{node.this.this}")
     term = context.become(context.term(node.this), (Kind.NUMBER,), node.this)
-    return context.fallible([term], f"try_subtract(0, {term.sql})", Kind.NUMBER)
+    return context.fallible([term], call("try_subtract", Literal("0", Kind.NUMBER), term.expression), Kind.NUMBER)
 
 
 def _concat(context: Context, node: exp.DPipe) -> Term:
-    return Term(f"concat({context.text(node.this).sql}, {context.text(node.expression).sql})", Kind.TEXT)
+    parts = (context.text(node.this), context.text(node.expression))
+    return Term(call("concat", *(part.expression for part in parts)), Kind.TEXT)
 
 
 def _case(context: Context, node: exp.Case) -> Term:
-    branches: list[exp.If] = node.args["ifs"]
+    ifs: list[exp.If] = node.args["ifs"]
     subject, default = node.args.get("this"), node.args.get("default")
     if subject is None:
-        head, tests = "CASE", [context.condition(branch.this) for branch in branches]
+        head, tests = call("CASE"), [context.condition(branch.this) for branch in ifs]
     else:
-        first, *tests = context.alike(node, [subject, *(branch.this for branch in branches)])
-        head = f"CASE {first.sql}"
-    values = context.alike(node, [*(branch.args["true"] for branch in branches), default or exp.Null()])
-    whens = "".join(f" WHEN {test.sql} THEN {value.sql}" for test, value in zip(tests, values, strict=False))
-    return Term(f"{head}{whens} ELSE {values[-1].sql} END", common_kind(values))
+        first, *tests = context.alike(node, [subject, *(branch.this for branch in ifs)])
+        head = call("CASE OF", first.expression)
+    values = context.alike(node, [*(branch.args["true"] for branch in ifs), default or exp.Null()])
+    *branches, otherwise = values
+    whens = [term.expression for branch in zip(tests, branches, strict=True) for term in branch]
+    return Term(call(head.name, *head.parts, *whens, otherwise.expression), common_kind(values))
 
 
 def _cast(context: Context, node: exp.Cast | exp.TryCast) -> Term:
@@ -114,10 +117,10 @@ def _cast(context: Context, node: exp.Cast | exp.TryCast) -> Term:
         return context.refuse(node, f"cannot make {kind.value} of {term.kind.value}")
     if kind in TIMES and (term.text is not None or term.kind in TIMES) and isinstance(node, exp.Cast):
         return context.become(term, (kind,), node)
-    sql = f"TRY_CAST({term.sql} AS {name})"
+    cast = Cast(term.expression, name)
     if isinstance(node, exp.TryCast) or _never_fails(term.kind, kind):
-        return Term(sql, kind)
-    return context.fallible([term], sql, kind)
+        return Term(cast, kind)
+    return context.fallible([term], cast, kind)
 
 
 def _never_fails(given: Kind, wanted: Kind) -> bool:

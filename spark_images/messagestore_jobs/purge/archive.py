@@ -16,6 +16,7 @@ from messagestore_jobs.purge.claims import with_claimed_payloads
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.plan import Plan, frozen_rows
 from messagestore_jobs.session import settings
+from messagestore_jobs.store.documents import read_document
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.messages import read_messages
@@ -59,8 +60,7 @@ def archive(context: Context, plan: Plan) -> int:
     if expected == 0:
         _withdraw(objects)
         return 0
-    text = objects.read(MANIFEST)
-    sealed = None if text is None else Manifest.model_validate_json(text)
+    sealed = read_document(objects, MANIFEST, Manifest)
     context.progress.step("archive", expected)
     if sealed is None:
         with external_write("archive-clear"):

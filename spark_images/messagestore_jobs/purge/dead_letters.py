@@ -3,7 +3,6 @@
 from datetime import datetime
 
 import pyarrow.compute as pc
-from delta.tables import DeltaTable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -11,7 +10,7 @@ from messagestore_jobs.purge.context import Context
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
-from messagestore_jobs.store.objects import join
+from messagestore_jobs.store.tables import read_table, table_to_change
 
 
 def count_dead_letters(uri: str, before: datetime) -> int:
@@ -35,16 +34,15 @@ def forget_copies(context: Context, message_ids: list[str]) -> None:
 
     Where in its bytes a record has its id is not known any more once it was set aside.
     """
-    uri = join(context.uri, "dead_letters")
     raw = F.col("d.raw").cast("string")
     ids = context.spark.createDataFrame([(one,) for one in message_ids], "message_id string").alias("erased")
     names = F.contains(raw, F.col("erased.message_id")) & F.rlike(raw, _as_word(F.col("erased.message_id")))
-    letters = context.spark.read.format("delta").load(uri).alias("d")
+    letters = read_table(context.spark, context.uri, "dead_letters").alias("d")
     copies = letters.join(F.broadcast(ids), names, "left_semi").count()
     if not copies:
         return
     with external_write("erase-dead-letters"):
-        merge = DeltaTable.forPath(context.spark, uri).alias("d").merge(F.broadcast(ids), names)
+        merge = table_to_change(context.spark, context.uri, "dead_letters").alias("d").merge(F.broadcast(ids), names)
         merge.whenMatchedDelete().execute()
     context.progress.say(f"{copies} dead letters name what is erased, and were deleted")
 

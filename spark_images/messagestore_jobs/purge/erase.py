@@ -7,6 +7,7 @@ before it can't be read any more, so it waits until it is due.
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -36,13 +37,23 @@ class Owed:
 
 def owed(uri: str) -> list[Owed]:
     """What the audit says is erased and whose bytes may still be there."""
-    rows = [(row, json.loads(row["rules"] or "{}")) for row in read_audit(uri)]
+    rows = [(row, _detail(row["rules"])) for row in read_audit(uri)]
     paid = {(row["refers_to"], detail.get("preview")) for row, detail in rows if row["action"] == ERASE}
     return [
         Owed(row["run"], detail["preview"], datetime.fromisoformat(detail[DUE_BY]), row["counts"].get("erased", 0))
         for row, detail in rows
-        if detail.get(DUE_BY) and (row["run"], detail["preview"]) not in paid
+        if detail.get(DUE_BY) and (row["run"], detail.get("preview")) not in paid
     ]
+
+
+def _detail(rules: str | None) -> dict[str, Any]:
+    """What a row of the audit says beside its columns; nothing where no run has written it."""
+    try:
+        detail = json.loads(rules or "{}")
+        datetime.fromisoformat(detail.get(DUE_BY) or "2000-01-01T00:00:00+00:00").astimezone()
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        return {}
+    return detail if isinstance(detail.get("preview"), str) else {}
 
 
 def run_erase(document: RunDocument, spark: SparkSession, progress: Progress) -> EraseOutcome:

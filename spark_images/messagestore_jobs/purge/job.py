@@ -15,7 +15,9 @@ from messagestore_jobs.purge.plan import Plan, find_plans, forget, sweep, write_
 from messagestore_jobs.purge.preview import Summary, holds_digest, spec_digest, summarize
 from messagestore_jobs.purge.recheck import Checked, recheck
 from messagestore_jobs.purge.select import Selection, select
+from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.history import open_table, table_state
+from messagestore_jobs.store.objects import join
 
 
 def run_purge(document: RunDocument, spark: SparkSession, progress: Progress) -> PurgeOutcome:
@@ -30,6 +32,8 @@ def run_purge(document: RunDocument, spark: SparkSession, progress: Progress) ->
     sweep(here)
     version = open_table(here.uri, "messages").version()
     unfinished = [plan for plan in find_plans(here.uri) if not plan.waiting]
+    for plan in unfinished:
+        _refuse_other_archive(here, plan)
     carried = [carry_out(here, recheck(here, plan)) for plan in unfinished]
     own = next((plan.preview for plan in unfinished if plan.run == here.run), None)
     if own is not None:
@@ -40,6 +44,18 @@ def run_purge(document: RunDocument, spark: SparkSession, progress: Progress) ->
             carried.append(carry_out(here, decided.checked))
     erased = erase_due(here)
     return _outcome(here, decided.preview, _purged(here, carried, decided, version, erased), decided.waiting)
+
+
+def _refuse_other_archive(here: Context, plan: Plan) -> None:
+    """What leaves is written where this run's own document says, and not where a plan that lies in the store does."""
+    to, own = plan.task.archive, here.task.archive
+    if to is not None and (own is None or to.uri != own.uri):
+        raise RunFailedError(
+            "PurgeUnfinished",
+            f"a purge by {plan.resource.namespace}/{plan.resource.name} was cut short and archives to {to.uri[:200]}, "
+            "which is not where this policy does: let that policy run; if nobody knows it, remove "
+            f"{join(here.uri, plan.folder)}",
+        )
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from messagestore_jobs.contract.base import ContractModel
 from messagestore_jobs.contract.run_document import PurgeTask, Resource
 from messagestore_jobs.contract.run_report import Preview
 from messagestore_jobs.purge.context import Context
+from messagestore_jobs.store.documents import read_document
+from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.messages import read_messages
 from messagestore_jobs.store.objects import Objects, join
@@ -29,6 +31,11 @@ FROZEN = (
     "payload_size",
     "payload_uri",
     "erase",
+)
+
+_FROZEN_TYPES = (
+    "global_position bigint, stream_name string, position bigint, status string, inserted_date date, "
+    "payload_size bigint, payload_uri string, erase boolean"
 )
 
 
@@ -69,10 +76,20 @@ class Plan(ContractModel):
 
 
 def find_plans(uri: str) -> list[Plan]:
-    """All plans in the folder."""
+    """All plans in the folder.
+
+    Raises:
+        TableRefusedError: one is none, or names another folder than its own.
+    """
     objects = Objects(uri)
-    texts = [objects.read(f"{name}{_PLAN}") for name in objects.names(FOLDER) if name.endswith("/")]
-    return [Plan.model_validate_json(text) for text in texts if text is not None]
+    folders = [name.rstrip("/") for name in objects.names(FOLDER) if name.endswith("/")]
+    plans = [(folder, read_document(objects, f"{folder}/{_PLAN}", Plan)) for folder in folders]
+    for folder, plan in plans:
+        if plan is not None and plan.folder != folder:
+            raise TableRefusedError(
+                f"{join(uri, folder, _PLAN)} is not the plan of a purge that is kept there; remove it"
+            )
+    return [plan for _, plan in plans if plan is not None]
 
 
 def write_rows(context: Context, plan: Plan, rows: DataFrame) -> None:
@@ -98,7 +115,7 @@ def frozen_rows(context: Context, plan: Plan) -> DataFrame:
 def written_rows(context: Context, plan: Plan) -> DataFrame:
     """Those of the rows that leave that are not of whole days: columns FROZEN."""
     if plan.rows:
-        return context.spark.read.parquet(join(context.uri, plan.rows_folder))
+        return context.spark.read.schema(_FROZEN_TYPES).parquet(join(context.uri, plan.rows_folder))
     return _before(context, plan).limit(0)
 
 

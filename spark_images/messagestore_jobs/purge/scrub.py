@@ -1,13 +1,11 @@
 """Scrubbing: the row stays, and what is named leaves its payload and headers."""
 
-import os
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Integrity, Scrub
 from messagestore_jobs.integrity.columns import own_columns, seal
-from messagestore_jobs.integrity.key import key_of
+from messagestore_jobs.integrity.key import held, key_of
 from messagestore_jobs.purge.bounds import bounds, within
 from messagestore_jobs.purge.claims import delete_claim_checks, rewrite_claim_checks
 from messagestore_jobs.purge.context import Context
@@ -32,46 +30,41 @@ def scrub(context: Context, plan: Plan) -> None:
     what = plan.task.scrub
     if what is None:
         raise RunFailedError("InvalidSpec", "action Scrub needs spec.scrub, which says what is removed")
-    secret = _secret(what)
+    given = _given(what)
     context.progress.step("scrub", plan.messages)
     rows = frozen_rows(context, plan)
     where = bounds(rows)
     if where is None:
         return
-    source = rows.select("global_position").join(_rewritten(context, plan, what, secret), "global_position", "left")
+    source = rows.select("global_position").join(_rewritten(context, plan, what, given), "global_position", "left")
     same = (F.col("m.global_position") == F.col("leaving.global_position")) & F.col("m.scrubbed_at").isNull()
     table = messages_table(context.spark, context.uri).alias("m")
     merge = table.merge(source.alias("leaving"), where.condition("m") & same)
     with settings(context.spark, MERGE), committing(context.spark, "scrub-rows", context.note()):
-        merge.whenMatchedUpdate(set=_changes(plan, what, secret)).execute()
+        merge.whenMatchedUpdate(set=_changes(plan, what, given)).execute()
     if what.payload_paths:
         delete_claim_checks(context, plan)
         _say_what_left_whole(context, what, rows)
     context.progress.advance(plan.messages)
 
 
-def _secret(what: Scrub) -> str:
-    """What a method needs beside the value: the text that stands for it, or the key."""
-    if what.method != "Hash":
-        return REDACTED
-    key = os.environ.get(what.key_environment or "")
-    if not key:
-        raise RunFailedError("MissingKey", f"method Hash needs a key, and variable {what.key_environment} holds none")
-    return key
+def _given(what: Scrub) -> str:
+    """What a method needs beside the value: the text that stands for it, or the variable that holds the key."""
+    return held(what.key_environment, "method Hash") if what.method == "Hash" else REDACTED
 
 
-def _rewritten(context: Context, plan: Plan, what: Scrub, secret: str) -> DataFrame:
+def _rewritten(context: Context, plan: Plan, what: Scrub, given: str) -> DataFrame:
     rows = frozen_rows(context, plan) if what.payload_paths else frozen_rows(context, plan).limit(0)
-    return rewrite_claim_checks(context, rows, plan.preview.id, lambda value: scrubbed(value, what, secret))
+    return rewrite_claim_checks(context, rows, plan.preview.id, lambda value: scrubbed(value, what, given))
 
 
-def scrubbed(payload: Column, what: Scrub, secret: str) -> Column:
+def scrubbed(payload: Column, what: Scrub, given: str) -> Column:
     """A payload without what is named, its other bytes as they were; null where nothing of it can stay."""
     paths = F.array(*(F.lit(path) for path in what.payload_paths))
-    return F.call_function("messagestore.scrub_json", payload, paths, F.lit(what.method), F.lit(secret))
+    return F.call_function("messagestore.scrub_json", payload, paths, F.lit(what.method), F.lit(given))
 
 
-def scrubbed_headers(headers: Column, what: Scrub, secret: str) -> Column:
+def scrubbed_headers(headers: Column, what: Scrub, given: str) -> Column:
     """Headers without what is named. Names are compared whatever their case: a sender's spelling must not save one."""
     names = [name.lower() for name in what.headers]
 
@@ -83,20 +76,20 @@ def scrubbed_headers(headers: Column, what: Scrub, secret: str) -> Column:
 
     def masked(value: Column) -> Column:
         if what.method == "Hash":
-            return F.call_function("messagestore.hmac_sha256", value.cast("binary"), F.lit(secret))
-        return F.lit(secret)
+            return F.call_function("messagestore.hmac_sha256", value.cast("binary"), F.lit(given))
+        return F.lit(given)
 
     return F.transform_values(
         headers, lambda name, value: F.when(named(name) & value.isNotNull(), masked(value)).otherwise(value)
     )
 
 
-def _changes(plan: Plan, what: Scrub, secret: str) -> dict[str, str | Column]:
+def _changes(plan: Plan, what: Scrub, given: str) -> dict[str, str | Column]:
     changes: dict[str, str | Column] = {"scrubbed_at": F.lit(plan.decided_at)}
     if what.headers:
-        changes["headers"] = scrubbed_headers(F.col("m.headers"), what, secret)
+        changes["headers"] = scrubbed_headers(F.col("m.headers"), what, given)
     if what.payload_paths:
-        payload = scrubbed(F.col("m.payload"), what, secret)
+        payload = scrubbed(F.col("m.payload"), what, given)
         claimed = F.col("m.payload_uri").isNotNull()
         changes["payload"] = payload
         changes["payload_size"] = F.when(claimed, F.col("leaving.new_size")).otherwise(F.length(payload))

@@ -9,6 +9,7 @@ from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.places import Places
 from messagestore_jobs.replay.staging import Format
 from messagestore_jobs.replay.state import Chunk, Frozen, State
+from messagestore_jobs.store.documents import LARGEST, parsed
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.objects import join
@@ -32,12 +33,12 @@ class FilesDelivery:
 
     def ended(self) -> ReplayOutcome | None:
         """As this replay's manifest tells it, if there is one."""
-        content = self.places.read(MANIFEST)
+        content = self.places.read(MANIFEST, LARGEST)
         manifest = _json_object(content) if content is not None else {}
         if manifest.get("job") != self._job_id or "outcome" not in manifest:
             return None
         self.state.remove()
-        return ReplayOutcome.model_validate(manifest["outcome"])
+        return parsed(ReplayOutcome, json.dumps(manifest["outcome"]).encode(), join(self.places.uri, MANIFEST))
 
     def check(self) -> None:
         """Refuse a folder that holds anything but what this replay has written.
@@ -91,6 +92,6 @@ class FilesDelivery:
 def _json_object(content: bytes) -> dict[str, Any]:
     try:
         value = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -18,6 +18,7 @@ from messagestore_jobs.replay.freeze import nothing_selected
 from messagestore_jobs.replay.places import Places
 from messagestore_jobs.replay.staging import Format
 from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, State
+from messagestore_jobs.store.documents import read_document
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.folder import exists
@@ -47,11 +48,11 @@ class KafkaDelivery:
         if not exists(self._document.table.uri):
             progress = ReplayProgress(percent=100)
             return ReplayOutcome(selection=nothing_selected(), progress=progress, complete=True)
-        content = self.places.read(ENDED)
-        if content is None:
+        outcome = read_document(self.places, ENDED, ReplayOutcome)
+        if outcome is None:
             return None
         self.state.remove()
-        return ReplayOutcome.model_validate_json(content)
+        return outcome
 
     def check(self) -> None:
         """Make sure that the topic is there.

@@ -18,7 +18,9 @@ def native_records(source: Source, frozen: Frozen, stretch: Stretch, line_breaks
     rows = without_erased(source.between(stretch.cuts[0], stretch.end), source)
     if stretch.claims:
         rows = with_payloads(rows, source)
-    rows = translated(rows.select("*", is_sound(source.task.integrity).alias("_sound")), source.task.translators)
+    rows = translated(
+        rows.select("*", is_sound(source.uri, source.task.integrity).alias("_sound")), source.task.translators
+    )
     if marks := _marks(source):
         rows = rows.withColumn("attempt", F.col("retries") + 1)
         rows = rows.withColumn("headers", marked_headers(marks, _values(source, frozen)))

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Interval, Match, Selection, TimeWindow
 from messagestore_jobs.predicate import DEAD_LETTER_COLUMNS, MESSAGE_COLUMNS, PredicateError, compile_predicate
+from messagestore_jobs.predicate.spark import condition
 from messagestore_jobs.replay.due import due_for_retry
 from messagestore_jobs.sequences import states
 from messagestore_jobs.store.errors import RunFailedError
@@ -82,7 +83,7 @@ def selected_dead_letters(dead_letters: DataFrame, selection: Selection) -> Data
     if selection.reasons:
         conditions.append(F.col("reason").isin(*selection.reasons))
     if selection.where is not None:
-        conditions.append(F.expr(compile_predicate(selection.where, DEAD_LETTER_COLUMNS).sql))
+        conditions.append(condition(compile_predicate(selection.where, DEAD_LETTER_COLUMNS)))
     return dead_letters.where(all_of(conditions))
 
 

@@ -17,6 +17,7 @@ from messagestore_jobs.replay.records import dead_letter_records, native_records
 from messagestore_jobs.replay.source import Source, is_gone
 from messagestore_jobs.replay.staging import Staged, stage
 from messagestore_jobs.replay.state import Chunk, Frozen, Part
+from messagestore_jobs.store.errors import TableRefusedError
 
 
 @dataclass
@@ -47,10 +48,26 @@ class Sending:
     def _take_up(self) -> None:
         """Go on where an earlier run was; of its chunks only the last may not have been sent to the end."""
         self.chunks = self.delivery.state.chunks()
+        self._check_names()
         self.progress.step("replay", self.frozen.selection.messages)
         if self.chunks:
             self.delivery.deliver(self.chunks[-1])
             self.progress.advance(sum(chunk.sent + chunk.failed for chunk in self.chunks))
+
+    def _check_names(self) -> None:
+        """Objects are moved from where this replay stages them to where it puts them, whatever its state says.
+
+        Raises:
+            TableRefusedError: the state names others.
+        """
+        parts = [part for chunk in self.chunks for part in chunk.parts]
+        for number, part in enumerate(parts):
+            folder, _, name = part.staged.rpartition("/")
+            if folder != self.delivery.staging or name == ".." or part.name != self.delivery.part_name(number):
+                raise TableRefusedError(
+                    f"{self.delivery.state.uri} says that {part.staged[:200]} becomes {part.name[:200]}, which no "
+                    "replay writes there; find out who wrote it, and make a new replay"
+                )
 
     def _send_next(self, pace: Pace) -> bool:
         """Stage a chunk, wait until it may go, seal and send it; false when the replay was suspended first."""

@@ -12,7 +12,7 @@ from messagestore_jobs.replay.selection import lasts, selected_dead_letters, sel
 from messagestore_jobs.replay.state import Frozen
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.history import open_table
-from messagestore_jobs.store.objects import join
+from messagestore_jobs.store.tables import read_table
 
 # What Spark and Delta say when a file or a version of a table can't be read any more. Nothing else may be taken for
 # it: where only a purge took messages away, the frozen version still has them.
@@ -21,7 +21,6 @@ _GONE = (
     "DELTA_LOG_FILE_NOT_FOUND",
     "DELTA_NO_RECREATABLE_HISTORY_FOUND",
     "DELTA_TRUNCATED_TRANSACTION_LOG",
-    "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
     "DELTA_VERSION_NOT_FOUND",
 )
 
@@ -70,7 +69,7 @@ class Source:
 
     def current(self) -> DataFrame:
         """The table as it is at this moment, selected or not."""
-        return self.spark.read.format("delta").load(join(self.uri, self.table))
+        return read_table(self.spark, self.uri, self.table)
 
     def _chosen(self) -> DataFrame:
         rows = self._table() if self._left is None else self._table().where(self._left)
@@ -85,8 +84,7 @@ class Source:
         return rows.join(listed, "global_position", "left_semi").select(*rows.columns)
 
     def _table(self) -> DataFrame:
-        reader = self.spark.read.format("delta").option("versionAsOf", self.version)
-        return reader.load(join(self.uri, self.table))
+        return read_table(self.spark, self.uri, self.table, self.version)
 
 
 def by_position(source: Source) -> bool:

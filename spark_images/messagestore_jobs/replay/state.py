@@ -14,6 +14,7 @@ from messagestore_jobs.contract.run_document import (
 )
 from messagestore_jobs.contract.run_report import FrozenSelection
 from messagestore_jobs.replay.order import Key
+from messagestore_jobs.store.documents import read_document
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.objects import Objects, join
@@ -98,10 +99,9 @@ class State:
         Raises:
             RunFailedError: it is that of another task.
         """
-        content = self._objects.read(_FROZEN)
-        if content is None:
+        frozen = read_document(self._objects, _FROZEN, Frozen)
+        if frozen is None:
             return None
-        frozen = Frozen.model_validate_json(content)
         if frozen.task != digest(task, table):
             raise RunFailedError(
                 "ReplayChanged",
@@ -118,7 +118,8 @@ class State:
     def chunks(self) -> list[Chunk]:
         """All chunks that were sealed, in order."""
         names = [name for name in self._objects.names(_CHUNKS) if name.endswith(".json")]
-        return [Chunk.model_validate_json(self._objects.read(name) or b"") for name in names]
+        found = (read_document(self._objects, name, Chunk) for name in names)
+        return [chunk for chunk in found if chunk is not None]
 
     def seal(self, chunk: Chunk) -> None:
         """From here on the chunk is what was staged; it is sent on, never staged again."""
@@ -139,9 +140,9 @@ def unfinished(uri: str) -> list[Frozen]:
     objects = Objects(uri)
     found = []
     for name in objects.names(REPLAYS):
-        content = objects.read(f"{name}state/{_FROZEN}")
-        if content is not None and not objects.exists(f"{name}{ENDED}"):
-            found.append(Frozen.model_validate_json(content))
+        frozen = read_document(objects, f"{name}state/{_FROZEN}", Frozen)
+        if frozen is not None and not objects.exists(f"{name}{ENDED}"):
+            found.append(frozen)
     return found
 
 

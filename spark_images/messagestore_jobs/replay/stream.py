@@ -23,6 +23,7 @@ from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.places import Places
 from messagestore_jobs.replay.staging import Format
 from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, State
+from messagestore_jobs.store.documents import read_document
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.folder import open_folder
@@ -49,11 +50,11 @@ class StreamDelivery:
 
     def ended(self) -> ReplayOutcome | None:
         """As it was written down when all had been sent."""
-        content = self.places.read(ENDED)
-        if content is None:
+        outcome = read_document(self.places, ENDED, ReplayOutcome)
+        if outcome is None:
             return None
         self._forget()
-        return ReplayOutcome.model_validate_json(content)
+        return outcome
 
     def check(self) -> None:
         """Make sure that the folder is the target's, before anything is written to it."""

@@ -4,12 +4,16 @@ import json
 
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
+from pydantic import BaseModel, Field
 
 from messagestore_jobs.contract.run_document import Owner, Table
+from messagestore_jobs.store.documents import LARGEST, parsed
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.objects import Objects, delta_uri, join
-from messagestore_jobs.store.schemas import GROWN, MESSAGES_PROPERTIES, TABLES
+from messagestore_jobs.store.foreign import partition_columns
+from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.objects import Objects, delta_uri, first_link, join
+from messagestore_jobs.store.schemas import MESSAGES_PROPERTIES, TABLES
 from messagestore_jobs.store.storage import current
 
 FORMAT_VERSION = 1
@@ -20,10 +24,12 @@ def open_folder(table: Table) -> None:
     """Make sure the folder is this owner's and has its tables; an empty or missing one is made.
 
     Raises:
-        TableRefusedError: the folder is another's, holds something else, or is of a newer format.
+        TableRefusedError: the folder is another's, holds something else, or is of a newer format; or a table says what
+            no run of ours writes.
     """
+    refuse_links(table.uri)
     objects = Objects(table.uri)
-    marker = objects.read(MARKER)
+    marker = objects.read(MARKER, LARGEST)
     if marker is None:
         found = [name for name in objects.names() if not name.endswith(".partial")]
         if found:
@@ -31,11 +37,14 @@ def open_folder(table: Table) -> None:
                 f"{table.uri} is no message store and is not empty (it holds {found[0]}); "
                 "name an empty folder in spec.table.uri"
             )
-        _write_marker(objects, table.owner)
-    else:
+        with external_write("marker"):
+            made = objects.create(MARKER, _marker(table.owner))
+        # Of two that found the folder empty, one has made it its own.
+        marker = None if made else objects.read(MARKER, LARGEST)
+    if marker is not None:
         _check_marker(objects, marker, table)
     for name in TABLES:
-        _create(join(table.uri, name), name)
+        _create(table.uri, name)
 
 
 def owner_of(table: Table, marker: bytes) -> Owner:
@@ -44,56 +53,78 @@ def owner_of(table: Table, marker: bytes) -> Owner:
     Raises:
         TableRefusedError: it is no marker, or one of a newer format.
     """
-    try:
-        content = json.loads(marker)
-        version, owner = int(content["formatVersion"]), Owner(**content["owner"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise TableRefusedError(f"{join(table.uri, MARKER)} is not the marker of a message store") from error
-    if version > FORMAT_VERSION:
+    said = parsed(_Marker, marker, join(table.uri, MARKER))
+    if said.format_version > FORMAT_VERSION:
         raise TableRefusedError(
-            f"{table.uri} has format version {version}, this release knows up to {FORMAT_VERSION}; "
+            f"{table.uri} has format version {said.format_version}, this release knows up to {FORMAT_VERSION}; "
             "use the release that wrote it, or a newer one"
         )
-    return owner
+    return parsed(_OwnersMarker, marker, join(table.uri, MARKER)).owner
+
+
+class _Marker(BaseModel):
+    """What a marker of any format says."""
+
+    format_version: int = Field(alias="formatVersion")
+
+
+class _OwnersMarker(_Marker):
+    owner: Owner
+
+
+def refuse_links(uri: str) -> None:
+    """Refuse a local folder with a link in it: what it leads to is not the store's.
+
+    Raises:
+        TableRefusedError: there is one.
+    """
+    link = first_link(uri)
+    if link is not None:
+        raise TableRefusedError(f"{link} is no file or folder but a link or a device; no run makes such: remove it")
 
 
 def _check_marker(objects: Objects, marker: bytes, table: Table) -> None:
     owner = owner_of(table, marker)
-    if owner != table.owner:
-        if not table.adopt:
-            raise TableRefusedError(
-                f"{table.uri} belongs to MessageStream {owner.namespace}/{owner.name}; name another folder, or "
-                f"set annotation messagestore.dev/adopt-table: {table.uri} to take it over"
-            )
-        _write_marker(objects, table.owner)
-
-
-def _write_marker(objects: Objects, owner: Owner) -> None:
-    content = {"formatVersion": FORMAT_VERSION, "owner": owner.model_dump()}
+    if owner == table.owner:
+        return
+    if not any(former.covers(owner) for former in table.adopt_from):
+        take_over = f"set annotation messagestore.dev/adopt-table: {table.uri} to take it over"
+        if owner.namespace != table.owner.namespace:
+            take_over += "; its owner has to release it, by annotation messagestore.dev/release-table-to"
+        raise TableRefusedError(f"{belongs(table, owner)}; name another folder, or {take_over}")
     with external_write("marker"):
-        objects.write(MARKER, json.dumps(content).encode())
+        objects.write(MARKER, _marker(table.owner))
+
+
+def belongs(table: Table, owner: Owner) -> str:
+    """Whose the folder is, in words that tell another namespace nothing about its owner."""
+    if owner.namespace != table.owner.namespace:
+        return f"{table.uri} belongs to another namespace's MessageStream"
+    return f"{table.uri} belongs to MessageStream {owner.namespace}/{owner.name}"
+
+
+def _marker(owner: Owner) -> bytes:
+    return json.dumps({"formatVersion": FORMAT_VERSION, "owner": owner.model_dump()}).encode()
 
 
 def _create(uri: str, name: str) -> None:
-    options = current().delta_options(uri)
-    if DeltaTable.is_deltatable(delta_uri(uri), options):
-        if name in GROWN:
-            _add_columns(uri, name, options)
+    options, place = current().delta_options(uri), delta_uri(join(uri, name))
+    if DeltaTable.is_deltatable(place, options):
+        _add_columns(name, open_table(uri, name))
         return
     with external_write(f"create-{name}"):
         DeltaTable.create(
-            delta_uri(uri),
+            place,
             TABLES[name],
             mode="ignore",
-            partition_by=["inserted_date"] if name == "messages" else None,
+            partition_by=partition_columns(name) or None,
             configuration=MESSAGES_PROPERTIES if name == "messages" else None,
             storage_options=options,
         )
 
 
-def _add_columns(uri: str, name: str, options: dict[str, str] | None) -> None:
+def _add_columns(name: str, table: DeltaTable) -> None:
     """The columns that the table lacks, which an earlier release has made; its rows have nulls there."""
-    table = DeltaTable(delta_uri(uri), storage_options=options)
     there = {field.name for field in table.schema().fields}
     missing = [field for field in TABLES[name] if field.name not in there]
     if missing:

@@ -4,22 +4,25 @@ The messages commit is a batch's commit point, so its counts can't differ from w
 totals on, so that the newest one tells them however old the log is.
 """
 
-import json
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from messagestore_jobs.contract.base import ContractModel
 from messagestore_jobs.contract.run_report import IngestCounts, TableState, UpdateCounts
+from messagestore_jobs.store.documents import LARGEST
+from messagestore_jobs.store.foreign import refuse_foreign
 from messagestore_jobs.store.objects import Objects, delta_uri, join
 from messagestore_jobs.store.statistics import DAY, files_of
 from messagestore_jobs.store.storage import current
 
 EPOCH = "messagestore-epoch"
 """The transaction whose version is the newest epoch under which a table was written."""
+
+_COUNTS = 1 << 53
 
 COMPACT_BYTES = 96 << 20
 """A file of this size is left as it is."""
@@ -40,8 +43,14 @@ class CommitNote(ContractModel):
 
 
 def open_table(uri: str, name: str, version: int | None = None) -> DeltaTable:
-    """One table of the folder, by delta-rs."""
-    return DeltaTable(delta_uri(join(uri, name)), version=version, storage_options=current().delta_options(uri))
+    """One table of the folder, by delta-rs.
+
+    Raises:
+        TableRefusedError: it says what no run of ours writes.
+    """
+    table = DeltaTable(delta_uri(join(uri, name)), version=version, storage_options=current().delta_options(uri))
+    refuse_foreign(uri, name, table)
+    return table
 
 
 def committed_batch(uri: str, source_id: str) -> int:
@@ -66,9 +75,16 @@ def note_of(table: DeltaTable) -> CommitNote:
 
 def _note(text: str | None) -> CommitNote | None:
     try:
-        return CommitNote.model_validate_json(text) if text else None
+        note = CommitNote.model_validate_json(text) if text else None
     except ValidationError:
         return None
+    return note if note is not None and _can_be(note) else None
+
+
+def _can_be(note: CommitNote) -> bool:
+    """Whether a note has counts that a store can reach; one that has others is of other hands, too."""
+    counts = [*note.totals.model_dump().values(), *note.updates.model_dump().values()]
+    return all(0 <= count < _COUNTS for count in counts)
 
 
 def epoch_of(table: DeltaTable) -> int | None:
@@ -107,8 +123,16 @@ def _small_files(files: pa.Table) -> int:
 
 def _checkpoint(uri: str) -> int:
     """The version of the last checkpoint of ``messages``; 0 before the first."""
-    content = Objects(join(uri, "messages", "_delta_log")).read("_last_checkpoint")
-    return int(json.loads(content)["version"]) if content else 0
+    content = Objects(join(uri, "messages", "_delta_log")).read("_last_checkpoint", LARGEST)
+    try:
+        return _LastCheckpoint.model_validate_json(content).version if content else 0
+    except ValidationError:
+        # Who reads the table finds its check point without this.
+        return 0
+
+
+class _LastCheckpoint(BaseModel):
+    version: int
 
 
 def _sum(files: pa.Table, column: str) -> int:

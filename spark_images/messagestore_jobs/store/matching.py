@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Match
 from messagestore_jobs.predicate import compile_predicate
+from messagestore_jobs.predicate.spark import condition, failure
 
 _LISTS = {
     "stream_names": "stream_name",
@@ -29,7 +30,7 @@ def matches(match: Match) -> Column:
     """
     conditions = _field_conditions(match)
     if match.where is not None:
-        conditions.append(F.expr(compile_predicate(match.where).sql))
+        conditions.append(condition(compile_predicate(match.where)))
     return all_of(conditions)
 
 
@@ -37,7 +38,7 @@ def undecided(match: Match) -> Column:
     """True for a message that has every other field, and on which ``where`` could not be told."""
     if match.where is None:
         return F.lit(False)
-    failed = F.expr(compile_predicate(match.where).failure_sql)
+    failed = failure(compile_predicate(match.where))
     return F.coalesce(all_of([*_field_conditions(match), failed]), F.lit(False))
 
 

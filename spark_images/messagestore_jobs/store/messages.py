@@ -4,27 +4,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import with_epoch
 from messagestore_jobs.store.history import CommitNote, committed_batch
 from messagestore_jobs.store.objects import join
+from messagestore_jobs.store.tables import read_table, refuse_foreign_to_spark, table_to_change
 
 _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def read_messages(spark: SparkSession, uri: str, version: int | None = None) -> DataFrame:
     """The messages of a store, now or at a table version."""
-    reader = spark.read.format("delta")
-    if version is not None:
-        reader = reader.option("versionAsOf", version)
-    return reader.load(join(uri, "messages"))
+    return read_table(spark, uri, "messages", version)
 
 
 def messages_table(spark: SparkSession, uri: str) -> DeltaTable:
     """For deletes, updates and merges; wrap them in :func:`committing`."""
-    return DeltaTable.forPath(spark, join(uri, "messages"))
+    return table_to_change(spark, uri, "messages")
 
 
 def append_messages(
@@ -40,9 +39,15 @@ def append_messages(
     source_id, number = batch
     if committed_batch(uri, source_id) >= number:
         return
+    says = refuse_foreign_to_spark(spark, uri, "messages")
     commit = spark._jvm.dev.messagestore.spark.BatchCommit  # type: ignore[union-attr]
-    with external_write("messages"):
-        commit.append(rows._jdf, join(uri, "messages"), source_id, number, with_epoch(uri, note).json_text())
+    try:
+        with external_write("messages"):
+            commit.append(rows._jdf, join(uri, "messages"), source_id, number, with_epoch(uri, note).json_text(), says)
+    except Py4JJavaError:
+        # Where that is why, its words are better.
+        refuse_foreign_to_spark(spark, uri, "messages")
+        raise
 
 
 @contextmanager

@@ -1,10 +1,14 @@
 """Plain objects beside the tables: markers, manifests, claim checks."""
 
+import os
+import re
+from contextlib import suppress
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
 from pyarrow import fs
 
+from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.storage import Storage, current
 
 LOCAL = "file://"
@@ -32,12 +36,38 @@ def join(uri: str, *names: str) -> str:
     return "/".join([uri.rstrip("/"), *names])
 
 
+def is_below(uri: str, other: str) -> bool:
+    """Whether a URI is another's own or leads below it; a local folder and S3 are spelled in more than one way."""
+    own, path = _spelled(uri), _spelled(other)
+    return ".." not in path.split("/") and (path == own or path.startswith(f"{own}/"))
+
+
+def _spelled(uri: str) -> str:
+    if is_local(uri):
+        return f"/{local_path(uri).strip('/')}"
+    return re.sub("^s3://", "s3a://", uri).rstrip("/")
+
+
+def first_link(uri: str) -> str | None:
+    """What below a local folder is neither a file nor a folder, such as a link to elsewhere; None without any."""
+    folders = [local_path(uri)] if is_local(uri) else []
+    while folders:
+        with suppress(FileNotFoundError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif not entry.is_file(follow_symlinks=False):
+                    return entry.path
+    return None
+
+
 class Objects:
     """The objects under one URI, reached by ``storage`` or else by that of the run; paths are relative to it."""
 
     def __init__(self, uri: str, storage: Storage | None = None) -> None:
         self.uri = uri
-        self._fs, self._root = _open(uri, storage or current())
+        self._storage = storage or current()
+        self._fs, self._root = _open(uri, self._storage)
 
     @property
     def _local(self) -> bool:
@@ -51,10 +81,20 @@ class Objects:
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
 
-    def read(self, name: str) -> bytes | None:
-        """The object's bytes, or None where there is none."""
-        if not self.exists(name):
+    def read(self, name: str, at_most: int | None = None) -> bytes | None:
+        """The object's bytes, or None where there is none.
+
+        Raises:
+            TableRefusedError: it has more than ``at_most`` bytes.
+        """
+        info = self._fs.get_file_info(self._path(name))
+        if info.type != fs.FileType.File:
             return None
+        if at_most is not None and info.size > at_most:
+            raise TableRefusedError(
+                f"{join(self.uri, name)} has {info.size} bytes, and no run writes more than {at_most} there; "
+                "find out who wrote it, and remove or restore it"
+            )
         with self._fs.open_input_stream(self._path(name), compression=None) as stream:
             return bytes(stream.read())
 
@@ -71,6 +111,18 @@ class Objects:
             stream.write(content)
         if self._local:
             self._fs.move(target, path)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write an object where there is none; of two that do so at once one succeeds.
+
+        On object storage the store itself decides; of a local folder there is a lock.
+        """
+        if not self._local:
+            return self._storage.create(join(self.uri, name), content)
+        if self.exists(name):
+            return False
+        self.write(name, content)
+        return True
 
     def delete(self, name: str) -> None:
         """Delete an object if it is there."""

@@ -26,9 +26,12 @@ _ENTRY = "fs.s3a.bucket.{bucket}."
 class Storage:
     """The entries of one run by bucket; a bucket without one is reached by the pod's own identity."""
 
-    def __init__(self, entries: Sequence[StorageEntry] = (), bundle: str | None = None) -> None:
+    def __init__(
+        self, entries: Sequence[StorageEntry] = (), bundle: str | None = None, spark: "SparkSession | None" = None
+    ) -> None:
         self._entries = {entry.bucket: entry for entry in entries}
         self._bundle = bundle
+        self._spark = spark
 
     def delta_options(self, uri: str) -> dict[str, str]:
         """What delta-rs is told for a URI. Commits are conditional puts: of two writers the second is refused.
@@ -74,6 +77,18 @@ class Storage:
             tls_ca_file_path=self._bundle,
         )
 
+    def create(self, uri: str, content: bytes) -> bool:
+        """Make an object if it is absent, by the object store's own word; false where there is another one.
+
+        Of the clients at hand Hadoop's alone can ask for that, so it needs the run's session.
+        """
+        assert self._spark is not None
+        jvm, context = self._spark._jvm, self._spark.sparkContext
+        path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
+        configuration = context._jsc.hadoopConfiguration()
+        store = jvm.dev.messagestore.spark.ConditionalLogStore  # type: ignore[union-attr]
+        return bool(store.createIfAbsent(path, content, configuration))
+
     def hadoop_settings(self) -> dict[str, str]:
         """What Hadoop's S3A is told: names of variables and files, no secret."""
         return {name: value for entry in self._entries.values() for name, value in _hadoop(entry).items()}
@@ -91,12 +106,12 @@ def current() -> Storage:
 
 
 @contextmanager
-def reaching(entries: Sequence[StorageEntry]) -> Iterator[None]:
+def reaching(entries: Sequence[StorageEntry], spark: "SparkSession | None" = None) -> Iterator[None]:
     """Reach buckets by these entries in this process, while the block lasts."""
     global _current
     before = _current
     with trusting([entry.ca_file for entry in entries if entry.ca_file]) as bundle:
-        _current = Storage(entries, bundle)
+        _current = Storage(entries, bundle, spark)
         try:
             yield
         finally:
@@ -109,7 +124,7 @@ def using(entries: Sequence[StorageEntry], spark: "SparkSession") -> Iterator[No
 
     What Spark was told stays: it keeps the file systems that it has opened.
     """
-    with reaching(entries):
+    with reaching(entries, spark):
         configuration = spark.sparkContext._jsc.hadoopConfiguration()
         for name, value in _current.hadoop_settings().items():
             configuration.set(name, value)

@@ -12,18 +12,28 @@ from datetime import datetime
 import pyarrow as pa
 from deltalake import write_deltalake
 
+from messagestore_jobs.store.documents import LARGEST
+from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
-from messagestore_jobs.store.objects import Objects
+from messagestore_jobs.store.objects import Objects, join
 from messagestore_jobs.store.schemas import TOMBSTONES
 
 KEY_OBJECT = "_tombstone_key"
+_KEY_BYTES = 32
 
 
 def tombstone_key(uri: str) -> bytes | None:
-    """The folder's key, or None while nothing has ever been erased."""
-    return Objects(uri).read(KEY_OBJECT)
+    """The folder's key, or None while nothing has ever been erased.
+
+    Raises:
+        TableRefusedError: what lies there is no key, and the tombstones would say nothing.
+    """
+    key = Objects(uri).read(KEY_OBJECT, LARGEST)
+    if key is not None and len(key) != _KEY_BYTES:
+        raise TableRefusedError(f"{join(uri, KEY_OBJECT)} is no key of {_KEY_BYTES} bytes: restore it as it was")
+    return key
 
 
 def message_key(uri_key: bytes, message_id: str) -> str:
@@ -54,7 +64,7 @@ def add_tombstones(uri: str, message_ids: list[str], erased_at: datetime, run: s
 
 
 def _make_key(uri: str) -> bytes:
-    key = secrets.token_bytes(32)
+    key = secrets.token_bytes(_KEY_BYTES)
     with external_write("tombstone-key"):
         Objects(uri).write(KEY_OBJECT, key)
     return key

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from support.keys import HUSH
 from support.local_runs import AT, LocalRuns, arrive, policy, record, replay, stream, tree
 from support.stores import stored
 
@@ -103,14 +104,14 @@ def test_an_approval_is_waited_for(local_run: LocalRuns, tmp_path: Path) -> None
 
 def test_a_secret_reaches_the_job_and_nobody_else(local_run: LocalRuns, tmp_path: Path) -> None:
     arrive(tmp_path, "a.jsonl", [record(1, headers={"X-Customer": "ada-lovelace"}), record(2)])
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"key": "hush-hush"}}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"key": HUSH}}
     scrub = {"headers": ["x-customer"], "method": "Hash", "keySecretRef": {"name": "key"}}
     done = local_run([secret, stream(tmp_path), policy(action="Scrub", scrub=scrub)])
     assert done.exit_code == 0
     assert done.status("RetentionPolicy/retention")["streams"][0]["lastPurge"]["scrubbed"] == 1
-    assert "hush-hush" not in done.stdout + done.stderr
+    assert HUSH not in done.stdout + done.stderr
     assert "ada-lovelace" not in str(stored(f"file://{tmp_path}/orders"))
-    assert not any(b"hush-hush" in content for content in tree(tmp_path / "orders").values())
+    assert not any(HUSH.encode() in content for content in tree(tmp_path / "orders").values())
 
 
 def test_what_is_suspended_is_not_run(local_run: LocalRuns, tmp_path: Path) -> None:
@@ -186,6 +187,24 @@ def test_another_streams_table_is_refused_until_it_is_adopted(local_run: LocalRu
     adopted = local_run([heir])
     assert adopted.exit_code == 0
     assert adopted.status("MessageStream/heir")["totals"]["duplicates"] == 1
+
+
+def test_another_namespaces_table_is_adopted_where_its_stream_releases_it(local_run: LocalRuns, tmp_path: Path) -> None:
+    arrive(tmp_path, "a.jsonl", [record(1)])
+    assert local_run([stream(tmp_path)]).exit_code == 0
+    heir = stream(tmp_path, "heir", table={"uri": f"file://{tmp_path}/orders"})
+    annotations = {"messagestore.dev/adopt-table": f"file://{tmp_path}/orders"}
+    heir["metadata"] |= {"namespace": "shop", "annotations": annotations}
+    done = local_run([heir])
+    assert (done.exit_code, done.ready("MessageStream/heir")) == (1, ("False", "TableRefused"))
+    assert "another namespace's MessageStream" in done.stderr
+    old = stream(tmp_path, suspend=True)
+    old["metadata"]["annotations"] = {"messagestore.dev/release-table-to": "shop/heir"}
+    adopted = local_run([old, heir])
+    assert adopted.exit_code == 0
+    assert adopted.status("MessageStream/heir")["totals"]["duplicates"] == 1
+    released = local_run([{**old, "spec": {**old["spec"], "suspend": False}}])
+    assert (released.exit_code, released.ready(ORDERS)) == (1, ("False", "TableReleased"))
 
 
 def test_a_busy_table_is_waited_for_and_never_written(local_run: LocalRuns, tmp_path: Path) -> None:

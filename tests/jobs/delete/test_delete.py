@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from messagestore_jobs.contract.run_document import (
     DeleteTask,
     FilesSource,
+    FormerOwner,
     Hold,
     IngestTask,
     Match,
@@ -85,9 +86,13 @@ def test_a_store_that_is_gone_is_deleted(tmp_path: Path) -> None:
 
 def test_a_store_of_another_owner_is_refused(tmp_path: Path, table: Table) -> None:
     before = files_below(table.uri)
-    other = table.model_copy(update={"owner": Owner(namespace="default", name="other"), "adopt": True})
+    heir = {"owner": Owner(namespace="default", name="other"), "adopt_from": (FormerOwner(namespace="default"),)}
+    other = table.model_copy(update=heir)
     with pytest.raises(TableRefusedError, match="belongs to MessageStream default/orders"):
         delete(other)
+    stranger = table.model_copy(update={"owner": Owner(namespace="shop", name="orders")})
+    with pytest.raises(TableRefusedError, match="belongs to another namespace's MessageStream; not deleted"):
+        delete(stranger)
     assert files_below(table.uri) == before
 
 

@@ -17,17 +17,12 @@ from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.folder import open_folder
 from messagestore_jobs.store.history import open_table
 from support.ingests import START, Stream, lines, record
+from support.keys import KEY, VARIABLE
 from support.purges import purge
 from support.replays import files_replay, records
 from support.stores import stored
 
-KEY = "a key"
-SEALED = Integrity(key_environment="A_KEY")
-
-
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("A_KEY", KEY)
+SEALED = Integrity(key_environment=VARIABLE)
 
 
 @pytest.fixture
@@ -121,11 +116,11 @@ def test_scrub_seals_anew_what_was_whole(stream: Stream) -> None:
 
 
 def test_without_its_key_nothing_is_stored_or_sent(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("A_KEY")
+    monkeypatch.delenv(VARIABLE)
     stream.arrive("b.jsonl", lines(record("m5")))
-    with pytest.raises(RunFailedError, match="A_KEY holds none"):
+    with pytest.raises(RunFailedError, match=f"{VARIABLE} holds none"):
         stream.run()
-    with pytest.raises(RunFailedError, match="A_KEY holds none"):
+    with pytest.raises(RunFailedError, match=f"{VARIABLE} holds none"):
         replay(stream, "out")
 
 

@@ -168,8 +168,9 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
 
 def test_a_payload_under_a_claim_check_is_in_the_message(tmp_path: Path) -> None:
     content = b'"large"'
-    rows = [*in_stream("a-1", 1, 2), claimed(tmp_path, 3, content)]
-    store = Reader(make_store(tmp_path / "store", rows).uri)
+    table = make_store(tmp_path / "store", in_stream("a-1", 1, 2))
+    add_messages(table.uri, [claimed(tmp_path / "store", 3, content)])
+    store = Reader(table.uri)
 
     assert [m.payload for m in store.get_stream_messages("a-1")] == [b'{"n":1}', b'{"n":2}', content]
     assert store.arrow.get_stream_messages("a-1")["payload"].to_pylist()[2] == content
@@ -177,11 +178,12 @@ def test_a_payload_under_a_claim_check_is_in_the_message(tmp_path: Path) -> None
 
 def test_a_broken_message_is_never_handed_on(tmp_path: Path) -> None:
     changed = message(2, stream_name="a-1", position=1, payload_sha256=hashlib.sha256(b"other").hexdigest())
-    gone = claimed(tmp_path, 3, b"x")
-    (tmp_path / "payload-3").unlink()
+    table = make_store(tmp_path / "store", [])
+    gone = claimed(tmp_path / "store", 3, b"x")
+    (tmp_path / "store" / "payloads" / f"{3:020}").unlink()
     lost = message(4, stream_name="a-1", position=3, payload=None, payload_sha256=hashlib.sha256(b"").hexdigest())
     rows = [*in_stream("a-1", 1, 1), changed, gone, lost, *in_stream("a-1", 5, 1, at=4)]
-    table = make_store(tmp_path / "store", rows)
+    add_messages(table.uri, rows)
     told: list[BrokenMessageError] = []
 
     whole = list(Reader(table.uri, on_broken=told.append).get_stream_messages("a-1"))
@@ -225,6 +227,29 @@ def test_a_declaration_that_is_none_is_said(tmp_path: Path) -> None:
 
     with pytest.raises(StoreUnreadableError, match=r"_translators\.json declares no translators"):
         list(Reader(table.uri).get_stream_messages("order-1"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"payload_uri": "{outside}"}, "is no claim check of the store"),
+        ({"payload_uri": "file://{store}/payloads/../../secret"}, "is no claim check of the store"),
+        ({"payload_sha256": None}, "the row has no digest and size of it"),
+        ({"payload_size": None}, "the row has no digest and size of it"),
+        ({"payload_size": 7}, "6 bytes, not 7"),
+        ({"payload_sha256": "0" * 64}, "SHA-256"),
+    ],
+)
+def test_no_payload_is_handed_on_that_the_store_has_not_written(tmp_path: Path, changed: Row, problem: str) -> None:
+    (tmp_path / "secret").write_bytes(b"secret")
+    table = make_store(tmp_path / "store", [])
+    row = claimed(tmp_path / "store", 1, b"secret") | changed
+    if row["payload_uri"]:
+        row["payload_uri"] = row["payload_uri"].format(outside=f"file://{tmp_path}/secret", store=tmp_path / "store")
+    add_messages(table.uri, [row])
+
+    with pytest.raises(BrokenMessageError, match=problem):
+        list(Reader(table.uri).get_stream_messages("a-1"))
 
 
 def test_a_message_without_a_payload_is_whole(tmp_path: Path) -> None:
@@ -275,7 +300,8 @@ def test_what_is_unfinished_can_be_resumed(tmp_path: Path) -> None:
 
 
 def claimed(folder: Path, number: int, content: bytes) -> Row:
-    uri = f"file://{folder}/payload-{number}"
-    (folder / f"payload-{number}").write_bytes(content)
-    digest = hashlib.sha256(content).hexdigest()
-    return message(number, stream_name="a-1", position=number - 1, payload=None, payload_uri=uri, payload_sha256=digest)
+    """A message whose payload lies under a claim check of the store in ``folder``."""
+    name = f"payloads/{number:020}"
+    Objects(f"file://{folder}").write(name, content)
+    row = message(number, stream_name="a-1", position=number - 1, payload=content)
+    return row | {"payload": None, "payload_uri": f"file://{folder}/{name}"}

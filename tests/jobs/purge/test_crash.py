@@ -1,6 +1,7 @@
 """A purge that is killed at any external write, and carried on."""
 
 import shutil
+import time
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -230,3 +231,21 @@ def test_where_a_hold_covers_all_of_it_by_then_no_archive_is_left(spark: SparkSe
     run(spark, tmp_path, table, {"rules": old, "holds": (hold,)}, "purge-1", NOW)
     assert len(stored(table.uri)) == 12
     assert files_below(f"file://{tmp_path}/archive") == {}
+
+
+def test_whole_days_leave_also_when_the_purge_goes_on_after_the_tables_past_is_promised_no_more(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = build(tmp_path)
+    with observing(crash_before_any_but(["freeze-plan"])), pytest.raises(CrashError):
+        purge(spark, table, NOW, archive=Archive(uri=f"file://{tmp_path}/archive"), **DAYS)
+    messages = open_table(table.uri, "messages")
+    messages.alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 1 seconds"})
+    time.sleep(1.5)
+
+    outcome = purge(spark, table, NOW, run="purge-2", archive=Archive(uri=f"file://{tmp_path}/archive"), **DAYS)
+
+    assert outcome.purge is not None
+    assert outcome.purge.purged == 8
+    assert sorted(row["global_position"] for row in stored(table.uri)) == [8, 9, 10, 11]
+    assert archived_positions(f"file://{tmp_path}/archive") == list(range(8))

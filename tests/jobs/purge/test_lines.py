@@ -23,10 +23,10 @@ def records(folder: Path) -> list[dict]:
 
 def test_lines_hold_what_leaves_and_follow_a_late_hold(spark: SparkSession, tmp_path: Path) -> None:
     payloads = tmp_path / "store" / "payloads"
-    claimed = {"payload": None, "payload_uri": f"file://{payloads}/big", "payload_size": 9}
+    claimed = {"payload": None, "payload_uri": f"file://{payloads}/{1:020}", "payload_size": 9}
     table = make_store(tmp_path / "store", [message(0), message(1, **claimed), message(2), message(3)])
     payloads.mkdir()
-    (payloads / "big").write_bytes(b'{"n":1.0}')
+    (payloads / f"{1:020}").write_bytes(b'{"n":1.0}')
     task = {
         "rules": (Rule(name="all", match=Match(message_ids=("m0", "m1", "m2"))),),
         "archive": Archive(uri=f"file://{tmp_path}/archive", format="JSONLines"),

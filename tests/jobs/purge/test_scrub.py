@@ -15,12 +15,12 @@ from messagestore_jobs.purge.scrub import scrubbed
 from messagestore_jobs.store.audit import read_audit
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.history import last_note
+from support.keys import KEY, VARIABLE
 from support.purges import Said, archived_positions, purge
 from support.stores import START, make_store, message, stored
 
 DAY = timedelta(days=1)
 NOW = START + 3 * DAY
-KEY = "a key"
 
 
 def mac(text: str) -> bytes:
@@ -64,7 +64,7 @@ def test_every_other_byte_stays(spark: SparkSession) -> None:
             cases = [case for case in CASES if case[:2] == (method, paths)]
             rows = spark.createDataFrame([(bytearray(case[2]),) for case in cases], "payload binary").coalesce(1)
             what = Scrub(payload_paths=paths, method=method)
-            column = scrubbed(F.col("payload"), what, KEY if method == H else "[redacted]")
+            column = scrubbed(F.col("payload"), what, VARIABLE if method == H else "[redacted]")
             found = [row[0] if row[0] is None else bytes(row[0]) for row in rows.select(column).collect()]
             assert found == [case[3] for case in cases], (method, paths)
 
@@ -115,11 +115,12 @@ def test_hash_and_drop_of_headers(spark: SparkSession, tmp_path: Path, monkeypat
     hashed = {
         "rules": everything,
         "action": "Scrub",
-        "scrub": Scrub(headers=("a",), method=H, key_environment="MY_KEY"),
+        "scrub": Scrub(headers=("a",), method=H, key_environment=VARIABLE),
     }
-    with pytest.raises(RunFailedError, match="MY_KEY"):
-        purge(spark, table, NOW, **hashed)
-    monkeypatch.setenv("MY_KEY", KEY)
+    with monkeypatch.context() as without:
+        without.delenv(VARIABLE)
+        with pytest.raises(RunFailedError, match=VARIABLE):
+            purge(spark, table, NOW, **hashed)
     purge(spark, table, NOW, **hashed)
     assert stored(table.uri)[0]["headers"] == {"a": json.loads(mac("1")), "b": "2"}
     assert stored(table.uri)[0]["payload"] == b'{"n":0}'

@@ -131,9 +131,9 @@ def test_any_text_and_bytes_come_back(spark: SparkSession, given: list[tuple[str
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
-    folder = tmp_path_factory.mktemp("records") / "store"
+    folder = tmp_path_factory.mktemp("records") / "{a,b} é" / "store"
     rows = [message(i, payload=payload, content_type=kind) for i, (kind, payload) in enumerate(PAYLOADS, 1)]
-    odd = f"file://{folder}/payloads/[1] {{a,b}} é"
+    payloads = Objects(f"file://{folder}/payloads")
     claimed, lost, altered, changed = b'{"claimed":1.10}', b'"lost"', b'"altered"', b'"changed"'
     more = [
         message(20, payload=claimed, headers={"x-job": "own", "kept": "1"}),
@@ -142,11 +142,10 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
         message(23, payload=changed, payload_sha256=hashlib.sha256(b"another").hexdigest()),
     ]
     for row in more[:3]:
-        row |= {"payload": None, "payload_uri": f"{odd}/{row['message_id']}"}
+        row |= {"payload": None, "payload_uri": f"{payloads.uri}/{row['global_position']:020}"}
     table = make_store(folder, rows, more)
-    payloads = Objects(odd)
-    payloads.write("m20", claimed)
-    payloads.write("m22", b'"other"')
+    payloads.write(f"{20:020}", claimed)
+    payloads.write(f"{22:020}", b'"alterEd"')
     return table
 
 
@@ -172,14 +171,14 @@ def test_of_payloads_that_left_meanwhile_what_the_store_still_has_is_sent(spark:
         return row
 
     table = make_store(folder, [])
-    add_messages(table.uri, [claim(1, "a", old), claim(2, "b", old), claim(3, "c", old), message(4)])
+    add_messages(table.uri, [*(claim(n, f"{n:020}", old) for n in (1, 2, 3)), message(4)])
     document = files_replay(table, tmp_path / "out")
     run_replay(document, spark, Silent(), Suspending(0))
     messages = DeltaTable(f"{folder}/messages")
     messages.delete("global_position IN (1, 2)")
-    add_messages(table.uri, [claim(2, "b2", new)])
-    for name in ("a", "b", "c"):
-        payloads.delete(name)
+    add_messages(table.uri, [claim(2, f"{2:020}-b2", new)])
+    for n in (1, 2, 3):
+        payloads.delete(f"{n:020}")
     outcome = run_replay(document, spark, Silent())
     assert sent(tmp_path / "out") == [2, 4]
     assert records(tmp_path / "out")[0]["payload"] == json.loads(new)

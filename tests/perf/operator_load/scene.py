@@ -22,6 +22,7 @@ from support.apiserver import REPOSITORY, ApiServer, running_apiserver
 from support.definitions import install_definitions
 from support.installed import ACCOUNT, installed_chart
 from support.operators import Operator, eventually, running_operator
+from support.secrets import make_secret
 
 _OWN = "message-store"
 OPERATOR = f"system:serviceaccount:{_OWN}:{ACCOUNT}"
@@ -95,6 +96,7 @@ def scene(run_seconds: float, values: list[str]) -> Iterator[Scene]:
             install_definitions(server)
             for namespace in (_OWN, *NAMESPACES):
                 server.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+                make_secret(server, namespace, "lake-credentials", "storage")
             with (
                 installed_chart(server, _OWN, folder, *values) as chart,
                 running_operator(server, folder, chart.settings, chart.kubeconfig) as operator,

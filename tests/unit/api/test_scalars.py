@@ -87,6 +87,17 @@ def test_a_cron_expression_has_five_fields_and_fires(text: str) -> None:
         Cron.parse(text)
 
 
+@pytest.mark.parametrize("text", ["R 3 * * *", "R/2 * * * *", "0 0 1 1 R", "H 3 * * *", "H/5 * * * *", "0 0 * r *"])
+def test_a_cron_expression_has_nothing_at_random(text: str) -> None:
+    with pytest.raises(PydanticCustomError, match="nothing at random"):
+        Cron.parse(text)
+
+
+@pytest.mark.parametrize("text", ["*/5 8-17/2 1,15 JAN-MAR mon", "0 0 L * *", "0 0 * * L5", "59-0 23-2 * * 0,7"])
+def test_a_cron_expression_has_ranges_steps_lists_names_and_last_days(text: str) -> None:
+    assert Cron.parse(text) == text
+
+
 def test_a_time_zone_is_one_that_exists() -> None:
     assert TimeZone.parse("Europe/Vienna") == "Europe/Vienna"
     with pytest.raises(PydanticCustomError, match="there is none of this name"):

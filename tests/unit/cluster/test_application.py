@@ -7,6 +7,7 @@ import pytest
 
 from messagestore_jobs.driver.main import Settings
 from messagestore_jobs.session import JAVA_OPTIONS
+from messagestore_operator.api.scalars import Quantity
 from messagestore_operator.api.spark import Spark
 from messagestore_operator.cluster.backend.application import OWN_CONF, application
 from messagestore_operator.settings import SparkSettings
@@ -38,22 +39,40 @@ def test_an_empty_image_means_the_operators_own() -> None:
     assert _spec({"image": "theirs:1"})["image"] == "theirs:1"
 
 
-def test_a_resources_settings_beat_the_operators_and_neither_beats_what_every_run_has() -> None:
+def test_the_operators_settings_beat_a_resources_and_neither_beats_what_every_run_has() -> None:
     own = dict.fromkeys(OWN_CONF, "false")
-    conf = _spec({"conf": CONF}, conf={**own, "spark.sql.shuffle.partitions": "4", "spark.io.compression.codec": "lz4"})
-    assert conf["sparkConf"] == {**CONF, "spark.io.compression.codec": "lz4", **OWN_CONF}
+    given = {**CONF, "spark.io.compression.codec": "lz4"}
+    conf = _spec({"conf": given}, conf={**own, "spark.io.compression.codec": "zstd"})
+    assert conf["sparkConf"] == {**CONF, "spark.io.compression.codec": "zstd", **OWN_CONF}
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["spark.kubernetes.authenticate.driver.serviceAccountName", "spark.driver.extraJavaOptions", "spark.jars"],
+    ("name", "value"),
+    [
+        ("spark.kubernetes.authenticate.driver.serviceAccountName", "x"),
+        ("spark.driver.extraJavaOptions", "x"),
+        ("spark.jars", "x"),
+        ("spark.locality.wait", "${env:HOME}"),
+    ],
 )
-def test_a_setting_that_is_not_allowed_makes_no_application_though_the_api_let_it_through(name: str) -> None:
+def test_a_setting_that_is_not_allowed_makes_no_application_though_the_api_let_it_through(
+    name: str, value: str
+) -> None:
     owner = stream()
-    smuggled = Spark.model_construct(image=None, driver=None, executor=None, conf={name: "x"})
+    smuggled = Spark.model_construct(image=None, driver=None, executor=None, conf={name: value})
     owner = owner.model_copy(update={"spec": owner.spec.model_copy(update={"spark": smuggled})})
     with pytest.raises(ValueError, match="not allowed"):
         application(launch(owner))
+
+
+def test_what_a_pod_writes_beside_the_store_is_bounded() -> None:
+    spec = _spec(scratch=Quantity("5Gi"))
+    for role in ("driver", "executor"):
+        pod = spec[role]["template"]["spec"]
+        folders = {one["name"]: one["emptyDir"] for one in pod["volumes"] if "emptyDir" in one}
+        # By such a name Spark takes it for its own; else it makes a further folder, without a bound.
+        assert folders == {name: {"sizeLimit": "5Gi"} for name in ("tmp", "work-dir", "spark-local-dir-1")}
+        assert folders.keys() <= {one["name"] for one in _container(spec, role)["volumeMounts"]}
 
 
 def test_secrets_are_named_and_never_held() -> None:

@@ -10,9 +10,10 @@ from messagestore_operator.cluster.backend.application import application
 from messagestore_operator.cluster.backend.observe import app_state
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.runref import UID, run_ref
-from messagestore_operator.decide.snapshot import AppState
+from messagestore_operator.decide.snapshot import AppState, TableKey
 from support.launches import launch, stream
 
+TABLE = TableKey("default", "https://objects.example.org", "s3a://lake/orders")
 RUN = ("default", "orders-ingest-1")
 ORDERS = ("MessageStream", "default", "orders")
 REPLAY = ("ReplayJob", "default", "again")
@@ -62,7 +63,7 @@ def _pod(name: str, role: str, version: int = 1, **status: Any) -> dict[str, Any
 
 
 def _lease(holder: str | None, version: int = 1) -> dict[str, Any]:
-    annotations = {"messagestore.dev/table": "s3a://lake/orders"}
+    annotations = {"messagestore.dev/table": str(TABLE)}
     meta = {"name": "messagestore-1", "namespace": "op", "uid": "l1", "resourceVersion": str(version)}
     return {"kind": "Lease", "metadata": {**meta, "annotations": annotations}, "spec": {"holderIdentity": holder}}
 

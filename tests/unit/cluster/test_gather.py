@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,12 +16,18 @@ from messagestore_operator.cluster.client import KubeClient
 from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.lease import TableLeases, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
+from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.decide.documents import stream_run
-from messagestore_operator.decide.snapshot import AppState, Defaults, RunRef, StreamSnapshot
+from messagestore_operator.decide.snapshot import AppState, Defaults, RunRef, StreamSnapshot, TableKey
+from messagestore_operator.predicates.process import Reader
+from messagestore_operator.tenancy import Tenancy
+from messagestore_operator.tenancy.secrets import SecretBounds
 from support.launches import stream
 
+TABLE = TableKey("default", "https://objects.example.org", "s3a://lake/orders")
 EARLY, LATE = "2026-03-01T06:00:00Z", "2026-03-02T06:00:00Z"
+UNASKED = Defaults(tenancy=Tenancy(secrets=SecretBounds(require_label=False)))
 MAINTAIN = CurrentRun(name="orders-maintain-1", kind="maintain", number=1, state="Pending")
 
 
@@ -34,6 +41,13 @@ def replay(name: str, source: str = "orders", namespace: str = "default", **stat
     }
 
 
+def gatherer_of(
+    cache: Cache, client: Any, namespaces: Namespaces, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+) -> Gatherer:
+    leases, backend = TableLeases(client, "op"), KubeflowBackend(client)
+    return Gatherer(cache, client, backend, leases, namespaces, Predicates(Reader(), list), UNASKED, now)
+
+
 def snapshot_with(*replays: dict[str, Any]) -> StreamSnapshot:
     cache = Cache("SparkApplication")
     for document in ({**stream().to_dict(), "kind": "MessageStream"}, *replays):
@@ -42,7 +56,7 @@ def snapshot_with(*replays: dict[str, Any]) -> StreamSnapshot:
     client: Any = object.__new__(KubeClient)
     namespaces = Namespaces(client)
     namespaces.note("default", False)
-    gatherer = Gatherer(cache, client, KubeflowBackend(client), TableLeases(client, "op"), namespaces, Defaults())
+    gatherer = gatherer_of(cache, client, namespaces)
     found = asyncio.run(gatherer.snapshot(("MessageStream", "default", "orders")))
     assert isinstance(found, StreamSnapshot)
     return found
@@ -78,9 +92,8 @@ def test_maintenance_is_told_when_the_oldest_of_them_began(replays: list[dict[st
 
 
 def _held(holder: str) -> dict[str, Any]:
-    table = "s3a://lake/orders"
-    meta = {"name": lease_name(table), "uid": "l1", "resourceVersion": "1"}
-    annotations = {"messagestore.dev/table": table}
+    meta = {"name": lease_name(TABLE), "uid": "l1", "resourceVersion": "1"}
+    annotations = {"messagestore.dev/table": str(TABLE)}
     return {"kind": "Lease", "metadata": {**meta, "annotations": annotations}, "spec": {"holderIdentity": holder}}
 
 
@@ -103,10 +116,10 @@ def test_only_a_holder_that_no_resource_claims_is_looked_for(holder: str, asked:
     cache.put(policy)
     cache.put(_held(holder))
     namespaces.note("default", False)
-    gatherer = Gatherer(cache, client, KubeflowBackend(client), TableLeases(client, "op"), namespaces, Defaults())
+    gatherer = gatherer_of(cache, client, namespaces)
     found = asyncio.run(gatherer.snapshot(("RetentionPolicy", "default", "old")))
     assert found is not None
-    assert (found.lease("s3a://lake/orders").holder, client.asked) == (holder, asked)
+    assert (found.lease(TABLE).holder, client.asked) == (holder, asked)
 
 
 class _Empty:
@@ -126,8 +139,7 @@ def test_a_run_that_waits_for_its_table_is_not_looked_for_again_and_again() -> N
     waiting = {"currentRun": {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY}}
     cache.put({**stream().to_dict(), "kind": "MessageStream", "status": waiting})
     namespaces.note("default", False)
-    leases, backend = TableLeases(client, "op"), KubeflowBackend(client)
-    gatherer = Gatherer(cache, client, backend, leases, namespaces, Defaults(), lambda: clock[0])
+    gatherer = gatherer_of(cache, client, namespaces, lambda: clock[0])
 
     def look() -> int:
         before = client.asked
@@ -145,7 +157,7 @@ def test_of_a_run_that_is_over_the_report_is_kept_until_no_resource_has_it_as_it
     namespaces.note("default", False)
     for part in _over("orders-ingest-1"):
         cache.put(part)
-    gatherer = Gatherer(cache, client, KubeflowBackend(client), TableLeases(client, "op"), namespaces, Defaults())
+    gatherer = gatherer_of(cache, client, namespaces)
     current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY, "launchedAt": EARLY}
     found = []
     for version, status in (("1", {"currentRun": current}), ("2", {})):

@@ -29,7 +29,7 @@ def stream_spec(table: str, trigger: dict[str, Any], **more: Any) -> dict[str, A
 
 
 class Anything(RuleBasedStateMachine):
-    """Two streams of two namespaces on one table, a third stream, a policy, a redrive and a redelivery."""
+    """Two streams on one table, a third stream, a policy, a redrive and a redelivery."""
 
     late = Bundle("late")
 
@@ -39,7 +39,7 @@ class Anything(RuleBasedStateMachine):
         self.specs: dict[Key, dict[str, Any]] = {}
         self.edits = 0
         self.make("MessageStream", "a", "default", stream_spec(SHARED, first))
-        self.make("MessageStream", "b", "other", stream_spec(SHARED + "/", second))
+        self.make("MessageStream", "b", "default", stream_spec(SHARED + "/", second))
         self.make("MessageStream", "c", "default", stream_spec("s3a://lake/c", {"interval": "PT1M"}, runHistoryLimit=0))
         policy = {
             "streamRefs": [{"name": "a"}, {"name": "c"}],

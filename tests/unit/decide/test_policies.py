@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from messagestore_jobs.contract.run_document import PurgeTask
 from messagestore_jobs.contract.run_report import EraseOutcome, RunError
 from messagestore_operator.decide.snapshot import Driver, Waiting
 from support.world import App, Key, World, run_once
@@ -186,17 +187,20 @@ def test_a_failed_purge_is_tried_again_and_a_new_spec_at_once(world: World) -> N
 
 
 def test_a_missing_scrub_key_is_named(world: World) -> None:
-    world.secrets = frozenset()
+    world.secrets = {}
     stream(world)
     scrub = {"headers": ["X-Customer"], "method": "Hash", "keySecretRef": {"name": "scrub-key"}}
     key = policy(world, action="Scrub", scrub=scrub)
     request(world, key)
     assert world.ready(key)[:2] == ("False", "SecretMissing")
     assert "Secret scrub-key doesn't exist" in world.ready(key)[2]
-    world.secrets = frozenset({"scrub-key"})
+    world.secrets = {"scrub-key": frozenset({"seal"})}
     world.settle()
     (variable,) = world.only_run().create.variables
-    assert (variable.variable, variable.secret, variable.key) == ("MESSAGESTORE_SCRUB_KEY", "scrub-key", "key")
+    task = world.only_run().create.document.task
+    assert isinstance(task, PurgeTask)
+    assert task.scrub is not None
+    assert (variable.variable, variable.secret, variable.key) == (task.scrub.key_environment, "scrub-key", "key")
 
 
 def test_bytes_are_erased_when_that_is_due(world: World) -> None:

@@ -36,7 +36,7 @@ def test_it_sends_what_is_due_again_and_again_and_holds_the_table(world: World) 
     key = job(world)
     world.settle()
     app = world.only_run()
-    assert world.leases[TABLE].holder == app.create.run.holder
+    assert world.held(TABLE).holder == app.create.run.holder
     assert app.create.document.table.epoch is not None
     assert isinstance(app.create.document.task, ReplayTask)
     assert app.create.document.task.rounds
@@ -46,7 +46,7 @@ def test_it_sends_what_is_due_again_and_again_and_holds_the_table(world: World) 
     status = world.status(key)
     assert (status.phase, status.round, status.redelivered, status.started_at) == ("Idle", 1, 3, None)
     assert world.ready(key) == ("True", "Replayed", "3 messages sent again to files/again; 1 selection so far")
-    assert not world.leases[TABLE].holder
+    assert not world.held(TABLE).holder
     world.wait(minutes=4)
     world.settle()
     assert len(world.launched) == 1

@@ -10,7 +10,7 @@ from messagestore_operator.api.common import Schedule
 from messagestore_operator.decide.backoff import backoff, jitter_of
 from messagestore_operator.decide.leases import Busy, Held, grant, next_epoch
 from messagestore_operator.decide.schedule import is_too_late, latest_time, next_time
-from messagestore_operator.decide.snapshot import Claim, Defaults, TableLease
+from messagestore_operator.decide.snapshot import Claim, Defaults, TableKey, TableLease
 
 NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)
 
@@ -93,7 +93,7 @@ def claim(name: str, seconds: int = 0) -> Claim:
 
 
 def lease(**given: object) -> TableLease:
-    return TableLease("s3a://lake/orders", 7, resource_version="1", **given)  # type: ignore[arg-type]
+    return TableLease(TableKey("default", "", "s3a://lake/orders"), 7, resource_version="1", **given)  # type: ignore[arg-type]
 
 
 def test_the_holder_keeps_its_epoch() -> None:

@@ -1,5 +1,6 @@
 """What becomes of a stream, told as it goes on: a world in memory carries out what is decided."""
 
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -10,6 +11,7 @@ from messagestore_jobs.contract.run_report import RunError, RunProgress
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.decision import decide
 from messagestore_operator.decide.snapshot import CREATING, AppState, Driver, Waiting
+from messagestore_operator.tenancy.kafka import KafkaBounds
 from support.world import FINALIZER, Conflict, Key, World, run_once
 
 INTERVAL = {"interval": "PT5M"}
@@ -37,7 +39,7 @@ def test_a_new_stream_is_launched_in_one_look(world: World) -> None:
     status = world.status(stream)
     assert (status.run_number, status.current_run.number, status.current_run.state) == (1, 1, "Pending")
     assert world.ready(stream)[:2] == ("False", "Pending")
-    assert world.only_run().create.document.table.epoch == world.leases["s3a://lake/orders"].epoch
+    assert world.only_run().create.document.table.epoch == world.held("s3a://lake/orders").epoch
 
 
 def test_a_stream_in_a_namespace_that_can_not_take_runs_is_looked_at_again_soon(world: World) -> None:
@@ -59,7 +61,7 @@ def test_an_interval_counts_from_start_to_start(world: World) -> None:
     assert (status.phase, status.last_run.name, status.recent_runs[0].stored) == ("Idle", first, 10)
     assert world.ready(stream) == ("True", "Ingesting", "10 messages stored; last batch at 2026-01-05T08:00:00Z")
     assert status.next_run_time == "2026-01-05T08:05:00Z"
-    assert world.leases["s3a://lake/orders"].holder is None
+    assert world.held("s3a://lake/orders").holder is None
     world.wait(minutes=4)
     world.settle()
     assert world.launched == [first]
@@ -279,11 +281,11 @@ def test_nothing_follows_until_the_driver_is_gone(world: World) -> None:
     assert world.ready(stream)[1] == "WaitingForDriver"
     world.wait(hours=1)
     world.settle()
-    assert world.leases["s3a://lake/orders"].holder == f"default/{app.name}"
+    assert world.held("s3a://lake/orders").holder == f"default/{app.name}"
     app.driver = None
     world.settle()
     assert world.status(stream).last_run.error.reason == "DriverLost"
-    assert world.leases["s3a://lake/orders"].holder is None
+    assert world.held("s3a://lake/orders").holder is None
 
 
 def test_a_schedule_makes_one_run_for_all_that_was_missed(world: World) -> None:
@@ -413,11 +415,50 @@ def test_what_is_refused_is_said_without_a_run(world: World) -> None:
 
 
 def test_a_missing_secret_is_named_and_waited_for(world: World) -> None:
-    world.secrets = frozenset()
+    world.secrets = {}
     stream = orders(world, storage={"credentialsSecretRef": {"name": "lake"}})
     world.settle()
     assert world.ready(stream) == ("False", "SecretMissing", "Secret lake doesn't exist in this namespace")
-    world.secrets = frozenset({"lake"})
+    world.secrets = {"lake": frozenset({"storage"})}
+    run_once(world)
+    assert world.ready(stream)[0] == "True"
+
+
+def test_a_secret_that_is_not_labelled_for_its_use_is_named_and_waited_for(world: World) -> None:
+    world.secrets = {"lake": frozenset({"kafka", "ca"}), "authority": frozenset({"ca"})}
+    storage = {"endpoint": "https://s3.example.org", "caSecretRef": {"name": "authority"}}
+    stream = orders(world, storage={**storage, "credentialsSecretRef": {"name": "lake"}})
+    world.settle()
+    words = (
+        "Secret lake may not be used for storage: whoever answers for it has to label it messagestore.dev/use=storage"
+    )
+    assert (world.ready(stream), world.launched) == (("False", "NotAllowed", words), [])
+    assert world.looks[stream] is not None
+    world.secrets = {**world.secrets, "lake": frozenset({"kafka", "storage"})}
+    run_once(world)
+    assert world.ready(stream)[0] == "True"
+
+
+def test_a_certificate_needs_a_label_too(world: World) -> None:
+    storage = {"endpoint": "https://s3.example.org", "caSecretRef": {"name": "authority"}}
+    stream = orders(world, storage=storage)
+    for uses, reason in (({""}, "NotAllowed"), ({"kafka"}, "NotAllowed"), ({"storage"}, "Pending")):
+        world.secrets = {"authority": frozenset(uses)}
+        world.wait(minutes=1)
+        world.settle()
+        assert world.ready(stream)[1] == reason
+
+
+def test_sasl_in_clear_is_refused_until_the_operator_allows_it(world: World) -> None:
+    security = {"protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN", "credentialsSecretRef": {"name": "user"}}
+    kafka = {"bootstrapServers": "kafka:9092", "topics": ["orders"], "security": security}
+    stream = orders(world, source={"kafka": kafka})
+    world.settle()
+    assert (world.ready(stream)[1], world.launched) == ("NotAllowed", [])
+    assert world.ready(stream)[2].startswith("spec.source.kafka.security.protocol: SASL_PLAINTEXT sends credentials")
+    assert "tenancy.kafka.allowPlaintextSasl" in world.ready(stream)[2]
+    allowed = world.defaults.tenancy.model_copy(update={"kafka": KafkaBounds(allow_plaintext_sasl=True)})
+    world.defaults = replace(world.defaults, tenancy=allowed)
     run_once(world)
     assert world.ready(stream)[0] == "True"
 
@@ -520,7 +561,7 @@ def test_a_failing_maintenance_keeps_no_message_waiting(world: World) -> None:
 
 
 def other(world: World, trigger: dict[str, Any] = INTERVAL) -> Key:
-    return world.apply("MessageStream", "other", spec(trigger), namespace="team-b")
+    return world.apply("MessageStream", "other", spec(trigger))
 
 
 def test_a_second_stream_on_a_table_waits_and_says_for_whom(world: World) -> None:
@@ -595,7 +636,7 @@ def test_what_was_decided_on_an_old_picture_launches_nothing(world: World, cut: 
     with pytest.raises(Conflict):
         world.carry_out(stream, old)
     assert world.launched == []
-    assert world.leases == {} or world.leases["s3a://lake/orders"].holder is None
+    assert world.held("s3a://lake/orders").holder is None
 
 
 # Deletion.
@@ -632,14 +673,14 @@ def test_delete_removes_the_data_first(world: World) -> None:
 
 def test_what_is_held_or_shared_is_not_deleted(world: World) -> None:
     stream = deletable(world, holds=[{"name": "court", "until": "2026-01-05T09:00:00Z"}])
-    neighbour = world.apply("MessageStream", "other", spec(suspend=True), namespace="team-b")
+    neighbour = world.apply("MessageStream", "other", spec(suspend=True))
     world.delete(stream)
     world.settle()
     assert world.ready(stream)[1] == "DeletionBlocked"
     assert "hold court" in world.ready(stream)[2]
     world.wait(hours=2)
     world.settle()
-    assert "MessageStream team-b/other" in world.ready(stream)[2]
+    assert "MessageStream default/other" in world.ready(stream)[2]
     world.delete(neighbour)
     world.settle()
     assert world.only_run().create.run.kind == "delete"

@@ -6,7 +6,8 @@ from typing import Any
 
 from messagestore_jobs.contract.run_document import IngestTask, KafkaSource
 from messagestore_operator.api import MessageStream
-from messagestore_operator.local.kafka import kafka_problems, kafka_secrets, with_local_files
+from messagestore_operator.local.kafka import kafka_credentials, kafka_files, kafka_problems, with_local_files
+from messagestore_operator.local.secrets import environment
 from messagestore_operator.manifests import Secret
 from messagestore_operator.translate import ingest_document
 
@@ -28,8 +29,9 @@ def stream(**spec: Any) -> MessageStream:
 
 def test_values_stand_in_the_environment_and_in_files_while_a_run_lasts() -> None:
     before = dict(os.environ)
-    document = ingest_document(stream(), "run-1", None, adopt=False)
-    with kafka_secrets([stream()], [USER, AUTHORITY]) as files:
+    document = ingest_document(stream(), "run-1", None)
+    given = [stream()], [USER, AUTHORITY]
+    with environment(kafka_credentials(*given)), kafka_files(*given) as files:
         task = with_local_files(document, files).task
         assert isinstance(task, IngestTask)
         assert isinstance(task.source, KafkaSource)

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from messagestore_operator.api import MessageStream
-from messagestore_operator.local.secrets import environment, key_problem
+from messagestore_operator.local.secrets import environment, key_problem, keys
 from messagestore_operator.manifests import Secret
-from messagestore_operator.translate.storage import INTEGRITY_KEY, seal_keys
 
 REFERENCE = ("spec", "integrity", "hmacSecretRef")
 
@@ -47,13 +46,19 @@ def test_who_seals_nothing_needs_no_key() -> None:
 
 
 def test_a_key_is_in_the_environment_as_long_as_a_run_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    secrets = [Secret("default", "seal", {"key": b"k"})]
-    variables = list(seal_keys({INTEGRITY_KEY: SEALING}))
-    monkeypatch.delenv(INTEGRITY_KEY, raising=False)
-    with environment(SEALING, variables, secrets):
-        assert os.environ[INTEGRITY_KEY] == "k"
-    assert INTEGRITY_KEY not in os.environ
-    monkeypatch.setenv(INTEGRITY_KEY, "before")
-    with environment(SEALING, variables, secrets):
-        assert os.environ[INTEGRITY_KEY] == "k"
-    assert os.environ[INTEGRITY_KEY] == "before"
+    ((variable, value),) = keys([SEALING], [Secret("default", "seal", {"key": b"k"})]).items()
+    monkeypatch.delenv(variable, raising=False)
+    with environment({variable: value}):
+        assert os.environ[variable] == "k"
+    assert variable not in os.environ
+    monkeypatch.setenv(variable, "before")
+    with environment({variable: value}):
+        assert os.environ[variable] == "k"
+    assert os.environ[variable] == "before"
+
+
+def test_each_key_has_a_variable_of_its_own_so_that_all_are_there_before_spark_is() -> None:
+    other = stream(integrity={"hmacSecretRef": {"name": "other"}})
+    secrets = [Secret("default", "seal", {"key": b"1"}), Secret("default", "other", {"key": b"2"})]
+    found = keys([SEALING, other, SEALING, stream()], secrets)
+    assert sorted(found.values()) == ["1", "2"]

@@ -204,6 +204,14 @@ REFUSED = [
     ("type RLIKE '(a'", ["no regular expression"]),
     ("type RLIKE 'a**'", ["no regular expression"]),
     (r"type RLIKE '\\p{L}'", ["escape"]),
+    ("type RLIKE 'a(?=b)'", ["looks around"]),
+    ("type RLIKE '(?<!a)b'", ["looks around"]),
+    (r"type RLIKE '(a)\\1'", ["escape \\1"]),
+    ("type RLIKE 'a*+'", ["gives nothing back"]),
+    ("type RLIKE 'a{2}+'", ["gives nothing back"]),
+    ("type RLIKE 'a{1001}'", ["1000"]),
+    ("type RLIKE '(?:a{1000}){1000}'", ["1000 steps"]),
+    ("type RLIKE '((a{99}){99}){99}'", ["1000 steps"]),
     (f"type RLIKE '{'a' * 600}'", ["512"]),
     ("json(type, '$.a') = 'b'", ["`type`", "metadata, payload, result"]),
     ("json(lower(metadata), '$.a') = 'b'", ["JSON column"]),
@@ -230,6 +238,7 @@ REFUSED = [
     ("NOT " * 1000 + "true", ["too deeply"]),
     ("1" + "+1" * 100 + " > 1", ["too deeply"]),
     ("retries > int(" * 30 + "1" + ")" * 30, ["too deeply"]),
+    (f"{'CASE ' * 9}retries {'WHEN 1 THEN 2 WHEN 2 THEN 3 WHEN 3 THEN 4 END ' * 9} = 1", ["grows too large"]),
 ]
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from messagestore_jobs.contract.run_document import (
     FieldSource,
+    FormerOwner,
     IngestTask,
     KafkaCluster,
     KafkaDestination,
@@ -23,10 +24,10 @@ from messagestore_operator.translate import (
     ingest_access,
     ingest_document,
     job_id,
-    needs_scrub_key,
     purge_document,
     refusals,
     replay_document,
+    scrub_keys,
     source_id,
 )
 
@@ -58,13 +59,13 @@ def job(**spec: Any) -> ReplayJob:
 
 
 def ingest(of: MessageStream) -> IngestTask:
-    task = ingest_document(of, "run-1", AT, adopt=False).task
+    task = ingest_document(of, "run-1", AT).task
     assert isinstance(task, IngestTask)
     return task
 
 
 def purge(of: RetentionPolicy, on: MessageStream) -> PurgeTask:
-    task = purge_document(of, on, "run-1", AT, adopt=False).task
+    task = purge_document(of, on, "run-1", AT).task
     assert isinstance(task, PurgeTask)
     return task
 
@@ -76,7 +77,7 @@ def replay(of: ReplayJob, on: MessageStream, to: MessageStream | None = None) ->
 
 
 def test_who_asks_and_where() -> None:
-    document = ingest_document(stream(metadata={"generation": 7}), "run-1", AT, adopt=True)
+    document = ingest_document(stream(metadata={"generation": 7}), "run-1", AT, (FormerOwner(namespace="default"),))
     assert (document.run, document.at) == ("run-1", AT)
     assert document.resource.model_dump() == {
         "kind": "MessageStream",
@@ -87,7 +88,7 @@ def test_who_asks_and_where() -> None:
     assert document.table.model_dump(exclude_none=True) == {
         "uri": "s3a://lake/orders",
         "owner": {"namespace": "default", "name": "orders"},
-        "adopt": True,
+        "adopt_from": ({"namespace": "default"},),
     }
     assert RunDocument.model_validate_json(document.model_dump_json(by_alias=True)) == document
 
@@ -195,9 +196,9 @@ def test_a_hash_names_the_variable_and_not_the_key() -> None:
     hashing = policy(action="Scrub", scrub=scrub)
     wanted = purge(hashing, stream()).scrub
     assert wanted is not None
-    assert wanted.key_environment == "MESSAGESTORE_SCRUB_KEY"
-    assert needs_scrub_key(hashing)
-    assert not needs_scrub_key(policy(scrub=scrub))
+    (key,) = scrub_keys(hashing)
+    assert (wanted.key_environment, key.secret, key.key) == (key.variable, "key", "key")
+    assert list(scrub_keys(policy(scrub=scrub))) == []
 
 
 SELECT = {
@@ -238,7 +239,7 @@ def test_a_target_brings_how_it_takes_records_in() -> None:
     target = stream("other", envelope={"format": "CloudEvents"}, metadata=adopted)
     task = replay(job(destination={"stream": {"name": "other"}}), stream(), target)
     assert at(task, "destination.table.uri") == "s3a://lake/other"
-    assert at(task, "destination.table.adopt") is True
+    assert at(task, "destination.table.adopt_from") == (FormerOwner(namespace="default"),)
     assert at(task, "destination.ingest") == ingest(target)
 
 

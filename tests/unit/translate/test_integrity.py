@@ -4,14 +4,16 @@ from typing import Any
 
 from messagestore_jobs.contract.run_document import Integrity, PurgeTask, ReplayTask, StreamDestination
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
-from messagestore_operator.decide.needs import secrets_of
+from messagestore_operator.decide.needs import Need, secrets_of
 from messagestore_operator.translate import (
     ingest_task,
     purge_access,
     purge_document,
     replay_access,
     replay_document,
+    seal_keys,
 )
+from messagestore_operator.translate.secrets import Use
 
 
 def stream(name: str = "orders", **spec: Any) -> MessageStream:
@@ -38,15 +40,17 @@ def into_another_stream() -> ReplayJob:
 
 
 def purge(of: RetentionPolicy, on: MessageStream) -> PurgeTask:
-    task = purge_document(of, on, "run-1", None, adopt=False).task
+    task = purge_document(of, on, "run-1", None).task
     assert isinstance(task, PurgeTask)
     return task
 
 
 def test_keys_of_seals_are_named_and_reach_the_pods_of_runs_that_need_them() -> None:
     sealing = {"integrity": {"hmacSecretRef": {"name": "seal", "key": "k"}}}
-    source, target = stream(**sealing), stream("again", **sealing)
-    own, other = "MESSAGESTORE_INTEGRITY_KEY", "MESSAGESTORE_TARGET_INTEGRITY_KEY"
+    source = stream(**sealing)
+    target = stream("again", integrity={"hmacSecretRef": {"name": "other", "key": "k"}})
+    own, other = (key.variable for key in seal_keys(source, target))
+    assert own != other
     assert ingest_task(source).integrity == Integrity(key_environment=own, unsigned="Refuse")
     sent = replay_document(into_another_stream(), source, target, "run-1", None).task
     assert isinstance(sent, ReplayTask)
@@ -54,8 +58,9 @@ def test_keys_of_seals_are_named_and_reach_the_pods_of_runs_that_need_them() -> 
     assert isinstance(sent.destination, StreamDestination)
     assert sent.destination.ingest.integrity == Integrity(key_environment=other)
     variables = replay_access(into_another_stream(), source, target).variables
-    assert [(v.variable, v.secret, v.key) for v in variables] == [(own, "seal", "k"), (other, "seal", "k")]
-    assert secrets_of(source, []) == {"seal"}
+    assert [(v.variable, v.secret, v.key) for v in variables] == [(own, "seal", "k"), (other, "other", "k")]
+    assert len(replay_access(into_another_stream(), source, source).variables) == 1
+    assert secrets_of(source, []) == {Need("seal", Use.SEAL)}
     assert ingest_task(stream()).integrity is None
 
 
@@ -63,6 +68,7 @@ def test_only_a_policy_that_scrubs_needs_the_key_of_seals() -> None:
     sealing = stream(integrity={"hmacSecretRef": {"name": "seal"}})
     scrubbing = policy(action="Scrub", scrub={"headers": ["a"]})
     assert purge(policy(), sealing).integrity is None
-    assert purge(scrubbing, sealing).integrity == Integrity(key_environment="MESSAGESTORE_INTEGRITY_KEY")
+    (key,) = seal_keys(sealing)
+    assert purge(scrubbing, sealing).integrity == Integrity(key_environment=key.variable)
     assert purge_access(policy(), sealing).variables == ()
     assert [v.secret for v in purge_access(scrubbing, sealing).variables] == ["seal"]

@@ -18,6 +18,7 @@ from messagestore_operator.translate import (
     replay_access,
     replay_document,
 )
+from messagestore_operator.translate.secrets import Use
 
 LAKE: dict[str, Any] = {
     "endpoint": "http://s3.storage:7070/",
@@ -79,9 +80,11 @@ def test_the_source_is_reached_as_the_table_is_where_it_says_nothing() -> None:
 
 def test_a_secret_fills_three_variables_once_however_many_buckets_it_is_for() -> None:
     assert ingest_access(stream(storage=LAKE)).variables == (
-        SecretVariable("MESSAGESTORE_STORAGE_1_ACCESS_KEY", "lake-access", "accessKey"),
-        SecretVariable("MESSAGESTORE_STORAGE_1_SECRET_KEY", "lake-access", "secretKey"),
-        SecretVariable("MESSAGESTORE_STORAGE_1_SESSION_TOKEN", "lake-access", "sessionToken", optional=True),
+        SecretVariable("MESSAGESTORE_STORAGE_1_ACCESS_KEY", "lake-access", "accessKey", Use.STORAGE),
+        SecretVariable("MESSAGESTORE_STORAGE_1_SECRET_KEY", "lake-access", "secretKey", Use.STORAGE),
+        SecretVariable(
+            "MESSAGESTORE_STORAGE_1_SESSION_TOKEN", "lake-access", "sessionToken", Use.STORAGE, optional=True
+        ),
     )
 
 
@@ -94,12 +97,12 @@ def test_a_source_of_its_own_storage_has_its_own_variables_and_authority() -> No
         environment=SECOND,
         ca_file="/etc/messagestore/ca/1/root.pem",
     )
-    assert access.certificates == (CertificateMount("partner-ca", "root.pem", "/etc/messagestore/ca/1"),)
+    assert access.certificates == (CertificateMount("partner-ca", "root.pem", "/etc/messagestore/ca/1", Use.STORAGE),)
     assert {variable.secret for variable in access.variables} == {"lake-access", "partner-access"}
 
 
 def test_documents_name_variables_and_no_secret() -> None:
-    text = ingest_document(stream(storage=LAKE), "run-1", None, adopt=False).model_dump_json(by_alias=True)
+    text = ingest_document(stream(storage=LAKE), "run-1", None).model_dump_json(by_alias=True)
     assert "MESSAGESTORE_STORAGE_1_SECRET_KEY" in text
     assert "lake-access" not in text
 
@@ -108,7 +111,7 @@ def test_an_archive_is_reached_as_the_table_is_or_by_its_own() -> None:
     assert [entry.endpoint for entry in purge_access(policy(), stream(storage=LAKE)).entries] == [
         "http://s3.storage:7070"
     ] * 2
-    own = purge_document(policy(storage=ELSEWHERE), stream(storage=LAKE), "run-1", None, adopt=False)
+    own = purge_document(policy(storage=ELSEWHERE), stream(storage=LAKE), "run-1", None)
     assert [(entry.bucket, entry.region) for entry in own.storage] == [
         ("lake", "us-east-1"),
         ("archive", "eu-central-1"),
@@ -126,7 +129,7 @@ def test_a_replay_reaches_its_destination() -> None:
 
 def test_the_old_scheme_of_s3_is_the_one_that_jobs_know() -> None:
     one = stream({"uri": "s3://landing/orders"}, table={"uri": "s3://lake/orders"}, storage=LAKE)
-    document = ingest_document(one, "run-1", None, adopt=False)
+    document = ingest_document(one, "run-1", None)
     assert document.table.uri == "s3a://lake/orders"
     assert document.task.kind == "ingest"
     assert document.task.source.uri == "s3a://landing/orders"
@@ -144,14 +147,12 @@ def test_one_bucket_in_two_ways_is_refused() -> None:
     assert refusal.path == ("spec", "source", "files", "uri")
     assert "bucket lake would be reached in two ways" in refusal.message
     with pytest.raises(NotSupportedError, match="different storage"):
-        ingest_document(one, "run-1", None, adopt=False)
+        ingest_document(one, "run-1", None)
 
 
 def test_a_policy_that_contradicts_its_stream_is_refused() -> None:
     with pytest.raises(NotSupportedError, match=r"spec\.archive\.uri of RetentionPolicy"):
-        purge_document(
-            policy(uri="s3a://lake/archive", storage=ELSEWHERE), stream(storage=LAKE), "run-1", None, adopt=False
-        )
+        purge_document(policy(uri="s3a://lake/archive", storage=ELSEWHERE), stream(storage=LAKE), "run-1", None)
 
 
 def test_object_stores_of_other_protocols_are_refused() -> None:

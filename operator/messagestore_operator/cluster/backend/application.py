@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from messagestore_operator.api.spark import ALLOWED_CONF, Spark
+from messagestore_operator.api.spark import Spark
+from messagestore_operator.api.spark_conf import ALLOWED_CONF
 from messagestore_operator.cluster.backend.base import Launch
 from messagestore_operator.cluster.backend.pods import driver_template, executor_template
 from messagestore_operator.cluster.owners import owner_reference
@@ -75,7 +76,8 @@ def _size(default: Any, wanted: Any) -> dict[str, Any]:
 
 
 def _conf(launch: Launch, wanted: Spark) -> dict[str, str]:
-    if refused := sorted(set(wanted.conf) - set(ALLOWED_CONF)):
+    fits = {name for name, value in wanted.conf.items() if name in ALLOWED_CONF and ALLOWED_CONF[name].fits(value)}
+    if refused := sorted(set(wanted.conf) - fits):
         # The API server has refused it already, unless somebody weakened its definition.
         raise ValueError(f"spark.conf holds what is not allowed: {', '.join(refused)}")
-    return {**launch.spark.conf, **wanted.conf, **OWN_CONF}
+    return {**wanted.conf, **launch.spark.conf, **OWN_CONF}

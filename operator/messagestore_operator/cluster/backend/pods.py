@@ -12,7 +12,7 @@ from typing import Any
 from messagestore_operator.cluster.backend.base import Launch
 from messagestore_operator.cluster.reports import DOCUMENT
 from messagestore_operator.cluster.runref import run_annotations, run_labels
-from messagestore_operator.translate.storage import CertificateMount, SecretVariable
+from messagestore_operator.translate import CertificateMount, SecretVariable
 
 DRIVER = "spark-kubernetes-driver"
 EXECUTOR = "spark-kubernetes-executor"
@@ -26,7 +26,8 @@ GRACE_SECONDS = 30
 """How long a driver has from SIGTERM to its end: to finish what is under way, and to report."""
 TERMINATION_MESSAGE = "/dev/termination-log"
 _USER = 185
-_WRITABLE = {"tmp": "/tmp", "work-dir": "/opt/spark/work-dir"}
+# By a name that begins so Spark knows the last as its own, where it would make one without a bound.
+_WRITABLE = {"tmp": "/tmp", "work-dir": "/opt/spark/work-dir", "spark-local-dir-1": "/var/data/spark"}
 
 
 def driver_template(launch: Launch) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def _template(
             "containers": [container],
             "volumes": [
                 *volumes,
-                *({"name": name, "emptyDir": {}} for name in _WRITABLE),
+                *({"name": name, "emptyDir": {"sizeLimit": spark.scratch}} for name in _WRITABLE),
                 *map(_certificate_volume, launch.run.access.certificates),
             ],
             **({"nodeSelector": dict(spark.node_selector)} if spark.node_selector else {}),
@@ -92,7 +93,7 @@ def _container(name: str, launch: Launch, environment: Iterable[dict[str, Any]])
     run = launch.run
     return {
         "name": name,
-        "env": [*environment, *map(_secret_variable, (*run.access.variables, *run.variables))],
+        "env": [*environment, *map(_secret_variable, dict.fromkeys((*run.access.variables, *run.variables)))],
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},

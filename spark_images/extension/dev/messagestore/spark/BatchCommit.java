@@ -7,6 +7,7 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.delta.DeltaLog;
 import org.apache.spark.sql.delta.DeltaOperations;
 import org.apache.spark.sql.delta.OptimisticTransaction;
+import org.apache.spark.sql.delta.Snapshot;
 import org.apache.spark.sql.delta.actions.Action;
 import org.apache.spark.sql.delta.actions.SetTransaction;
 import scala.Option;
@@ -22,15 +23,28 @@ import scala.collection.mutable.ListBuffer;
 public final class BatchCommit {
   private BatchCommit() {}
 
-  /** Write the rows and commit them; returns the table version. */
-  public static long append(Dataset<Row> rows, String table, String source, long number, String note) {
+  /**
+   * Write the rows and commit them; returns the table version.
+   *
+   * @param says what the table has to say of itself still, as {@link #says}: Delta carries it out, so it was looked at
+   */
+  public static long append(
+      Dataset<Row> rows, String table, String source, long number, String note, String says) {
     DeltaLog log = DeltaLog.forTable(rows.sparkSession(), new Path(table));
     OptimisticTransaction transaction = log.startTransaction(Option.empty(), Option.empty());
+    if (!says(transaction.snapshot()).equals(says)) {
+      throw new IllegalStateException("the protocol or metadata of " + table + " was changed by another writer");
+    }
     transaction.readTxn().addOne(source);
     ListBuffer<Action> actions = new ListBuffer<>();
     actions.addOne(new SetTransaction(source, number, Option.apply(log.clock().getTimeMillis())));
     transaction.writeFiles(rows).foreach(actions::addOne);
     return transaction.commit(actions.toList(), operation(note));
+  }
+
+  /** Protocol and metadata of a version of a table, each a line of JSON. */
+  public static String says(Snapshot snapshot) {
+    return snapshot.protocol().json() + "\n" + snapshot.metadata().json();
   }
 
   private static DeltaOperations.Operation operation(String note) {

@@ -49,6 +49,16 @@ public final class ConditionalLogStore extends S3SingleDriverLogStore {
     }
   }
 
+  /** Makes an object where there is none; false where there is another one. */
+  public static boolean createIfAbsent(Path path, byte[] content, Configuration conf) throws IOException {
+    try {
+      create(path.getFileSystem(conf), path, content);
+      return true;
+    } catch (FileAlreadyExistsException | org.apache.hadoop.fs.FileAlreadyExistsException e) {
+      return false;
+    }
+  }
+
   private static void create(FileSystem fs, Path path, byte[] content) throws IOException {
     FSDataOutputStreamBuilder<?, ?> builder = fs.createFile(path);
     builder.overwrite(false);

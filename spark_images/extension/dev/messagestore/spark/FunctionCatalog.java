@@ -11,7 +11,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * The functions that Spark has no exact equal of, as a catalog: {@code messagestore.envelope(value, spec)}, {@code
  * messagestore.json_text(value, path)}, {@code messagestore.is_json(value)}, {@code messagestore.scrub_json(value, paths,
- * method, secret)}, {@code messagestore.hmac_sha256(value, key)} and {@code messagestore.time(text)}.
+ * method, given)}, {@code messagestore.hmac_sha256(value, key)}, {@code messagestore.time(text)}, {@code
+ * messagestore.like(text, pattern)} and {@code messagestore.matches(text, pattern)}.
  */
 public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sql.connector.catalog.FunctionCatalog {
   private static final Map<String, BoundFunction> FUNCTIONS =
@@ -21,7 +22,9 @@ public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sq
           "is_json", new IsJsonFunction(),
           "scrub_json", new ScrubFunction(),
           "hmac_sha256", new HmacFunction(),
-          "time", new TimeFunction());
+          "time", new TimeFunction(),
+          "like", new LikeFunction(),
+          "matches", new MatchesFunction());
 
   private String name;
 

@@ -9,11 +9,13 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** {@code hmac_sha256(value binary, key string)}: the keyed hash, in hex. */
+/** {@code hmac_sha256(value binary, key string)}: the keyed hash, in hex; {@code key} names the key's variable. */
 public final class HmacFunction implements ScalarFunction<UTF8String> {
+  private final KeyVariable keys = new KeyVariable();
+
   /** Called by generated code. */
   public UTF8String invoke(byte[] value, UTF8String key) {
-    return value == null ? null : UTF8String.fromString(hex(value, key.getBytes()));
+    return value == null ? null : UTF8String.fromString(hex(value, keys.of(key)));
   }
 
   static String hex(byte[] value, byte[] key) {

@@ -11,20 +11,22 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * {@code scrub_json(value binary, paths array<string>, method string, secret string)}: the JSON document without what lies at
- * the paths, all its other bytes as they were. Method Redact puts {@code secret} as a string where a value was, Hash its keyed
- * hash with {@code secret} as the key, Drop takes the member out. Null where nothing is left, or where the value is no JSON.
+ * {@code scrub_json(value binary, paths array<string>, method string, given string)}: the JSON document without what lies at
+ * the paths, all its other bytes as they were. Method Redact puts {@code given} as a string where a value was, Hash its keyed
+ * hash with the key whose variable {@code given} names, Drop takes the member out. Null where nothing is left, or where the
+ * value is no JSON.
  */
 public final class ScrubFunction implements ScalarFunction<byte[]> {
   private final Parsed<ArrayData, JsonScrub.Paths> parsed = new Parsed<>();
+  private final KeyVariable keys = new KeyVariable();
 
   /** Called by generated code. */
-  public byte[] invoke(byte[] value, ArrayData paths, UTF8String method, UTF8String secret) {
+  public byte[] invoke(byte[] value, ArrayData paths, UTF8String method, UTF8String given) {
     if (value == null) {
       return null;
     }
     JsonScrub.Paths found = parsed.of(paths, ArrayData::copy, ScrubFunction::parse);
-    return JsonScrub.scrub(value, found, mask(method.toString(), secret));
+    return JsonScrub.scrub(value, found, mask(method.toString(), given));
   }
 
   private static JsonScrub.Paths parse(ArrayData texts) {
@@ -35,10 +37,10 @@ public final class ScrubFunction implements ScalarFunction<byte[]> {
     return paths;
   }
 
-  private static JsonScrub.Mask mask(String method, UTF8String secret) {
+  private JsonScrub.Mask mask(String method, UTF8String given) {
     return switch (method) {
-      case "Redact" -> (bytes, token, start, end) -> quoted(secret.toString());
-      case "Hash" -> (bytes, token, start, end) -> quoted(HmacFunction.hex(text(bytes, token, start, end), secret.getBytes()));
+      case "Redact" -> (bytes, token, start, end) -> quoted(given.toString());
+      case "Hash" -> (bytes, token, start, end) -> quoted(HmacFunction.hex(text(bytes, token, start, end), keys.of(given)));
       case "Drop" -> null;
       default -> throw new IllegalArgumentException("no method of scrubbing: " + method);
     };

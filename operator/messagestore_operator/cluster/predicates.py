@@ -1,0 +1,130 @@
+"""What is wrong with the predicates of resources: read by another process, so that no text holds up this one.
+
+Namespaces take turns: a tenant whose texts take long waits for them, and others for one of them at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from messagestore_operator.api import Resource
+from messagestore_operator.cluster.cache import ResourceKey
+from messagestore_operator.manifests.predicates import predicates_of
+from messagestore_operator.predicates.bounded import Predicate, Refused
+
+_log = logging.getLogger(__name__)
+_IDLE_SECONDS = 60.0
+_RETRY_SECONDS = 5.0
+_Version = tuple[str | None, int | None]
+
+
+class PredicateReader(Protocol):
+    """Reads what stands in predicates."""
+
+    async def first_refused(self, predicates: Sequence[Predicate]) -> Refused | None:
+        """The first that is refused, and why."""
+
+    async def end(self) -> None:
+        """Let go of what it needs; it may be asked again."""
+
+
+@dataclass
+class _Question:
+    """A resource whose predicates nobody has read."""
+
+    resource: Resource
+    askers: set[ResourceKey] = field(default_factory=set)
+
+
+class Predicates:
+    """Knows what is wrong with the predicates of each resource as it is now, or finds it out.
+
+    Args:
+        reader: finds it out.
+        tell: takes the keys of those that may be looked at again.
+    """
+
+    def __init__(self, reader: PredicateReader, tell: Callable[[Iterable[ResourceKey]], None]) -> None:
+        self._reader = reader
+        self._tell = tell
+        self._known: dict[ResourceKey, tuple[_Version, str | None]] = {}
+        self._questions: dict[str, dict[ResourceKey, _Question]] = {}
+        """By namespace, in the order of their turns."""
+        self._asked = asyncio.Event()
+
+    def knows(self, resource: Resource, asker: ResourceKey) -> bool:
+        """Whether it is known already; if not, it is found out, and the asker is told of afterwards."""
+        key = resource.identity
+        if (known := self._known.get(key)) is not None and known[0] == _version(resource):
+            return True
+        if not _predicates(resource):
+            self._known[key] = (_version(resource), None)
+            return True
+        question = self._questions.setdefault(resource.metadata.namespace, {}).setdefault(key, _Question(resource))
+        question.resource = resource
+        question.askers.add(asker)
+        self._asked.set()
+        return False
+
+    def problem(self, resource: Resource) -> str | None:
+        """The path and the words of what is refused, of all that is known."""
+        version, problem = self._known.get(resource.identity, (None, None))
+        return problem if version == _version(resource) else None
+
+    def forget(self, key: ResourceKey) -> None:
+        """There is no such resource any more."""
+        self._known.pop(key, None)
+
+    async def work(self) -> None:
+        """Find out what was asked, for ever."""
+        try:
+            while True:
+                await self._wait()
+                question = self._next()
+                try:
+                    self._known[question.resource.identity] = await self._read(question.resource)
+                except OSError as error:
+                    _log.warning("predicates can't be read: %s", error)
+                    await asyncio.sleep(_RETRY_SECONDS)
+                self._tell(question.askers)
+        finally:
+            await self._reader.end()
+
+    async def _wait(self) -> None:
+        """Until something is asked; a reader that has nothing to do for long costs no memory."""
+        if not self._questions:
+            self._asked.clear()
+            try:
+                await asyncio.wait_for(self._asked.wait(), _IDLE_SECONDS)
+            except TimeoutError:
+                await self._reader.end()
+                await self._asked.wait()
+
+    def _next(self) -> _Question:
+        namespace, questions = next(iter(self._questions.items()))
+        del self._questions[namespace]
+        question = questions.pop(next(iter(questions)))
+        if questions:
+            self._questions[namespace] = questions
+        return question
+
+    async def _read(self, resource: Resource) -> tuple[_Version, str | None]:
+        predicates = _predicates(resource)
+        found = await self._reader.first_refused([predicate for _, predicate in predicates])
+        if found is None:
+            return _version(resource), None
+        index, words = found
+        return _version(resource), f"{'.'.join(map(str, predicates[index][0]))}: {words}"
+
+
+def _predicates(resource: Resource) -> list[tuple[tuple[str | int, ...], Predicate]]:
+    return list(predicates_of(resource.to_dict()))
+
+
+def _version(resource: Resource) -> _Version:
+    """What changes with the spec, and with nothing else."""
+    return resource.metadata.uid, resource.metadata.generation

@@ -1,0 +1,53 @@
+"""What Secrets may be used for, by their labels; their values are never asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from messagestore_operator.cluster.client import ForbiddenError, KubeClient
+from messagestore_operator.cluster.documents import labels_of
+from messagestore_operator.cluster.kinds import SECRETS
+from messagestore_operator.decide.needs import Need, Uses
+from messagestore_operator.tenancy.secrets import USE_LABEL
+
+_FRESH_SECONDS = 60.0
+_MISSED_SECONDS = 5.0
+"""What somebody is about to mend is asked for again soon."""
+
+
+class Secrets:
+    """Asks for the metadata of Secrets, and remembers the answers for a while: many runs use one Secret."""
+
+    def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._clock = clock
+        self._known: dict[tuple[str, str], tuple[float, frozenset[str] | None]] = {}
+
+    async def uses(self, namespace: str, needs: Iterable[Need]) -> Uses:
+        """Of the Secrets that are needed those that exist, each with what its label allows.
+
+        Raises:
+            ApiError: the API server could not be asked.
+        """
+        found = {need.secret: await self._uses(namespace, need) for need in sorted(needs)}
+        return {name: uses for name, uses in found.items() if uses is not None}
+
+    async def _uses(self, namespace: str, need: Need) -> frozenset[str] | None:
+        now, key = self._clock(), (namespace, need.secret)
+        read_at, uses = self._known.get(key, (-_FRESH_SECONDS, None))
+        lasts = _FRESH_SECONDS if uses is not None and need.allowed_by(uses) else _MISSED_SECONDS
+        if now - read_at < lasts:
+            return uses
+        uses = await self._read(*key)
+        self._known = {one: known for one, known in self._known.items() if now - known[0] < _FRESH_SECONDS}
+        self._known[key] = now, uses
+        return uses
+
+    async def _read(self, namespace: str, name: str) -> frozenset[str] | None:
+        try:
+            secret = await self._client.find_metadata(SECRETS.path(namespace, name))
+        except ForbiddenError:
+            # Somebody took the right away: what can't be known is not allowed.
+            return frozenset()
+        return None if secret is None else frozenset(labels_of(secret).get(USE_LABEL, "").split("."))

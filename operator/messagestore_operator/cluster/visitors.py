@@ -1,0 +1,69 @@
+"""Who asks for figures, and whether they may: the API server is asked, as it is of whoever asks itself."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+
+from messagestore_operator.cluster.client import KubeClient
+from messagestore_operator.cluster.documents import at
+
+_REMEMBERED_SECONDS = 60.0
+_MOST_REMEMBERED = 1000
+_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+_ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+OK, UNAUTHORIZED, FORBIDDEN = 200, 401, 403
+
+
+class Visitors:
+    """Judges tokens by TokenReview and SubjectAccessReview, and remembers for a while what came of it."""
+
+    def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._clock = clock
+        self._judged: dict[bytes, tuple[float, int]] = {}
+
+    async def judge(self, authorization: str | None, path: str) -> int:
+        """The HTTP status for a request to get a path: whether who asks, by the header's token, may.
+
+        Raises:
+            ApiError: the API server could not be asked.
+        """
+        scheme, _, token = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            return UNAUTHORIZED
+        key = hashlib.sha256(f"{path} {token.strip()}".encode()).digest()
+        now = self._clock()
+        judged_at, status = self._judged.get(key, (-_REMEMBERED_SECONDS, UNAUTHORIZED))
+        if now - judged_at < _REMEMBERED_SECONDS:
+            return status
+        status = await self._ask(token.strip(), path)
+        if len(self._judged) >= _MOST_REMEMBERED:
+            self._judged.clear()
+        self._judged[key] = now, status
+        return status
+
+    async def _ask(self, token: str, path: str) -> int:
+        found = await self._client.create(
+            _REVIEWS, {**_kind("authentication", "TokenReview"), "spec": {"token": token}}
+        )
+        if at(found, "status", "authenticated") is not True:
+            return UNAUTHORIZED
+        who = at(found, "status", "user") or {}
+        asked = {
+            "user": who.get("username"),
+            "uid": who.get("uid"),
+            "groups": who.get("groups"),
+            "extra": who.get("extra"),
+            "nonResourceAttributes": {"path": path, "verb": "get"},
+        }
+        spec = {name: value for name, value in asked.items() if value}
+        answer = await self._client.create(
+            _ACCESS_REVIEWS, {**_kind("authorization", "SubjectAccessReview"), "spec": spec}
+        )
+        return OK if at(answer, "status", "allowed") is True else FORBIDDEN
+
+
+def _kind(group: str, kind: str) -> dict[str, str]:
+    return {"apiVersion": f"{group}.k8s.io/v1", "kind": kind}

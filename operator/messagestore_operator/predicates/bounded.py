@@ -1,0 +1,62 @@
+"""Predicates held to the language that the jobs understand, in a time that is bounded.
+
+The bound is of processor time, so that a busy machine refuses nothing that another would take.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+Predicate = tuple[str, str]
+"""The columns that it may read, by the name of their set in messagestore_jobs.predicate, and its text."""
+Refused = tuple[int, str]
+"""Which of several predicates is refused, and why."""
+
+SECONDS = 2.0
+"""For all predicates of a resource; one takes some milliseconds."""
+_REPEAT_SECONDS = 0.1
+"""An exception that is raised in a callback of the interpreter is lost: it is raised again."""
+TOO_LONG = f"takes more than {SECONDS:g} s to read: write it shorter, or with less nesting"
+TOO_LARGE = "takes too much memory to read: write it shorter, or with less nesting"
+
+
+class _OutOfTimeError(BaseException):
+    """No error that a parser would catch."""
+
+
+def refused(predicates: Sequence[Predicate]) -> list[Refused]:
+    """Each that is refused; reading ends at one for which there is no time or memory. For the main thread alone."""
+    # Late: the parser takes longer to import than most manifests take to check, and most have no predicate.
+    from messagestore_jobs import predicate as language
+
+    found: list[Refused] = []
+    at = 0
+    try:
+        with _time_limit():
+            for at, (columns, text) in enumerate(predicates):
+                try:
+                    language.compile_predicate(text, getattr(language, columns))
+                except language.PredicateError as error:
+                    found.append((at, str(error)))
+    except _OutOfTimeError:
+        found.append((at, TOO_LONG))
+    except MemoryError:
+        found.append((at, TOO_LARGE))
+    return found
+
+
+@contextmanager
+def _time_limit() -> Iterator[None]:
+    def end(*_: Any) -> None:
+        raise _OutOfTimeError
+
+    before = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS, _REPEAT_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

@@ -1,0 +1,86 @@
+"""Asks the process that reads predicates; starts it at need, and ends it when it is stuck."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+
+from messagestore_operator.predicates.bounded import TOO_LONG, Predicate, Refused
+
+_START_SECONDS = 60.0
+_ANSWER_SECONDS = 10.0
+"""The process bounds itself by less, of processor time; this is for what can't be interrupted in it."""
+_MAX_ANSWER = 2**20
+_UNREADABLE = "can't be read: write it shorter, or with less nesting"
+WORKER = (sys.executable, "-m", "messagestore_operator.predicates.worker")
+
+
+class Reader:
+    """One process, that answers one question after the other; for one task at a time.
+
+    Args:
+        command: of the process.
+        answer_seconds: after which it is killed.
+    """
+
+    def __init__(self, command: Sequence[str] = WORKER, answer_seconds: float = _ANSWER_SECONDS) -> None:
+        self._command = command
+        self._answer_seconds = answer_seconds
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def first_refused(self, predicates: Sequence[Predicate]) -> Refused | None:
+        """The first of a resource's predicates that is refused, and why.
+
+        Raises:
+            OSError: there is no process that could say it.
+        """
+        for _ in range(2):
+            process = await self._started()
+            try:
+                async with asyncio.timeout(self._answer_seconds):
+                    return await self._answer(process, predicates)
+            except TimeoutError:
+                await self.end()
+                return 0, TOO_LONG
+            except (EOFError, ConnectionError, ValueError):
+                # It may have been ended by something else than the text: the text is tried once more.
+                await self.end()
+        return 0, _UNREADABLE
+
+    async def end(self) -> None:
+        """Have no process, until there is something to read."""
+        process, self._process = self._process, None
+        if process is not None:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        if self._process is not None and self._process.returncode is None:
+            return self._process
+        pipe = asyncio.subprocess.PIPE
+        self._process = await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe, limit=_MAX_ANSWER)
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await _line(self._process)
+        except (TimeoutError, EOFError) as error:
+            await self.end()
+            raise OSError("the process that reads predicates doesn't start") from error
+        return self._process
+
+    async def _answer(self, process: asyncio.subprocess.Process, predicates: Sequence[Predicate]) -> Refused | None:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(predicates).encode() + b"\n")
+        await process.stdin.drain()
+        found = json.loads(await _line(process))
+        return None if found is None else (int(found[0]), str(found[1]))
+
+
+async def _line(process: asyncio.subprocess.Process) -> bytes:
+    assert process.stdout is not None
+    line = await process.stdout.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError
+    return line

@@ -1,0 +1,32 @@
+"""What of a resource is beyond the bounds of tenancy; pure, and the same for every kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from messagestore_operator.api import Resource
+from messagestore_operator.api.spark import Spark
+from messagestore_operator.tenancy.endpoints import endpoints_not_allowed
+from messagestore_operator.tenancy.images import images_not_allowed
+from messagestore_operator.tenancy.kafka import refused_protocols
+from messagestore_operator.tenancy.settings import Tenancy
+from messagestore_operator.tenancy.sizes import sizes_not_allowed
+from messagestore_operator.tenancy.storage import folders_not_allowed
+from messagestore_operator.translate.refusal import Refusal
+
+
+def not_allowed(resource: Resource, tenancy: Tenancy) -> tuple[Refusal, ...]:
+    """Each field that asks for more than the settings allow, with words that name the bound and who may change it."""
+    return (
+        *images_not_allowed(_spark(resource), tenancy.images),
+        *sizes_not_allowed(_spark(resource), tenancy.sizes),
+        *folders_not_allowed(resource, tenancy.storage),
+        *endpoints_not_allowed(resource),
+        *refused_protocols(resource, tenancy.kafka),
+    )
+
+
+def _spark(resource: Resource) -> Spark:
+    """The block that all kinds have, and need not give."""
+    spec: Any = getattr(resource, "spec")  # noqa: B009 - each kind has its own
+    return spec.spark or Spark()

@@ -1,0 +1,96 @@
+"""Servers that a resource may not name: those of the node that a pod runs on, which answer whoever is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+from messagestore_operator.api import Resource
+from messagestore_operator.translate.folders import Field, folders
+from messagestore_operator.translate.kafka import accesses_of
+from messagestore_operator.translate.refusal import Refusal
+
+_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback", "metadata.google.internal")
+_ADDRESSES = (IPv4Address("100.100.100.200"), IPv4Address("168.63.129.16"))
+"""Metadata services of Alibaba Cloud and Azure, which are not link-local."""
+_NETWORKS = (IPv6Network("fd00:ec2::/32"), IPv6Network("fd20:ce::/32"))
+"""Metadata services of AWS and Google Cloud."""
+_THIS_HOST = IPv4Network("0.0.0.0/8")
+_EMBEDDING = (IPv6Network("::/96"), IPv6Network("::ffff:0:0:0/96"), IPv6Network("64:ff9b::/96"))
+"""An IPv4 address is in the last 32 bits."""
+_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
+_WORDS = "names the pod itself, its node or a cloud's metadata service, which runs may not reach"
+
+
+def endpoints_not_allowed(resource: Resource) -> Iterator[Refusal]:
+    """The servers of a resource that are loopback, link-local or a metadata service, by what is written there.
+
+    What a name resolves to is not looked at: it may be another address by the time a run asks.
+    """
+    for path, host in _hosts(resource):
+        if _is_unclear(host):
+            yield Refusal(path, f"{host} is no address in its plain form, four decimal numbers without leading zeros")
+        elif is_of_the_node(host):
+            yield Refusal(path, f"{host} {_WORDS}")
+
+
+def is_of_the_node(host: str) -> bool:
+    """Whether a host, by name or address, is one that only a process of that very node should ask."""
+    address = _address(host)
+    if address is not None:
+        return _is_of_the_node(address)
+    name = _plain(host)
+    # A bucket's name may be put before the endpoint's, so that a part of such a name is enough.
+    return any(name == one or name.endswith(f".{one}") or one.endswith(f".{name}") for one in _NAMES)
+
+
+def _is_of_the_node(address: IPv4Address | IPv6Address) -> bool:
+    if address.is_loopback or address.is_link_local or address.is_unspecified:
+        return True
+    if isinstance(address, IPv4Address):
+        return address in _THIS_HOST or address in _ADDRESSES
+    return any(address in network for network in _NETWORKS) or any(map(_is_of_the_node, _embedded(address)))
+
+
+def _embedded(address: IPv6Address) -> Iterator[IPv4Address]:
+    if (mapped := address.ipv4_mapped) is not None:
+        yield mapped
+    if (relayed := address.sixtofour) is not None:
+        yield relayed
+    if any(address in network for network in _EMBEDDING):
+        yield IPv4Address(int(address) & 0xFFFFFFFF)
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    plain = _plain(host)
+    try:
+        return IPv6Address(plain[1:-1]) if plain.startswith("[") else IPv4Address(plain)
+    except AddressValueError:
+        return None
+
+
+def _is_unclear(host: str) -> bool:
+    """Whether a host is a number to some programs, and none or another one to others: 127.1, 0x7f.1, 0177.0.0.1."""
+    if _address(host) is not None:
+        return False
+    plain = _plain(host)
+    return plain.startswith("[") or bool(_NUMBER.fullmatch(plain.rpartition(".")[2]))
+
+
+def _plain(host: str) -> str:
+    return host.lower().removesuffix(".")
+
+
+def _hosts(resource: Resource) -> Iterator[tuple[Field, str]]:
+    for folder in folders(resource):
+        if folder.storage is not None and folder.storage.endpoint is not None:
+            yield (*folder.storage_path, "endpoint"), _host(folder.storage.endpoint)
+    for path, access in accesses_of(resource):
+        for server in access.cluster.bootstrap_servers.split(","):
+            yield (*path, "bootstrapServers"), _host(server)
+
+
+def _host(server: str) -> str:
+    """Without scheme and port; an address of IPv6 keeps its brackets."""
+    return re.sub(r"^https?://|(:[0-9]+)?/?$", "", server)

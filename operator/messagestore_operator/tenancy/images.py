@@ -1,0 +1,29 @@
+"""Which images the runs of a resource may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated
+
+from pydantic import Field
+
+from messagestore_operator.api.spark import Spark
+from messagestore_operator.translate.refusal import Refusal
+
+AllowedImage = Annotated[str, Field(strict=True, min_length=1, max_length=512, pattern=r"^[^*\s]+([/:@]\*)?$")]
+"""An image as a resource names it, or the beginning of some: `registry/team/*`, `registry/team/spark:*`."""
+
+
+def images_not_allowed(spark: Spark, allowed: Iterable[str]) -> Iterator[Refusal]:
+    """The image of a resource, where it is none of those; one that names none gets the operator's own."""
+    if spark.image and not any(_fits(spark.image, one) for one in allowed):
+        words = f"{spark.image} is none of the images that the operator's settings allow (tenancy.images)"
+        yield Refusal(("spec", "spark", "image"), words)
+
+
+def _fits(image: str, allowed: str) -> bool:
+    beginning, star, _ = allowed.partition("*")
+    if not star:
+        return image == allowed
+    # What follows a name is a tag or a digest, and no port with a path behind it.
+    return image.startswith(beginning) and (beginning.endswith("/") or "/" not in image.removeprefix(beginning))

@@ -1,0 +1,31 @@
+"""How resources may prove to brokers who they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from messagestore_operator.api import Resource
+from messagestore_operator.api.model import Model
+from messagestore_operator.translate.kafka import accesses_of
+from messagestore_operator.translate.refusal import Refusal
+
+
+class KafkaBounds(Model):
+    """What is asked of a connection to Kafka."""
+
+    allow_plaintext_sasl: bool = Field(
+        default=False,
+        description="Whether protocol SASL_PLAINTEXT is allowed, by which credentials and messages go without TLS.",
+    )
+
+
+def refused_protocols(resource: Resource, bounds: KafkaBounds) -> Iterator[Refusal]:
+    """The fields by which credentials would go to a broker, and to whoever is on the way, in clear."""
+    if bounds.allow_plaintext_sasl:
+        return
+    for path, access in accesses_of(resource):
+        if access.cluster.protocol == "SASL_PLAINTEXT":
+            words = "SASL_PLAINTEXT sends credentials without TLS: use SASL_SSL, or ask who runs the operator to set"
+            yield Refusal((*path, "security", "protocol"), f"{words} tenancy.kafka.allowPlaintextSasl")

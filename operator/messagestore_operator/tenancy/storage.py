@@ -1,0 +1,106 @@
+"""Which folders a namespace may name, and by whose identity they are reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+from urllib.parse import unquote
+
+from pydantic import AfterValidator, Field
+
+from messagestore_operator.api import Resource
+from messagestore_operator.api.model import Model
+from messagestore_operator.api.uris import SourceUri
+from messagestore_operator.translate.folders import TABLE_URI, Folder, folders
+from messagestore_operator.translate.refusal import Refusal
+
+EVERY = "*"
+NAMESPACE = "{namespace}"
+_OF_MANY_ROUNDS = 8
+"""Escapes of escapes are undone so often; what has more of them is no name that anybody means."""
+
+
+def _prefix(text: str) -> str:
+    SourceUri.parse(text.replace(NAMESPACE, "namespace"))
+    return text
+
+
+Prefix = Annotated[str, Field(strict=True), AfterValidator(_prefix)]
+
+
+class StorageBounds(Model):
+    """Bounds on the folders that resources name: tables, sources, archives and destinations alike."""
+
+    prefixes: Annotated[dict[str, tuple[Prefix, ...]], Field(max_length=10_000)] = Field(
+        default={},
+        description="Where a namespace's folders may lie: URIs by namespace, and under * those that every namespace "
+        "has; {namespace} in one stands for the namespace. None at all: anywhere.",
+    )
+    require_credentials: bool = Field(
+        default=True,
+        description="Whether a folder on an object store needs credentials of the resource's own namespace; false lets "
+        "the pods' own identity reach it.",
+    )
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether any namespace reaches whatever its pods' identity does."""
+        return not self.require_credentials and not self.prefixes
+
+
+def folders_not_allowed(resource: Resource, bounds: StorageBounds) -> Iterator[Refusal]:
+    """The folders of a resource that lie elsewhere than its namespace's may, or are reached by the pods' identity."""
+    for folder in folders(resource):
+        if bounds.prefixes:
+            yield from _out_of_bounds(folder, resource.metadata.namespace, bounds)
+        if bounds.require_credentials:
+            yield from _without_credentials(folder)
+
+
+def lies_below(uri: str, prefix: str) -> bool:
+    """Whether a folder is the prefix's, or one below it, however a program that is given its URI reads it."""
+    (root, path), (bound, above) = _parts(uri), _parts(prefix)
+    return root == bound and path[: len(above)] == above and not any(map(_leads_elsewhere, path))
+
+
+def _out_of_bounds(folder: Folder, namespace: str, bounds: StorageBounds) -> Iterator[Refusal]:
+    given = (*bounds.prefixes.get(namespace, ()), *bounds.prefixes.get(EVERY, ()))
+    prefixes = [prefix.replace(NAMESPACE, namespace) for prefix in given]
+    if not any(lies_below(folder.uri, prefix) for prefix in prefixes):
+        where = f"below {' or '.join(prefixes)}" if prefixes else "nowhere, as no line of it is for this namespace"
+        yield Refusal(
+            folder.path,
+            f"the folders of namespace {namespace} may lie {where}, by the operator's setting tenancy.storage.prefixes",
+        )
+
+
+def _without_credentials(folder: Folder) -> Iterator[Refusal]:
+    storage = folder.storage
+    if storage is None and folder.path != TABLE_URI:
+        # It is reached as the table of its stream is, and that is checked there.
+        return
+    if storage is None or storage.credentials_secret_ref is None:
+        yield Refusal(
+            (*folder.storage_path, "credentialsSecretRef"),
+            f"names no Secret with credentials for {folder.uri}, which the operator's setting "
+            "tenancy.storage.requireCredentials asks for",
+        )
+
+
+def _parts(uri: str) -> tuple[str, list[str]]:
+    """The store that a URI names, and the segments of its path."""
+    scheme, _, rest = uri.partition("://")
+    authority, *path = rest.split("/")
+    scheme = scheme.lower()
+    return f"{'s3a' if scheme == 's3' else scheme}://{authority}", [segment for segment in path if segment]
+
+
+def _leads_elsewhere(segment: str) -> bool:
+    """Whether a segment is, or becomes to somebody who undoes escapes, more than the name of one folder."""
+    for _ in range(_OF_MANY_ROUNDS):
+        if segment in (".", "..") or "/" in segment or "\\" in segment or "\0" in segment:
+            return True
+        if (decoded := unquote(segment)) == segment:
+            return False
+        segment = decoded
+    return True

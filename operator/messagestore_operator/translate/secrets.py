@@ -1,0 +1,65 @@
+"""Environment variables that a run's pods have from Secrets, and those that hold keys.
+
+A document names variables, never a value. A key's variable is named after its Secret, so that a process which carries
+out several runs has them all from its start: a JVM never hears of later ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from messagestore_operator.api import MessageStream, RetentionPolicy
+from messagestore_operator.api.common import KeySecretRef
+
+
+class Use(StrEnum):
+    """What a run does with a Secret: the values of its label, by which its namespace allows that."""
+
+    STORAGE = "storage"
+    KAFKA = "kafka"
+    SEAL = "seal"
+    """A key that messages are sealed, or values hashed, with."""
+    CA = "ca"
+    """A certificate authority's certificate, which is no secret."""
+
+
+@dataclass(frozen=True)
+class SecretVariable:
+    """An environment variable, and the Secret's key that it is filled from; an optional key may be missing there."""
+
+    variable: str
+    secret: str
+    key: str
+    use: Use
+    optional: bool = False
+
+
+def seal_keys(*streams: MessageStream) -> Iterator[SecretVariable]:
+    """The keys of those streams that seal their messages."""
+    for stream in streams:
+        if (integrity := stream.spec.integrity) is not None:
+            yield _of(stream.metadata.namespace, integrity.hmac_secret_ref)
+
+
+def scrub_keys(policy: RetentionPolicy) -> Iterator[SecretVariable]:
+    """The key that the policy's runs hash values with, if they do."""
+    scrub = policy.spec.scrub
+    if policy.spec.action == "Scrub" and scrub is not None and scrub.method == "Hash" and scrub.key_secret_ref:
+        yield _of(policy.metadata.namespace, scrub.key_secret_ref)
+
+
+def digest(*parts: str) -> str:
+    """What stands in names for a Secret, or a part of one."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def key_variable(namespace: str, secret: str, key: str) -> SecretVariable:
+    """The variable that holds a key of a Secret."""
+    return SecretVariable(f"MESSAGESTORE_KEY_{digest(namespace, secret, key).upper()}", secret, key, Use.SEAL)
+
+
+def _of(namespace: str, reference: KeySecretRef) -> SecretVariable:
+    return key_variable(namespace, reference.name, reference.key)

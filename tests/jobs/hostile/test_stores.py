@@ -1,0 +1,92 @@
+"""Each file of a store replaced by what somebody with write access to the bucket could put there.
+
+Whatever it is, each run ends with words that say why, or does its work; nothing outside of the store is read, sent,
+deleted or written, and no code runs. With MESSAGESTORE_HOSTILE=all each file is replaced by all that it may be, else
+one of each kind by one thing.
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_operator.reasons import Reason
+from support.hostile_files import FIRST, KINDS, PROPERTY, USED_BY, changes, kind_of, replaced
+from support.hostile_store import CANARY, Runs, Site
+
+ALL = os.environ.get("MESSAGESTORE_HOSTILE") == "all"
+SECONDS = 60
+STACK = re.compile(r"Traceback|\n|\bat (org|java|scala|dev)\.")
+READER = {"StoreUnreadableError", "StoreNotFoundError", "StorageError", "VersionNotFoundError"}
+BESIDE = {"site", "copy", "canary"}
+
+CASES = [(kind, change) for kind in KINDS for change in (changes(kind) if ALL else [FIRST[kind]])]
+
+
+@pytest.fixture(scope="module")
+def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    site = Site(spark, tmp_path_factory.mktemp("hostile"))
+    site.build()
+    return site
+
+
+@pytest.fixture
+def site(built: Site) -> Iterator[Site]:
+    built.restore()
+    yield built
+    built.canary.unlink(missing_ok=True)
+
+
+def test_every_file_of_a_store_has_something_to_be_replaced_by(built: Site) -> None:
+    kinds = {name: kind_of(name) for name in built.files()}
+
+    assert [name for name, kind in kinds.items() if kind is None] == []
+    assert set(kinds.values()) == set(KINDS)
+
+
+def test_as_it_was_built_every_run_does_its_work(site: Site) -> None:
+    assert {name: run() for name, run in site.runs().items()} == dict.fromkeys(site.runs())
+
+
+@pytest.mark.parametrize(("kind", "change"), CASES)
+def test_a_replaced_file_does_no_harm(site: Site, kind: str, change: str) -> None:
+    named = [name for name in site.files() if kind_of(name) == kind]
+    for name in _chosen(named):
+        site.restore()
+        replaced(site, name, change)
+        for run, work in _runs(site, kind).items():
+            began = time.monotonic()
+            failure = work()
+            assert time.monotonic() - began < SECONDS, f"{run} took too long with {name}: {change}"
+            assert failure is None or _is_said_well(failure), f"{run} with {name} ({change}): {failure}"
+        _nothing_left_the_store(site, f"{name}: {change}")
+
+
+def _chosen(names: list[str]) -> list[str]:
+    """All of them, or the newest of one table, where it can do harm."""
+    tables = ("files/part", "messages", "")
+    return names if ALL else [next(name for table in tables for name in reversed(names) if name.startswith(table))]
+
+
+def _runs(site: Site, kind: str) -> Runs:
+    """All of them, or those that look at the file."""
+    runs = site.runs()
+    return runs if ALL else {name: runs[name] for name in USED_BY.get(kind, runs)}
+
+
+def _is_said_well(failure: str) -> bool:
+    reason, _, words = failure.partition(": ")
+    known = reason in READER or reason in {str(reason.value) for reason in Reason}
+    return known and bool(words) and len(words) <= 1000 and not STACK.search(words) and CANARY not in words
+
+
+def _nothing_left_the_store(site: Site, what: str) -> None:
+    assert site.canary_is_told() == [], what
+    assert site.canary.read_text() == CANARY, what
+    assert {path.name for path in Path(site.folder).iterdir()} == BESIDE, what
+    assert site.spark._jvm is not None
+    assert site.spark._jvm.java.lang.System.clearProperty(PROPERTY) is None, what

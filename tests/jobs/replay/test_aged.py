@@ -1,0 +1,56 @@
+"""A replay that was paused for longer than tables keep their past sends its frozen selection all the same."""
+
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import Match, Rule, Selection, Table
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.replay import cut
+from messagestore_jobs.replay.job import run_replay
+from support.purges import purge
+from support.replays import Suspending, files_replay, sent
+from support.stores import START, Row, make_store, message
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cut, "_CHUNK_ROWS", 2)
+
+
+def grow_old(table: Table) -> None:
+    """Let the time pass for which files of earlier versions are promised: here a second."""
+    messages = DeltaTable(table.uri.removeprefix("file://") + "/messages")
+    messages.alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 1 seconds"})
+    time.sleep(1.5)
+
+
+def ten() -> list[Row]:
+    return [message(i, stream_name=f"order-{i % 3}", position=i // 3) for i in range(1, 11)]
+
+
+SELECTIONS: dict[str, dict[str, Any]] = {
+    "lasting": {},
+    "listed": {"select": Selection(statuses=("RECEIVED",))},
+}
+
+
+@pytest.mark.parametrize("task", SELECTIONS.values(), ids=SELECTIONS.keys())
+def test_what_was_purged_meanwhile_is_sent_as_it_was_frozen(
+    spark: SparkSession, tmp_path: Path, task: dict[str, Any]
+) -> None:
+    table = make_store(tmp_path / "store", ten())
+    document = files_replay(table, tmp_path / "out", **task)
+    run_replay(document, spark, Silent(), Suspending(1))
+    purge(spark, table, START + timedelta(days=1), rules=(Rule(name="some", match=Match(message_ids=("m6", "m7"))),))
+    grow_old(table)
+
+    outcome = run_replay(document, spark, Silent())
+
+    assert sent(tmp_path / "out") == list(range(1, 11))
+    assert (outcome.complete, outcome.progress.replayed, outcome.progress.failed) == (True, 10, 0)

@@ -1,0 +1,56 @@
+"""A tenant's folders, and the servers that they are on: beyond the settings, no run is made."""
+
+from typing import Any
+
+import pytest
+
+from support.operators import eventually
+from support.tenants import Tenants
+
+OWN = {"endpoint": "https://objects.example.org", "credentialsSecretRef": {"name": "lake-credentials"}}
+
+
+@pytest.fixture(scope="module")
+def tenancy() -> dict[str, Any]:
+    return {"storage": {"prefixes": {"*": ["s3a://lake/{namespace}", "s3a://landing"]}}}
+
+
+def table(tenants: Tenants, name: str) -> dict[str, Any]:
+    return {"uri": f"s3a://lake/{tenants.one.namespace}/{name}"}
+
+
+def test_a_stream_in_the_part_of_its_namespace_is_served(tenants: Tenants) -> None:
+    assert tenants.one.stream("own", table=table(tenants, "own"), trigger={"interval": "PT1H"}).accepted
+    eventually(lambda: any(run.startswith("own") for run in tenants.launched(tenants.one)), of=tenants.operator)
+
+
+def refused(tenants: Tenants, name: str, words: str, kind: str = "MessageStream") -> None:
+    told = tenants.one.told(name, "NotAllowed", kind, of=tenants.operator)
+    assert words in told.words
+    assert not [run for run in tenants.launched(tenants.one) if run.startswith(name)]
+
+
+def test_a_table_in_the_part_of_another_namespace_is_refused(tenants: Tenants) -> None:
+    there = {"uri": f"s3a://lake/{tenants.other.namespace}/orders"}
+    assert tenants.one.stream("stranger", table=there).accepted
+    refused(tenants, "stranger", "spec.table.uri: the folders of namespace")
+    # Nor does what would read it by the stream's word get a run.
+    again = {"streamRef": {"name": "stranger"}, "destination": {"files": {"uri": "s3a://landing/again"}}}
+    replay = {"apiVersion": "messagestore.dev/v1alpha1", "kind": "ReplayJob", "metadata": {"name": "reader"}}
+    assert tenants.one.apply({**replay, "spec": again}).accepted
+    refused(tenants, "reader", "(MessageStream stranger)", "ReplayJob")
+
+
+def test_a_source_by_the_pods_identity_is_refused(tenants: Tenants) -> None:
+    source = {"files": {"uri": "s3a://landing/orders", "storage": {"region": "eu-central-1"}}}
+    assert tenants.one.stream("identity", table=table(tenants, "identity"), source=source).accepted
+    refused(tenants, "identity", "tenancy.storage.requireCredentials")
+
+
+@pytest.mark.parametrize(
+    ("name", "endpoint"),
+    [("metadata", "http://169.254.169.254"), ("decimal", "http://2852039166"), ("mapped", "http://[::ffff:7f00:1]:80")],
+)
+def test_a_server_of_the_node_is_refused(tenants: Tenants, name: str, endpoint: str) -> None:
+    assert tenants.one.stream(name, table=table(tenants, name), storage={**OWN, "endpoint": endpoint}).accepted
+    refused(tenants, name, "spec.storage.endpoint: ")

@@ -1,0 +1,67 @@
+"""With authentication, figures are told to whom the cluster's own roles allow the URL, over TLS, and to nobody else."""
+
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.apiserver import ApiServer
+from support.certificates import certify
+from support.installed import ACCOUNT, installed_chart
+from support.operators import FAST, Operator, eventually, running_operator
+
+OWN = "metrics-access"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@pytest.fixture(scope="module")
+def operator(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Operator, Path]]:
+    """An operator with the chart's rights, and the authority that its certificate is checked by."""
+    folder = tmp_path_factory.mktemp("metrics")
+    authority, certificate, key = certify(folder)
+    certificate.rename(folder / "tls.crt")
+    key.rename(folder / "tls.key")
+    assert apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": OWN}}).accepted
+    with installed_chart(apiserver, OWN, folder, "metrics.authentication=true") as chart:
+        metrics = {**chart.settings["metrics"], "certificates": str(folder)}
+        settings = {**chart.settings, **FAST, "metrics": metrics}
+        with running_operator(apiserver, folder, settings, chart.kubeconfig) as started:
+            eventually(lambda: started.get("/healthz")[0] == 200, of=started)
+            yield started, authority
+
+
+def test_figures_are_told_to_whom_a_role_allows_them(apiserver: ApiServer, operator: tuple[Operator, Path]) -> None:
+    stranger, prometheus = (_token(apiserver, name) for name in ("stranger", "prometheus"))
+    subject = {"kind": "ServiceAccount", "name": "prometheus", "namespace": OWN}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{ACCOUNT}-metrics"}
+    binding = {"metadata": {"name": "prometheus"}, "roleRef": role, "subjects": [subject]}
+    assert apiserver.request("POST", f"{RBAC}/clusterrolebindings", binding).accepted
+    eventually(lambda: _status(operator, f"Bearer {prometheus}") == 200, of=operator[0])
+    others = (None, "Bearer ", "Bearer not-a-token", f"Basic {prometheus}", f"Bearer {stranger}")
+    assert [_status(operator, one) for one in others] == [401, 401, 401, 401, 403]
+    assert operator[0].get("/metrics")[0] == 0, "there is no way without TLS"
+
+
+def _token(server: ApiServer, name: str) -> str:
+    accounts = f"/api/v1/namespaces/{OWN}/serviceaccounts"
+    assert server.request("POST", accounts, {"metadata": {"name": name}}).accepted
+    answer = server.request("POST", f"{accounts}/{name}/token", {"spec": {"expirationSeconds": 3600}})
+    assert answer.accepted, answer.body
+    token: str = answer.body["status"]["token"]
+    return token
+
+
+def _status(operator: tuple[Operator, Path], authorization: str | None) -> int:
+    started, authority = operator
+    headers = {"Authorization": authorization} if authorization else {}
+    request = urllib.request.Request(f"https://127.0.0.1:{started.metrics_port}/metrics", headers=headers)
+    try:
+        context = ssl.create_default_context(cafile=str(authority))
+        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+            assert b"messagestore_operator" in answer.read()
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code

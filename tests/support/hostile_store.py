@@ -1,0 +1,219 @@
+"""One small store with everything in it that runs leave in one, and the runs that meet it."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import write_deltalake
+from pyspark.sql import SparkSession
+
+from messagestore.errors import MessageStoreError
+from messagestore.reader import Reader
+from messagestore_jobs.contract.run_document import (
+    Archive,
+    FieldSource,
+    FilesSource,
+    IngestTask,
+    MaintainTask,
+    PurgeTask,
+    ReplayTask,
+    Resource,
+    Rule,
+    RunDocument,
+    Selection,
+    StreamDestination,
+    Table,
+    Translator,
+)
+from messagestore_jobs.contract.run_report import RunReport
+from messagestore_jobs.driver.execute import execute
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.store.audit import Done, add_audit
+from messagestore_jobs.store.heads import raise_heads
+from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.schemas import OFFSETS, PENDING_UPDATES
+from messagestore_jobs.store.tombstones import add_tombstones
+from support.external_writes import observing
+from support.forgeries import forget_logs
+from support.ingests import OWNER, Stream, lines, record
+from support.purges import CrashError
+from support.replays import files_replay
+from support.stores import make_store, message
+
+NOW = datetime(2026, 1, 20, tzinfo=UTC)
+CANARY = os.urandom(48).hex()
+"""Stands in files that are not the store's, and nowhere else."""
+RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")
+LARGE = "x" * 100
+SETTINGS: dict[str, Any] = {
+    "claim_check_bytes": 50,
+    "translators": (Translator(from_version=0, fields={"type": FieldSource(default="made")}),),
+}
+
+Runs = dict[str, Callable[[], str | None]]
+
+
+def _stopping_before(name: str) -> Callable[[str, str], None]:
+    def observer(write: str, moment: str) -> None:
+        if (write, moment) == (name, "before"):
+            raise CrashError(name)
+
+    return observer
+
+
+@dataclass
+class Site:
+    """A store in a folder, what lies around it, and a copy to begin again from.
+
+    Payloads under claim checks are named by where they lie, so the store is always put in the same place.
+    """
+
+    spark: SparkSession
+    folder: Path
+    stream: Stream = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stream = Stream(self.spark, self.folder / "site", dict(SETTINGS))
+
+    @property
+    def site(self) -> Path:
+        return self.folder / "site"
+
+    @property
+    def store(self) -> Path:
+        return self.site / "store"
+
+    @property
+    def table(self) -> Table:
+        return self.stream.table
+
+    @property
+    def canary(self) -> Path:
+        """A file beside the store."""
+        return self.folder / "canary"
+
+    def build(self) -> None:
+        self._ingest()
+        self._maintained()
+        self._ingest()
+        self._told_by_hand()
+        self._cut_off_purge()
+        self._cut_off_replay()
+        self.canary.write_text(CANARY)
+        shutil.copytree(self.site, self.folder / "copy")
+
+    def restore(self) -> None:
+        """As it was built."""
+        shutil.rmtree(self.site)
+        shutil.copytree(self.folder / "copy", self.site)
+        self.canary.write_text(CANARY)
+        forget_logs(self.spark)
+
+    def files(self) -> Iterator[str]:
+        """Every file of the store, by its name within."""
+        for path in sorted(self.store.rglob("*")):
+            if path.is_file():
+                yield str(path.relative_to(self.store))
+
+    def runs(self) -> Runs:
+        """Each run by name; it tells what it failed with, None where it did not."""
+        self.stream.arrive("more.jsonl", lines(record("new", payload=LARGE), b"garbage"))
+        out = f"{self.site}/out"
+        documents = {
+            "replay": files_replay(self.table, Path(out)),
+            "ingest": self.stream.document(NOW),
+            "replay into": self._replay_into(),
+            "purge": self._purge(),
+            "maintain": self._document(MaintainTask()),
+        }
+        runs: Runs = {"read": self._read}
+        return runs | {name: lambda document=document: self._failure(document) for name, document in documents.items()}
+
+    def canary_is_told(self) -> list[str]:
+        """The files in which the canary's text stands; its own is not one of them."""
+        needles = [CANARY.encode(), bytes.fromhex(CANARY)]
+        return [
+            str(path)
+            for path in self.site.rglob("*")
+            if path.is_file() and not path.is_symlink() and any(needle in path.read_bytes() for needle in needles)
+        ]
+
+    def _failure(self, document: RunDocument) -> str | None:
+        report: RunReport = execute(document, lambda: self.spark, Silent(), 1, lambda: datetime.now(UTC))
+        return None if report.error is None else f"{report.error.reason}: {report.error.message}"
+
+    def _read(self) -> str | None:
+        """What an application reads."""
+        try:
+            with Reader(self.table.uri, on_broken=lambda _: None) as store:
+                read = [*store.get_messages(batch_size=-1), *store.dead_letters(batch_size=-1), store.statistics()]
+                store.stream_version("order-1")
+        except MessageStoreError as error:
+            return f"{type(error).__name__}: {error}"
+        assert CANARY not in repr(read)
+        return None
+
+    def _ingest(self) -> None:
+        number = self.stream.runs
+        small = [record(f"m{number}-{i}") for i in range(3)]
+        self.stream.arrive(f"{number}.jsonl", lines(*small, record(f"large-{number}", payload=LARGE), b"garbage"))
+        self.stream.run(NOW - timedelta(days=2) + timedelta(hours=number))
+
+    def _maintained(self) -> None:
+        assert self._failure(self._document(MaintainTask())) is None
+
+    def _told_by_hand(self) -> None:
+        uri = self.table.uri
+        raise_heads(uri, pa.table({"stream_name": ["order-1"], "next_position": [20]}), 30)
+        add_tombstones(uri, ["erased"], NOW, "run")
+        add_audit(uri, Done(NOW, "Purge", "run", RESOURCE, {"preview": "p"}, 1, 2))
+        waiting = {
+            "message_id": "later",
+            "status": "FAILED",
+            "received_at": NOW,
+            "source_id": "u",
+            "batch": 1,
+            "row": 0,
+        }
+        write_deltalake(
+            open_table(uri, "pending_updates"), pa.Table.from_pylist([waiting], schema=PENDING_UPDATES), mode="append"
+        )
+        read = {"source_id": "k", "batch": 1, "at": NOW, "topic": "t", "topic_id": "i", "partition": 0}
+        read |= {"start": 0, "end": 1, "latest": 1}
+        write_deltalake(open_table(uri, "offsets"), pa.Table.from_pylist([read], schema=OFFSETS), mode="append")
+
+    def _purge(self) -> RunDocument:
+        archive = Archive(uri=f"file://{self.site}/archive", format="JSONLines")
+        rules = (Rule(name="first", max_messages_per_stream=6),)
+        return self._document(PurgeTask(mode="Enforce", rules=rules, archive=archive))
+
+    def _cut_off_purge(self) -> None:
+        report = self._cut_off(self._purge(), "archive-files")
+        assert "archive-files" in report
+
+    def _replay_into(self) -> RunDocument:
+        other = Table(uri=f"file://{self.site}/other", owner=OWNER)
+        target = StreamDestination(
+            table=self.table, ingest=IngestTask(source_id="own", source=FilesSource(uri="file:///nowhere"))
+        )
+        # What may not stay selected is listed, in a file of its own.
+        task = ReplayTask(job_id="job-2", destination=target, select=Selection(statuses=("RECEIVED",)))
+        return RunDocument(run="replay-2", resource=RESOURCE, table=other, at=NOW, task=task)
+
+    def _cut_off_replay(self) -> None:
+        make_store(self.site / "other", [message(1), message(2)])
+        report = self._cut_off(self._replay_into(), "replay-records")
+        assert "replay-records" in report, report
+
+    def _cut_off(self, document: RunDocument, write: str) -> str:
+        with observing(_stopping_before(write)):
+            return self._failure(document) or ""
+
+    def _document(self, task: Any) -> RunDocument:
+        return RunDocument(run=f"run-{time.monotonic_ns()}", resource=RESOURCE, table=self.table, at=NOW, task=task)

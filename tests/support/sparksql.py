@@ -1,0 +1,79 @@
+"""A checked predicate as Spark SQL: for people, and for Spark's own parser to say what it reads in it."""
+
+import unicodedata
+
+from messagestore_jobs.predicate import Kind
+from messagestore_jobs.predicate.expression import Call, Cast, Expression, Literal, Read
+
+_BETWEEN = frozenset({"=", "<>", "<=>", "<", "<=", ">", ">=", "AND", "OR", "LIKE", "ILIKE"})
+_BEHIND = frozenset({"IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE"})
+
+
+def sql(expression: Expression) -> str:
+    """The expression in SQL, each part in parentheses of its own."""
+    match expression:
+        case Literal():
+            return _literal(expression)
+        case Read(column, None):
+            return f"`{column}`"
+        case Read(column, field):
+            return f"`{column}`.`{field}`"
+        case Cast(value, type_):
+            return f"TRY_CAST({sql(value)} AS {type_})"
+        case Call(name, parts):
+            return _call(name, [sql(part) for part in parts])
+
+
+def write_string(value: str) -> str:
+    """A string literal; whatever is not plainly visible is escaped, and so is the sign that Spark replaces."""
+    return f"'{''.join(map(_escape, value))}'"
+
+
+def _literal(literal: Literal) -> str:
+    value = literal.value
+    if not isinstance(value, str):
+        return "NULL" if value is None else str(value).lower()
+    match literal.kind:
+        case Kind.TEXT:
+            return write_string(value)
+        case Kind.BINARY:
+            return f"X'{value}'"
+        case Kind.DATE | Kind.TIMESTAMP:
+            return f"{literal.kind.name} '{value}'"
+        case Kind.INTERVAL:
+            count, _, unit = value.partition(" ")
+            return f"INTERVAL '{count}' {unit}"
+        case _:
+            return value
+
+
+def _call(name: str, parts: list[str]) -> str:
+    if name in _BETWEEN:
+        return f"({f' {name} '.join(parts)})" if len(parts) > 1 else parts[0]
+    if name in _BEHIND:
+        return f"({parts[0]} {name})"
+    match name:
+        case "NOT":
+            return f"(NOT {parts[0]})"
+        case "BETWEEN":
+            return f"({parts[0]} BETWEEN {parts[1]} AND {parts[2]})"
+        case "IN":
+            return f"({parts[0]} IN ({', '.join(parts[1:])}))"
+        case "[]":
+            return f"{parts[0]}[{parts[1]}]"
+        case "CASE" | "CASE OF":
+            *branches, default = parts
+            subject = [branches.pop(0)] if name == "CASE OF" else []
+            whens = [f"WHEN {test} THEN {value}" for test, value in zip(branches[::2], branches[1::2], strict=True)]
+            return " ".join(["CASE", *subject, *whens, "ELSE", default, "END"])
+        case _:
+            return f"{name}({', '.join(parts)})"
+
+
+def _escape(character: str) -> str:
+    if character in "\\'":
+        return f"\\{character}"
+    if character == " " or (character != "$" and unicodedata.category(character)[0] not in "CZ"):
+        return character
+    code = ord(character)
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

@@ -1,0 +1,174 @@
+"""Tenants: people who may edit the three kinds in one namespace and nothing else, and an operator that serves them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from messagestore_operator.api.crd import NAMES
+from messagestore_operator.api.resource import API_VERSION
+from support.apiserver import Answer, ApiServer
+from support.fakespark import FakeSpark, fake_spark
+from support.installed import ACCOUNT, Installed, installed_chart
+from support.launches import stream
+from support.operators import FAST, Operator, eventually, running_operator
+from support.secrets import make_storage_secrets
+
+Document = dict[str, Any]
+
+RBAC = "rbac.authorization.k8s.io"
+MERGE = "application/merge-patch+json"
+_numbers = count()
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a resource's owner is told of it."""
+
+    condition: Document
+    events: tuple[Document, ...]
+
+    @property
+    def words(self) -> str:
+        """Of the condition."""
+        found: str = self.condition["message"]
+        return found
+
+    @property
+    def said(self) -> list[str]:
+        """The reasons of the Events about it."""
+        return [event["reason"] for event in self.events]
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """An editor of the three kinds in one namespace, by the roles that the chart brings for that."""
+
+    server: ApiServer
+    namespace: str
+    user: str
+
+    def apply(self, document: Document) -> Answer:
+        """Make a resource in the tenant's namespace."""
+        document = {**document, "metadata": {**document["metadata"], "namespace": self.namespace}}
+        return self.request("POST", self.path(document["kind"]), document)
+
+    def stream(self, name: str = "orders", annotations: dict[str, str] | None = None, **spec: Any) -> Answer:
+        """Make a MessageStream: a plain one, but for what is given of its spec."""
+        document = stream(name, namespace=self.namespace, **spec).to_dict()
+        metadata = {"name": name, **({"annotations": annotations} if annotations else {})}
+        return self.apply({**document, "metadata": metadata})
+
+    def change(self, kind: str, name: str, patch: Document) -> Answer:
+        """Merge a patch into a resource."""
+        return self.request("PATCH", f"{self.path(kind)}/{name}", patch, MERGE)
+
+    def read(self, kind: str, name: str) -> Document:
+        """A resource as it is now."""
+        return self.request("GET", f"{self.path(kind)}/{name}").body
+
+    def told(self, name: str, reason: str, kind: str = "MessageStream", of: Operator | None = None) -> Told:
+        """Wait until a resource is not Ready for a reason, and until that is told by an Event, too."""
+        condition = eventually(lambda: self._not_ready(kind, name, reason), of=of)
+        events = eventually(lambda: self._events(kind, name, reason), of=of)
+        return Told(condition, tuple(events))
+
+    def ready(
+        self, name: str, kind: str = "MessageStream", of: Operator | None = None, seconds: float = 20
+    ) -> Document:
+        """Wait until a resource is Ready, and return its status."""
+        return dict(eventually(lambda: self._status_when_ready(kind, name), seconds, of))
+
+    def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Answer:
+        """Ask the API server as this tenant."""
+        return self.server.request(method, path, body, content_type, self.user)
+
+    def path(self, kind: str) -> str:
+        """Where the resources of a kind are."""
+        return f"/apis/{API_VERSION}/namespaces/{self.namespace}/{NAMES[kind].plural}"
+
+    def _not_ready(self, kind: str, name: str, reason: str) -> Document | None:
+        found = self._condition(kind, name)
+        return found if (found.get("status"), found.get("reason")) == ("False", reason) else None
+
+    def _status_when_ready(self, kind: str, name: str) -> Document | None:
+        document = self.read(kind, name)
+        return document["status"] if self._condition(kind, name).get("status") == "True" else None
+
+    def _condition(self, kind: str, name: str) -> Document:
+        conditions = self.read(kind, name).get("status", {}).get("conditions", [])
+        return next((one for one in conditions if one["type"] == "Ready"), {})
+
+    def _events(self, kind: str, name: str, reason: str) -> list[Document]:
+        # Whoever may edit resources may not read Events by that; the cluster's own view role lets them.
+        found = self.server.request("GET", f"/api/v1/namespaces/{self.namespace}/events").body["items"]
+        about = [one for one in found if (one["involvedObject"]["kind"], one["involvedObject"]["name"]) == (kind, name)]
+        return about if any(one["reason"] == reason for one in about) else []
+
+
+@dataclass(frozen=True)
+class Tenants:
+    """Two strangers on one cluster, with Spark played in the namespace of each."""
+
+    one: Tenant
+    other: Tenant
+    operator: Operator
+    chart: Installed
+    sparks: dict[str, FakeSpark]
+
+    def launched(self, tenant: Tenant) -> list[str]:
+        """The runs that were made for a tenant."""
+        return [run.name for run in self.sparks[tenant.namespace].launched("")]
+
+
+@contextmanager
+def served_tenants(server: ApiServer, folder: Path, tenancy: Document, *values: str) -> Iterator[Tenants]:
+    """Two tenants, and an operator with the chart's own rights that serves all namespaces.
+
+    Args:
+        server: with the definitions in it.
+        folder: for files with credentials.
+        tenancy: the settings of this name, beside the chart's own.
+        values: of the chart, as `name=value`.
+    """
+    number = next(_numbers)
+    own, *names = (f"{name}-{number}" for name in ("system", "tenant", "neighbour"))
+    for name in (own, *names):
+        assert server.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).accepted
+    with installed_chart(server, own, folder, *values) as chart:
+        one, other = (_tenant(server, name) for name in names)
+        settings = {**chart.settings, **FAST, "tenancy": {**chart.settings.get("tenancy", {}), **tenancy}}
+        with (
+            running_operator(server, folder, settings, chart.kubeconfig) as operator,
+            fake_spark(server, one.namespace) as first,
+            fake_spark(server, other.namespace) as second,
+        ):
+            yield Tenants(one, other, operator, chart, {one.namespace: first, other.namespace: second})
+            for tenant in (one, other):
+                _forget(tenant)
+
+
+def _tenant(server: ApiServer, namespace: str) -> Tenant:
+    user = f"editor-of-{namespace}"
+    for role in ("view", "edit"):
+        name = f"{ACCOUNT}-{role}"
+        binding = {
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
+        }
+        answer = server.request("POST", f"/apis/{RBAC}/v1/namespaces/{namespace}/rolebindings", binding)
+        assert answer.accepted, answer.body
+    make_storage_secrets(server, namespace)
+    return Tenant(server, namespace, user)
+
+
+def _forget(tenant: Tenant) -> None:
+    """Nothing of a tenant is left for operators that come later."""
+    for kind in NAMES:
+        for document in tenant.server.request("GET", tenant.path(kind)).body["items"]:
+            name = document["metadata"]["name"]
+            tenant.server.request("PATCH", f"{tenant.path(kind)}/{name}", {"metadata": {"finalizers": []}}, MERGE)
+            tenant.server.request("DELETE", f"{tenant.path(kind)}/{name}")

@@ -1,0 +1,32 @@
+"""No text of a resource takes long to check, whatever stands in it: that is done on the operator's event loop."""
+
+import time
+from contextlib import suppress
+from itertools import product
+
+import pytest
+from pydantic_core import PydanticCustomError
+
+from messagestore_operator.api import scalars, uris
+from messagestore_operator.api.scalars import CheckedText
+
+SECONDS = 0.1
+PIECES = [*"a0-./:,*'[ ", "a.", "a-", "/a", "1,", "*/1,", "1-2,", "['a']", ".a"]
+BEGINNINGS = ["", "$", "s3a://a/", "https://a", "file:///", "a:1,", "P1DT", "JAN,", "$['"]
+ENDS = ["", "!", "\n", "\x00"]
+TEXTS = [
+    found
+    for module in (scalars, uris)
+    for found in vars(module).values()
+    if isinstance(found, type) and issubclass(found, CheckedText) and found is not CheckedText
+]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda one: one.__name__)
+def test_a_text_of_any_repetition_is_checked_in_no_time(text: type[CheckedText]) -> None:
+    for beginning, piece, end in product(BEGINNINGS, PIECES, ENDS):
+        value = f"{beginning}{piece * text.max_length}"[: text.max_length - len(end)] + end
+        began = time.process_time()
+        with suppress(PydanticCustomError):
+            text.parse(value)
+        assert time.process_time() - began < SECONDS, value

@@ -1,0 +1,228 @@
+"""Predicates are read by another process: a text that takes for ever costs its own resource, and nobody else."""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from messagestore_jobs import predicate as language
+from messagestore_operator.api import MessageStream
+from messagestore_operator.cluster.cache import ResourceKey
+from messagestore_operator.cluster.predicates import Predicates
+from messagestore_operator.manifests.predicates import predicate_problems
+from messagestore_operator.predicates import bounded
+from messagestore_operator.predicates.bounded import TOO_LARGE, TOO_LONG, Predicate, Refused
+from messagestore_operator.predicates.process import Reader
+from support.launches import stream
+
+LOOP_SECONDS = 0.25
+"""The event loop is never held up for longer."""
+
+# The real process, with a parser that does what the text says.
+HOSTILE_WORKER = """
+import os
+from messagestore_jobs import predicate
+from messagestore_operator.predicates import worker
+
+compile_predicate = predicate.compile_predicate
+
+def hostile(text, columns):
+    while "never ends" in text:
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass
+    while "is slow" in text:
+        pass
+    if "is large" in text:
+        bytearray(2**30)
+    if "crashes" in text:
+        os.abort()
+    return compile_predicate(text, columns)
+
+predicate.compile_predicate = hostile
+worker.main()
+"""
+
+
+def reader(answer_seconds: float = 10) -> Reader:
+    return Reader([sys.executable, "-c", HOSTILE_WORKER], answer_seconds)
+
+
+def read(*texts: str, answer_seconds: float = 10) -> list[Refused | None]:
+    """What one reader says of texts, one after the other."""
+
+    async def ask() -> list[Refused | None]:
+        one = reader(answer_seconds)
+        try:
+            return [await one.first_refused([("MESSAGE_COLUMNS", text)]) for text in texts]
+        finally:
+            await one.end()
+
+    return asyncio.run(ask())
+
+
+def test_the_first_that_is_refused_is_told_with_words() -> None:
+    async def ask() -> Refused | None:
+        one = Reader()
+        try:
+            return await one.first_refused([("MESSAGE_COLUMNS", "position > 1"), ("FILTER_COLUMNS", "position > 1")])
+        finally:
+            await one.end()
+
+    found = asyncio.run(ask())
+    assert found is not None
+    assert (found[0], "position is not known yet" in found[1]) == (1, True)
+
+
+def test_a_text_that_takes_too_long_is_refused_and_the_next_is_read() -> None:
+    assert read("type = 'is slow'", "type = 'a'") == [(0, TOO_LONG), None]
+
+
+def test_a_reader_that_is_stuck_is_killed_and_the_next_text_is_read() -> None:
+    assert read("type = 'never ends'", "type = 'a'", answer_seconds=1) == [(0, TOO_LONG), None]
+
+
+def test_a_text_that_takes_too_much_memory_is_refused_and_the_next_is_read() -> None:
+    assert read("type = 'is large'", "type = 'a'") == [(0, TOO_LARGE), None]
+
+
+def test_a_text_that_ends_its_reader_twice_is_refused_and_the_next_is_read() -> None:
+    crashed, fine = read("type = 'crashes'", "type = 'a'")
+    assert crashed is not None
+    assert (crashed[1].startswith("can't be read"), fine) == (True, None)
+
+
+def test_where_a_manifest_is_validated_the_time_is_bounded_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(text: str, columns: Any) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(language, "compile_predicate", never)
+    monkeypatch.setattr(bounded, "SECONDS", 0.2)
+    document = {"kind": "MessageStream", "spec": {"filter": {"where": "type = 'a'"}}}
+    assert list(predicate_problems(document)) == [(("spec", "filter", "where"), TOO_LONG)]
+
+
+def tenants_stream(namespace: str, name: str, where: str | None, generation: int = 1) -> MessageStream:
+    spec = {"filter": {"where": where}} if where else {}
+    document = stream(name, uid=f"{namespace}-{name}", namespace=namespace, **spec).to_dict()
+    document["metadata"]["generation"] = generation
+    return MessageStream.model_validate(document)
+
+
+class Served:
+    """Predicates at work, and what was told of them."""
+
+    def __init__(self, one: Any) -> None:
+        self.told: list[ResourceKey] = []
+        self.predicates = Predicates(one, self.told.extend)
+
+    def ask(self, resource: MessageStream) -> bool:
+        return self.predicates.knows(resource, resource.identity)
+
+    async def wait_for(self, resource: MessageStream) -> str | None:
+        while resource.identity not in self.told:
+            await asyncio.sleep(0.01)
+        assert self.ask(resource)
+        return self.predicates.problem(resource)
+
+
+@asynccontextmanager
+async def served(one: Any) -> AsyncIterator[Served]:
+    found = Served(one)
+    work = asyncio.create_task(found.predicates.work())
+    try:
+        yield found
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+async def _lateness(worst: list[float]) -> None:
+    while True:
+        before = time.monotonic()
+        await asyncio.sleep(0.01)
+        worst[0] = max(worst[0], time.monotonic() - before - 0.01)
+
+
+def test_hostile_texts_neither_hold_up_the_loop_nor_another_tenant() -> None:
+    async def scene() -> tuple[str | None, str | None, int, float]:
+        worst = [0.0]
+        async with served(reader(answer_seconds=1)) as found:
+            watch = asyncio.create_task(_lateness(worst))
+            hostile = [tenants_stream("hostile", f"s{number}", "type = 'never ends'") for number in range(20)]
+            for one in hostile:
+                assert not found.ask(one)
+            honest = tenants_stream("honest", "orders", "type = 'a'")
+            assert not found.ask(honest)
+            problem = await found.wait_for(honest)
+            watch.cancel()
+            return problem, await found.wait_for(hostile[0]), len(found.told), worst[0]
+
+    problem, refused, told, worst = asyncio.run(scene())
+    assert (problem, refused) == (None, f"spec.filter.where: {TOO_LONG}")
+    # It had one turn to wait for, or the one that had begun besides.
+    assert told <= 3
+    assert worst < LOOP_SECONDS
+
+
+class Plain:
+    """Refuses nothing but "no", and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def first_refused(self, predicates: Sequence[Predicate]) -> Refused | None:
+        (_, text) = predicates[0]
+        self.asked.append(text)
+        return (0, "is refused") if text == "no" else None
+
+    async def end(self) -> None:
+        return
+
+
+def test_namespaces_take_turns() -> None:
+    async def scene() -> list[str]:
+        plain = Plain()
+        async with served(plain) as found:
+            streams = [tenants_stream("a", f"s{number}", f"a{number}") for number in range(3)]
+            streams.append(tenants_stream("b", "s", "b"))
+            for one in streams:
+                found.ask(one)
+            await found.wait_for(streams[2])
+        return plain.asked
+
+    assert asyncio.run(scene()) == ["a0", "b", "a1", "a2"]
+
+
+def test_a_spec_is_read_once_and_again_when_it_has_changed() -> None:
+    first, second = (tenants_stream("a", "s", text, number) for number, text in enumerate(("no", "yes"), start=1))
+
+    async def scene() -> tuple[list[str | None], list[str]]:
+        plain = Plain()
+        async with served(plain) as found:
+            assert not found.ask(first)
+            problems = [await found.wait_for(first)]
+            assert found.ask(first)
+            found.told.clear()
+            assert not found.ask(second)
+            problems += [found.predicates.problem(second), await found.wait_for(second)]
+        return problems, plain.asked
+
+    assert asyncio.run(scene()) == (["spec.filter.where: is refused", None, None], ["no", "yes"])
+
+
+def test_what_has_no_predicate_needs_no_reader() -> None:
+    async def scene() -> list[str]:
+        plain = Plain()
+        async with served(plain) as found:
+            assert found.ask(tenants_stream("a", "s", None))
+        return plain.asked
+
+    assert asyncio.run(scene()) == []

@@ -1,0 +1,114 @@
+"""Of Secrets the operator reads what their labels allow: no value, and not again and again."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from messagestore_operator.cluster.backend import KubeflowBackend
+from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.client import ForbiddenError
+from messagestore_operator.cluster.gather import Gatherer
+from messagestore_operator.cluster.lease import TableLeases
+from messagestore_operator.cluster.namespaces import Namespaces
+from messagestore_operator.cluster.predicates import Predicates
+from messagestore_operator.cluster.runref import run_annotations, run_labels
+from messagestore_operator.cluster.secrets import Secrets
+from messagestore_operator.decide.needs import Need
+from messagestore_operator.decide.snapshot import Defaults, RunRef
+from messagestore_operator.predicates.process import Reader
+from messagestore_operator.translate.secrets import Use
+from support.launches import stream
+
+LAKE, AUTHORITY = Need("lake", Use.STORAGE), Need("lake-ca", Use.STORAGE, certificate=True)
+
+
+class Server:
+    """An API server with Secrets alone; keeps what it was asked for."""
+
+    def __init__(self, **labels: str | None) -> None:
+        self.labels: Mapping[str, str | None] = labels
+        self.asked: list[str] = []
+        self.forbidden = False
+
+    async def find(self, path: str) -> None:
+        assert "secrets" not in path, "only their metadata is asked for"
+
+    async def find_metadata(self, path: str) -> dict[str, Any] | None:
+        self.asked.append(path)
+        if self.forbidden:
+            raise ForbiddenError("GET", path, 403, "Forbidden", "no")
+        name = path.rpartition("/")[2]
+        if name not in self.labels:
+            return None
+        use = self.labels[name]
+        return {"metadata": {"name": name, "labels": {} if use is None else {"messagestore.dev/use": use}}}
+
+
+def read(secrets: Secrets, *needs: Need) -> dict[str, frozenset[str]]:
+    return dict(asyncio.run(secrets.uses("default", needs)))
+
+
+@pytest.mark.parametrize(
+    ("label", "allowed"),
+    [
+        ("storage", (True, True)),
+        ("kafka.storage", (True, True)),
+        ("ca", (False, True)),
+        ("kafka", (False, False)),
+        ("", (False, False)),
+        (None, (False, False)),
+        ("storages", (False, False)),
+    ],
+)
+def test_a_label_names_the_uses_it_allows(label: str | None, allowed: tuple[bool, bool]) -> None:
+    client: Any = Server(lake=label)
+    uses = read(Secrets(client), LAKE)["lake"]
+    assert (LAKE.allowed_by(uses), AUTHORITY.allowed_by(uses)) == allowed
+
+
+def test_what_is_as_it_should_be_is_asked_for_once_a_minute_and_the_rest_more_often() -> None:
+    clock = [0.0]
+    client: Any = Server(lake="storage")
+    secrets = Secrets(client, lambda: clock[0])
+    asked = []
+    for clock[0] in (0.0, 1.0, 6.0, 59.0, 61.0):
+        read(secrets, LAKE, AUTHORITY)
+        asked.append([path.rpartition("/")[2] for path in client.asked])
+        client.asked.clear()
+    assert asked == [["lake", "lake-ca"], [], ["lake-ca"], ["lake-ca"], ["lake"]]
+
+
+def test_what_may_not_be_asked_for_may_not_be_used() -> None:
+    client: Any = Server(lake="storage")
+    client.forbidden = True
+    assert not LAKE.allowed_by(read(Secrets(client), LAKE)["lake"])
+
+
+def test_a_stream_whose_run_goes_on_has_its_secrets_and_is_not_asked_about_them() -> None:
+    client: Any = Server(**{"lake-credentials": "storage"})
+    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    namespaces.note("default", False)
+    leases, predicates = TableLeases(client, "op"), Predicates(Reader(), list)
+    gatherer = Gatherer(cache, client, KubeflowBackend(client), leases, namespaces, predicates, Defaults())
+    found = []
+    for version, current in (
+        ("1", {}),
+        ("2", {"currentRun": {"name": "orders-ingest-1", "kind": "ingest", "number": 1}}),
+    ):
+        document = stream().to_dict()
+        document["metadata"]["resourceVersion"] = version
+        cache.put({**document, "kind": "MessageStream", "status": current})
+        snapshot = asyncio.run(gatherer.snapshot(("MessageStream", "default", "orders")))
+        assert snapshot is not None
+        found.append(snapshot.secrets)
+        cache.put(_running("orders-ingest-1"))
+    assert found == [{"lake-credentials": frozenset({"storage"})}, None]
+
+
+def _running(name: str) -> dict[str, Any]:
+    ref = RunRef("default", name, 1, "ingest")
+    metadata = {"namespace": "default", "resourceVersion": "1", "annotations": run_annotations(ref), "name": name}
+    metadata |= {"uid": "a1", "labels": run_labels(ref, stream())}
+    return {"kind": "SparkApplication", "metadata": metadata, "status": {"applicationState": {"state": "RUNNING"}}}

@@ -1,0 +1,75 @@
+"""However a predicate is made, to take or refuse it costs a bounded time: the operator does so for every tenant."""
+
+import random
+from contextlib import suppress
+from itertools import product
+from time import process_time
+
+import pytest
+
+from messagestore_jobs.predicate import PredicateError, compile_predicate
+from messagestore_jobs.predicate.parser import MAX_TEXT
+
+SECONDS = 0.5
+
+SHAPES = """
+    int[ array[ map[ struct[ type[ headers[ `int`[ a::int[ 1::int[ date[ interval[ variant[ CAST(1,AS,int[ array<int>[
+    map<int,int>[ array< map< struct< struct<a: int< a< 1::array< 1::map< 1::struct<a CAST(1,AS,array< interval<
+    ( (( int( date( timestamp( decimal( varchar( lower( if( json( struct<int>( 1::decimal( CAST( TRY_CAST( [ { {'a':
+    NOT NOT( - -( ~ ! + 1- 1|| 1<=> NULL:: x. x: 1. . x,-> 1,OR 1,AND 1= type,LIKE type,RLIKE type,NOT 1,IS 1,BETWEEN
+    1,BETWEEN,1,AND 1,IN,( 1,IN,(( INTERVAL INTERVAL( INTERVAL,'1' DATE 'a' 'a', CASE CASE,WHEN CASE,1,WHEN
+    CASE,WHEN,1,THEN CASE,WHEN,1,THEN,1,ELSE (SELECT SELECT FROM WITH,x,AS,( EXISTS( ANY( VALUES( TABLE( UNNEST(
+    EXTRACT( COUNT(DISTINCT x,OVER,( x,FILTER,(WHERE 1,COLLATE 1,AT,TIME,ZONE PRIOR DISTINCT ? : $ @ ' " ` r'
+"""
+OPENINGS = SHAPES.split()
+CLOSINGS = ["", ")", "]", ">", "::int)", "[1]", " END", " AS INT)"]
+
+
+def seconds(text: str) -> float:
+    start = process_time()
+    with suppress(PredicateError):
+        compile_predicate(text)
+    return process_time() - start
+
+
+def nested(opening: str, closing: str, levels: int) -> str:
+    most = (MAX_TEXT - len("1 = 1")) // (len(opening) + len(closing))
+    return f"{opening * min(levels, most)}1{closing * min(levels, most)} = 1"
+
+
+@pytest.mark.parametrize("opening", OPENINGS)
+def test_a_nest_takes_no_longer_for_being_deep(opening: str) -> None:
+    shape = f"{opening.replace(',', ' ')} " if "," in opening or opening.isalpha() else opening
+    texts = [nested(shape, closing, levels) for closing, levels in product(CLOSINGS, (20, MAX_TEXT))]
+    assert {text: took for text in texts if (took := seconds(text)) > SECONDS} == {}
+
+
+def test_nor_does_whatever_is_said_again_and_again() -> None:
+    chance = random.Random(16)
+    words = [word for opening in OPENINGS for word in opening.split(",")]
+    for _ in range(500):
+        unit = " ".join(chance.choices(words, k=chance.randint(1, 4)))
+        text = nested(f"{unit} ", chance.choice(CLOSINGS), chance.choice([12, 20, 40, MAX_TEXT]))
+        assert seconds(text) < SECONDS, text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a::int[1] = 1", "CAST(type AS int[1]) = 1", "[1] = 1", "headers['a']['b'] = 'c'", "'a'['b'] = 'c'"],
+)
+def test_brackets_stand_after_a_name_only(text: str) -> None:
+    with pytest.raises(PredicateError, match=r"\[ \]"):
+        compile_predicate(text)
+
+
+@pytest.mark.parametrize("text", ["array<int> = 1", "type::array<int> IS NULL", "CAST(type AS map<int, int>) IS NULL"])
+def test_nested_types_are_refused_before_they_are_read(text: str) -> None:
+    with pytest.raises(PredicateError):
+        compile_predicate(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["time < '2026-01-05'", "type::int < 5", "headers [ 'x' ] = 'a'", "headers[type] = 'a'"]
+)
+def test_what_looks_alike_is_taken(text: str) -> None:
+    assert compile_predicate(text).columns

@@ -1,0 +1,87 @@
+"""Where the parts come from: each is named by its bytes, and what an image holds is told in it."""
+
+import json
+import os
+import re
+import subprocess
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+OWN_BASES = [*REPOSITORY.glob("*/*Dockerfile")]
+LOCKS = sorted(REPOSITORY.glob("**/*requirements.lock"))
+IMAGES = ["operator", "spark_images"]
+
+
+@pytest.mark.parametrize("dockerfile", OWN_BASES, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_a_base_image_of_a_registry_is_named_by_digest(dockerfile: Path) -> None:
+    bases = re.findall(r"^ARG \w+=(\S+)$", dockerfile.read_text(), re.MULTILINE)
+    froms = re.findall(r"^FROM (\S+)", dockerfile.read_text(), re.MULTILINE)
+    assert froms
+    assert all(re.fullmatch(r"\S+@sha256:[0-9a-f]{64}", base) for base in bases)
+    assert all(base.startswith("${") for base in froms), "a base that is no argument"
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_a_lock_names_every_package_by_hash(lock: Path) -> None:
+    packages = re.split(r"\n(?=\S)", lock.read_text().strip())
+    assert packages
+    assert all("--hash=sha256:" in package for package in packages)
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_image_names_every_python_package_that_it_installs(image: str) -> None:
+    locked = re.findall(r"^(\S+)==(\S+)", (REPOSITORY / image / "requirements.lock").read_text(), re.MULTILINE)
+    told = {one["purl"] for one in components(image)}
+    assert locked
+    assert {f"pkg:pypi/{name}@{version}" for name, version in locked} == {p for p in told if p.startswith("pkg:pypi/")}
+
+
+def test_the_image_of_the_jobs_names_every_jar_by_its_digest() -> None:
+    sums = dict(reversed(line.split()) for line in (REPOSITORY / "spark_images/jars/checksums.txt").open())
+    told = {
+        f"{one['name']}-{one['version']}.jar": one["hashes"][0]["content"]
+        for one in components("spark_images")
+        if one["purl"].startswith("pkg:maven/")
+    }
+    assert told == sums
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_image_carries_what_it_is_made_of(image: str) -> None:
+    assert re.search(r"^COPY .*sbom\.json .*/opt/messagestore/$", (REPOSITORY / image / "Dockerfile").read_text(), re.M)
+
+
+@pytest.mark.parametrize("brought", [b"another", None], ids=["another", "one too few"])
+def test_jars_that_are_not_those_of_the_checksums_are_refused(tmp_path: Path, brought: bytes | None) -> None:
+    good = fetched(tmp_path, {"a.jar": b"a", "b.jar": b"b"})
+    assert good.returncode == 0, good.stderr
+    bad = fetched(tmp_path, {"a.jar": b"a"} | ({"b.jar": brought} if brought else {}))
+    assert bad.returncode == 1
+    assert "b.jar" in bad.stderr
+
+
+def fetched(folder: Path, jars: dict[str, bytes]) -> subprocess.CompletedProcess[str]:
+    """What becomes of a fetch where Maven brings these jars, and a.jar and b.jar are due."""
+    served, programs, made = folder / "served", folder / "bin", folder / "made"
+    for path in (served, programs, made):
+        subprocess.run(["rm", "-rf", path], check=True)
+        path.mkdir()
+    for name, content in jars.items():
+        (served / name).write_bytes(content)
+    due = {"a.jar": b"a", "b.jar": b"b"}
+    (folder / "checksums.txt").write_text("".join(f"{sha256(c).hexdigest()}  {n}\n" for n, c in due.items()))
+    (programs / "mvn").write_text(f"#!/bin/sh\ncp {served}/*.jar {made}\n")
+    (programs / "mvn").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    fetch = REPOSITORY / "spark_images/jars/fetch.sh"
+    return subprocess.run(
+        [fetch, folder / "pom.xml", made], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def components(image: str) -> list[Any]:
+    return json.loads((REPOSITORY / image / "sbom.json").read_text())["components"]
