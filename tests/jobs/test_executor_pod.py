@@ -10,6 +10,8 @@ from messagestore_operator.cluster.backend.application import application
 from support.executors import APPLICATION, DRIVER_UID, executor_pod
 from support.launches import launch
 
+OF_A_RUN = {"SPARK_USER", "_SPARK_AUTH_SECRET"}
+
 
 def test_spark_adds_to_the_template_what_the_tests_of_drivers_take_it_to_add(
     spark: SparkSession, tmp_path: Path
@@ -18,8 +20,9 @@ def test_spark_adds_to_the_template_what_the_tests_of_drivers_take_it_to_add(
     made, expected = _of_spark(spark.sparkContext._jvm, wanted, tmp_path), executor_pod(wanted)
     for pod in (made, expected):
         (container,) = pod["spec"]["containers"]
-        # Whoever runs Spark.
-        container["env"] = sorted((one for one in container["env"] if one["name"] != "SPARK_USER"), key=str)
+        # Whoever runs Spark, and what only this run knows.
+        own = [one | {"value": ""} if one["name"] in OF_A_RUN else one for one in container["env"]]
+        container["env"] = sorted(own, key=str)
     assert made == expected
 
 

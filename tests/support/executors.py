@@ -32,6 +32,7 @@ def executor_pod(launch: Launch) -> dict[str, Any]:
         "SPARK_EXECUTOR_ID": "1",
         "SPARK_RESOURCE_PROFILE_ID": "0",
         "SPARK_JAVA_OPT_0": "-Dspark.driver.port=7078",
+        "_SPARK_AUTH_SECRET": "made by the driver",
     }
     fields = {"SPARK_EXECUTOR_POD_IP": "status.podIP", "SPARK_EXECUTOR_POD_NAME": "metadata.name"}
     return {

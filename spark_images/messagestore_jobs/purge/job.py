@@ -53,7 +53,7 @@ def _refuse_other_archive(here: Context, plan: Plan) -> None:
         raise RunFailedError(
             "PurgeUnfinished",
             f"a purge by {plan.resource.namespace}/{plan.resource.name} was cut short and archives to {to.uri[:200]}, "
-            "which is not where this policy does: let that policy run; if nobody knows it, remove "
+            "not where this run does: let that policy run, or set its archive back; if nobody knows it, remove "
             f"{join(here.uri, plan.folder)}",
         )
 

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Archive, Hold, Match, Rule, Scrub, StreamPosition, Table
 from messagestore_jobs.store.audit import read_audit
+from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.heads import read_heads
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.tombstones import read_tombstone_keys
@@ -188,14 +189,25 @@ def test_a_later_run_carries_on_the_frozen_selection_then_makes_its_own(spark: S
         run(spark, tmp_path, table, DELETE, "purge-1", NOW)
     later = purge(
         spark, table, NOW + DAY, run="purge-2", rules=(Rule(name="old", max_age=2 * DAY + DAY / 2),),
+        archive=Archive(uri=f"file://{tmp_path}/archive"),
     )  # fmt: skip
     assert [row["global_position"] for row in stored(table.uri)] == [9, 10, 11]
-    assert archived_positions(f"file://{tmp_path}/archive") == [0, 2, 3, 4, 5, 6]
+    assert archived_positions(f"file://{tmp_path}/archive") == [0, 2, 3, 4, 5, 6, 7]
     assert later.preview.messages == 1
     assert later.purge is not None
     assert later.purge.purged == 9
     purges = [(row["run"], row["counts"]["purged"]) for row in read_audit(table.uri) if row["action"] == "Purge"]
     assert purges == [("purge-1", 8), ("purge-2", 1)]
+
+
+def test_one_that_archives_elsewhere_leaves_it_to_its_own_policy(spark: SparkSession, tmp_path: Path) -> None:
+    table = build(tmp_path)
+    with pytest.raises(CrashError), observing(crash_at(WRITES["delete"].index("delete-rows"))):
+        run(spark, tmp_path, table, DELETE, "purge-1", NOW)
+    before = state(tmp_path, table)
+    with pytest.raises(RunFailedError, match=rf"archives to file://{tmp_path}/archive, .* set its archive back"):
+        purge(spark, table, NOW, run="purge-2", **DELETE)
+    assert state(tmp_path, table) == before
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ MARKS = {"x-job": "{job}", "x-place": "{streamName}/{position}"}
 
 
 def purge_of(table: Table, run: str, what: Purge, at: datetime, archive: Path) -> RunDocument:
-    """What is deleted is archived; what is erased never is, nor what is scrubbed here."""
+    """All archive to one folder, so that each may carry on what another left; what is erased never gets there."""
     rule = Rule(
         name="rule",
         max_age=None if what.older is None else what.older * HOUR,
@@ -41,11 +41,14 @@ def purge_of(table: Table, run: str, what: Purge, at: datetime, archive: Path) -
         ),
     )
     holds = tuple(Hold(name=f"hold {n}", match=Match(message_ids=(f"m{n}",))) for n in what.held)
-    task: dict[str, Any] = {"rules": (rule,), "holds": holds, "erase_within": 10_000 * HOUR}
+    task: dict[str, Any] = {
+        "rules": (rule,),
+        "holds": holds,
+        "erase_within": 10_000 * HOUR,
+        "archive": Archive(uri=f"file://{archive}"),
+    }
     if what.scrubs:
         task |= {"action": "Scrub", "scrub": Scrub(payload_paths=("$.secret",), headers=("k",))}
-    elif what.erased is None:
-        task["archive"] = Archive(uri=f"file://{archive}")
     return purge_document(table, at, run=run, **task)
 
 

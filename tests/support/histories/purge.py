@@ -62,7 +62,7 @@ def _carry_out(store: Store, plan: Plan) -> Writes:
     elif plan.rows:
         yield from _delete(store, plan)
     yield "forget-plan"
-    if plan.what.erased is None and not plan.what.scrubs:
+    if plan.what.erased is None:
         store.archived += plan.rows
     kind = "erased" if plan.what.erased is not None else "scrubbed" if plan.what.scrubs else "purged"
     store.seen[kind] += len(plan.rows)
