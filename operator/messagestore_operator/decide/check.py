@@ -9,6 +9,7 @@ from messagestore_operator.api import MessageStream, ReplayJob, Resource, Retent
 from messagestore_operator.decide.needs import Need, needed, secrets_of, unmet
 from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot, Snapshot, StreamSnapshot
 from messagestore_operator.reasons import Reason
+from messagestore_operator.status.words import few
 from messagestore_operator.tenancy import Tenancy, not_allowed
 from messagestore_operator.tenancy.adoption import is_released
 from messagestore_operator.tenancy.secrets import USE_LABEL
@@ -20,9 +21,9 @@ from messagestore_operator.translate.secrets import Use
 def refused(resource: MessageStream | RetentionPolicy | ReplayJob, snapshot: Snapshot) -> RunError | None:
     """Why no run of the resource can do what it asks, whatever else there is."""
     if found := (*refusals(resource), *beyond_pods(resource)):
-        return RunError(reason=Reason.NOT_SUPPORTED, message="; ".join(map(str, found)))
+        return RunError(reason=Reason.NOT_SUPPORTED, message=few(found))
     if beyond := not_allowed(resource, snapshot.defaults.tenancy):
-        return RunError(reason=Reason.NOT_ALLOWED, message="; ".join(map(str, beyond)))
+        return RunError(reason=Reason.NOT_ALLOWED, message=few(beyond))
     if isinstance(resource, MessageStream) and (gone := released(resource, snapshot.defaults.tenancy)) is not None:
         return gone
     if problem := snapshot.predicate_problems.get(resource.identity):
@@ -36,7 +37,7 @@ def barred(stream: MessageStream, tenancy: Tenancy) -> RunError | None:
     if (local := next((one for one in beyond_pods(stream) if one.path == TABLE_URI), None)) is not None:
         return RunError(reason=Reason.NOT_SUPPORTED, message=f"{local} {which}")
     if beyond := not_allowed(stream, tenancy):
-        return RunError(reason=Reason.NOT_ALLOWED, message=f"{'; '.join(map(str, beyond))} {which}")
+        return RunError(reason=Reason.NOT_ALLOWED, message=f"{few(beyond)} {which}")
     return released(stream, tenancy)
 
 
@@ -59,9 +60,9 @@ def unreachable(
     if snapshot.secrets is None or not (lacking := unmet(wanted, snapshot.secrets)):
         return None
     if missing := sorted({need.secret for need in lacking} - snapshot.secrets.keys()):
-        which = f"Secret {missing[0]} doesn't" if len(missing) == 1 else f"Secrets {', '.join(missing)} don't"
+        which = f"Secret {missing[0]} doesn't" if len(missing) == 1 else f"Secrets {few(missing, ', ')} don't"
         return RunError(reason=Reason.SECRET_MISSING, message=f"{which} exist in this namespace")
-    return RunError(reason=Reason.NOT_ALLOWED, message="; ".join(map(_not_for_that, lacking)))
+    return RunError(reason=Reason.NOT_ALLOWED, message=few([_not_for_that(need) for need in lacking]))
 
 
 def awaits_secrets(snapshot: Snapshot) -> bool:

@@ -17,6 +17,7 @@ from messagestore_operator.status.conditions import Aspect, after_error, conditi
 from messagestore_operator.status.policy import over_all, summary
 from messagestore_operator.status.runs import api_error
 from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import few
 from messagestore_operator.translate import APPROVED_PREVIEW, approved_preview
 from messagestore_operator.translate.annotations import RUN_REQUESTED
 
@@ -77,7 +78,7 @@ def _aspects(
             return under_way(Reason.SUSPENDED, f"run {under[0]} is let end; none follows while spec.suspend is true")
         return well(Reason.SUSPENDED, "no run is started while spec.suspend is true")
     if problems := list(_problems(policy, tracks)):
-        message = "; ".join(f"stream {name}: {error.message}" for name, error in problems)
+        message = few([f"stream {name}: {error.message}" for name, error in problems])
         state = stuck if all(error.reason in TERMINAL for _, error in problems) else under_way
         return state(problems[0][1].reason, message)
     if wrong := _wrong_approval(policy, tracks):
@@ -119,7 +120,7 @@ def _wrong_approval(policy: RetentionPolicy, tracks: Sequence[Track]) -> str | N
     known = {track.entry.preview.id for track in tracks if track.entry.preview}
     if approved is None or not waiting or approved in known:
         return None
-    return f"annotation {APPROVED_PREVIEW} approves preview {approved}; the one that waits is {' or '.join(waiting)}"
+    return f"annotation {APPROVED_PREVIEW} approves preview {approved}; the one that waits is {few(waiting, ' or ')}"
 
 
 def _of_beginning(

@@ -23,7 +23,7 @@ from messagestore_operator.status.conditions import (
 from messagestore_operator.status.facts import StreamResult, error_of
 from messagestore_operator.status.runs import api_error, finished_run
 from messagestore_operator.status.times import clock_time, message_time
-from messagestore_operator.status.words import count
+from messagestore_operator.status.words import count, few
 from messagestore_operator.translate.annotations import APPROVED_PREVIEW
 
 
@@ -133,7 +133,7 @@ def _aspects(policy: RetentionPolicy, results: Sequence[StreamResult]) -> list[A
     failed = [(result.stream, found) for result in results if (found := error_of(result.report, result.error))]
     if failed:
         _, first = failed[0]
-        message = "; ".join(f"stream {stream}: {error.message}" for stream, error in failed)
+        message = few([f"stream {stream}: {error.message}" for stream, error in failed])
         state = stuck if all(is_terminal(error) for _, error in failed) else under_way
         return state(first.reason, message)
     if policy.spec.suspend:
@@ -153,7 +153,7 @@ def summary(policy: RetentionPolicy, streams: Sequence[PolicyStreamStatus]) -> t
     if waiting:
         return Reason.AWAITING_APPROVAL, (
             f"{count(selected, 'message')} would go{kept}; approve with annotation "
-            f"{APPROVED_PREVIEW}: {' or '.join(waiting)}"
+            f"{APPROVED_PREVIEW}: {few(waiting, ' or ')}"
         )
     verb = "be scrubbed" if policy.spec.action == "Scrub" else "go"
     if policy.spec.mode == "DryRun":

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from messagestore_jobs.contract.run_report import IngestCounts
+
+_FEW = 3
 
 
 def count(number: int, noun: str) -> str:
     """A number of things, such as 1 file or 3 files."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def few(texts: Sequence[object], joint: str = "; ") -> str:
+    """The first three of texts, and how many more there are: what is joined of many fits a condition."""
+    more = len(texts) - _FEW
+    return joint.join(map(str, texts[:_FEW])) + (f"; and {more} more" if more > 0 else "")
 
 
 def received(counts: IngestCounts) -> str:

@@ -1,5 +1,6 @@
 """What becomes of a policy, told as it goes on: a world in memory carries out what is decided."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -184,6 +185,22 @@ def test_a_failed_purge_is_tried_again_and_a_new_spec_at_once(world: World) -> N
     policy(world, rules=[{"name": "old", "maxAge": "P80D"}])
     run_once(world)
     assert world.ready(key)[0] == "True"
+
+
+def test_of_many_streams_that_failed_the_first_three_are_told_and_how_many_more(world: World) -> None:
+    names = [f"orders-{number:02}" for number in range(100)]
+    for name in names:
+        stream(world, name)
+    key = policy(world, streamRefs=[{"name": name} for name in names])
+    world.defaults = replace(world.defaults, streams_at_once=len(names))
+    request(world, key)
+    for app in world.runs():
+        world.finish(app, error=RunError(reason="StorageDenied", message="denied " * 1000))
+    world.settle(key)
+    status, reason, words = world.ready(key)
+    assert (status, reason) == ("False", "StorageDenied")
+    assert [name for name in names if name in words] == names[:3]
+    assert words.endswith("; and 97 more")
 
 
 def test_a_missing_scrub_key_is_named(world: World) -> None:
