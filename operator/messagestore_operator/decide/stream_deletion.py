@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from messagestore_jobs.contract.run_report import RunError
-from messagestore_operator.api import MessageStreamStatus
+from messagestore_operator.api import MessageStream, MessageStreamStatus
+from messagestore_operator.api.messagestream import Hold
 from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import Action, Decision, EmitEvent, RemoveFinalizer
 from messagestore_operator.decide.assemble import decision
@@ -81,17 +82,31 @@ def _way(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: Step) -
 def _blocked(snapshot: StreamSnapshot) -> _Way | None:
     """What must not be deleted: what is held, and what another resource calls its own."""
     stream, now = snapshot.stream, snapshot.now
-    held = [hold for hold in stream.spec.holds if hold.until is None or hold.until.datetime > now]
-    if held:
+    if held := _holds(stream, now):
         ends = [hold.until.datetime for hold in held if hold.until]
         words = f"hold {held[0].name} keeps the data; {_WAY_OUT}"
         return _Way(kept_by=RunError(reason=Reason.DELETION_BLOCKED, message=words), look_at=(*ends, *_soon(snapshot)))
     # What another namespace names keeps nothing here: the marker tells whose the folder is, and so who may delete it.
-    sharing = [other.metadata for other in snapshot.sharing if other.metadata.namespace == stream.metadata.namespace]
-    if sharing:
-        words = f"MessageStream {sharing[0].namespace}/{sharing[0].name} names {stream.spec.table.uri} too; {_WAY_OUT}"
+    sharing = [other for other in snapshot.sharing if other.metadata.namespace == stream.metadata.namespace]
+    if (other := next((one for one in sharing if _keeps(one, now)), None)) is not None:
+        which = f"{other.metadata.namespace}/{other.metadata.name}"
+        words = f"MessageStream {which} names {stream.spec.table.uri} too; {_WAY_OUT}"
         return _Way(kept_by=RunError(reason=Reason.DELETION_BLOCKED, message=words), look_at=_soon(snapshot))
     return None
+
+
+def _holds(stream: MessageStream, now: datetime) -> list[Hold]:
+    return [hold for hold in stream.spec.holds if hold.until is None or hold.until.datetime > now]
+
+
+def _keeps(other: MessageStream, now: datetime) -> bool:
+    """Whether the data must stay for a stream that names the folder too.
+
+    One that is to delete it itself keeps nothing: else the two would wait for each other. The Lease lets one of them
+    go first; the other finds nothing left.
+    """
+    deletes = other.metadata.deletion_timestamp is not None and other.spec.table.deletion_policy == "Delete"
+    return not deletes or bool(_holds(other, now))
 
 
 def _impossible(snapshot: StreamSnapshot) -> _Way | None:

@@ -686,6 +686,62 @@ def test_what_is_held_or_shared_is_not_deleted(world: World) -> None:
     assert world.only_run().create.run.kind == "delete"
 
 
+def test_two_that_delete_one_folder_go_one_after_the_other(world: World) -> None:
+    streams = two_that_delete_one_folder(world)
+    for stream in streams:
+        world.delete(stream)
+    for _ in streams:
+        world.settle()
+        (writes,) = [app for app in world.runs("delete") if not app.state.ended]
+        world.finish(writes)
+    world.settle()
+    assert not set(streams) & set(world.resources)
+    assert [str(event.reason) for _, event in world.events].count("DataDeleted") == 2
+
+
+def test_of_two_that_delete_one_folder_the_one_that_never_owned_it_goes_last(world: World) -> None:
+    refused, owner = two_that_delete_one_folder(world)
+    world.delete(refused)
+    world.delete(owner)
+    run_once(world, error=RunError(reason="TableRefused", message="the folder is another's"))
+    run_once(world)
+    assert refused in world.resources and owner not in world.resources
+    world.wait(minutes=10)
+    run_once(world)
+    assert refused not in world.resources
+
+
+def test_two_that_delete_one_folder_go_with_their_namespace(world: World) -> None:
+    streams = two_that_delete_one_folder(world)
+    for stream in streams:
+        world.delete(stream)
+    world.can_run = False
+    world.wait(minutes=6)
+    world.settle()
+    assert not set(streams) & set(world.resources)
+
+
+def two_that_delete_one_folder(world: World) -> list[Key]:
+    table = {"uri": "s3a://lake/orders", "deletionPolicy": "Delete"}
+    streams = [world.apply("MessageStream", name, spec(table=table)) for name in ("orders", "other")]
+    for _ in streams:
+        run_once(world)
+    return streams
+
+
+def test_what_another_holds_on_its_folder_is_not_deleted(world: World) -> None:
+    stream, other = two_that_delete_one_folder(world)
+    table = {"uri": "s3a://lake/orders", "deletionPolicy": "Delete"}
+    world.apply("MessageStream", "other", spec(table=table, holds=[{"name": "court"}]))
+    world.delete(stream)
+    world.wait(seconds=1)
+    world.delete(other)
+    world.settle()
+    assert "MessageStream default/other" in world.ready(stream)[2]
+    assert "hold court" in world.ready(other)[2]
+    assert world.runs("delete") == []
+
+
 def test_a_deletion_ends_the_run_under_way(world: World) -> None:
     stream = deletable(world)
     world.wait(minutes=5)
