@@ -135,6 +135,7 @@ class Service:
             health,
         )
         health.lateness = lambda: self._queue.lateness
+        metrics.watch_health(lambda: bool(health.problems()))
         metrics.watch_queue(lambda: self._queue.depth, lambda: self._queue.lateness)
         metrics.watch_cache(self._cache)
 

@@ -137,7 +137,8 @@ class Settings(Model):
     metrics_port: Port = Field(default=8080, description="Port of /metrics; 0 is any that is free.")
     metrics: MetricsSettings = Field(default=MetricsSettings(), description="How /metrics is served.")
     stalled_after: Duration = Field(
-        default=Duration("PT2M"), description="How late reconciling, or the watches, may be before probes fail."
+        default=Duration("PT2M"),
+        description="How late reconciling, or the watches, may be before a replica is unready.",
     )
     leader: LeaderSettings = Field(default=LeaderSettings(), description="The election among replicas.")
     driver: DriverSettings = Field(default=DriverSettings(), description="Drivers' rights.")

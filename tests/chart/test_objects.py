@@ -22,8 +22,8 @@ def test_every_object_is_accepted(apiserver: ApiServer, values: Path) -> None:
             continue
         assert answer.accepted, (document["kind"], document["metadata"]["name"], answer.body)
         assert not answer.body.get("warnings")
-    # A ServiceMonitor is the Prometheus operator's, which isn't here.
-    assert unknown == (["ServiceMonitor"] if values.stem == "everything" else [])
+    # These are the Prometheus operator's, which isn't here.
+    assert unknown == (["ServiceMonitor", "PrometheusRule"] if values.stem == "everything" else [])
 
 
 def test_the_pod_is_restricted(apiserver: ApiServer) -> None:

@@ -1,4 +1,9 @@
-"""Whether the operator gets on, and the small web servers that say so."""
+"""Whether the operator gets on, and the small web servers that say so.
+
+That the process breathes is told by an answer at all: the probes are served by the event loop that does the work. How
+late the work is makes a replica unready and rings an alert, and never ends it: another one would have as much to do,
+and all there is to read besides.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +100,7 @@ async def served(
         return web.Response(body=generate_latest(figures), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     probes, numbers = web.Application(), web.Application()
-    probes.router.add_get("/healthz", _asynchronous(answer(health.problems)))
+    probes.router.add_get("/healthz", _asynchronous(answer(list)))
     probes.router.add_get("/readyz", _asynchronous(answer(health.unready)))
     numbers.router.add_get("/metrics", metrics)
     runners = [web.AppRunner(probes, access_log=None), web.AppRunner(numbers, access_log=None)]

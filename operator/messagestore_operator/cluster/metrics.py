@@ -43,6 +43,11 @@ class Metrics:
         )
         self.leading = Gauge(f"{name}_leading", "Whether this replica leads.", registry=self.registry)
 
+    def watch_health(self, stalled: Callable[[], bool]) -> None:
+        """Tell whether work stands still."""
+        words = "Whether this replica is late with its work, or stands still."
+        Gauge("messagestore_operator_stalled", words, registry=self.registry).set_function(stalled)
+
     def observe_request(self, method: str, status: int) -> None:
         """Count a request; 0 is one without an answer."""
         self.requests.labels(method, str(status)).inc()

@@ -8,7 +8,7 @@ from support.tenants import Tenants
 def test_a_tenants_stream_is_served(tenants: Tenants) -> None:
     assert tenants.one.stream("served", trigger={"interval": "PT1H"}).accepted
     assert tenants.one.ready("served", of=tenants.operator)["totals"]["stored"] == 2
-    assert tenants.operator.get("/healthz")[0] == 200
+    assert tenants.operator.get("/readyz")[0] == 200
 
 
 def test_what_is_refused_is_told_on_the_resource_and_by_an_event(tenants: Tenants) -> None:

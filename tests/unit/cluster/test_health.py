@@ -1,7 +1,14 @@
 """When probes fail: work that is late or hangs, and watches that miss what happens."""
 
-from messagestore_operator.cluster.health import Health
+import asyncio
+from typing import Any
+
+import aiohttp
+
+from messagestore_operator.cluster.health import Health, served
+from messagestore_operator.cluster.metrics import Metrics
 from messagestore_operator.cluster.ratelimit import TokenBucket
+from messagestore_operator.settings import Settings
 
 
 class Clock:
@@ -63,6 +70,28 @@ def test_changes_that_watches_missed_are_a_problem_the_second_time_in_a_row() ->
     assert health.problems() == ["watches have missed changes, twice in a row"]
     health.synced(missed=0)
     assert health.problems() == []
+
+
+def test_late_work_makes_a_replica_unready_and_does_not_end_it() -> None:
+    health, metrics = _leading(Clock()), Metrics()
+    health.lateness = lambda: 3600
+    metrics.watch_health(lambda: bool(health.problems()))
+    told = asyncio.run(_asked(health, metrics))
+    assert told["/healthz"] == (200, "ok")
+    assert told["/readyz"] == (503, "a resource has been due for 3600 s")
+    assert metrics.registry.get_sample_value("messagestore_operator_stalled") == 1
+
+
+async def _asked(health: Health, metrics: Metrics) -> dict[str, tuple[int, str]]:
+    """What the probes answer."""
+    settings = Settings(listen="127.0.0.1", health_port=0, metrics_port=0)
+    nobody: Any = None
+    async with served(health, metrics.registry, settings, nobody) as (port, _), aiohttp.ClientSession() as session:
+        found = {}
+        for path in ("/healthz", "/readyz"):
+            async with session.get(f"http://127.0.0.1:{port}{path}") as answer:
+                found[path] = (answer.status, await answer.text())
+        return found
 
 
 def test_a_burst_passes_at_once_and_then_the_rate_holds() -> None:

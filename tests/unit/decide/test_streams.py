@@ -705,7 +705,8 @@ def test_of_two_that_delete_one_folder_the_one_that_never_owned_it_goes_last(wor
     world.delete(owner)
     run_once(world, error=RunError(reason="TableRefused", message="the folder is another's"))
     run_once(world)
-    assert refused in world.resources and owner not in world.resources
+    assert refused in world.resources
+    assert owner not in world.resources
     world.wait(minutes=10)
     run_once(world)
     assert refused not in world.resources
