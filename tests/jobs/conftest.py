@@ -6,21 +6,20 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.session import JAVA_OPTIONS, local_session
+from messagestore_jobs.session import local_session
 from support import kafkabroker, keys
 from support.objectstore import ENVIRONMENT, ObjectStore, running_object_store
 
+# A test is over before the work of a JVM's second compiler has paid: with the first alone it takes half the time.
+COMPILE_ONCE = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+
 # Before there is a JVM, which never hears of later changes.
-os.environ.update(ENVIRONMENT | kafkabroker.ENVIRONMENT | keys.ENVIRONMENT)
-
-
-# What a test runs is over before a second compiler's work has paid: with the first alone it takes half the time.
-COMPILE_ONCE = {"spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"}
+os.environ.update(ENVIRONMENT | kafkabroker.ENVIRONMENT | keys.ENVIRONMENT | COMPILE_ONCE)
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = local_session(cores=2, memory="2g", settings=COMPILE_ONCE)
+    session = local_session(cores=2, memory="2g")
     yield session
     session.stop()
 
