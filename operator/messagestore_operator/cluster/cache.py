@@ -185,7 +185,7 @@ class Cache:
         """Take an object in, and return the resources that it may make a difference to."""
         kind, uid = str(document.get("kind")), str(at(document, "metadata", "uid"))
         place = (kind, namespace_of(document), name_of(document))
-        if uid in self._ghosts or not self._is_newer(place, document):
+        if not self.is_news(document):
             return set()
         self._versions[place] = (uid, str(at(document, "metadata", "resourceVersion")))
         if kind in KINDS:
@@ -229,26 +229,24 @@ class Cache:
         self._ghosts = {uid: since for uid, since in self._ghosts.items() if now - since < _GHOST_SECONDS}
         return touched
 
-    def version(self, document: Document) -> tuple[str, str] | None:
-        """Uid and version of what is known under an object's kind and name; None where nothing is."""
-        return self._versions.get((str(document.get("kind")), namespace_of(document), name_of(document)))
+    def is_news(self, document: Document) -> bool:
+        """Whether an object is newer than what is known of its name, of whatever uid, and not known to be gone.
 
-    def versions(self) -> dict[Any, Any]:
-        """Every object that is known, and its version."""
-        return dict(self._versions)
-
-    def is_gone(self, document: Document) -> bool:
-        """Whether an object is known to have been deleted a moment ago."""
-        return str(at(document, "metadata", "uid")) in self._ghosts
-
-    def _is_newer(self, place: tuple[str, str, str], document: Document) -> bool:
-        known = self._versions.get(place)
-        if known is None or known[0] != at(document, "metadata", "uid"):
+        News of two that had one name come in any order.
+        """
+        if str(at(document, "metadata", "uid")) in self._ghosts:
+            return False
+        known = self._versions.get((str(document.get("kind")), namespace_of(document), name_of(document)))
+        if known is None:
             return True
         try:
             return int(at(document, "metadata", "resourceVersion")) > int(known[1])
         except (TypeError, ValueError):
             return True
+
+    def versions(self) -> dict[Any, Any]:
+        """Every object that is known, and its version."""
+        return dict(self._versions)
 
     def _stub(self, place: tuple[str, str, str], uid: str) -> Document:
         kind, namespace, name = place

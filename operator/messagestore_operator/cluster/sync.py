@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 from messagestore_operator.cluster.cache import Cache, ResourceKey
 from messagestore_operator.cluster.client import ApiError, KubeClient, NotFoundError
-from messagestore_operator.cluster.documents import Document, at, name_of, namespace_of
+from messagestore_operator.cluster.documents import Document, name_of, namespace_of
 from messagestore_operator.cluster.health import Health
 from messagestore_operator.cluster.kinds import LEASES, RESOURCES, Kind
 from messagestore_operator.cluster.labels import SELECTOR
@@ -91,11 +91,11 @@ class Sync:
         async for document in self._list(kind):
             # Of thousands of objects as they are sent, only those that a watch has not shown yet are held.
             listed.append((namespace_of(document), name_of(document)))
-            if self._is_news(document):
+            if self._cache.is_news(document):
                 newer.append(document)
         if newer:
             await asyncio.sleep(_GRACE_SECONDS)
-            newer = [document for document in newer if self._is_news(document)]
+            newer = [document for document in newer if self._cache.is_news(document)]
         for document in newer:
             self._touched(self._cache.put(document))
         self._touched(self._cache.forget_others(kind.name, listed, before))
@@ -108,13 +108,6 @@ class Sync:
             listed.append((namespace_of(document), name_of(document)))
             self._touched(self._cache.put(document))
         self._touched(self._cache.forget_others(LEASES.name, listed, before))
-
-    def _is_news(self, document: Document) -> bool:
-        known = self._cache.version(document)
-        if known is None:
-            return not self._cache.is_gone(document)
-        listed = str(at(document, "metadata", "resourceVersion"))
-        return known[0] == at(document, "metadata", "uid") and int(known[1]) < int(listed)
 
     async def _list(self, kind: Kind) -> AsyncIterator[Document]:
         if kind is LEASES:

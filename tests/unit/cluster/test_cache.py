@@ -1,6 +1,8 @@
 """What the watches have seen: the newest of each object, and who is to look at what."""
 
 import json
+from collections.abc import Sequence
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -90,6 +92,22 @@ def test_a_resource_made_again_is_another_one_however_late_the_news_of_the_first
     found = cache.resource(ORDERS)
     assert found is not None
     assert found.metadata.uid == "second"
+
+
+def test_of_two_that_had_one_name_the_second_is_known_however_the_news_of_both_are_mixed() -> None:
+    news = [(happened, uid, version) for version, (happened, uid) in enumerate(zip("AMDAM", "11122", strict=True))]
+    assert [order for order in permutations(news) if not _ends_with_the_second(order)] == []
+
+
+def _ends_with_the_second(order: Sequence[tuple[str, str, int]]) -> bool:
+    cache = Cache("SparkApplication")
+    for happened, uid, version in order:
+        seen = _stream(version=version, uid=uid)
+        seen["spec"]["table"]["uri"] = f"s3a://lake/{uid}"
+        (cache.remove if happened == "D" else cache.put)(seen)
+    found = cache.resource(ORDERS)
+    first, second = (cache.interested(TableKey("default", TABLE.endpoint, f"s3a://lake/{uid}")) for uid in "12")
+    return found is not None and (found.metadata.uid, first, second) == ("2", set(), {ORDERS})
 
 
 def test_a_run_is_found_by_the_uid_of_its_resource_until_nothing_is_left_of_it(cache: Cache) -> None:

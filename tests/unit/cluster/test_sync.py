@@ -97,3 +97,13 @@ def test_what_is_gone_is_dropped(kept: _Kept) -> None:
     kept.server.objects = _streams("orders", versions=(1,))
     kept.read_again()
     assert kept.names() == ["orders"]
+
+
+def test_a_resource_that_was_made_again_unseen_takes_the_place_of_the_first(kept: _Kept) -> None:
+    again, other = _streams("orders", "returns", versions=(9, 1))
+    again["metadata"]["uid"] = "another"
+    kept.server.objects = [again, other]
+    assert kept.read_again() >= 1
+    found = kept.cache.resource(("MessageStream", "default", "orders"))
+    assert found is not None
+    assert found.metadata.uid == "another"
