@@ -46,6 +46,8 @@ LOST_LEADERSHIP = 3
 """Exit code of a leader that is one no more."""
 _ROLES_AT_ONCE = 4
 """Roles of namespaces that are written at once; a write takes some tenths of a second."""
+_LOOK_AGAIN_SECONDS = 0.1
+"""After a look that failed, most often for a conflict; doubled each time."""
 _TOGETHER_SECONDS = 1.0
 """News of a run come in a row, of its application, pod and report: so long after the first they are looked at once."""
 
@@ -107,7 +109,7 @@ class Service:
         self._foreign: list[Kind] = [backend.kind, CONFIG_MAPS, PODS]
         self._kinds: list[Kind] = [*RESOURCES.values(), *self._foreign]
         self._cache = Cache(backend.kind.name)
-        self._queue: WorkQueue[ResourceKey] = WorkQueue()
+        self._queue: WorkQueue[ResourceKey] = WorkQueue(_LOOK_AGAIN_SECONDS)
         leases, namespaces = TableLeases(client, settings.namespace), Namespaces(client)
         self._predicates = Predicates(Reader(), self._touched_by_people)
         gatherer = Gatherer(self._cache, client, backend, leases, namespaces, self._predicates, defaults(settings))

@@ -128,6 +128,8 @@ class World:
     looks: dict[Key, datetime | None] = field(default_factory=dict)
     secrets: Uses | None = None
     can_run: bool = True
+    invalid: dict[Key, str] = field(default_factory=dict)
+    """Resources part of whose spec is refused, and what is said of it."""
     defaults: Defaults = field(default_factory=lambda: Defaults(tenancy=OPEN))
     version: int = 0
     lingers: bool = False
@@ -209,6 +211,7 @@ class World:
             "leases": {table: self._lease(table) for table in tables},
             "secrets": self.secrets,
             "can_run": self.can_run,
+            "spec_problems": self.invalid,
             "predicate_problems": _predicate_problems([resource, *streams]),
             "defaults": self.defaults,
         }

@@ -17,13 +17,14 @@ from typing import Any, TypeAlias, cast
 from pydantic import ValidationError
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
-from messagestore_operator.api.kinds import KINDS, parse_resource
+from messagestore_operator.api.kinds import KINDS
 from messagestore_operator.cluster.backend.observe import loss_of
 from messagestore_operator.cluster.documents import Document, at, labels_of, metadata, name_of, namespace_of
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, PODS
 from messagestore_operator.cluster.labels import RUN
 from messagestore_operator.cluster.lease import TABLE, holder_of
 from messagestore_operator.cluster.reports import CONTROL, REPORT
+from messagestore_operator.cluster.resources import read
 from messagestore_operator.cluster.runref import UID, owner_key
 from messagestore_operator.decide.snapshot import Claim, TableKey
 from messagestore_operator.decide.tables import claims_of, table_key
@@ -82,6 +83,7 @@ class Cache:
         self._versions: dict[tuple[str, str, str], tuple[str, str]] = {}
         self._ghosts: dict[str, float] = {}
         self._resources: dict[ResourceKey, Resource] = {}
+        self._problems: dict[ResourceKey, str] = {}
         self._streams: dict[str, dict[str, MessageStream]] = defaultdict(dict)
         self._by_table: dict[TableKey, set[ResourceKey]] = defaultdict(set)
         self._by_folder: dict[tuple[str, str], set[ResourceKey]] = defaultdict(set)
@@ -104,6 +106,10 @@ class Cache:
     def resources(self) -> Iterator[Resource]:
         """All resources."""
         yield from list(self._resources.values())
+
+    def problem(self, key: ResourceKey) -> str | None:
+        """What of a resource's spec is refused: the rest alone of it is in here."""
+        return self._problems.get(key)
 
     def streams_of(self, resource: Resource) -> tuple[MessageStream, ...]:
         """The streams of its namespace that a resource refers to and that exist; a stream is its own."""
@@ -269,17 +275,19 @@ class Cache:
     # Resources.
 
     def _put_resource(self, document: Document) -> set[ResourceKey]:
-        before = self._resources.get((str(document["kind"]), *_place(document)))
+        place = (str(document["kind"]), *_place(document))
+        before = self._resources.get(place)
         try:
-            resource = parse_resource({**document, "metadata": _known(document), **_known_spec(document, before)})
+            resource, problem = read(document, before, self._problems.get(place))
         except ValidationError as error:
-            _log.error("%s %s/%s can't be read: %s", document["kind"], *_place(document), error.errors()[0]["msg"])
+            _log.error("%s %s/%s can't be read: %s", *place, error.errors()[0]["msg"])
             return set()
         key = resource.identity
         news = before is None or _matters(before) != _matters(resource)
         # Those that are concerned no more have to know that as well.
         touched = {key} | (self._dependents(before) if before is not None and news else set())
         self._resources[key] = resource
+        self._note_problem(key, problem)
         if isinstance(resource, MessageStream):
             self._streams[key[1]][key[2]] = resource
             if isinstance(before, MessageStream):
@@ -297,11 +305,18 @@ class Cache:
             return set()
         touched = self._dependents(resource) | {key}
         del self._resources[key]
+        self._note_problem(key, None)
         if isinstance(resource, MessageStream):
             self._streams[key[1]].pop(key[2], None)
             self._forget_table(resource)
         self._forget_references(resource)
         return touched
+
+    def _note_problem(self, key: ResourceKey, problem: str | None) -> None:
+        if problem is None:
+            self._problems.pop(key, None)
+        else:
+            self._problems[key] = problem
 
     def _forget_table(self, stream: MessageStream) -> None:
         self._by_table[table_key(stream)].discard(stream.identity)
@@ -434,19 +449,6 @@ def _matters(resource: Resource) -> Any:
     runs += [entry.current_run for entry in getattr(status, "streams", ())]
     current = [(run.name, run.launched_at) for run in runs if run is not None]
     return meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, meta.annotations, current
-
-
-def _known_spec(document: Document, known: Resource | None) -> dict[str, Any]:
-    """The spec as it was parsed before, where it is the same by its generation: a status changes far more often."""
-    if known is None or known.metadata.generation is None:
-        return {}
-    meta = metadata(document)
-    same = (meta.get("uid"), meta.get("generation")) == (known.metadata.uid, known.metadata.generation)
-    return {"spec": getattr(known, "spec")} if same else {}  # noqa: B009 - all kinds have one, each its own
-
-
-def _known(document: Document) -> dict[str, Any]:
-    return {key: value for key, value in metadata(document).items() if key != "managedFields"}
 
 
 def _small(document: Document, *keys: str) -> Document:

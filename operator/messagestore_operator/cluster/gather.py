@@ -92,11 +92,13 @@ class Gatherer:
             return None
         streams = self._cache.streams_of(resource)
         problems = {one.identity: self._predicates.problem(one) for one in self._read_by(resource)}
+        invalid = {one.identity: self._cache.problem(one.identity) for one in (resource, *streams)}
         sharing = self._cache.sharing(resource) if isinstance(resource, MessageStream) else ()
         tables = {*tables_of(resource, streams)}
         if isinstance(resource, MessageStream):
             tables |= {*former_tables(resource, sharing, self._defaults)}
         common: dict[str, Any] = {
+            "spec_problems": {identity: problem for identity, problem in invalid.items() if problem},
             "predicate_problems": {identity: problem for identity, problem in problems.items() if problem},
             "runs": await self._runs(resource),
             "leases": {table: await self._lease(table) for table in sorted(tables)},

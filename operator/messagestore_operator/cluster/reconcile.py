@@ -68,7 +68,7 @@ class Reconciler:
             await self.look(key)
         except ConflictError as error:
             _log.info("%s: looking again: %s", "/".join(key), error)
-            return await self._refresh(key)
+            await self._refresh(key)
         except (ApiError, ValueError) as error:
             self._note(key, type(error).__name__)
             _log.warning("%s: %s", "/".join(key), error)
@@ -102,15 +102,12 @@ class Reconciler:
         if decision.look_again is not None:
             self._queue.add(key, (decision.look_again - datetime.now(UTC)).total_seconds())
 
-    async def _refresh(self, key: ResourceKey) -> bool:
-        """After a conflict: read what the decision hung on, and look again soon."""
+    async def _refresh(self, key: ResourceKey) -> None:
+        """After a conflict: read what the decision hung on."""
         try:
             await self._gatherer.refresh(key)
         except ApiError as error:
             self._note(key, type(error).__name__)
-            return False
-        self._queue.add(key, 0.1)
-        return True
 
     def _note(self, key: ResourceKey, error: str) -> None:
         self._metrics.errors.labels(key[0], error).inc()

@@ -20,6 +20,8 @@ from messagestore_operator.translate.secrets import Use
 
 def refused(resource: MessageStream | RetentionPolicy | ReplayJob, snapshot: Snapshot) -> RunError | None:
     """Why no run of the resource can do what it asks, whatever else there is."""
+    if problem := snapshot.spec_problems.get(resource.identity):
+        return RunError(reason=Reason.INVALID_SPEC, message=problem)
     if found := (*refusals(resource), *beyond_pods(resource)):
         return RunError(reason=Reason.NOT_SUPPORTED, message=few(found))
     if beyond := not_allowed(resource, snapshot.defaults.tenancy):
@@ -31,9 +33,11 @@ def refused(resource: MessageStream | RetentionPolicy | ReplayJob, snapshot: Sna
     return None
 
 
-def barred(stream: MessageStream, tenancy: Tenancy) -> RunError | None:
-    """Why no run, whosever it is, may work on the stream's store: no pod reaches it, or the stream is not allowed."""
-    which = f"(MessageStream {stream.metadata.name})"
+def barred(stream: MessageStream, snapshot: Snapshot) -> RunError | None:
+    """Why no run, whosever it is, may work on the stream's store: it is invalid, out of reach or not allowed."""
+    tenancy, which = snapshot.defaults.tenancy, f"(MessageStream {stream.metadata.name})"
+    if problem := snapshot.spec_problems.get(stream.identity):
+        return RunError(reason=Reason.INVALID_SPEC, message=f"{problem} {which}")
     if (local := next((one for one in beyond_pods(stream) if one.path == TABLE_URI), None)) is not None:
         return RunError(reason=Reason.NOT_SUPPORTED, message=f"{local} {which}")
     if beyond := not_allowed(stream, tenancy):

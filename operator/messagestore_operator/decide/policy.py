@@ -183,7 +183,7 @@ def _one(
         return _in_the_way(idle, Reason.STREAM_MISSING, f"there is no MessageStream {track.entry.name}")
     if refusal is not None or policy.spec.suspend or not snapshot.can_run or _deleted(policy, stream):
         return idle
-    blocker = barred(stream, snapshot.defaults.tenancy) or unreachable(
+    blocker = barred(stream, snapshot) or unreachable(
         snapshot, lambda: purge_access(policy, stream), scrub_keys(policy)
     )
     due = _due(snapshot, track.entry, status)

@@ -26,7 +26,7 @@ def blocker_of(snapshot: ReplaySnapshot) -> RunError | None:
     assert stream is not None
     if snapshot.target is not None and (refusal := refused(snapshot.target, snapshot)) is not None:
         return refusal
-    return barred(stream, snapshot.defaults.tenancy) or unreachable(
+    return barred(stream, snapshot) or unreachable(
         snapshot, lambda: replay_access(snapshot.job, stream, snapshot.target)
     )
 

@@ -250,6 +250,8 @@ class Snapshot:
     """Which of `needs.secrets_of` exist; None: it was not looked, and what is missing shows when pods start."""
     can_run: bool = True
     """Whether pods can be made in the namespace: false while it, or what runs need in it, is being deleted."""
+    spec_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    """Paths and words of what of a spec is refused, by the `identity` of the resource: it has the rest alone."""
     predicate_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """Path and words of a predicate that is refused, by the `identity` of the resource that has it."""
     defaults: Defaults = Defaults()

@@ -84,12 +84,13 @@ def _wishes(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker: RunE
     run = snapshot.run(current.name) if current else None
     if current is None or run is None or not run.ref.continuous:
         return Wishes(generation(stream), wanted=not suspend)
+    # While the spec is refused nothing could follow.
+    followed = blocker is None or blocker.reason != Reason.INVALID_SPEC
     stop = (
         suspend
         or (blocker is not None and blocker.reason in _FORBIDS)
-        or current.generation != generation(stream)
         or _others_wait_long(snapshot, run.ref.holder)
-        or maintenance_due(snapshot, status)
+        or (followed and (current.generation != generation(stream) or maintenance_due(snapshot, status)))
     )
     return Wishes(generation(stream), wanted=not suspend, stop=stop)
 

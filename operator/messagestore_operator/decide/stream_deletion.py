@@ -111,9 +111,7 @@ def _keeps(other: MessageStream, now: datetime) -> bool:
 
 def _impossible(snapshot: StreamSnapshot) -> _Way | None:
     """Where no run can be made the resource is let go after a while, and its data stays."""
-    why = barred(snapshot.stream, snapshot.defaults.tenancy) or unreachable(
-        snapshot, lambda: table_access(snapshot.stream)
-    )
+    why = barred(snapshot.stream, snapshot) or unreachable(snapshot, lambda: table_access(snapshot.stream))
     if not snapshot.can_run:
         why = RunError(reason=Reason.DELETION_BLOCKED, message="the namespace is being deleted: nothing can run in it")
     asked = snapshot.stream.metadata.deletion_timestamp

@@ -14,6 +14,7 @@ _TOLD_WHEN_NEW: dict[str, bool] = {
     Reason.CONFIG_MISSING: True,
     Reason.DELETION_BLOCKED: True,
     Reason.IMAGE_PULL_FAILED: True,
+    Reason.INVALID_SPEC: True,
     Reason.NOT_ALLOWED: True,
     Reason.NOT_SUPPORTED: True,
     Reason.POD_FAILED: True,

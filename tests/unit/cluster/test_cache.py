@@ -203,6 +203,48 @@ def test_a_resource_that_can_not_be_read_is_passed_over(cache: Cache) -> None:
     assert cache.resource(ORDERS) is None
 
 
+def test_of_a_spec_that_only_the_models_refuse_the_rest_is_known_and_what_is_wrong(cache: Cache) -> None:
+    cache.put(_stream(version=1, generation=1))
+    refused = _stream(version=2, generation=2)
+    refused["spec"] |= {"trigger": {"schedule": {"cron": "0 25 * * *", "timeZone": "Europe/Viena"}}, "suspend": True}
+    assert cache.put(refused) == {ORDERS}
+    # A status of the same generation does not make it well.
+    cache.put({**refused, "metadata": {**refused["metadata"], "resourceVersion": "3"}, "status": {"runNumber": 7}})
+    found = cache.resource(ORDERS)
+    assert isinstance(found, MessageStream)
+    assert (found.metadata.resource_version, found.spec.suspend, found.status and found.status.run_number) == (
+        "3",
+        True,
+        7,
+    )
+    assert cache.interested(TABLE) == {ORDERS}
+    assert cache.problem(ORDERS) == (
+        'spec.trigger.schedule.cron: must be a cron expression of five fields, such as "0 3 * * *", with nothing at'
+        " random (R, H); this one never fires; spec.trigger.schedule.timeZone: must be the name of a time zone, such as"
+        " UTC or Europe/Vienna; there is none of this name"
+    )
+    cache.put(_stream(version=4, generation=3))
+    assert cache.problem(ORDERS) is None
+
+
+def test_a_field_of_a_newer_release_is_named_and_the_rest_is_known(cache: Cache) -> None:
+    newer = _stream()
+    newer["spec"]["table"]["compression"] = "zstd"
+    assert cache.put(newer) == {ORDERS}
+    assert cache.problem(ORDERS) == "spec.table.compression: unknown field"
+    assert cache.interested(TABLE) == {ORDERS}
+
+
+def test_a_spec_of_which_too_little_can_be_read_is_known_as_it_was_before_and_no_older(cache: Cache) -> None:
+    cache.put(_stream(version=1, generation=1))
+    cache.put({**_stream(version=2, generation=2, labels={"now": "newer"}), "spec": {"nonsense": True}})
+    found = cache.resource(ORDERS)
+    assert found is not None
+    assert (found.metadata.resource_version, found.metadata.labels) == ("2", {"now": "newer"})
+    assert "spec.nonsense: unknown field" in str(cache.problem(ORDERS))
+    assert cache.interested(TABLE) == {ORDERS}
+
+
 def test_what_the_objects_of_a_run_have_in_common_is_held_once(cache: Cache) -> None:
     for seen in (_application(), _pod("orders-ingest-1-driver", "driver", phase="Running")):
         cache.put(json.loads(json.dumps(seen)))

@@ -143,6 +143,24 @@ def test_a_missing_stream_is_named_while_others_go_on(world: World) -> None:
     assert world.ready(key)[0] == "True"
 
 
+def test_a_stream_whose_spec_is_refused_gets_no_run_and_keeps_the_one_under_way(world: World) -> None:
+    key, refused = policy(world), stream(world)
+    request(world, key)
+    run = world.only_run()
+    world.start(run)
+    world.invalid[refused] = "spec.trigger.schedule.cron: this one never fires"
+    world.settle()
+    assert run.there
+    world.finish(run)
+    request(world, key, "again")
+    words = "stream orders: spec.trigger.schedule.cron: this one never fires (MessageStream orders)"
+    assert world.ready(key) == ("False", "InvalidSpec", words)
+    assert len(world.launched) == 1
+    del world.invalid[refused]
+    world.settle()
+    assert len(world.launched) == 2
+
+
 def test_a_selector_takes_streams_by_their_labels(world: World) -> None:
     key = policy(world, streamRefs=[], streamSelector={"matchLabels": {"team": "a"}})
     world.settle()

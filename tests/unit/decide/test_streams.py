@@ -414,6 +414,50 @@ def test_what_is_refused_is_said_without_a_run(world: World) -> None:
     assert world.ready(stream)[0] == "True"
 
 
+NEVER = "spec.trigger.schedule.cron: must be a cron expression; this one never fires"
+
+
+@pytest.mark.parametrize("trigger", [INTERVAL, CONTINUOUS])
+def test_what_runs_goes_on_when_the_spec_comes_to_be_refused_and_nothing_follows_it(
+    world: World, trigger: dict[str, Any]
+) -> None:
+    stream = orders(world, trigger)
+    world.settle()
+    run = world.only_run()
+    world.start(run)
+    world.settle()
+    orders(world, {"manual": {}})
+    world.invalid[stream] = NEVER
+    world.wait(days=2)
+    world.settle()
+    assert (world.ready(stream), world.status(stream).phase) == (("False", "InvalidSpec", NEVER), "Stalled")
+    assert (run.there, run.control.stop, world.status(stream).current_run.name) == (True, False, run.name)
+    world.finish(run)
+    world.settle()
+    assert (world.status(stream).last_run.name, world.held("s3a://lake/orders").holder) == (run.name, None)
+    world.wait(days=2)
+    world.settle()
+    assert world.reasons(stream).count("InvalidSpec") == 1
+    del world.invalid[stream]
+    orders(world, trigger)
+    world.settle()
+    assert len(world.launched) == 2
+
+
+def test_a_stream_that_is_deleted_while_its_spec_is_refused_goes_and_its_data_stays(world: World) -> None:
+    stream = orders(world, table={"uri": "s3a://lake/orders", "deletionPolicy": "Delete"})
+    run_once(world)
+    world.invalid[stream] = NEVER
+    world.delete(stream)
+    world.settle()
+    assert world.ready(stream) == ("False", "InvalidSpec", f"{NEVER} (MessageStream orders)")
+    world.wait(minutes=5)
+    world.settle()
+    assert stream not in world.resources
+    assert world.reasons(stream)[-1] == "DataKept"
+    assert not world.runs("delete")
+
+
 def test_a_missing_secret_is_named_and_waited_for(world: World) -> None:
     world.secrets = {}
     stream = orders(world, storage={"credentialsSecretRef": {"name": "lake"}})

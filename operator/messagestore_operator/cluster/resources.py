@@ -1,0 +1,80 @@
+"""Reads resources as the API server holds them, those too that it took and the models refuse.
+
+A CRD can't say that a cron expression never fires, or which time zones there are. Such a resource must be told so, what
+runs for it must be seen to its end, and it must be known by its newest version all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from typing import Any
+
+from pydantic import ValidationError
+
+from messagestore_operator.api.kinds import parse_resource
+from messagestore_operator.api.resource import Resource
+from messagestore_operator.cluster.documents import Document, metadata
+from messagestore_operator.manifests.problem import path_text
+from messagestore_operator.manifests.wording import message_of
+
+_LONGEST = 1000
+_NO_TRIGGER: Mapping[str, Any] = {"manual": {}}
+"""Stands for a trigger that is refused: of such a resource no run is made anyway."""
+
+
+def read(document: Document, known: Resource | None, problem: str | None) -> tuple[Resource, str | None]:
+    """A resource, and what of its spec is refused, by the field's path.
+
+    Of a spec that is refused what can be read is kept; where that is too little, the spec as it was before.
+
+    Args:
+        document: as the API server sent it.
+        known: the resource as it was read before; its spec is not read again where it is the same by its generation.
+        problem: what was refused of that one.
+
+    Raises:
+        ValidationError: too little of it can be read.
+    """
+    kept = {key: value for key, value in metadata(document).items() if key != "managedFields"}
+    document = {**document, "metadata": kept}
+    before = known if known is not None and known.metadata.uid == kept.get("uid") else None
+    if before is not None and before.metadata.generation == kept.get("generation") is not None:
+        # A status changes far more often than a spec does.
+        return _with_spec(document, before), problem
+    try:
+        return parse_resource(document), None
+    except ValidationError as error:
+        refused = [line for line in error.errors(include_url=False) if line["loc"][:1] == ("spec",)]
+        if not refused:
+            raise
+        words = "; ".join(f"{path_text(line['loc'])}: {message_of(line)}" for line in refused)
+        rest = _rest(document, [line["loc"] for line in refused], before)
+        return rest, words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
+
+
+def _with_spec(document: Document, known: Resource) -> Resource:
+    return parse_resource({**document, "spec": getattr(known, "spec")})  # noqa: B009 - all kinds have one, each its own
+
+
+def _rest(document: Document, refused: Iterable[tuple[int | str, ...]], before: Resource | None) -> Resource:
+    """The resource without what is refused; a part of a trigger takes the whole trigger with it."""
+    legible = {**document, "spec": deepcopy(document["spec"])}
+    for path in refused:
+        if path[:2] == ("spec", "trigger"):
+            legible["spec"]["trigger"] = _NO_TRIGGER
+        else:
+            _remove(legible, path)
+    try:
+        return parse_resource(legible)
+    except ValidationError:
+        if before is None:
+            raise
+        return _with_spec(document, before)
+
+
+def _remove(holder: Any, path: tuple[int | str, ...]) -> None:
+    for step in path[:-1]:
+        holder = holder.get(step) if isinstance(holder, Mapping) else None
+    if isinstance(holder, dict):
+        holder.pop(path[-1], None)
