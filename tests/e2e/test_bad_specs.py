@@ -1,4 +1,4 @@
-"""Specs that can't work: a condition says why within a minute, and a better spec alone heals them."""
+"""Specs that can't work: a condition says why soon, and a better spec alone heals them."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +9,8 @@ from support.records import message, records
 from support.site import STREAM, Site, condition_of
 
 WITHIN_SECONDS = 60
+BY_RUNS_SECONDS = 240
+"""Their drivers start first, on a node that is busy with all of them."""
 HEALED_SECONDS = 600
 """All at once: that many runs share the node."""
 MESSAGES = 20
@@ -23,15 +25,18 @@ class Bad:
     words: str
     spec: dict[str, Any]
     better: dict[str, Any] = field(default_factory=dict)
+    by_run: bool = False
 
 
-def test_what_is_wrong_is_said_within_a_minute_and_a_better_spec_alone_heals_it(site: Site) -> None:
+def test_what_is_wrong_is_said_within_a_minute_or_by_the_run_and_a_better_spec_alone_heals_it(site: Site) -> None:
     site.apply(site.secret("wrong", "nobody", "guesses-this"))
     streams = _bad(site)
     for bad in streams:
         site.land(f"{bad.name}/1.jsonl", records(range(MESSAGES)))
     site.apply(*(site.stream(bad.name, **bad.spec) for bad in streams))
-    site.until(lambda: all(_said(site, bad) for bad in streams), "all have said what is wrong", WITHIN_SECONDS)
+    at_once = [bad for bad in streams if not bad.by_run]
+    site.until(lambda: all(_said(site, bad) for bad in at_once), "what needs no run is said", WITHIN_SECONDS)
+    site.until(lambda: all(_said(site, bad) for bad in streams), "all have said what is wrong", BY_RUNS_SECONDS)
 
     site.apply(*(_mended(site, bad) for bad in streams))
     for bad in streams:
@@ -43,7 +48,7 @@ def test_what_is_wrong_is_said_within_a_minute_and_a_better_spec_alone_heals_it(
 def _bad(site: Site) -> list[Bad]:
     return [
         Bad("image", "ImagePullFailed", "no-such-image", {"spark": {"image": "localhost:1/no-such-image:1"}}),
-        Bad("credentials", "StorageDenied", "credentials", {"storage": site.storage("wrong")}),
+        Bad("credentials", "StorageDenied", "credentials", {"storage": site.storage("wrong")}, by_run=True),
         Bad("size", "Unschedulable", "no node", {"spark": {"driver": {"memory": "900g"}}}),
         Bad(
             "bucket",
@@ -51,6 +56,7 @@ def _bad(site: Site) -> list[Bad]:
             "no-such-bucket",
             {"source": {"files": {"uri": "s3a://no-such-bucket/landing"}}},
             {"source": {"files": {"uri": site.uri("landing/bucket")}}},
+            by_run=True,
         ),
         Bad("predicate", "PredicateRefused", "filter.where", {"filter": {"where": "no_such_column > 2"}}),
     ]

@@ -32,6 +32,9 @@ POD_S3_ENDPOINT = f"http://s3.{install.STORAGE_NAMESPACE}.svc:7070"
 
 _REMOVALS = 20
 
+WAIT_SECONDS = 600
+"""For what comes in seconds: nodes are slow where all of them share two cores with other tests."""
+
 Resource = dict[str, Any]
 
 
@@ -93,7 +96,7 @@ class Cluster:
         return json.loads(found) if found.strip() else None
 
     def wait_for(
-        self, kind: str, name: str, namespace: str, true: Callable[[Resource], bool], seconds: float = 240
+        self, kind: str, name: str, namespace: str, true: Callable[[Resource], bool], seconds: float = WAIT_SECONDS
     ) -> Resource:
         """The resource as soon as `true` holds of it; fails with what it was last after so many seconds."""
         deadline = time.monotonic() + seconds

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from pyarrow.fs import FileSelector
 from tools.cluster import install
 
-from support.kind import POD_S3_ENDPOINT, Cluster, Resource
+from support.kind import POD_S3_ENDPOINT, WAIT_SECONDS, Cluster, Resource
 from support.local_runs import resource
 
 STREAM, POLICY, REPLAY = "messagestream", "retentionpolicy", "replayjob"
@@ -103,7 +103,7 @@ class Site:
         found = self.find(kind, name)
         return (found or {}).get("status", {})
 
-    def wait(self, kind: str, name: str, true: Callable[[Row], Any], what: str, seconds: float = 240) -> Row:
+    def wait(self, kind: str, name: str, true: Callable[[Row], Any], what: str, seconds: float = WAIT_SECONDS) -> Row:
         """The status of a resource as soon as `true` holds of it; fails with the whole story of the namespace."""
         last: Row = {}
 
@@ -116,7 +116,7 @@ class Site:
         return last
 
     def condition(
-        self, kind: str, name: str, of: str, status: str, reason: str | None = None, seconds: float = 240
+        self, kind: str, name: str, of: str, status: str, reason: str | None = None, seconds: float = WAIT_SECONDS
     ) -> str:
         """The message of a condition as soon as it has that status, and that reason, of the newest generation."""
 
@@ -126,7 +126,7 @@ class Site:
 
         return str(condition_of(self.wait(kind, name, true, f"{of}={status} {reason or ''}", seconds), of)["message"])
 
-    def until(self, true: Callable[[], Any], what: str, seconds: float = 240) -> None:
+    def until(self, true: Callable[[], Any], what: str, seconds: float = WAIT_SECONDS) -> None:
         """Wait until something holds; fails with the whole story of the namespace."""
         deadline = time.monotonic() + seconds
         while not true():
@@ -134,7 +134,7 @@ class Site:
                 raise AssertionError(f"not within {seconds:.0f} s: {what}\n{self.story()}")
             time.sleep(_BEAT_SECONDS)
 
-    def ran(self, kind: str, name: str, seconds: float = 240) -> Row:
+    def ran(self, kind: str, name: str, seconds: float = WAIT_SECONDS) -> Row:
         """The status once a run has ended and no other is under way; fails unless it succeeded."""
         at_rest = self.wait(
             kind, name, lambda found: found.get("lastRun") and not found.get("currentRun"), "a run that ended", seconds
