@@ -16,6 +16,7 @@ from support.operators import Operator, eventually, running_operator
 
 MERGE = "application/merge-patch+json"
 NEVER = {"interval": None, "schedule": {"cron": "0 25 * * *", "timeZone": "UTC"}}
+QUOTA = "count/sparkapplications.sparkoperator.k8s.io"
 _numbers = count()
 
 
@@ -55,6 +56,20 @@ class Cluster:
         path = f"/api/v1/namespaces/{self.namespace}/events?{query}"
         found: list[dict[str, Any]] = self._server.request("GET", path).body["items"]
         return found
+
+    def quota(self, most: int) -> None:
+        """Let the namespace have so many SparkApplications; what a controller does in a cluster is done here."""
+        quotas = f"/api/v1/namespaces/{self.namespace}/resourcequotas"
+        wanted = {"metadata": {"name": "few"}, "spec": {"hard": {QUOTA: str(most)}}}
+        self._server.request("POST", quotas, wanted)
+        assert self._server.request("PATCH", f"{quotas}/few", {"spec": wanted["spec"]}, MERGE).accepted
+        status = {"status": {"hard": {QUOTA: str(most)}, "used": {QUOTA: "0"}}}
+        assert self._server.request("PATCH", f"{quotas}/few/status", status, MERGE).accepted
+
+    def config_maps(self) -> list[str]:
+        """Of runs."""
+        path = f"/api/v1/namespaces/{self.namespace}/configmaps?labelSelector=messagestore.dev/run"
+        return [one["metadata"]["name"] for one in self._server.request("GET", path).body["items"]]
 
     def holders(self) -> list[str]:
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
@@ -115,3 +130,21 @@ def test_a_resource_under_way_that_comes_to_be_refused_is_seen_to_its_end(cluste
     assert len(spark.launched("")) == 1
     cluster.delete("orders")
     eventually(lambda: not cluster.is_there("orders"))
+
+
+def test_a_launch_that_the_api_server_refuses_is_said_in_its_words_and_the_table_is_let_go(
+    cluster: Cluster, spark: FakeSpark
+) -> None:
+    cluster.quota(0)
+    cluster.apply("orders", trigger={"interval": "PT1H"})
+    ready = eventually(
+        lambda: (one := cluster.ready("orders"))["reason"] == "SubmissionFailed" and one, of=cluster.operator
+    )
+    assert "is forbidden: exceeded quota: few" in ready["message"]
+    (event,) = eventually(lambda: cluster.events("orders", "SubmissionFailed"))
+    assert "exceeded quota" in event["message"]
+    eventually(lambda: cluster.holders() == [] and cluster.config_maps() == [])
+    assert cluster.events("orders", "RunStarted") == []
+    cluster.quota(10)
+    eventually(lambda: cluster.ready("orders")["status"] == "True", of=cluster.operator)
+    assert len(spark.launched("")) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import singledispatchmethod
@@ -10,13 +11,13 @@ from typing import Any
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.cluster.backend import Launch, SparkBackend
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.client import ForbiddenError, KubeClient, NotFoundError
+from messagestore_operator.cluster.client import KubeClient, NotFoundError
 from messagestore_operator.cluster.documents import Document
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.events import Events, Happening
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, RESOURCES
 from messagestore_operator.cluster.labels import FINALIZER
-from messagestore_operator.cluster.launch import Launcher, control_text
+from messagestore_operator.cluster.launch import Launcher, LaunchRefusedError, control_text
 from messagestore_operator.cluster.lease import TableLeases, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.reports import CONTROL
@@ -24,6 +25,7 @@ from messagestore_operator.decide import actions
 from messagestore_operator.decide.snapshot import ObservedRun
 from messagestore_operator.settings import Settings
 
+_log = logging.getLogger(__name__)
 Touched = Callable[[Iterable[tuple[str, str, str]]], None]
 
 
@@ -103,10 +105,13 @@ class Applier:
     async def _(self, action: actions.CreateRun, resource: Resource) -> None:
         try:
             await self._launcher.launch(Launch(action, resource, self._settings.spark, self._settings.driver))
-        except ForbiddenError as error:
-            if "being terminated" in error.message:
+        except LaunchRefusedError as error:
+            _log.warning("%s was not launched: %s", action.run.holder, error)
+            if "being terminated" in str(error):
                 self._namespaces.note(action.run.namespace, terminating=True)
-            raise
+            else:
+                self._cache.refuse(action.run, str(error))
+            self._touched([resource.identity])
 
     @_do.register
     async def _(self, action: actions.DeleteRun, resource: Resource) -> None:

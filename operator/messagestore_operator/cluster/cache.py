@@ -26,7 +26,7 @@ from messagestore_operator.cluster.lease import TABLE, holder_of
 from messagestore_operator.cluster.reports import CONTROL, REPORT
 from messagestore_operator.cluster.resources import read
 from messagestore_operator.cluster.runref import UID, owner_key
-from messagestore_operator.decide.snapshot import Claim, TableKey
+from messagestore_operator.decide.snapshot import AppState, Claim, ObservedRun, RunRef, TableKey
 from messagestore_operator.decide.tables import claims_of, table_key
 
 _log = logging.getLogger(__name__)
@@ -94,6 +94,7 @@ class Cache:
         """Policies that select streams by labels, by namespace."""
         self._runs: dict[RunKey, RunObjects] = {}
         self._runs_by_uid: dict[str, set[RunKey]] = defaultdict(set)
+        self._refused: dict[RunKey, tuple[float, ObservedRun]] = {}
         self._leases: dict[str, Document] = {}
         self._held: dict[str, set[str]] = defaultdict(set)
 
@@ -171,6 +172,10 @@ class Cache:
         """A table's Lease."""
         return self._leases.get(name)
 
+    def refusal(self, key: RunKey) -> ObservedRun | None:
+        """A run that the API server refused to make, as one that failed before it had a driver."""
+        return self._refused[key][1] if key in self._refused else None
+
     def settle(self, key: RunKey) -> None:
         """Keep little of a run that is over and that no resource has as its current one.
 
@@ -186,6 +191,11 @@ class Cache:
         run.settled = True
 
     # What is seen.
+
+    def refuse(self, run: RunRef, words: str) -> None:
+        """Take notice that a run can't be made; no object tells of it."""
+        refused = ObservedRun(run, AppState.SUBMISSION_FAILED, message=words, config_map=False)
+        self._refused[run.namespace, run.name] = (self._clock(), refused)
 
     def put(self, document: Document) -> set[ResourceKey]:
         """Take an object in, and return the resources that it may make a difference to."""
@@ -233,6 +243,7 @@ class Cache:
                 touched |= self.remove(self._stub(place, uid))
         now = self._clock()
         self._ghosts = {uid: since for uid, since in self._ghosts.items() if now - since < _GHOST_SECONDS}
+        self._refused = {key: one for key, one in self._refused.items() if now - one[0] < _GHOST_SECONDS}
         return touched
 
     def is_news(self, document: Document) -> bool:

@@ -24,6 +24,7 @@ METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+_REFUSED = (400, 403, 413, 422)
 PAGE = 100
 """Objects in one page of a list: as many as are in memory as they are sent, at once."""
 Parameters = Mapping[str, str | int | bool]
@@ -45,6 +46,11 @@ class ApiError(Exception):
         self.reason = reason
         self.message = message
 
+    @property
+    def refused(self) -> bool:
+        """Whether the server has judged the request, so that nothing came of it; not so where it may have come late."""
+        return self.status in _REFUSED or "admission webhook" in self.message or "calling webhook" in self.message
+
 
 class NotFoundError(ApiError):
     """The object, or the kind of objects, isn't there."""
@@ -59,7 +65,7 @@ class AlreadyExistsError(ConflictError):
 
 
 class ForbiddenError(ApiError):
-    """The operator's own roles don't allow it."""
+    """The operator's own roles don't allow it, or a quota or an admission rule does not."""
 
 
 class InvalidError(ApiError):

@@ -179,6 +179,8 @@ class Gatherer:
             key: of the run.
             sure: whether something hangs on its being over, so that this is asked of the API server.
         """
+        if sure and (refused := self._cache.refusal(key)) is not None:
+            return refused
         run = self._observed(key)
         if run is None or run.state is AppState.MISSING:
             if run is None and (not sure or self._is_nothing(key)):

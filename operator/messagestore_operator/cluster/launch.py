@@ -11,7 +11,7 @@ import json
 
 from messagestore_operator.cluster.backend import Launch, SparkBackend
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.client import AlreadyExistsError, KubeClient, NotFoundError
+from messagestore_operator.cluster.client import AlreadyExistsError, ApiError, KubeClient, NotFoundError
 from messagestore_operator.cluster.documents import Document, at, name_of, namespace_of
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.kinds import CONFIG_MAPS
@@ -19,6 +19,10 @@ from messagestore_operator.cluster.owners import document_reference, owner_refer
 from messagestore_operator.cluster.reports import CONTROL, DOCUMENT
 from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import Control, ObservedRun
+
+
+class LaunchRefusedError(Exception):
+    """The API server takes no such run now; says so in its own words. There is no application of it."""
 
 
 class Launcher:
@@ -34,18 +38,30 @@ class Launcher:
         """Make a run, or what is missing of it.
 
         Raises:
-            ValueError: the run asks for what its backend doesn't allow.
-            InvalidError: the API server refuses a part of it.
+            LaunchRefusedError: a part of it is refused.
             ApiError: anything else; done again, it goes on from there.
         """
-        application = self._backend.render(launch)
         run = launch.run.run
-        await self._drivers.prepare(run.namespace)
-        config_map = await self._config_map(launch)
+        config_map, made = await self._parts(launch)
         self._drivers.let_report(run.namespace, run.name)
-        made = await self._backend.submit(application)
         self._cache.put({**made, "kind": self._backend.kind.name})
         await self.hand_over(config_map, made)
+
+    async def _parts(self, launch: Launch) -> tuple[Document, Document]:
+        """The run's ConfigMap and its application."""
+        namespace, name = launch.run.run.namespace, launch.run.run.name
+        try:
+            application = self._backend.render(launch)
+        except ValueError as error:
+            raise LaunchRefusedError(str(error)) from error
+        try:
+            await self._drivers.prepare(namespace)
+            return await self._config_map(launch), await self._backend.submit(application)
+        except ApiError as error:
+            # One that was sent before may have come late: what it takes of a quota can be what refuses it now.
+            if not error.refused or await self._client.find(self._backend.kind.path(namespace, name)) is not None:
+                raise
+            raise LaunchRefusedError(error.message) from error
 
     async def hand_over(self, config_map: Document, application: Document) -> None:
         """Make the application the owner of its run's ConfigMap."""

@@ -175,8 +175,10 @@ def _seen(snapshot: Snapshot, current: CurrentRun, run: ObservedRun) -> CurrentR
     """The run as the status has it, with what is seen of it now."""
     news: dict[str, object] = {"progress": progress_words(run.report)}
     if current.launched_at is None:
-        news["launched_at"] = clock_time(run.created_at or snapshot.now)
         news["generation"] = run.ref.generation
+        # One that could not be submitted was never launched.
+        if run.state is not AppState.SUBMISSION_FAILED:
+            news["launched_at"] = clock_time(run.created_at or snapshot.now)
     works = run.state is AppState.RUNNING or (run.driver is not None and run.driver.phase == "Running")
     if works and current.started_at is None:
         news |= {"started_at": clock_time(snapshot.now), "state": "Running"}

@@ -1,15 +1,19 @@
 """What is made for a run, and when."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.client import ApiError, ForbiddenError
 from messagestore_operator.cluster.drivers import Drivers
-from messagestore_operator.cluster.launch import Launcher
+from messagestore_operator.cluster.launch import Launcher, LaunchRefusedError
 from messagestore_operator.decide.snapshot import AppState, ObservedRun
 from messagestore_operator.settings import DriverSettings
 from support.launches import launch
@@ -18,17 +22,23 @@ from support.launches import launch
 class _Client:
     """An API server that notes which kinds of objects were made, and which were changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, refusal: ApiError | None = None, late: bool = False) -> None:
+        self._refusal, self._late = refusal, late
         self.made: list[str] = []
         self.patched: list[str] = []
         self._objects: dict[str, dict[str, Any]] = {}
 
     async def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        if self._refusal is not None and body["kind"] == "SparkApplication":
+            raise self._refusal
         self.made.append(body["kind"])
         version = {"uid": f"{body['kind']}-{len(self.made)}", "resourceVersion": str(len(self.made))}
         made = {**body, "metadata": {**body["metadata"], **version}}
         self._objects[f"{path}/{body['metadata']['name']}"] = made
         return made
+
+    async def find(self, path: str) -> dict[str, Any] | None:
+        return {} if self._late else self._objects.get(path)
 
     async def merge_patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         self.patched.append(path)
@@ -75,6 +85,36 @@ def test_a_namespace_whose_runs_are_gone_may_have_been_made_again_and_gets_what_
         return int(client.made.count("ServiceAccount"))
 
     assert asyncio.run(gone_in_between()) == 2
+
+
+QUOTA = ForbiddenError("POST", "sparkapplications", 403, "Forbidden", "exceeded quota: few")
+HOOK = ApiError("POST", "sparkapplications", 500, "InternalError", "failed calling webhook: connection refused")
+LOST = ApiError("POST", "sparkapplications", 0, "Unreachable", "TimeoutError")
+BUSY = ApiError("POST", "sparkapplications", 429, "TooManyRequests", "later")
+
+
+@pytest.mark.parametrize(
+    ("answer", "late", "raised"),
+    [
+        (QUOTA, False, LaunchRefusedError),
+        (HOOK, False, LaunchRefusedError),
+        # It was made by a request that seemed to be lost, and now its own quota is used up.
+        (QUOTA, True, ForbiddenError),
+        (LOST, False, ApiError),
+        (BUSY, False, ApiError),
+    ],
+)
+def test_a_launch_is_refused_only_where_there_is_certainly_no_application(
+    answer: ApiError, late: bool, raised: type[Exception]
+) -> None:
+    client: Any = _Client(answer, late)
+
+    async def launched() -> None:
+        await _launcher(client)[0].launch(WANTED)
+
+    with pytest.raises(raised, match=re.escape(answer.message)) as found:
+        asyncio.run(launched())
+    assert found.type is raised
 
 
 def test_a_run_whose_right_to_report_was_not_written_gets_it_from_the_next_operator_that_looks() -> None:

@@ -245,6 +245,23 @@ def test_a_submission_that_failed_says_what_it_said(world: World, said: str) -> 
     assert (error.reason, error.message) == ("SubmissionFailed", "forbidden: quota exceeded")
 
 
+def test_a_run_that_was_never_submitted_lets_its_table_go_and_is_tried_again_ever_later(world: World) -> None:
+    stream = orders(world)
+    waits = []
+    for number in (1, 2, 3):
+        world.look(stream)
+        assert world.held("s3a://lake/orders").holder is not None
+        world.only_run().state = AppState.SUBMISSION_FAILED
+        world.settle()
+        assert (world.status(stream).run_number, world.held("s3a://lake/orders").holder) == (number, None)
+        again = world.looks[stream]
+        assert again is not None
+        waits.append(round((again - world.now).total_seconds()))
+        world.now = again
+    assert waits[0] < waits[1] < waits[2]
+    assert set(world.reasons(stream)) == {"SubmissionFailed"}
+
+
 def test_an_application_that_somebody_deleted_is_run_again_under_another_number(world: World) -> None:
     stream = orders(world)
     world.settle()
