@@ -1,7 +1,8 @@
 """Kubernetes Events on the three kinds: what a person would want to know, said once and then counted.
 
 An Event's name is a function of what it says about which object, so that the same one said again, also by another
-replica or after a restart, raises the count of the first.
+replica or after a restart, raises the count of the first. As with Kubernetes' own recorder an object has a budget: 25
+Events at once, and then one in five minutes. What is said beyond it is counted by the next of its text.
 """
 
 from __future__ import annotations
@@ -13,17 +14,22 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.cluster.client import AlreadyExistsError, ApiError, ForbiddenError, KubeClient, NotFoundError
 from messagestore_operator.cluster.kinds import EVENTS
 from messagestore_operator.cluster.labels import MANAGER
+from messagestore_operator.cluster.ratelimit import TokenBucket
 
+K = TypeVar("K")
+V = TypeVar("V")
 _log = logging.getLogger(__name__)
 _QUIET_SECONDS = 60.0
 """The same Event isn't sent more often."""
+_AT_ONCE = 25
+_A_SECOND = 1 / 300
 _REMEMBERED = 10_000
 _MAX_MESSAGE = 1024
 """The API server takes no longer ones."""
@@ -38,52 +44,64 @@ class Happening:
     message: str
 
 
+@dataclass
+class _Told:
+    """What is known of one Event: how often it was said, here and by the Event itself, and when that was sent."""
+
+    said: int = 0
+    sent: int = 0
+    at: float = -_QUIET_SECONDS
+
+
 class Events:
-    """Sends Events; one that can't be sent is logged and forgotten, because the status says the same."""
+    """Sends Events; one that can't be sent is logged and counted later, because the status says the same."""
 
     def __init__(self, client: KubeClient, instance: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._instance = instance
         self._clock = clock
-        self._sent: OrderedDict[str, float] = OrderedDict()
-        self._counts: dict[str, int] = {}
+        self._told: OrderedDict[str, _Told] = OrderedDict()
+        self._budgets: OrderedDict[tuple[str, str], TokenBucket] = OrderedDict()
+        """By uid and type: what goes well leaves room for what does not."""
 
     async def say(self, resource: Resource, happening: Happening) -> None:
-        """Send an Event about a resource, unless the same was sent a moment ago."""
-        name = _name(resource, happening)
-        if not self._is_due(name):
+        """Send an Event about a resource, unless the same was sent a moment ago, or too many were."""
+        name, now = _name(resource, happening), self._clock()
+        told = _kept(self._told, name, _Told)
+        told.said += 1
+        if now - told.at < _QUIET_SECONDS or not self._budget(resource, happening).take():
             return
+        told.at = now
         try:
-            await self._send(resource, happening, name)
+            await self._send(resource, happening, name, told)
         except ApiError as error:
             _log.warning("an Event was lost: %s", error)
 
-    def _is_due(self, name: str) -> bool:
-        now, last = self._clock(), self._sent.get(name)
-        if last is not None and now - last < _QUIET_SECONDS:
-            return False
-        self._sent[name] = now
-        self._sent.move_to_end(name)
-        while len(self._sent) > _REMEMBERED:
-            self._sent.popitem(last=False)
-        return True
+    def _budget(self, resource: Resource, happening: Happening) -> TokenBucket:
+        key = (resource.metadata.uid or "", happening.type)
+        return _kept(self._budgets, key, lambda: TokenBucket(_A_SECOND, _AT_ONCE, self._clock))
 
-    async def _send(self, resource: Resource, happening: Happening, name: str) -> None:
+    async def _send(self, resource: Resource, happening: Happening, name: str, told: _Told) -> None:
+        """Say it: as a new Event, or as the count of the one that is there."""
         namespace, now = resource.metadata.namespace, _time(datetime.now(UTC))
+        path = EVENTS.path(namespace, name)
+        if told.sent:
+            try:
+                await self._client.merge_patch(path, {"count": told.said, "lastTimestamp": now})
+                told.sent = told.said
+                return
+            except NotFoundError:
+                # It ran out, as Events do after an hour: it begins anew.
+                told.said -= told.sent
+        event = _event(resource, happening, name, now, self._instance)
         try:
-            event = _event(resource, happening, name, now, self._instance)
-            await self._client.create(EVENTS.path(namespace), event)
+            await self._client.create(EVENTS.path(namespace), {**event, "count": told.said})
         except AlreadyExistsError:
-            await self._count(EVENTS.path(namespace, name), now)
-
-    async def _count(self, path: str, now: str) -> None:
-        """Say a known Event again; how often it was said before this operator started it doesn't know."""
-        self._counts[path] = self._counts.get(path, 1) + 1
-        try:
-            await self._client.merge_patch(path, {"count": self._counts[path], "lastTimestamp": now})
-        except NotFoundError:
-            # It ran out between the two requests: it has been read by then.
-            del self._counts[path]
+            # Another process has said it before.
+            known = await self._client.merge_patch(path, {"lastTimestamp": now})
+            told.said += int(known.get("count") or 1)
+            await self._client.merge_patch(path, {"count": told.said})
+        told.sent = told.said
 
 
 async def last_warning(client: KubeClient, namespace: str, pod: str) -> str:
@@ -95,6 +113,14 @@ async def last_warning(client: KubeClient, namespace: str, pod: str) -> str:
         return ""
     events = sorted(found.get("items") or [], key=lambda event: str(event.get("lastTimestamp") or ""))
     return str(events[-1].get("message") or "")[:_MAX_MESSAGE] if events else ""
+
+
+def _kept(of: OrderedDict[K, V], key: K, new: Callable[[], V]) -> V:
+    """What is remembered under a key, of the last ones that were asked for."""
+    found = of[key] = of.pop(key, None) or new()
+    while len(of) > _REMEMBERED:
+        of.popitem(last=False)
+    return found
 
 
 def _name(resource: Resource, happening: Happening) -> str:
@@ -124,7 +150,6 @@ def _event(resource: Resource, happening: Happening, name: str, now: str, instan
         "reportingInstance": instance,
         "firstTimestamp": now,
         "lastTimestamp": now,
-        "count": 1,
     }
 
 

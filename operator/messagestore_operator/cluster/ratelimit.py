@@ -18,7 +18,7 @@ class TokenBucket:
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._interval = 1 / rate
-        self._slack = (burst - 1) / rate
+        self._slack = (burst - 1) * self._interval
         self._clock = clock
         self._due = clock()
 
@@ -28,6 +28,13 @@ class TokenBucket:
         due = max(self._due, now)
         self._due = due + self._interval
         return max(0.0, due - self._slack - now)
+
+    def take(self) -> bool:
+        """Take a place if there is no wait for it."""
+        if max(self._due, self._clock()) - self._slack > self._clock():
+            return False
+        self.reserve()
+        return True
 
     async def acquire(self) -> None:
         """Wait until a request may be sent."""

@@ -14,7 +14,6 @@ from messagestore_operator.status.facts import StreamResult
 from messagestore_operator.status.policy import policy_stream
 from messagestore_operator.status.runs import api_error, ended_run
 from messagestore_operator.status.times import clock_time
-from messagestore_operator.status.words import count
 
 
 def recorded(before: PolicyStreamStatus, step: Step) -> PolicyStreamStatus:
@@ -35,17 +34,11 @@ def purge_events(before: PolicyStreamStatus | None, after: PolicyStreamStatus) -
     """That a purge was done, or its bytes erased, or that its preview waits for somebody."""
     purge, known = after.last_purge, before.last_purge if before else None
     if purge is not None and (known is None or known.run != purge.run):
-        parts = [
-            f"{count(purge.purged, 'message')} removed",
-            *([f"{purge.archived} archived"] if purge.archived else []),
-            *([f"{purge.scrubbed} scrubbed"] if purge.scrubbed else []),
-            *([f"{purge.held} held"] if purge.held else []),
-        ]
-        yield EmitEvent("Normal", Reason.PURGED, f"stream {after.name}: {', '.join(parts)}")
+        words = f"stream {after.name}: messages were removed or scrubbed; status.streams counts them"
+        yield EmitEvent("Normal", Reason.PURGED, words)
     told = before is not None and before.awaiting_approval and before.preview == after.preview
     if after.awaiting_approval and after.preview is not None and not told:
-        going = f"{count(after.preview.messages, 'message')} would go"
-        words = f"stream {after.name}: {going}; preview {after.preview.id} waits for its approval"
+        words = f"stream {after.name}: a preview waits for its approval; status.streams has its id"
         yield EmitEvent("Normal", Reason.AWAITING_APPROVAL, words)
 
 

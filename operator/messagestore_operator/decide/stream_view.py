@@ -15,10 +15,8 @@ from messagestore_operator.decide.snapshot import StreamSnapshot
 from messagestore_operator.decide.trigger import failed, failed_as_it_is
 from messagestore_operator.reasons import TERMINAL, Reason
 from messagestore_operator.status.conditions import Aspect, after_error, conditions, generation, under_way, well
-from messagestore_operator.status.loss import loss_words
 from messagestore_operator.status.stream import stored
 from messagestore_operator.status.times import clock_time
-from messagestore_operator.status.words import count
 from messagestore_operator.translate.annotations import RUN_REQUESTED
 
 _PATIENCE = timedelta(seconds=15)
@@ -59,16 +57,16 @@ def dead_letters_event(before: MessageStreamStatus, after: MessageStreamStatus) 
     known = before.totals.dead_lettered if before.totals else 0
     now = after.totals.dead_lettered if after.totals else 0
     if now > known:
-        yield EmitEvent(
-            "Warning", Reason.DEAD_LETTERS, f"{count(now - known, 'record')} set aside as dead letters, {now} in all"
-        )
+        words = "records were set aside as dead letters; status.totals.deadLettered counts them"
+        yield EmitEvent("Warning", Reason.DEAD_LETTERS, words)
 
 
 def loss_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
     """That records were gone before they were read."""
     known = before.loss.records or 0 if before.loss else 0
     if after.loss is not None and (after.loss.records or 0) > known:
-        yield EmitEvent("Warning", Reason.RECORDS_LOST, loss_words(after.loss))
+        words = f"records of topic {after.loss.topic} were lost before being read; status.loss says which"
+        yield EmitEvent("Warning", Reason.RECORDS_LOST, words)
 
 
 def lifecycle_events(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
@@ -76,11 +74,11 @@ def lifecycle_events(before: MessageStreamStatus, after: MessageStreamStatus) ->
     if after.lifecycle is None:
         return
     known, now = before.lifecycle or LifecycleStatus(), after.lifecycle
-    if (more := now.dead_lettered - known.dead_lettered) > 0:
-        words = f"{count(more, 'status update')} set aside as dead letters, {now.dead_lettered} in all"
+    if now.dead_lettered > known.dead_lettered:
+        words = "status updates were set aside as dead letters; status.lifecycle.deadLettered counts them"
         yield EmitEvent("Warning", Reason.DEAD_LETTERS, words)
-    if (more := now.exhausted - known.exhausted) > 0:
-        words = f"{count(more, 'message')} failed and no retry is left, {now.exhausted} in all"
+    if now.exhausted > known.exhausted:
+        words = "messages failed and have no retry left; status.lifecycle.exhausted counts them"
         yield EmitEvent("Warning", Reason.RETRIES_EXHAUSTED, words)
 
 

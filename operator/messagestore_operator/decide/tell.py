@@ -1,4 +1,7 @@
-"""Events: what people would want to know when it happens, told once, from what a status says before and after."""
+"""Events: what people would want to know when it happens, told once, from what a status says before and after.
+
+Their texts name no run and no count, which the status has: the same thing said again is the same Event, counted.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +39,9 @@ def of_run(before: CurrentRun | None, step: Step) -> Iterator[EmitEvent]:
     if run is None:
         return
     if run.launched_at is not None and (before is None or before.launched_at is None):
-        which = f"{run.kind} run {run.name}"
-        yield EmitEvent("Normal", Reason.RUN_STARTED, f"{which}, try {run.attempt}" if run.attempt > 1 else which)
+        yield EmitEvent("Normal", Reason.RUN_STARTED, f"{run.kind} run started")
     if run.stop_requested_at is not None and (before is None or before.stop_requested_at is None):
-        yield EmitEvent("Normal", Reason.RUN_STOPPED, f"{run.kind} run {run.name} ends after its batch")
+        yield EmitEvent("Normal", Reason.RUN_STOPPED, f"{run.kind} run ends after its batch")
     if step.ended is not None:
         yield _ending(step.ended)
 
@@ -53,9 +55,9 @@ def of_conditions(before: BaseStatus | None, after: BaseStatus) -> Iterator[Emit
 
 
 def _ending(ended: Ended) -> EmitEvent:
-    which = f"{ended.run.kind} run {ended.run.name}"
+    which = f"{ended.run.kind} run"
     if ended.state == "Succeeded":
-        return EmitEvent("Normal", Reason.RUN_FINISHED, f"{which} has ended well")
+        return EmitEvent("Normal", Reason.RUN_FINISHED, f"{which} ended well")
     if ended.error is None:
         return EmitEvent("Warning", Reason.RUN_FAILED, f"{which} failed")
     if ended.state == "Cancelled":

@@ -5,12 +5,6 @@ from __future__ import annotations
 from messagestore_jobs.contract.run_report import IngestOutcome, RunReport
 from messagestore_operator.api.messagestream_status import LossStatus
 from messagestore_operator.status.times import clock_time
-from messagestore_operator.status.words import count
-
-_WHY = {
-    "Retention": "the broker had removed them",
-    "TopicDeleted": "their topic was deleted",
-}
 
 
 def loss_status(before: LossStatus | None, report: RunReport | None) -> LossStatus | None:
@@ -27,10 +21,3 @@ def loss_status(before: LossStatus | None, report: RunReport | None) -> LossStat
         end=loss.end,
         reason=loss.reason,
     )
-
-
-def loss_words(loss: LossStatus) -> str:
-    """For people."""
-    lost = f"{count(loss.records or 0, 'record')} lost before being read"
-    where = f"topic {loss.topic}, partition {loss.partition}, offsets {loss.start} to {(loss.end or 1) - 1}"
-    return f"{lost}; the last ones at {loss.at}, as {_WHY.get(loss.reason or '', 'they were gone')}: {where}"

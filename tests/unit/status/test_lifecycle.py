@@ -68,10 +68,20 @@ def test_events_tell_of_what_was_set_aside_and_what_failed_for_good() -> None:
         return MessageStreamStatus(lifecycle=LifecycleStatus(**counts))
 
     after = status(dead_lettered=3, exhausted=2)
-    told = [(event.type, event.reason, event.message) for event in lifecycle_events(status(dead_lettered=2), after)]
-    assert told == [
-        ("Warning", "DeadLetters", "1 status update set aside as dead letters, 3 in all"),
-        ("Warning", "RetriesExhausted", "2 messages failed and no retry is left, 2 in all"),
+    told = list(lifecycle_events(status(dead_lettered=2), after))
+    assert [(event.type, event.reason, event.message) for event in told] == [
+        (
+            "Warning",
+            "DeadLetters",
+            "status updates were set aside as dead letters; status.lifecycle.deadLettered counts them",
+        ),
+        (
+            "Warning",
+            "RetriesExhausted",
+            "messages failed and have no retry left; status.lifecycle.exhausted counts them",
+        ),
     ]
+    # The same words of other counts: one Event that is counted.
+    assert list(lifecycle_events(after, status(dead_lettered=9, exhausted=4))) == told
     assert list(lifecycle_events(after, after)) == []
     assert list(lifecycle_events(after, MessageStreamStatus())) == []

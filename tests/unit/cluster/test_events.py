@@ -1,0 +1,106 @@
+"""Events: few of an object, and each that is said again counted."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from messagestore_operator.cluster.client import AlreadyExistsError, ApiError, NotFoundError
+from messagestore_operator.cluster.events import Events, Happening
+from support.launches import stream
+
+DEAD = Happening("Warning", "DeadLetters", "records were set aside as dead letters")
+
+
+class _Server:
+    """An API server that keeps Events, and counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, dict[str, Any]] = {}
+        self.asked = 0
+        self.down = False
+
+    async def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        self._ask()
+        key = f"{path}/{body['metadata']['name']}"
+        if key in self.events:
+            raise AlreadyExistsError("POST", path, 409, "AlreadyExists", "")
+        self.events[key] = body
+        return body
+
+    async def merge_patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        self._ask()
+        if path not in self.events:
+            raise NotFoundError("PATCH", path, 404, "NotFound", "")
+        self.events[path] |= body
+        return self.events[path]
+
+    def counts(self) -> list[int]:
+        return [event["count"] for event in self.events.values()]
+
+    def _ask(self) -> None:
+        self.asked += 1
+        if self.down:
+            raise ApiError("POST", "events", 0, "Unreachable", "")
+
+
+class Teller:
+    """Says things as time goes by."""
+
+    def __init__(self) -> None:
+        self.server: Any = _Server()
+        self.now = 0.0
+        self.restart()
+
+    def restart(self) -> None:
+        self._events = Events(self.server, "replica", lambda: self.now)
+
+    def say(self, happening: Happening = DEAD, after: float = 0, about: str = "orders") -> None:
+        self.now += after
+        asyncio.run(self._events.say(stream(about, uid=f"uid-{about}"), happening))
+
+
+@pytest.fixture
+def teller() -> Teller:
+    return Teller()
+
+
+def test_an_hour_of_one_poison_record_is_one_event_and_few_requests(teller: Teller) -> None:
+    for _ in range(720):
+        teller.say(after=5)
+    assert len(teller.server.events) == 1
+    assert teller.server.asked <= 25 + 12
+    # What was said beyond the budget is counted by the next that is sent.
+    teller.say(after=300)
+    assert teller.server.counts() == [721]
+
+
+def test_an_object_that_says_something_new_each_time_has_a_budget_and_others_have_their_own(teller: Teller) -> None:
+    for number in range(100):
+        teller.say(Happening("Normal", "RunStopped", f"run {number}"))
+    assert len(teller.server.events) == 25
+    # What goes well takes nothing from what does not, nor one object from another.
+    teller.say(DEAD)
+    teller.say(DEAD, about="returns")
+    assert len(teller.server.events) == 27
+    teller.say(Happening("Normal", "RunStopped", "later"), after=301)
+    assert len(teller.server.events) == 28
+
+
+def test_a_count_goes_on_after_a_restart_and_begins_anew_once_the_event_ran_out(teller: Teller) -> None:
+    teller.say()
+    teller.say(after=61)
+    teller.restart()
+    teller.say(after=61)
+    assert teller.server.counts() == [3]
+    teller.server.events.clear()
+    teller.say(after=3600)
+    assert teller.server.counts() == [1]
+
+
+def test_what_could_not_be_sent_is_counted_with_the_next(teller: Teller) -> None:
+    teller.server.down = True
+    teller.say()
+    teller.server.down = False
+    teller.say(after=61)
+    assert teller.server.counts() == [2]
