@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from pydantic import ValidationError
 
 from messagestore_operator.api.messagestream import MessageStream
 from messagestore_operator.api.replayjob import ReplayJob
@@ -23,3 +25,34 @@ def parse_resource(document: Mapping[str, Any]) -> Resource:
     Unlike `model_validate` it takes no field by its name in Python: the API server knows only those of manifests.
     """
     return KINDS[document["kind"]].model_validate(dict(document), by_alias=True, by_name=False)
+
+
+def parse_stored(document: Mapping[str, Any]) -> Resource:
+    """Make a resource of a document as the API server has it, or raise pydantic's ValidationError.
+
+    What its status says and this release doesn't know, such as a phase, is passed over: a newer operator may have
+    written it.
+    """
+    while True:
+        try:
+            return parse_resource(document)
+        except ValidationError as error:
+            unknown = next((line["loc"] for line in error.errors() if line["loc"][:1] == ("status",)), None)
+            if unknown is None:
+                raise
+            document = _without(document, unknown)
+
+
+def _without(value: Any, path: Sequence[int | str]) -> Any:
+    """A copy without what stands at a path or, where nothing does, without what should have had it."""
+    head, rest = path[0], path[1:]
+    put = {head: _without(value[head], rest)} if rest and _has(value[head], rest[0]) else {}
+    if isinstance(value, Mapping):
+        return {key: put.get(key, one) for key, one in value.items() if key != head or put}
+    return [put.get(index, one) for index, one in enumerate(value) if index != head or put]
+
+
+def _has(value: Any, key: int | str) -> bool:
+    if isinstance(value, Mapping):
+        return key in value
+    return isinstance(value, list) and isinstance(key, int) and key < len(value)

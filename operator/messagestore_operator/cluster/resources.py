@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from messagestore_operator.api.kinds import parse_resource
+from messagestore_operator.api.kinds import parse_stored
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.cluster.documents import Document, metadata
 from messagestore_operator.manifests.problem import path_text
@@ -43,7 +43,7 @@ def read(document: Document, known: Resource | None, problem: str | None) -> tup
         # A status changes far more often than a spec does.
         return _with_spec(document, before), problem
     try:
-        return parse_resource(document), None
+        return parse_stored(document), None
     except ValidationError as error:
         refused = [line for line in error.errors(include_url=False) if line["loc"][:1] == ("spec",)]
         if not refused:
@@ -54,7 +54,7 @@ def read(document: Document, known: Resource | None, problem: str | None) -> tup
 
 
 def _with_spec(document: Document, known: Resource) -> Resource:
-    return parse_resource({**document, "spec": getattr(known, "spec")})  # noqa: B009 - all kinds have one, each its own
+    return parse_stored({**document, "spec": getattr(known, "spec")})  # noqa: B009 - all kinds have one, each its own
 
 
 def _rest(document: Document, refused: Iterable[tuple[int | str, ...]], before: Resource | None) -> Resource:
@@ -66,7 +66,7 @@ def _rest(document: Document, refused: Iterable[tuple[int | str, ...]], before: 
         else:
             _remove(legible, path)
     try:
-        return parse_resource(legible)
+        return parse_stored(legible)
     except ValidationError:
         if before is None:
             raise

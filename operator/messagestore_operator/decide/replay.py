@@ -16,7 +16,7 @@ from messagestore_operator.decide.life import Step, Wishes, follow, reserve
 from messagestore_operator.decide.redelivery import decide_redelivery
 from messagestore_operator.decide.replay_record import is_complete, recorded, with_pause
 from messagestore_operator.decide.replay_start import GONE, beginning_of, blocker_of, start
-from messagestore_operator.decide.replay_view import ENDED, Place, viewed
+from messagestore_operator.decide.replay_view import ENDED, Place, has_ended, viewed
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.tell import of_conditions, of_run
 from messagestore_operator.decide.trust import believed
@@ -30,7 +30,7 @@ def decide_replay(snapshot: ReplaySnapshot) -> Decision:
     job, before = snapshot.job, snapshot.job.status or ReplayJobStatus()
     if job.spec.trigger is not None:
         return decide_redelivery(snapshot, before)
-    if before.phase in ENDED:
+    if has_ended(job):
         return _after_the_end(snapshot, before)
     paused = with_pause(snapshot, before)
     watched = follow(snapshot, before.current_run, _wishes(snapshot, paused))

@@ -20,7 +20,7 @@ ENDED = ("Succeeded", "Failed", "Cancelled")
 
 def has_ended(job: ReplayJob) -> bool:
     """Whether nothing more is read for a replay."""
-    return job.status is not None and job.status.phase in ENDED
+    return job.status is not None and (job.status.phase in ENDED or job.status.finished_at is not None)
 
 
 @dataclass(frozen=True)

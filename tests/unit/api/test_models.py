@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from messagestore_jobs.reasons import DeadLetterReason as ReasonOfJobs
 from messagestore_operator.api import MessageStream, ReplayJob, parse_resource
+from messagestore_operator.api.kinds import parse_stored
 from messagestore_operator.api.replayjob import Select
 from support.resources import all_resources, replay_to_files, smallest_stream, stream_from_files
 
@@ -84,6 +85,40 @@ def test_a_status_of_a_newer_operator_is_readable() -> None:
     document = stream_from_files()
     document["status"]["novelty"] = {"a": 1}
     assert MessageStream.model_validate(document).status is not None
+
+
+@pytest.mark.parametrize(
+    ("known", "news", "left"),
+    [
+        ({"phase": "Idle"}, {"phase": "Archiving"}, {}),
+        ({"phase": "Idle"}, {"phase": {"name": "Archiving", "since": "now"}}, {}),
+        ({}, {"currentRun": {"name": "a", "state": "Paused"}}, {"currentRun": {"name": "a"}}),
+        ({}, {"lastRun": {"name": "a", "state": "Paused"}}, {}),
+        ({}, {"recentRuns": [{"name": "a", "state": "Paused"}, {"name": "b", "state": "Failed"}]}, {"recentRuns": "b"}),
+        ({}, {"conditions": [{"type": "Ready", "status": "Perhaps"}, {"type": "Stalled", "status": "True"}]}, {}),
+        ({}, {"totals": {"received": "many", "stored": 3}}, {}),
+        ({}, {"lag": "none"}, {}),
+    ],
+)
+def test_what_a_newer_operator_wrote_into_a_status_is_passed_over_alone(
+    known: dict[str, Any], news: dict[str, Any], left: dict[str, Any]
+) -> None:
+    document = {**smallest_stream(), "status": {"runNumber": 7, **known, **news}}
+    assert _messages(document)
+    stream = parse_stored(document)
+    assert isinstance(stream, MessageStream)
+    assert stream.status is not None
+    assert (stream.status.run_number, stream.status.phase) == (7, None)
+    assert (stream.status.current_run is not None) == ("currentRun" in left)
+    assert [run.name for run in stream.status.recent_runs] == list(left.get("recentRuns", ""))
+    assert [one.type for one in stream.status.conditions] == (["Stalled"] if "conditions" in news else [])
+
+
+def test_a_spec_is_read_as_strictly_beside_a_status_of_a_newer_operator() -> None:
+    document = {**smallest_stream(), "status": {"phase": "Archiving"}}
+    document["spec"]["novelty"] = True
+    with pytest.raises(ValidationError, match="novelty"):
+        parse_stored(document)
 
 
 def test_resources_cannot_be_changed() -> None:

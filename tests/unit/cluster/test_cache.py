@@ -309,6 +309,10 @@ def test_a_spec_is_read_once_for_each_of_its_generations(cache: Cache) -> None:
     assert str(third.spec.trigger.interval) == "PT7M"
 
 
+def test_a_resource_whose_status_a_newer_operator_wrote_is_served(cache: Cache) -> None:
+    assert cache.put({**_stream(), "status": {"phase": "Archiving", "runNumber": 7}}) == {ORDERS}
+
+
 def test_a_policy_that_comes_to_name_another_stream_is_told_of_that_one_only(cache: Cache) -> None:
     cache.put(_policy(streamRefs=[{"name": "orders"}]))
     newer = _policy(streamRefs=[{"name": "payments"}])

@@ -123,6 +123,17 @@ def test_failures_beyond_the_limit_are_for_good(world: World) -> None:
     assert len(world.launched) == 3
 
 
+def test_one_that_has_ended_in_a_way_that_is_not_known_here_is_not_sent_again(world: World) -> None:
+    stream(world)
+    key = job(world)
+    run_once(world)
+    ended = world.resources[key]
+    unknown = world.status(key).model_copy(update={"phase": None})
+    world.resources[key] = ended.model_copy(update={"status": unknown})
+    world.settle()
+    assert len(world.launched) == 1
+
+
 def test_what_no_other_try_mends_fails_at_once(world: World) -> None:
     stream(world)
     key = job(world)
