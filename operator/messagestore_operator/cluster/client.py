@@ -6,6 +6,7 @@ objects on as they are.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -27,6 +28,10 @@ APPLY_PATCH = "application/apply-patch+yaml"
 _REFUSED = (400, 403, 413, 422)
 PAGE = 100
 """Objects in one page of a list: as many as are in memory as they are sent, at once."""
+_OVERLOADED = (429, 503)
+_TRIES = 5
+_LONGEST_PAUSE = 30.0
+_LIST_TRIES = 5
 Parameters = Mapping[str, str | int | bool]
 Observer = Callable[[str, int], None]
 
@@ -70,6 +75,16 @@ class ForbiddenError(ApiError):
 
 class InvalidError(ApiError):
     """The object is not valid, and won't be by another try."""
+
+
+class GoneError(ApiError):
+    """A list took so long that the API server doesn't know any more what it began with.
+
+    Attributes:
+        go_on: by which it goes on with what there is now; empty where it must be begun anew.
+    """
+
+    go_on = ""
 
 
 class KubeClient:
@@ -122,16 +137,27 @@ class KubeClient:
             return None
 
     async def items(self, path: str, selector: str = "") -> AsyncIterator[Document]:
-        """The objects of a collection, page by page, each with its kind and version as a watch would give it."""
-        query: dict[str, str | int | bool] = {"limit": PAGE, **({"labelSelector": selector} if selector else {})}
+        """The objects of a collection, page by page, each with its kind and version as a watch would give it.
+
+        One of a list that had to be begun anew may come twice.
+        """
+        first: Parameters = {"limit": PAGE, **({"labelSelector": selector} if selector else {})}
+        query, tries = first, 1
         while True:
-            page = await self._request("GET", path, query)
+            try:
+                page = await self._request("GET", path, query)
+            except GoneError as error:
+                if tries == _LIST_TRIES:
+                    raise
+                tries += 1
+                query = {**first, **({"continue": error.go_on} if error.go_on else {})}
+                continue
             kind = {"apiVersion": page["apiVersion"], "kind": str(page["kind"]).removesuffix("List")}
             for item in page.get("items") or []:
                 yield {**kind, **item}
             if not (more := (page.get("metadata") or {}).get("continue")):
                 return
-            query["continue"] = more
+            query = {**first, "continue": more}
 
     async def create(self, collection: str, body: Document) -> Document:
         """Make an object.
@@ -193,22 +219,34 @@ class KubeClient:
         content_type: str = JSON,
         accept: str = JSON,
     ) -> Document:
-        if self._limit is not None:
-            await self._limit.acquire()
-        try:
-            status, text = await self._send(method, path, query or {}, body, content_type, accept)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            self._observe(method, 0)
-            # Some of these say nothing of themselves but their type.
-            raise ApiError(method, path, 0, "Unreachable", str(error) or type(error).__name__) from error
-        self._observe(method, status)
+        for _ in range(_TRIES):
+            if self._limit is not None:
+                await self._limit.acquire()
+            try:
+                status, text, pause = await self._send(method, path, query or {}, body, content_type, accept)
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                self._observe(method, 0)
+                # Some of these say nothing of themselves but their type.
+                raise ApiError(method, path, 0, "Unreachable", str(error) or type(error).__name__) from error
+            self._observe(method, status)
+            if status not in _OVERLOADED or pause is None:
+                break
+            await self._hold_back(min(pause, _LONGEST_PAUSE))
         if status >= 300:
             raise _refusal(method, path, status, text)
         return _parse(text)
 
+    async def _hold_back(self, seconds: float) -> None:
+        """Ask for nothing for so long, as the API server wants: it has refused this request, and would the others."""
+        if self._limit is None:
+            await asyncio.sleep(seconds)
+        else:
+            self._limit.pause(seconds)
+
     async def _send(
         self, method: str, path: str, query: Parameters, body: Any, content_type: str, accept: str
-    ) -> tuple[int, str]:
+    ) -> tuple[int, str, float | None]:
+        """The status, the text, and the seconds that the API server asks to wait before another try."""
         headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
         await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         url = self._api.configuration.host + path + _query_text(query)
@@ -216,12 +254,21 @@ class KubeClient:
         answer = await rest.request(
             method, url, headers=headers, body=body, _request_timeout=aiohttp.ClientTimeout(total=self._timeout)
         )
-        return answer.status, (await answer.read()).decode(errors="replace")
+        text = (await answer.read()).decode(errors="replace")
+        wanted = str(answer.headers.get("Retry-After") or "")
+        return answer.status, text, float(wanted) if wanted.isdecimal() else None
 
 
 _MANAGER: Parameters = {"fieldManager": FIELD_MANAGER}
 _STRICT: Parameters = {**_MANAGER, "fieldValidation": "Strict"}
-_BY_STATUS = {403: ForbiddenError, 404: NotFoundError, 409: ConflictError, 422: InvalidError, 400: InvalidError}
+_BY_STATUS = {
+    400: InvalidError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: GoneError,
+    422: InvalidError,
+}
 
 
 def _query_text(query: Parameters) -> str:
@@ -234,7 +281,10 @@ def _refusal(method: str, path: str, status: int, text: str) -> ApiError:
     answer = _parse(text)
     reason, message = str(answer.get("reason", "")), str(answer.get("message", text[:500]))
     kind = AlreadyExistsError if reason == "AlreadyExists" else _BY_STATUS.get(status, ApiError)
-    return kind(method, path, status, reason, message)
+    refusal = kind(method, path, status, reason, message)
+    if isinstance(refusal, GoneError):
+        refusal.go_on = str((answer.get("metadata") or {}).get("continue") or "")
+    return refusal
 
 
 def _parse(text: str) -> Document:

@@ -36,6 +36,10 @@ class TokenBucket:
         self.reserve()
         return True
 
+    def pause(self, seconds: float) -> None:
+        """Let nothing through for so long, and no burst after that."""
+        self._due = max(self._due, self._clock() + seconds + self._slack)
+
     async def acquire(self) -> None:
         """Wait until a request may be sent."""
         wait = self.reserve()

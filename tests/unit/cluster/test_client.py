@@ -1,0 +1,107 @@
+"""What the API server's own words make the client do: wait when it is overloaded, and go on with a list."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from kubernetes.aio.client import Configuration
+
+from messagestore_operator.cluster.client import ApiError, GoneError, KubeClient, connect
+from messagestore_operator.cluster.ratelimit import TokenBucket
+
+PATH = "/apis/messagestore.dev/v1alpha1/messagestreams"
+
+
+class _Bucket(TokenBucket):
+    """One that notes the pauses, and makes none."""
+
+    def __init__(self) -> None:
+        super().__init__(1000, 1000)
+        self.paused: list[float] = []
+
+    def pause(self, seconds: float) -> None:
+        self.paused.append(seconds)
+
+
+def _answers(*answers: web.Response, do: Callable[[KubeClient], Any]) -> tuple[Any, list[dict[str, str]], list[float]]:
+    """What comes of requests that get these answers; the queries that were asked, and the pauses that were made."""
+    left, asked, bucket = list(answers), list[dict[str, str]](), _Bucket()
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(dict(request.query))
+        return left.pop(0)
+
+    async def ask() -> Any:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", answer)
+        async with (
+            TestServer(app) as server,
+            connect(Configuration(host=str(server.make_url("/"))[:-1]), bucket) as client,
+        ):
+            return await do(client)
+
+    return asyncio.run(ask()), asked, bucket.paused
+
+
+def _page(*names: str, more: str = "") -> web.Response:
+    items = [{"metadata": {"name": name}} for name in names]
+    return web.json_response(
+        {"apiVersion": "v1", "kind": "MessageStreamList", "metadata": {"continue": more}, "items": items}
+    )
+
+
+def _gone(go_on: str = "") -> web.Response:
+    return web.json_response({"reason": "Expired", "message": "too old", "metadata": {"continue": go_on}}, status=410)
+
+
+def _overloaded(status: int = 429, **headers: str) -> web.Response:
+    return web.json_response({"reason": "TooManyRequests"}, status=status, headers=headers)
+
+
+async def _names(client: KubeClient) -> list[str]:
+    return [item["metadata"]["name"] async for item in client.items(PATH)]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_request_is_made_again_after_the_time_that_the_server_asks_for(status: int) -> None:
+    found, asked, paused = _answers(
+        _overloaded(status, **{"Retry-After": "7"}), _page("orders"), do=lambda client: client.get(PATH)
+    )
+    assert found["items"] == [{"metadata": {"name": "orders"}}]
+    assert (len(asked), paused) == (2, [7])
+
+
+def test_a_server_that_asks_for_too_long_a_time_is_not_obeyed_for_ever() -> None:
+    with pytest.raises(ApiError, match="429"):
+        _answers(*[_overloaded(**{"Retry-After": "86400"}) for _ in range(5)], do=lambda client: client.get(PATH))
+
+
+def test_without_a_time_that_is_the_callers_to_try_again() -> None:
+    with pytest.raises(ApiError, match="429"):
+        _answers(_overloaded(), do=lambda client: client.get(PATH))
+
+
+def test_a_list_that_took_too_long_goes_on_with_what_there_is_now() -> None:
+    found, asked, _ = _answers(_page("a", more="old"), _gone("new"), _page("b"), do=_names)
+    assert found == ["a", "b"]
+    assert [query.get("continue") for query in asked] == [None, "old", "new"]
+
+
+def test_a_list_that_can_not_go_on_is_begun_anew() -> None:
+    found, asked, _ = _answers(_page("a", more="old"), _gone(), _page("a", "b"), do=_names)
+    assert found == ["a", "a", "b"]
+    assert [query.get("continue") for query in asked] == [None, "old", None]
+
+
+def test_a_list_is_not_begun_anew_for_ever() -> None:
+    with pytest.raises(GoneError):
+        _answers(*[_gone() for _ in range(5)], do=_names)
+
+
+def test_a_pause_holds_everything_back_and_no_burst_follows() -> None:
+    bucket = TokenBucket(rate=10, burst=100, clock=lambda: 1000.0)
+    bucket.pause(7)
+    assert [round(bucket.reserve(), 6) for _ in range(3)] == [7, 7.1, 7.2]
