@@ -212,6 +212,7 @@ def defaults(settings: Settings) -> Defaults:
         streams_at_once=runs.streams_at_once,
         ended_runs=runs.ended_runs,
         deletion_bound=runs.deletion_bound.timedelta,
+        status_interval=settings.status_interval.timedelta,
         maintenance=Maintenance(
             upkeep.commits, upkeep.small_files, upkeep.every.timedelta if upkeep.every is not None else None
         ),

@@ -132,6 +132,9 @@ class Settings(Model):
     request_burst: Count = Field(default=600, description="Requests at once.")
     workers: Annotated[int, Field(ge=1, le=64)] = Field(default=16, description="Resources looked at together.")
     resync: Duration = Field(default=Duration("PT10M"), description="How often everything is read and looked at anew.")
+    status_interval: Duration = Field(
+        default=Duration("PT1M"), description="How often a status is written of which only figures change, at most."
+    )
     listen: str = Field(default="0.0.0.0", description="Address of probes and metrics.")
     health_port: Port = Field(default=8081, description="Port of /healthz and /readyz; 0 is any that is free.")
     metrics_port: Port = Field(default=8080, description="Port of /metrics; 0 is any that is free.")

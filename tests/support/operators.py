@@ -23,6 +23,7 @@ FAST: dict[str, Any] = {
     "leader": {"duration": 3.0, "renewDeadline": 2.0, "retry": 0.3},
     "runs": {"lookAgain": "PT1S", "yieldAfter": "PT2S", "backoffBase": "PT1S"},
     "resync": "PT30S",
+    "statusInterval": "PT1S",
     "listen": "127.0.0.1",
     # Few of the tests' resources are about Secrets.
     "tenancy": {"secrets": {"requireLabel": False}},

@@ -130,7 +130,9 @@ class World:
     can_run: bool = True
     invalid: dict[Key, str] = field(default_factory=dict)
     """Resources part of whose spec is refused, and what is said of it."""
-    defaults: Defaults = field(default_factory=lambda: Defaults(tenancy=OPEN))
+    defaults: Defaults = field(default_factory=lambda: Defaults(tenancy=OPEN, status_interval=timedelta(0)))
+    written: dict[Key, datetime] = field(default_factory=dict)
+    """When each status was written last."""
     version: int = 0
     lingers: bool = False
     """Whether pods of deleted applications go on for a while."""
@@ -212,6 +214,7 @@ class World:
             "secrets": self.secrets,
             "can_run": self.can_run,
             "spec_problems": self.invalid,
+            "status_written": self.written.get(key),
             "predicate_problems": _predicate_problems([resource, *streams]),
             "defaults": self.defaults,
         }
@@ -375,6 +378,7 @@ class World:
         resource = self.resources[key]
         if action.resource_version != resource.metadata.resource_version:
             raise Conflict
+        self.written[key] = self.now
         if self.status(key) is None or action.status.to_dict() != self.status(key).to_dict():
             self._put(resource, status=action.status)
 

@@ -86,6 +86,7 @@ class Applier:
             version = {"op": "replace", "path": "/metadata/resourceVersion", "value": action.resource_version}
             changes.insert(0, version)
         self._put(await self._client.json_patch(_path(resource, "status"), changes))
+        self._cache.note_written(resource.identity, self._now())
 
     @_do.register
     async def _(self, action: actions.AcquireLease, resource: Resource) -> None:

@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TypeAlias, cast
 
 from pydantic import ValidationError
@@ -84,6 +85,7 @@ class Cache:
         self._ghosts: dict[str, float] = {}
         self._resources: dict[ResourceKey, Resource] = {}
         self._problems: dict[ResourceKey, str] = {}
+        self._written: dict[ResourceKey, datetime] = {}
         self._streams: dict[str, dict[str, MessageStream]] = defaultdict(dict)
         self._by_table: dict[TableKey, set[ResourceKey]] = defaultdict(set)
         self._by_folder: dict[tuple[str, str], set[ResourceKey]] = defaultdict(set)
@@ -111,6 +113,15 @@ class Cache:
     def problem(self, key: ResourceKey) -> str | None:
         """What of a resource's spec is refused: the rest alone of it is in here."""
         return self._problems.get(key)
+
+    def note_written(self, key: ResourceKey, at: datetime) -> None:
+        """Take notice that a resource's status was written."""
+        if key in self._resources:
+            self._written[key] = at
+
+    def written(self, key: ResourceKey) -> datetime | None:
+        """When a resource's status was written last; None where this process hasn't."""
+        return self._written.get(key)
 
     def streams_of(self, resource: Resource) -> tuple[MessageStream, ...]:
         """The streams of its namespace that a resource refers to and that exist; a stream is its own."""
@@ -317,6 +328,7 @@ class Cache:
         touched = self._dependents(resource) | {key}
         del self._resources[key]
         self._note_problem(key, None)
+        self._written.pop(key, None)
         if isinstance(resource, MessageStream):
             self._streams[key[1]].pop(key[2], None)
             self._forget_table(resource)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from messagestore_operator.decide.actions import Decision
+from messagestore_operator.decide.actions import Decision, Status
 from messagestore_operator.decide.check import awaits_secrets
+from messagestore_operator.decide.figures import sparing
 from messagestore_operator.decide.policy import decide_policy
 from messagestore_operator.decide.replay import decide_replay
 from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot, Snapshot, StreamSnapshot
@@ -17,7 +18,7 @@ _SECRETS_AGAIN = timedelta(seconds=30)
 
 def decide(snapshot: Snapshot) -> Decision:
     """What is to be done about the resource of a snapshot."""
-    decision = _decide(snapshot)
+    decision = sparing(snapshot, _status(snapshot), _decide(snapshot))
     if not snapshot.can_run:
         # Nobody tells when a namespace that was being deleted is there again.
         return _looking_again(decision, snapshot.now + snapshot.defaults.look_again)
@@ -38,3 +39,11 @@ def _decide(snapshot: Snapshot) -> Decision:
     if isinstance(snapshot, ReplaySnapshot):
         return decide_replay(snapshot)
     raise TypeError(type(snapshot).__name__)
+
+
+def _status(snapshot: Snapshot) -> Status | None:
+    if isinstance(snapshot, StreamSnapshot):
+        return snapshot.stream.status
+    if isinstance(snapshot, PolicySnapshot):
+        return snapshot.policy.status
+    return snapshot.job.status if isinstance(snapshot, ReplaySnapshot) else None

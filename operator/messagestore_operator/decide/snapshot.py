@@ -233,6 +233,8 @@ class Defaults:
     """Ended runs of a replay, or of a policy and a stream, that are kept as objects."""
     deletion_bound: timedelta = timedelta(minutes=5)
     """How long a deletion waits for what can't come, before data is left and the resource let go."""
+    status_interval: timedelta = timedelta(minutes=1)
+    """Between two writings of a status of which only figures change."""
     maintenance: Maintenance = Maintenance()
     tenancy: Tenancy = field(default_factory=Tenancy)
 
@@ -252,6 +254,8 @@ class Snapshot:
     """Whether pods can be made in the namespace: false while it, or what runs need in it, is being deleted."""
     spec_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """Paths and words of what of a spec is refused, by the `identity` of the resource: it has the rest alone."""
+    status_written: datetime | None = None
+    """When this process wrote the resource's status last; None: not yet."""
     predicate_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """Path and words of a predicate that is refused, by the `identity` of the resource that has it."""
     defaults: Defaults = Defaults()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_jobs.contract.run_report import RunError, RunProgress
+from messagestore_jobs.contract.run_report import IngestOutcome, RunError, RunProgress
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.decision import decide
 from messagestore_operator.decide.snapshot import CREATING, AppState, Driver, Waiting
@@ -362,6 +362,61 @@ def test_a_continuous_stream_restarts_cleanly_on_a_new_spec(world: World) -> Non
     world.wait(seconds=20)
     world.settle()
     assert world.only_run().create.run.generation == 2
+
+
+def test_the_figures_of_a_continuous_stream_are_written_once_in_a_while(world: World) -> None:
+    world.defaults = replace(world.defaults, status_interval=timedelta(minutes=1))
+    stream = orders(world, CONTINUOUS)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    writes = 0
+    for _ in range(180):
+        world.wait(seconds=10)
+        app.report = world.report(app, "Running", world.outcome(app))
+        decision = world.look(stream)
+        writes += any(isinstance(action, act.WriteStatus) for action in decision.actions)
+        assert decision.look_again is not None
+        assert decision.look_again - world.written[stream] <= timedelta(minutes=1)
+    assert 29 <= writes <= 32
+    world.wait(minutes=1)
+    world.look(stream)
+    assert world.status(stream).totals.stored == 1800
+
+
+def test_between_two_writings_of_figures_all_else_is_written_at_once(world: World) -> None:
+    world.defaults = replace(world.defaults, status_interval=timedelta(minutes=1))
+    stream = orders(world, CONTINUOUS)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    for reported in range(2):
+        app.report = world.report(app, "Running", world.outcome(app))
+        world.settle()
+        assert world.status(stream).totals.stored == 10, f"report {reported}"
+    world.finish(app, error=DENIED)
+    world.settle()
+    assert world.status(stream).last_run.error.reason == "StorageDenied"
+    assert world.status(stream).totals.stored == 10
+
+
+def test_what_is_told_of_figures_is_told_with_them_and_once(world: World) -> None:
+    world.defaults = replace(world.defaults, status_interval=timedelta(minutes=1))
+    stream = orders(world, CONTINUOUS)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    for number in range(1, 13):
+        outcome = world.outcome(app)
+        assert isinstance(outcome, IngestOutcome)
+        totals = outcome.totals.model_copy(update={"dead_lettered": number})
+        app.report = world.report(app, "Running", outcome.model_copy(update={"totals": totals}))
+        world.look(stream)
+        world.wait(seconds=10)
+    assert world.reasons(stream).count("DeadLetters") == 2
 
 
 def test_a_continuous_stream_shows_how_far_it_is(world: World) -> None:
