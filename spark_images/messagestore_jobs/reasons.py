@@ -11,6 +11,8 @@ class DeadLetterReason(StrEnum):
     INVALID_FIELD = "InvalidField"
     INVALID_STREAM_NAME = "InvalidStreamName"
     PAYLOAD_TOO_LARGE = "PayloadTooLarge"
+    RECORD_TOO_LARGE = "RecordTooLarge"
+    """Of which only the start is kept."""
     EXPIRED_ON_ARRIVAL = "ExpiredOnArrival"
     WRONG_EXPECTED_VERSION = "WrongExpectedVersion"
     UNKNOWN_MESSAGE = "UnknownMessage"

@@ -147,6 +147,29 @@ def cluster_session() -> SparkSession:
     return session
 
 
+def heap_bytes(spark: SparkSession) -> int:
+    """What a Java process of the run may hold, be it the driver or an executor: the smaller."""
+    jvm = spark._jvm
+    own = int(jvm.java.lang.Runtime.getRuntime().maxMemory())  # type: ignore[union-attr]
+    if _is_local(spark):
+        return own
+    asked = jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(  # type: ignore[union-attr]
+        spark.conf.get("spark.executor.memory", "1g")
+    )
+    return min(own, int(asked))
+
+
+def cores_of_heap(spark: SparkSession) -> int:
+    """How many tasks share it."""
+    if _is_local(spark):
+        return spark.sparkContext.defaultParallelism
+    return int(spark.conf.get("spark.executor.cores", "1") or 1)
+
+
+def _is_local(spark: SparkSession) -> bool:
+    return str(spark.sparkContext.master).startswith("local")
+
+
 @contextmanager
 def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
     """Session settings for one block."""

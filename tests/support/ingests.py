@@ -5,7 +5,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -141,42 +141,81 @@ def lines(*records: bytes) -> bytes:
 
 def received(content: bytes, *, name: str = "", file_format: FileFormat = "JSONLines") -> int:
     """How many records a file's bytes hold: lines that are not blank, or a document's elements."""
-    broken = False
-    if name.endswith(".gz"):
-        content, broken = _unpacked(content)
-    content = content.removeprefix(BYTE_ORDER_MARK)
+    plain, broken = _unpacked(content) if name.endswith(".gz") else (content, False)
     if file_format == "JSON" and not broken:
-        return _elements(content)
-    *whole, rest = content.split(b"\n")
+        return _elements(plain.removeprefix(BYTE_ORDER_MARK))
+    return len(_lines(plain, broken=broken))
+
+
+def lines_of(path: Path) -> dict[int, bytes]:
+    """The records of a file of lines, by the byte that each starts at."""
+    content = path.read_bytes()
+    plain, broken = _unpacked(content) if path.name.endswith(".gz") else (content, False)
+    return _lines(plain, broken=broken)
+
+
+def _lines(content: bytes, *, broken: bool) -> dict[int, bytes]:
+    found = {}
+    at = len(BYTE_ORDER_MARK) if content.startswith(BYTE_ORDER_MARK) else 0
+    *whole, rest = content[at:].split(b"\n")
+    for line in whole:
+        if line.strip(b" \t\r"):
+            found[at] = line.removesuffix(b"\r")
+        at += len(line) + 1
     # Where a stream broke off, a record did too, however little of it is there.
-    return sum(1 for line in whole if line.strip(b" \t\r")) + int(broken or bool(rest.strip(b" \t\r")))
+    if broken or rest.strip(b" \t\r"):
+        found[at] = rest.removesuffix(b"\r")
+    return found
 
 
 def _unpacked(content: bytes) -> tuple[bytes, bool]:
-    """What can be unpacked of a file, and whether there should have been more."""
-    plain = b""
-    if not content:
-        return plain, True
-    while content:
+    """What is unpacked of a file, and whether there should have been more."""
+    plain, most = b"", max(16 << 20, 250 * len(content))
+    while True:
         member = zlib.decompressobj(wbits=31)
         try:
-            # One by one: nothing before the damage is lost.
-            while content and not member.eof:
-                plain += member.decompress(content[:1])
-                content = content[1:]
+            plain += member.decompress(content)
         except zlib.error:
-            return plain, True
-        if not member.eof:
-            return plain, True
-    return plain, False
+            return (plain + _before_damage(content))[:most], True
+        if not member.eof or len(plain) > most:
+            return plain[:most], True
+        content = member.unused_data.lstrip(b"\0")
+        if not content:
+            return plain, False
+
+
+def _before_damage(content: bytes) -> bytes:
+    """Byte by byte: nothing before the damage is lost."""
+    plain = bytearray()
+    member = zlib.decompressobj(wbits=31)
+    with suppress(zlib.error):
+        for byte in content:
+            plain += member.decompress(bytes([byte]))
+    return bytes(plain)
 
 
 def _elements(content: bytes) -> int:
     try:
-        document = json.loads(content.decode()) if content.strip() else []
+        document = json.loads(content.decode(), **_EXACTLY) if content.strip(b" \t\r\n") else []
     except (ValueError, RecursionError):
         return 1
-    return len(document) if isinstance(document, list) else 1
+    return len(document) if isinstance(document, list) and _depth(document) <= 1_000 else 1
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(constant)
+
+
+_EXACTLY: dict[str, Any] = {"parse_constant": _refused, "parse_int": str}
+"""NaN is no JSON, and a number may have any length."""
+
+
+def _depth(value: Any) -> int:
+    level, depth = [value], 0
+    while level := [one for one in level if isinstance(one, list | dict)]:
+        depth += 1
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+    return depth
 
 
 def received_in(folder: Path, file_format: FileFormat = "JSONLines") -> int:

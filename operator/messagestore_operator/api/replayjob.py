@@ -35,6 +35,7 @@ DeadLetterReason = Literal[
     "InvalidField",
     "InvalidStreamName",
     "PayloadTooLarge",
+    "RecordTooLarge",
     "ExpiredOnArrival",
     "WrongExpectedVersion",
     "UnknownMessage",

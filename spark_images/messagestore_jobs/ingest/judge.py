@@ -62,6 +62,7 @@ def _first(violations: list[_Violation], then: Callable[[_Violation], Column]) -
 
 def _unreadable() -> list[_Violation]:
     return [
+        (F.col("size").isNotNull(), Reason.RECORD_TOO_LARGE, F.col("fault")),
         (F.col("fault").isNotNull(), Reason.UNPARSEABLE, F.col("fault")),
         (F.col(wire("reason")) == str(Reason.UNPARSEABLE), Reason.UNPARSEABLE, F.col(wire("detail"))),
         (F.col(wire("reason")).isNotNull(), Reason.INVALID_FIELD, F.col(wire("detail"))),

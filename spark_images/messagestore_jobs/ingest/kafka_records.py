@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from messagestore_jobs.contract.run_document import KafkaSource
 from messagestore_jobs.ingest.kafka_listing import access
 from messagestore_jobs.ingest.kafka_plan import parts
+from messagestore_jobs.ingest.records import too_many_bytes
 from messagestore_jobs.store.offsets import OffsetBatch, OffsetRange
 
 _LEAST_PART = 5_000
@@ -20,10 +21,11 @@ def read_kafka(spark: SparkSession, source: KafkaSource, batch: OffsetBatch, cor
     planned = parts(batch.ranges, max(_LEAST_PART, min(_LARGEST_PART, -(-total // cores))))
     plan = {
         "access": access(source.cluster),
+        "maxRecordBytes": too_many_bytes(spark),
         "parts": [[_range(r) for r in part] for part in planned],
     }
     records = spark.read.format("dev.messagestore.spark.KafkaRecordSource").option("plan", json.dumps(plan)).load()
-    return records.select("*", F.lit("kafka").alias("kind"), F.lit(None).cast("string").alias("fault")), len(planned)
+    return records.select("*", F.lit("kafka").alias("kind")), len(planned)
 
 
 def _range(r: OffsetRange) -> dict[str, object]:

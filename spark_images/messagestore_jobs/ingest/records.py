@@ -11,16 +11,23 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import FilesSource, RecordsSource
 from messagestore_jobs.ingest.kafka_envelope import said_before
+from messagestore_jobs.session import cores_of_heap, heap_bytes
 from messagestore_jobs.store.files import Range
 
 _SLASHES = re.compile("^file:/+")
-MAX_RECORD_BYTES = 256 << 20
-"""A longer line or document is cut there and set aside."""
+_MAX_RECORD_BYTES = 256 << 20
+_SHARE_OF_HEAP = 16
+"""A record is held several times while it is judged and written: its line, its fields, a row, a page of a file."""
 
 
 def splittable(source: FilesSource | RecordsSource) -> bool:
     """Whether a file can be read in parts: lines can."""
     return source.kind == "files" and source.format != "JSON"
+
+
+def too_many_bytes(spark: SparkSession) -> int:
+    """How long a record has to be to be set aside unread: so that each core can hold one, whoever sends it."""
+    return max(1, min(_MAX_RECORD_BYTES, heap_bytes(spark) // (_SHARE_OF_HEAP * cores_of_heap(spark))))
 
 
 def read_records(
@@ -29,8 +36,9 @@ def read_records(
     """The records of planned ranges.
 
     Columns: part int, row int (the place in the plan), kind and uri string, partition int, offset long (where the
-    record comes from), value binary, fault string (why it can't be whole, or null). A row below 0 is no record: it
-    ends a part of files, and is -1 less the number of records in it.
+    record comes from), value binary, fault string (why it can't be whole, or null), size long (of a record that is too
+    large, of which value is the start; else null). A row below 0 is no record: it ends a part of files, and is -1 less
+    the number of records in it.
     """
     return _from_files(spark, parts, source) if source.kind == "files" else _set_aside(spark, parts)
 
@@ -40,7 +48,7 @@ def _from_files(
 ) -> DataFrame:
     plan = {
         "format": "Documents" if source.format == "JSON" else "Lines",
-        "maxRecordBytes": MAX_RECORD_BYTES,
+        "maxRecordBytes": too_many_bytes(spark),
         "parts": [
             [{"uri": r.file.uri, "start": r.start, "end": r.end, "size": r.file.size} for r in part] for part in parts
         ],
@@ -52,7 +60,10 @@ def _from_files(
 def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]]) -> DataFrame:
     """One part a file; Spark reads them in an order of its own, so that part and row must tell the plan's."""
     files = [r.file.uri for part in parts for r in part]
-    return spark.read.parquet(*files).select(
+    rows = spark.read.parquet(*files)
+    # An earlier release may have staged them, and said nothing of it.
+    fault = F.col("fault") if "fault" in rows.columns else F.lit(None).cast("string").alias("fault")
+    return rows.select(
         (
             F.array_position(
                 F.array(*map(F.lit, _paths(files))), F.regexp_replace("_metadata.file_path", _SLASHES.pattern, "file:/")
@@ -67,7 +78,8 @@ def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]]) -> DataFra
         F.col("partition").cast("int").alias("partition"),
         "offset",
         "value",
-        F.lit(None).cast("string").alias("fault"),
+        fault,
+        F.when(fault.isNotNull(), F.coalesce(F.octet_length("value"), F.lit(0)).cast("bigint")).alias("size"),
         *said_before(F.col("headers")),
     )
 

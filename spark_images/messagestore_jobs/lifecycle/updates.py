@@ -58,6 +58,7 @@ def _violations() -> list[tuple[Column, tuple[Column, Column]]]:
     unparseable = F.lit(str(Reason.UNPARSEABLE))
     record_reason = F.col("record.reason")
     return [
+        (F.col("size").isNotNull(), (F.lit(str(Reason.RECORD_TOO_LARGE)), F.col("fault"))),
         (F.col("fault").isNotNull(), (unparseable, F.col("fault"))),
         (record_reason.isNotNull(), (record_reason, F.col("record.detail"))),
         *((condition, _said(Reason.MISSING_FIELD, words)) for condition, words in _missing()),

@@ -4,6 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_jobs.native import LineBreaks, base64_string, json_string, rfc3339, with_native
+from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.replay.cut import Stretch
 from messagestore_jobs.replay.erased import without_erased
 from messagestore_jobs.replay.marks import ATTEMPT, marked_headers
@@ -36,7 +37,9 @@ def raw_records(source: Source, stretch: Stretch) -> DataFrame:
     rows = source.between(stretch.cuts[0], stretch.end)
     # A store as an earlier release left it, frozen at a version from then, has no headers.
     headers = F.col("headers") if "headers" in rows.columns else F.lit(None).cast("map<string,string>").alias("headers")
-    return rows.select(*source.order.columns, F.col("raw").alias("value"), headers, *_place())
+    # What is only the start of a record is none; the ingest sets it aside again.
+    fault = F.when(F.col("reason") == str(DeadLetterReason.RECORD_TOO_LARGE), F.col("detail")).alias("fault")
+    return rows.select(*source.order.columns, F.col("raw").alias("value"), headers, fault, *_place())
 
 
 def dead_letter_records(source: Source, stretch: Stretch) -> DataFrame:

@@ -35,6 +35,11 @@ def nested(depth: int) -> bytes:
     return b"[" * depth + b"]" * depth
 
 
+def keys(count: int, within: bytes = b"0") -> bytes:
+    """An object of so many keys, whose last value is ``within``."""
+    return b"{" + b"".join(b'"%d":0,' % i for i in range(count - 1)) + b'"last":' + within + b"}"
+
+
 def time(text: str | bytes) -> bytes:
     return record(time=text)
 
@@ -105,6 +110,13 @@ UNPARSEABLE = [
     Bad("an unknown member nested 5,000 deep", record(other=nested(5_000)), "Unparseable", "epth"),
     Bad("brackets that never close", b"[" * 100_000, "Unparseable", ""),
     Bad("a byte order mark on a later line", b"\xef\xbb\xbf" + record(), "Unparseable", "byte order mark"),
+    Bad("too many keys in one object", record(payload=keys(100_001)), "Unparseable", "more than 100000 keys"),
+    Bad(
+        "too many keys around one another",
+        record(payload=keys(60_000, within=keys(60_000))),
+        "Unparseable",
+        "more than 100000 keys",
+    ),
 ]
 MISSING = [
     Bad("no id", record(messageId=...), "MissingField", "messageId"),
@@ -116,6 +128,7 @@ MISSING = [
     Bad("another spelling of a name", b'{"messageid":"m1","streamName":"a"}', "MissingField", "messageId"),
 ]
 INVALID = [
+    Bad("1,001 headers", record(headers=keys(1_001)), "InvalidField", "1001 headers"),
     Bad("an empty id", record(""), "InvalidField", "messageId is empty"),
     Bad("an id that is an object", record(messageId={"a": 1}), "InvalidField", "messageId is an object"),
     Bad("an id that is an array", record(messageId=["a"]), "InvalidField", "messageId is an array"),
@@ -236,6 +249,7 @@ GOOD = [
     Good("a ttl from now", record(ttl="PT1M"), {"expires_at": utc(2026, 1, 5, 12, 1)}),
     Good("an expiry beats a ttl", record(ttl="P1D", expiresAt="2027-01-01T00:00:00Z"), {"expires_at": utc(2027, 1, 1)}),
     Good("a ttl to the end of 9999", ttl("PT0.499999S", "9999-12-31T23:59:59.5Z"), {"ttl": "PT0.499999S"}),
+    Good("1,000 headers", record(headers=keys(1_000)), {"payload": b"{}"}),
     Good("a payload of the limit", record(payload=b'"' + b"x" * (LIMIT - 2) + b'"'), {"payload_size": LIMIT}),
     Good("no payload", record(payload=...), {"payload": None, "payload_size": None, "payload_sha256": None}),
     Good("a payload of null", record(payload=None), {"payload": None, "payload_size": None}),

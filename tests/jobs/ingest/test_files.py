@@ -1,6 +1,7 @@
 """Files that are broken, odd, late, or change while they are read."""
 
 import gzip
+import json
 import os
 import re
 import zlib
@@ -53,6 +54,11 @@ def wrong_sum(a: bytes, b: bytes) -> bytes:
     return whole[:-8] + b"\0\0\0\0" + whole[-4:]
 
 
+def named(a: bytes, b: bytes) -> bytes:
+    whole = packed(a, b)
+    return whole[:3] + b"\x1c" + whole[4:10] + b"\x03\x00abc" + b"name\0" + b"comment\0" + whole[10:]
+
+
 def start_of(b: bytes) -> bytes:
     return zlib.decompressobj(wbits=31).decompress(packed(b)[:20])
 
@@ -83,6 +89,13 @@ FILES = [
     File("no gzip at all.gz", lines, (), nothing),
     File("half a header.gz", lambda a, b: packed(a, b)[:5], (), nothing),
     File("wrong sum.gz", wrong_sum, (1, 2), nothing),
+    File("wrong length.gz", lambda a, b: packed(a, b)[:-4] + bytes(4), (1, 2), nothing),
+    File("zeros after it.gz", lambda a, b: packed(a, b) + bytes(1_000), (1, 2)),
+    File("garbage after it.gz", lambda a, b: packed(a, b) + b"garbage", (1, 2), nothing),
+    File("zeros and garbage after it.gz", lambda a, b: packed(a, b) + bytes(99) + b"garbage", (1, 2), nothing),
+    File("a damaged header of a second member.gz", lambda a, b: packed(a) + b"\x1f\x8c" + packed(b)[2:], (1,), nothing),
+    File("a name and a comment.gz", named, (1, 2)),
+    File("an unknown flag.gz", lambda a, b: packed(a)[:3] + b"\x80" + packed(a)[4:], (), nothing),
     File(
         "a second member cut short.gz", lambda a, b: packed(a, b) + packed(b)[:20], (1, 2), lambda a, b: [start_of(b)]
     ),
@@ -143,16 +156,29 @@ def test_of_a_gzip_cut_short_what_can_be_unpacked_is_stored(stream: Stream) -> N
 def test_of_a_line_that_is_too_long_the_start_is_set_aside(
     stream: Stream, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(records, "MAX_RECORD_BYTES", 1_000)
+    monkeypatch.setattr(records, "too_many_bytes", lambda spark: 100_000)
     long = record("long", type="x" * 5_000_000)
-    longest = record("longest", type="x" * (1_000 - len(record("longest", type="")) - 1))
+    longest = record("longest", payload=json.dumps("x" * (100_000 - len(record("longest", payload='""')) + 1)).encode())
     content = [record("before"), long, longest, record("after")]
     stream.arrive(name, packed(*content) if name.endswith("gz") else lines(*content))
     counts = stream.run().counts
     assert counts == IngestCounts(received=4, stored=3, dead_lettered=1)
     assert stream.ids() == ["before", "longest", "after"]
-    assert stream.set_aside() == [("Unparseable", long[:1_000])]
-    assert f"the line is {len(long) + 1} bytes long" in stream.dead_letters()[0]["detail"]
+    assert stream.set_aside() == [("RecordTooLarge", long[:65_536])]
+    assert f"the line is {len(long)} bytes long" in stream.dead_letters()[0]["detail"]
+
+
+def test_of_a_gzip_that_unpacks_past_all_measure_what_comes_before_is_stored(stream: Stream) -> None:
+    good, filler = record("good"), b" " * 1_000 + b"\n"
+    stream.arrive("bomb.gz", gzip.compress(lines(good) + filler * 20_000 + lines(record("behind"))))
+    stream.arrive("one line.gz", gzip.compress(b"x" * 40_000_000))
+    stream.arrive("next.jsonl", lines(record("next")))
+    assert stream.run().counts == IngestCounts(received=4, stored=2, dead_lettered=2)
+    assert stream.ids() == ["good", "next"]
+    first, second = stream.dead_letters()
+    assert "more than 250 times its size" in first["detail"]
+    assert "more than 250 times its size" in second["detail"]
+    assert first["raw"].strip() == b""
 
 
 def test_a_file_much_older_than_the_newest_is_read_first(stream: Stream) -> None:

@@ -139,9 +139,12 @@ def test_redriven_records_are_read_as_they_came_and_those_that_fail_again_stay(
     bad = [b"\xff\x00\n", b'{"id":"c","p":1}']
     rows = [{"raw": raw, "failed_at": AT, "source": {**place, "offset": i}} for i, raw in enumerate([*good, *bad])]
     other = {"raw": b"other", "reason": "InvalidField", "failed_at": AT, "source": {**place, "offset": 9}}
-    add_dead_letters(table.uri, [*rows, other])
-    outcome = run_replay(redrive(table, "job-1", select=Selection(reasons=("Unparseable",))), spark, Silent())
-    assert (outcome.complete, outcome.selection.messages, outcome.progress.replayed) == (True, 4, 4)
+    cut = {"raw": b'{"id":"d","s":"x-1"}', "reason": "RecordTooLarge", "detail": "only its start is kept"}
+    cut |= {"failed_at": AT, "source": {**place, "offset": 10}}
+    add_dead_letters(table.uri, [*rows, other, cut])
+    chosen = Selection(reasons=("Unparseable", "RecordTooLarge"))
+    outcome = run_replay(redrive(table, "job-1", select=chosen), spark, Silent())
+    assert (outcome.complete, outcome.selection.messages, outcome.progress.replayed) == (True, 5, 5)
     assert outcome.selection.first_global_position is None
     assert [(row["message_id"], row["payload"]) for row in stored(table.uri)] == [("a", b'{"n":1.10}'), ("b", b"[1E2]")]
     after = dead_letters(table)
@@ -149,10 +152,12 @@ def test_redriven_records_are_read_as_they_came_and_those_that_fail_again_stay(
     assert set(good) <= marked
     assert b"other" not in marked
     open_ones = [row["raw"] for row in after if row["redriven_at"] is None]
-    assert sorted(open_ones) == sorted([*bad, b"other"])
-    assert run_replay(redrive(table, "job-1", select=Selection(reasons=("Unparseable",))), spark, Silent()) == outcome
+    assert sorted(open_ones) == sorted([*bad, b"other", cut["raw"]])
+    (still,) = [row for row in after if row["raw"] == cut["raw"]]
+    assert (still["reason"], still["detail"]) == (cut["reason"], cut["detail"])
+    assert run_replay(redrive(table, "job-1", select=chosen), spark, Silent()) == outcome
     again = run_replay(redrive(table, "job-2", mode="DryRun"), spark, Silent())
-    assert again.selection.messages == 3
+    assert again.selection.messages == 4
 
 
 def test_dead_letters_can_be_looked_at_in_files(spark: SparkSession, tmp_path: Path) -> None:

@@ -3,21 +3,24 @@ package dev.messagestore.spark;
 import com.fasterxml.jackson.core.JsonParseException;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
-import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.zip.ZipException;
 
 /**
  * One JSON document a file: an object is one record, an array of them one record an element. A document that is not
  * well formed is one record, set aside whole, because nothing tells where its elements would end.
  */
 final class DocumentFraming implements Framing {
+  /** More would need more memory than their bytes do. */
+  private static final int MOST_ELEMENTS = 1_000_000;
+
   private final byte[] file;
   private final String streamFault;
+  private long size = -1;
   private List<int[]> slices;
   private String fault;
   private int at = -1;
@@ -28,10 +31,13 @@ final class DocumentFraming implements Framing {
     try (in) {
       all = in.readNBytes(limit);
       if (all.length == limit) {
-        broken = "the document is longer than " + limit + " bytes; its start is kept";
+        all = Arrays.copyOf(all, Math.min(limit, KEPT));
+        size = limit;
+        size += in.transferTo(OutputStream.nullOutputStream());
+        broken = Framing.tooLarge("the document", size, limit);
       }
-    } catch (EOFException | ZipException e) {
-      broken = "the compressed stream is cut short or damaged: " + e.getMessage();
+    } catch (DamagedStreamException e) {
+      broken = e.getMessage();
     }
     file = all;
     streamFault = broken;
@@ -62,6 +68,9 @@ final class DocumentFraming implements Framing {
       }
       if (first == JsonToken.START_ARRAY) {
         while (parser.nextToken() != JsonToken.END_ARRAY) {
+          if (found.size() == MOST_ELEMENTS) {
+            throw new JsonParseException(parser, "the document has more than " + MOST_ELEMENTS + " elements");
+          }
           found.add(slice(parser, start));
         }
       } else {
@@ -99,6 +108,11 @@ final class DocumentFraming implements Framing {
   @Override
   public String fault() {
     return fault;
+  }
+
+  @Override
+  public long size() {
+    return size;
   }
 
   @Override

@@ -33,6 +33,7 @@ final class Envelope {
   private static final int CONTENT_TYPE = TEXTS.indexOf("contentType");
   private static final int PAYLOAD_BASE64 = TEXTS.indexOf("payloadBase64");
   private static final int LONGEST_TEXT = 1024;
+  private static final int MOST_HEADERS = 1_000;
 
   static final String UNPARSEABLE = "Unparseable";
   static final String INVALID_FIELD = "InvalidField";
@@ -172,6 +173,9 @@ final class Envelope {
   /** No key comes twice: {@link Keys} has seen to it. */
   private static ArrayBasedMapData map(String kind, List<Slices.Member> members, Slices slices)
       throws IOException, InvalidFieldException {
+    if (members.size() > MOST_HEADERS) {
+      throw new InvalidFieldException("there are " + members.size() + " headers, at most " + MOST_HEADERS + " are taken in");
+    }
     Object[] names = new Object[members.size()];
     Object[] values = new Object[members.size()];
     for (int i = 0; i < names.length; i++) {

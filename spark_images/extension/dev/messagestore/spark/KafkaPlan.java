@@ -8,12 +8,14 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * What one batch reads from Kafka: {@code {"access": …, "parts": [[{"topic", "partition", "start", "end"}]]}}.
+ * What one batch reads from Kafka: {@code {"access": …, "maxRecordBytes": n, "parts": [[{"topic", "partition",
+ * "start", "end"}]]}}.
  *
  * @param access how the cluster is reached
+ * @param maxRecordBytes how many bytes are too many for a record
  * @param parts the ranges of each Spark partition; both are in order of arrival
  */
-record KafkaPlan(KafkaAccess access, List<List<KafkaRange>> parts) implements Serializable {
+record KafkaPlan(KafkaAccess access, int maxRecordBytes, List<List<KafkaRange>> parts) implements Serializable {
   /** The records of a topic's partition with offsets in [start, end). */
   record KafkaRange(String topic, int partition, long start, long end) implements Serializable {}
 
@@ -30,7 +32,7 @@ record KafkaPlan(KafkaAccess access, List<List<KafkaRange>> parts) implements Se
         }
         parts.add(ranges);
       }
-      return new KafkaPlan(KafkaAccess.of(root.get("access")), parts);
+      return new KafkaPlan(KafkaAccess.of(root.get("access")), root.get("maxRecordBytes").asInt(), parts);
     } catch (IOException e) {
       throw new IllegalArgumentException("option plan is not the JSON of a Kafka plan", e);
     }

@@ -6,6 +6,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collections;
 import java.util.Iterator;
@@ -34,10 +35,16 @@ final class KafkaRecordReader implements PartitionReader<InternalRow> {
 
   private static final Duration POLL = Duration.ofSeconds(1);
 
+  private static final int MOST_HEADERS = 1_000;
+
+  /** The last millisecond of the year 9999: what is later is no time that a message may have. */
+  private static final long LAST_TIME = 253_402_300_799_999L;
+
   private final int part;
   private final Iterator<KafkaRange> ranges;
   private final KafkaAccess access;
-  private final GenericInternalRow row = new GenericInternalRow(9);
+  private final int limit;
+  private final GenericInternalRow row = new GenericInternalRow(11);
   private KafkaConsumer<byte[], byte[]> consumer;
   private Iterator<ConsumerRecord<byte[], byte[]>> fetched = Collections.emptyIterator();
   private KafkaRange range;
@@ -46,10 +53,11 @@ final class KafkaRecordReader implements PartitionReader<InternalRow> {
   private int count;
   private boolean ended;
 
-  KafkaRecordReader(KafkaRecordSource.Part part, KafkaAccess access) {
+  KafkaRecordReader(KafkaRecordSource.Part part, KafkaAccess access, int limit) {
     this.part = part.index();
     this.ranges = part.ranges().iterator();
     this.access = access;
+    this.limit = limit;
   }
 
   @Override
@@ -114,10 +122,49 @@ final class KafkaRecordReader implements PartitionReader<InternalRow> {
     row.update(2, uri);
     row.update(3, range.partition());
     row.update(4, record.offset());
-    row.update(5, record.value());
-    row.update(6, record.key());
-    row.update(7, headers(record));
-    row.update(8, record.timestamp() < 0 ? null : Math.multiplyExact(record.timestamp(), 1000L));
+    long time = record.timestamp();
+    row.update(8, time < 0 || time > LAST_TIME ? null : time * 1000L);
+    String fault = fault(record);
+    if (fault == null) {
+      fill(record.value(), record.key(), headers(record), null, null);
+    } else {
+      byte[] start = record.value() == null ? null : start(record.value());
+      fill(start, null, null, UTF8String.fromString(fault), size(record));
+    }
+  }
+
+  private void fill(byte[] value, byte[] key, ArrayBasedMapData headers, UTF8String fault, Long size) {
+    row.update(5, value);
+    row.update(6, key);
+    row.update(7, headers);
+    row.update(9, fault);
+    row.update(10, size);
+  }
+
+  /** Why a record is too large, or null. */
+  private String fault(ConsumerRecord<byte[], byte[]> record) {
+    int headers = record.headers().toArray().length;
+    if (headers > MOST_HEADERS) {
+      return "the record has " + headers + " headers, at most " + MOST_HEADERS + " are taken in; the start of its value is kept";
+    }
+    long size = size(record);
+    return size < limit ? null : Framing.tooLarge("the record, with its key and headers,", size, limit);
+  }
+
+  private static byte[] start(byte[] value) {
+    return value.length <= Framing.KEPT ? value : Arrays.copyOf(value, Framing.KEPT);
+  }
+
+  private static long size(ConsumerRecord<byte[], byte[]> record) {
+    long size = length(record.value()) + length(record.key());
+    for (Header header : record.headers()) {
+      size += header.key().length() + length(header.value());
+    }
+    return size;
+  }
+
+  private static long length(byte[] bytes) {
+    return bytes == null ? 0 : bytes.length;
   }
 
   private static ArrayBasedMapData headers(ConsumerRecord<byte[], byte[]> record) {
@@ -149,7 +196,7 @@ final class KafkaRecordReader implements PartitionReader<InternalRow> {
     row.update(2, UTF8String.EMPTY_UTF8);
     row.update(3, 0);
     row.update(4, 0L);
-    for (int i = 5; i < 9; i++) {
+    for (int i = 5; i < 11; i++) {
       row.update(i, null);
     }
     return true;

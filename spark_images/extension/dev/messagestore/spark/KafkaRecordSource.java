@@ -17,9 +17,9 @@ import org.apache.spark.sql.types.StructType;
  *
  * <p>Columns: part int and row int (the place in the plan: partition, and record within it), uri string ({@code
  * kafka:topic}), partition int, offset long, value binary (null: a tombstone), key binary, record_headers map (of a name
- * that is there twice the last; a value that is no text is base64), record_time timestamp. A part's last row is no
- * record: its row is -1 less the number of records in the part. Option {@code plan} is the JSON that {@link KafkaPlan}
- * reads.
+ * that is there twice the last; a value that is no text is base64), record_time timestamp, fault string and size long (of a record
+ * that is too large, of which value is the start; else null). A part's last row is no record: its row is -1 less the
+ * number of records in the part. Option {@code plan} is the JSON that {@link KafkaPlan} reads.
  */
 public final class KafkaRecordSource extends PlannedSource {
   static final StructType SCHEMA =
@@ -32,7 +32,9 @@ public final class KafkaRecordSource extends PlannedSource {
           .add("value", DataTypes.BinaryType, true)
           .add("key", DataTypes.BinaryType, true)
           .add("record_headers", DataTypes.createMapType(DataTypes.StringType, DataTypes.StringType), true)
-          .add("record_time", DataTypes.TimestampType, true);
+          .add("record_time", DataTypes.TimestampType, true)
+          .add("fault", DataTypes.StringType, true)
+          .add("size", DataTypes.LongType, true);
 
   /** Made by Spark. */
   public KafkaRecordSource() {
@@ -66,7 +68,7 @@ public final class KafkaRecordSource extends PlannedSource {
 
     @Override
     public PartitionReaderFactory createReaderFactory() {
-      return new ReaderFactory(plan.access());
+      return new ReaderFactory(plan.access(), plan.maxRecordBytes());
     }
 
     @Override
@@ -78,10 +80,10 @@ public final class KafkaRecordSource extends PlannedSource {
   /** One Spark partition's ranges; {@code index} is its place in order of arrival. */
   record Part(int index, List<KafkaRange> ranges) implements InputPartition {}
 
-  private record ReaderFactory(KafkaAccess access) implements PartitionReaderFactory {
+  private record ReaderFactory(KafkaAccess access, int limit) implements PartitionReaderFactory {
     @Override
     public PartitionReader<InternalRow> createReader(InputPartition partition) {
-      return new KafkaRecordReader((Part) partition, access);
+      return new KafkaRecordReader((Part) partition, access, limit);
     }
   }
 }

@@ -17,8 +17,12 @@ import java.util.Set;
 final class Keys {
   private static final int FEW = 16;
 
+  /** A key takes far more memory than its bytes do. */
+  private static final int MOST = 100_000;
+
   private String[] names = new String[2 * FEW];
   private int top;
+  private int held;
   private Map<Integer, Set<String>> many;
 
   /** Enters an object; what it returns tells the object apart from those around it. */
@@ -28,9 +32,8 @@ final class Keys {
 
   /** Leaves an object, and what lies in it. */
   void leave(int object) {
-    if (many != null) {
-      many.remove(object);
-    }
+    Set<String> seen = many == null ? null : many.remove(object);
+    held -= seen == null ? top - object : seen.size();
     top = object;
   }
 
@@ -39,6 +42,9 @@ final class Keys {
     int count = top - object;
     if (count < FEW ? among(object, name) : !seen(object).add(name)) {
       throw new JsonParseException(parser, "Duplicate field '" + name + "'");
+    }
+    if (++held > MOST) {
+      throw new JsonParseException(parser, "there are more than " + MOST + " keys in objects within one another");
     }
     if (count < FEW) {
       if (top == names.length) {

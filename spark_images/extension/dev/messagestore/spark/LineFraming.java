@@ -1,10 +1,8 @@
 package dev.messagestore.spark;
 
-import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.Arrays;
-import java.util.zip.ZipException;
 
 /**
  * Lines that end with \n or \r\n. Lines of white space are no records, a byte order mark is no part of the first, and a
@@ -25,10 +23,11 @@ final class LineFraming implements Framing {
   private byte[] record;
   private long recordOffset;
   private String recordFault;
+  private long recordSize;
 
   /**
    * @param in the file's (decompressed) bytes from {@code at} on
-   * @param limit the largest record kept whole, in bytes; of a longer one the first {@code limit} are kept
+   * @param limit how many bytes are too many for a record
    */
   LineFraming(InputStream in, FileRange range, long at, int limit) throws IOException {
     this.in = in;
@@ -56,6 +55,7 @@ final class LineFraming implements Framing {
       if (cut && size == 0 && streamFault == null) {
         return false;
       }
+      recordSize = -1;
       if (size >= limit) {
         takeLong(start);
         return true;
@@ -87,19 +87,20 @@ final class LineFraming implements Framing {
     }
   }
 
-  /** A line past the limit: keeps its start, passes over the rest, and says so. */
+  /** A line past the limit: keeps its start, passes over the rest as it is read, and says so. */
   private void takeLong(long start) throws IOException {
-    byte[] head = Arrays.copyOfRange(buffer, from, from + limit);
+    record = Arrays.copyOfRange(buffer, from, from + Math.min(limit, KEPT));
+    recordOffset = start;
     from += limit;
     int rest = lineLength();
     while (rest < 0 && !ended) {
       from = to;
       rest = lineLength();
     }
+    recordSize = bufferOffset + (rest < 0 ? to : from + rest) - start;
     from = rest < 0 ? to : from + rest + 1;
-    record = head;
-    recordOffset = start;
-    recordFault = "the line is " + (bufferOffset + from - start) + " bytes long; the first " + limit + " are kept";
+    recordFault = streamFault == null || rest >= 0 ? Framing.tooLarge("the line", recordSize, limit) : streamFault;
+    streamFault = rest < 0 ? null : streamFault;
   }
 
   private boolean accept(byte[] line, long start, String fault) {
@@ -133,13 +134,13 @@ final class LineFraming implements Framing {
       from = 0;
     }
     if (to == buffer.length) {
-      buffer = Arrays.copyOf(buffer, (int) Math.min(2L * buffer.length, Integer.MAX_VALUE - 8L));
+      buffer = Arrays.copyOf(buffer, (int) Math.min(2L * buffer.length, limit));
     }
     int n;
     try {
       n = in.read(buffer, to, buffer.length - to);
-    } catch (EOFException | ZipException e) {
-      streamFault = "the compressed stream is cut short or damaged: " + e.getMessage();
+    } catch (DamagedStreamException e) {
+      streamFault = e.getMessage();
       n = -1;
     }
     if (n < 0) {
@@ -188,6 +189,11 @@ final class LineFraming implements Framing {
   @Override
   public String fault() {
     return recordFault;
+  }
+
+  @Override
+  public long size() {
+    return recordSize;
   }
 
   @Override

@@ -12,7 +12,7 @@ import java.util.List;
  * "size"}]]}}.
  *
  * @param documents whether each file is one JSON document; otherwise lines
- * @param maxRecordBytes the largest record kept whole
+ * @param maxRecordBytes how many bytes are too many for a record
  * @param parts the ranges of each partition; partitions, and ranges in one, are in order of arrival
  */
 record RecordPlan(boolean documents, int maxRecordBytes, List<List<FileRange>> parts) implements Serializable {

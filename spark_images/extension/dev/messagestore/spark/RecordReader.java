@@ -1,12 +1,8 @@
 package dev.messagestore.spark;
 
-import java.io.BufferedInputStream;
-import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.Iterator;
-import java.util.zip.GZIPInputStream;
-import java.util.zip.ZipException;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.Path;
@@ -25,7 +21,7 @@ final class RecordReader implements PartitionReader<InternalRow> {
   private final Configuration conf;
   private final boolean documents;
   private final int limit;
-  private final GenericInternalRow row = new GenericInternalRow(6);
+  private final GenericInternalRow row = new GenericInternalRow(7);
   private Framing framing;
   private UTF8String uri;
   private int count;
@@ -57,6 +53,7 @@ final class RecordReader implements PartitionReader<InternalRow> {
     row.update(3, framing.offset());
     row.update(4, framing.bytes());
     row.update(5, fault == null ? null : UTF8String.fromString(fault));
+    row.update(6, framing.size() < 0 ? null : framing.size());
     return true;
   }
 
@@ -71,6 +68,7 @@ final class RecordReader implements PartitionReader<InternalRow> {
     row.update(3, 0L);
     row.update(4, new byte[0]);
     row.update(5, UTF8String.fromString("the end of the part"));
+    row.update(6, null);
     return true;
   }
 
@@ -78,7 +76,7 @@ final class RecordReader implements PartitionReader<InternalRow> {
     Path path = new Path(range.uri());
     FSDataInputStream file = path.getFileSystem(conf).open(path);
     if (range.compressed()) {
-      InputStream plain = decompressed(new BufferedInputStream(file, 1 << 16));
+      InputStream plain = new GunzipInput(file, range.size());
       return documents ? new DocumentFraming(plain, limit) : new LineFraming(plain, range, 0, limit);
     }
     long at = Math.max(0, range.start() - 1);
@@ -86,16 +84,6 @@ final class RecordReader implements PartitionReader<InternalRow> {
     // Lines of a range may end behind it, but never behind the file as it was planned.
     InputStream bounded = new BoundedInput(file, range.size() - at);
     return documents ? new DocumentFraming(bounded, limit) : new LineFraming(bounded, range, at, limit);
-  }
-
-  /** A stream whose very header is damaged fails at its first read, as damage further on does. */
-  private static InputStream decompressed(InputStream file) throws IOException {
-    try {
-      return new GZIPInputStream(file, 1 << 16);
-    } catch (EOFException | ZipException e) {
-      file.close();
-      return new FailingInput(e);
-    }
   }
 
   @Override
@@ -108,24 +96,6 @@ final class RecordReader implements PartitionReader<InternalRow> {
     if (framing != null) {
       framing.close();
       framing = null;
-    }
-  }
-
-  private static final class FailingInput extends InputStream {
-    private final IOException failure;
-
-    FailingInput(IOException failure) {
-      this.failure = failure;
-    }
-
-    @Override
-    public int read() throws IOException {
-      throw failure;
-    }
-
-    @Override
-    public int read(byte[] into, int from, int length) throws IOException {
-      throw failure;
     }
   }
 

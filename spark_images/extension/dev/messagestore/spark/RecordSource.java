@@ -10,7 +10,9 @@ import org.apache.spark.sql.types.StructType;
  *
  * <p>Columns: part int and row int (the place in the plan: partition, and record within it), uri string, offset long
  * (byte at which the record starts in its decompressed file), value binary (its exact bytes), fault string (why it can't
- * be whole, or null). A part's last row is no record: its row is -1 less the number of records in the part. Option {@code plan} is the JSON that {@link RecordPlan} reads.
+ * be whole, or null), size long (of a record that is too large, of which value is the start; else null). A part's last
+ * row is no record: its row is -1 less the number of records in the part. Option {@code plan} is the JSON that {@link
+ * RecordPlan} reads.
  */
 public final class RecordSource extends PlannedSource {
   static final StructType SCHEMA =
@@ -20,7 +22,8 @@ public final class RecordSource extends PlannedSource {
           .add("uri", DataTypes.StringType, false)
           .add("offset", DataTypes.LongType, false)
           .add("value", DataTypes.BinaryType, false)
-          .add("fault", DataTypes.StringType, true);
+          .add("fault", DataTypes.StringType, true)
+          .add("size", DataTypes.LongType, true);
 
   /** Made by Spark. */
   public RecordSource() {
