@@ -12,6 +12,7 @@ from messagestore_jobs.ingest.planned import Planned
 from messagestore_jobs.ingest.records import splittable
 from messagestore_jobs.ingest.write import REPLACED
 from messagestore_jobs.progress import Progress
+from messagestore_jobs.session import heap_bytes
 from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
 from messagestore_jobs.store.files import Batch, Range, ReadFiles
 from messagestore_jobs.store.history import committed_batch
@@ -67,7 +68,7 @@ class FileArrivals:
 
     def next(self) -> Due:
         """The first files within the stream's bounds."""
-        bounds = limits(self._source, self._task.memory.batch_bytes)
+        bounds = limits(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark))
         ranges = next_batch(self._waiting, bounds, splittable=splittable(self._source))
         # Numbers go on after a lost record of what was read: Delta passes over those that it has seen.
         number = max(self._read.last_batch, self._committed()) + 1

@@ -6,20 +6,38 @@ from dataclasses import dataclass
 from messagestore_jobs.contract.run_document import FilesSource, RecordsSource
 from messagestore_jobs.store.files import Range, SourceFile, in_order
 
+_SHARE_OF_HEAP = 4
+"""What is decided on, and what is set aside, is held beside what is read of a batch."""
+_TIMES_PACKED = 10
+"""What JSON in a gzip commonly grows to; the few files that grow to more are bounded one by one."""
+
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """Bounds on one batch; a batch has at least one range."""
+    """Bounds on one batch; a batch has at least one range.
+
+    Attributes:
+        files: how many it reads.
+        bytes: how much of them, as they lie.
+        unpacked: about how much that is once it is read.
+    """
 
     files: int
     bytes: int
+    unpacked: int
 
 
-def limits(source: FilesSource | RecordsSource, batch_bytes: int) -> BatchLimits:
-    """The tighter of what the stream asks for and what a driver may hold."""
+def limits(source: FilesSource | RecordsSource, batch_bytes: int, heap: int) -> BatchLimits:
+    """The tighter of what the stream asks for and what a driver may hold, of a heap of so many bytes."""
+    unpacked = max(1, heap // _SHARE_OF_HEAP)
     if source.max_bytes_per_batch is not None:
-        return BatchLimits(files=100_000, bytes=min(source.max_bytes_per_batch, batch_bytes))
-    return BatchLimits(files=source.max_files_per_batch or 1000, bytes=batch_bytes)
+        return BatchLimits(100_000, min(source.max_bytes_per_batch, batch_bytes), unpacked)
+    return BatchLimits(source.max_files_per_batch or 1000, batch_bytes, unpacked)
+
+
+def unpacked(r: Range) -> int:
+    """About how much a range holds once it is read."""
+    return (r.end - r.start) * (_TIMES_PACKED if r.file.uri.endswith(".gz") else 1)
 
 
 def pending(listed: Iterable[SourceFile], read_up_to: Mapping[SourceFile, int]) -> list[Range]:
@@ -31,16 +49,17 @@ def pending(listed: Iterable[SourceFile], read_up_to: Mapping[SourceFile, int]) 
 def next_batch(waiting: Iterable[Range], bounds: BatchLimits, *, splittable: bool) -> tuple[Range, ...]:
     """The first ranges within the bounds; a file that is too large by itself is cut where it may be."""
     taken: list[Range] = []
-    room = bounds.bytes
+    room, room_unpacked = bounds.bytes, bounds.unpacked
     for r in waiting:
-        size = r.end - r.start
-        if len(taken) == bounds.files or (taken and size > room):
+        fits = r.end - r.start <= room and unpacked(r) <= room_unpacked
+        if len(taken) == bounds.files or (taken and not fits):
             break
-        if size > room and splittable and not r.file.uri.endswith(".gz"):
-            r = Range(r.file, r.start, r.start + room)
+        if not fits and splittable and not r.file.uri.endswith(".gz"):
+            r = Range(r.file, r.start, r.start + min(room, room_unpacked))
         taken.append(r)
         room -= r.end - r.start
-        if room <= 0:
+        room_unpacked -= unpacked(r)
+        if min(room, room_unpacked) <= 0:
             break
     return tuple(taken)
 

@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_jobs.contract.run_document import FilesSource
-from messagestore_jobs.ingest.plan import BatchLimits, limits, next_batch, part_bytes, partitions, pending, rest
+from messagestore_jobs.ingest.plan import (
+    BatchLimits,
+    limits,
+    next_batch,
+    part_bytes,
+    partitions,
+    pending,
+    rest,
+    unpacked,
+)
 from messagestore_jobs.store.files import Range, SourceFile
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -27,7 +36,7 @@ def listings(draw: st.DrawFn) -> list[SourceFile]:
     return [source_file(name, draw(st.integers(0, 60)), draw(st.integers(0, 3))) for name in names]
 
 
-bounds = st.builds(BatchLimits, files=st.integers(1, 4), bytes=st.integers(1, 80))
+bounds = st.builds(BatchLimits, files=st.integers(1, 4), bytes=st.integers(1, 80), unpacked=st.integers(1, 300))
 
 
 def batches_of(listed: list[SourceFile], limit: BatchLimits, splittable: bool) -> list[tuple[Range, ...]]:
@@ -71,7 +80,8 @@ def test_batches_keep_their_bounds_unless_one_file_can_not(
     for batch in batches_of(listed, limit, splittable):
         assert len(batch) <= limit.files
         uncut = not splittable or batch[0].file.uri.endswith(".gz")
-        assert size(batch) <= limit.bytes or (len(batch) == 1 and uncut)
+        inside = size(batch) <= limit.bytes and sum(map(unpacked, batch)) <= limit.unpacked
+        assert inside or (len(batch) == 1 and uncut)
 
 
 @given(listings(), st.integers(1, 80), st.booleans())
@@ -112,23 +122,29 @@ def test_files_of_one_moment_come_by_name() -> None:
 
 def test_a_large_file_is_cut_and_a_compressed_one_is_not() -> None:
     large, packed = source_file("a", 25), source_file("a.gz", 25)
-    limit = BatchLimits(files=10, bytes=10)
+    limit = BatchLimits(files=10, bytes=10, unpacked=1_000)
     assert [size(b) for b in batches_of([large], limit, True)] == [10, 10, 5]
     assert [size(b) for b in batches_of([large], limit, False)] == [25]
     assert [size(b) for b in batches_of([packed], limit, True)] == [25]
 
 
+def test_a_compressed_file_counts_ten_times_in_what_is_held() -> None:
+    files = [source_file(name, 25) for name in ("a.gz", "b.gz", "c", "d")]
+    limit = BatchLimits(files=10, bytes=1_000, unpacked=300)
+    assert [size(b) for b in batches_of(files, limit, True)] == [25, 75]
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        (FilesSource(uri="file:///a"), BatchLimits(1000, 99)),
-        (FilesSource(uri="file:///a", max_files_per_batch=7), BatchLimits(7, 99)),
-        (FilesSource(uri="file:///a", max_bytes_per_batch=50), BatchLimits(100_000, 50)),
-        (FilesSource(uri="file:///a", max_bytes_per_batch=500), BatchLimits(100_000, 99)),
+        (FilesSource(uri="file:///a"), BatchLimits(1000, 99, 20)),
+        (FilesSource(uri="file:///a", max_files_per_batch=7), BatchLimits(7, 99, 20)),
+        (FilesSource(uri="file:///a", max_bytes_per_batch=50), BatchLimits(100_000, 50, 20)),
+        (FilesSource(uri="file:///a", max_bytes_per_batch=500), BatchLimits(100_000, 99, 20)),
     ],
 )
 def test_the_tighter_of_the_streams_bound_and_the_drivers_counts(source: FilesSource, expected: BatchLimits) -> None:
-    assert limits(source, batch_bytes=99) == expected
+    assert limits(source, batch_bytes=99, heap=80) == expected
 
 
 @given(st.integers(0, 1 << 40), st.integers(0, 64))
