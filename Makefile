@@ -16,7 +16,7 @@ TWO_AT_ONCE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 export MESSAGESTORE_CACHE := $(CACHE)
 
 .PHONY: help install tools images cluster cluster-down demo demo-cluster test test-unit test-jobs test-hostile \
-	test-operator test-e2e fuzz bench lint format crds lock sbom clean
+	test-operator test-e2e fuzz fuzz-records bench lint format crds lock sbom clean
 
 help: ## This list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -81,6 +81,13 @@ SEED ?= $(shell date +%s)
 fuzz: install ## Predicates made at random against Spark's plans of them; FUZZ says how many, SEED which
 	@echo "fuzz: $(FUZZ) predicates of seed $(SEED)"
 	MESSAGESTORE_FUZZ=$(FUZZ) MESSAGESTORE_FUZZ_SEED=$(SEED) $(PYTEST) tests/jobs/predicate/test_fuzz.py
+
+RECORDS ?= 1000000
+
+fuzz-records: install tools ## Hostile records, each of which ends as one thing; RECORDS says how many, SEED which
+	@echo "fuzz-records: $(RECORDS) records of seed $(SEED)"
+	MESSAGESTORE_RECORDS=$(RECORDS) MESSAGESTORE_RECORDS_SEED=$(SEED) $(PYTEST) \
+		tests/jobs/ingest/test_hostile_records.py tests/jobs/kafka/test_hostile_records.py
 
 bench: install ## Benchmarks: tables of ratios, and the operator under load
 	$(PYTHON) -m tests.perf

@@ -1,0 +1,87 @@
+"""Whatever a record is, it is a message, a duplicate or a dead letter, once, and the batch goes on.
+
+MESSAGESTORE_RECORDS and MESSAGESTORE_RECORDS_SEED say how many records, and which (`make fuzz-records`).
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import Envelope, FieldMapping
+from messagestore_jobs.contract.run_report import IngestCounts
+from support.hostile_records import HostileRecords
+from support.ingests import Row, Stream, adds_up, lines_of, positions_have_no_gap, received_in
+
+COUNT = int(os.environ.get("MESSAGESTORE_RECORDS", "20000"))
+SEED = int(os.environ.get("MESSAGESTORE_RECORDS_SEED", "16"))
+A_FILE = 1_000
+A_RUN = 100_000
+TEXT = Envelope(format="Custom", fields={"category": FieldMapping(value="log")})
+
+Make = Callable[[HostileRecords], bytes]
+
+
+@pytest.mark.parametrize(
+    ("share", "line", "settings"),
+    [
+        pytest.param(0.5, HostileRecords.native, {"max_payload_bytes": 500_000}, id="native"),
+        pytest.param(0.3, HostileRecords.event, {"envelope": Envelope(format="CloudEvents")}, id="events"),
+        pytest.param(0.15, HostileRecords.text, {"format": "Text", "envelope": TEXT}, id="texts"),
+    ],
+)
+def test_each_line_is_one_thing(
+    spark: SparkSession, tmp_path: Path, share: float, line: Make, settings: dict[str, Any]
+) -> None:
+    stream, hostile = Stream(spark, tmp_path, settings), HostileRecords(SEED)
+    for number in range(max(1, round(COUNT * share / A_FILE))):
+        content = hostile.lines(lambda: line(hostile), A_FILE)
+        if number % 4 == 3:
+            stream.arrive(f"{number:08}.gz", hostile.packed(content))
+        else:
+            stream.arrive(f"{number:08}", content)
+        if number % (A_RUN // A_FILE) == A_RUN // A_FILE - 1:
+            stream.run()
+    check_counts(stream, stream.run().totals)
+    check_places(stream)
+
+
+def test_each_element_of_a_document_is_one_thing(spark: SparkSession, tmp_path: Path) -> None:
+    stream, hostile = Stream(spark, tmp_path, {"format": "JSON"}), HostileRecords(SEED)
+    for number in range(round(COUNT * 0.05 / 2)):
+        stream.arrive(f"{number:08}.json", hostile.document())
+    totals = stream.run().totals
+    check_counts(stream, totals)
+    assert totals.received == received_in(stream.landing, "JSON"), f"seed {SEED}"
+
+
+def check_counts(stream: Stream, totals: IngestCounts) -> None:
+    """Law 1 in numbers."""
+    messages, dead_letters = stream.messages(), stream.dead_letters()
+    assert adds_up(totals), f"seed {SEED}: {totals}"
+    assert (totals.stored, totals.dead_lettered) == (len(messages), len(dead_letters)), f"seed {SEED}"
+    assert min(totals.stored, totals.dead_lettered) > COUNT // 500
+    assert len({row["message_id"] for row in messages}) == len(messages), f"seed {SEED}"
+    assert positions_have_no_gap(messages), f"seed {SEED}"
+
+
+def check_places(stream: Stream) -> None:
+    """Law 1 by place: each record is a message, a dead letter with its own bytes, or a duplicate, and only one."""
+    stored, set_aside = Counter(map(place, stream.messages())), {place(row): row for row in stream.dead_letters()}
+    told = stored + Counter(list(set_aside))
+    lines = {(path.name, at): line for path in stream.landing.iterdir() for at, line in lines_of(path).items()}
+    totals = stream.run().totals
+    assert totals.received == len(lines), f"seed {SEED}"
+    assert max(told.values()) == 1, f"seed {SEED}: {told.most_common(1)} is two things"
+    assert told.keys() <= lines.keys(), f"seed {SEED}: {told.keys() - lines.keys()} are no records"
+    assert totals.duplicates == len(lines) - len(told), f"seed {SEED}"
+    for where, row in set_aside.items():
+        assert row["raw"] == lines[where], f"seed {SEED}: {where}"
+
+
+def place(row: Row) -> tuple[str, int]:
+    return row["source"]["uri"].rpartition("/")[2], row["source"]["offset"]
