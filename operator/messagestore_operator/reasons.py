@@ -74,6 +74,7 @@ class Reason(StrEnum):
     INVALID_SPEC = "InvalidSpec"
     KAFKA_DENIED = "KafkaDenied"
     KAFKA_UNREACHABLE = "KafkaUnreachable"
+    MESSAGES_LOST = "MessagesLost"
     MISSING_KEY = "MissingKey"
     NOT_ALLOWED = "NotAllowed"
     NOT_SUPPORTED = "NotSupported"
@@ -96,6 +97,7 @@ TERMINAL = frozenset(
     {
         Reason.DESTINATION_NOT_EMPTY,
         Reason.INVALID_SPEC,
+        Reason.MESSAGES_LOST,
         Reason.MISSING_KEY,
         Reason.NOT_ALLOWED,
         Reason.NOT_SUPPORTED,

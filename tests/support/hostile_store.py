@@ -171,7 +171,7 @@ class Site:
     def _told_by_hand(self) -> None:
         uri = self.table.uri
         raise_heads(uri, pa.table({"stream_name": ["order-1"], "next_position": [20]}), 30)
-        add_tombstones(uri, ["erased"], NOW, "run")
+        add_tombstones(uri, [("erased", 1)], NOW, "run")
         add_audit(uri, Done(NOW, "Purge", "run", RESOURCE, {"preview": "p"}, 1, 2))
         waiting = {
             "message_id": "later",

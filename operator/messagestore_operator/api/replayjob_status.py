@@ -34,6 +34,13 @@ class Progress(StatusModel):
     first_failed_position: Count | None = Field(
         default=None, description="The lowest global position of a message that couldn't be sent."
     )
+    erased: Count = Field(default=0, description="Messages that were selected, and have been erased since.")
+    lost: Count = Field(
+        default=0, description="Messages that were selected, and are neither in the store any more nor erased."
+    )
+    first_lost_positions: Annotated[tuple[Count, ...], Field(max_length=10)] = Field(
+        default=(), description="The lowest global positions of those."
+    )
     percent: Annotated[int, Field(strict=True, ge=0, le=100)] = Field(default=0, description="Share of the selection.")
     last_global_position: Count | None = Field(default=None, description="Global position of the last one sent.")
     messages_per_second: Annotated[float, Field(strict=True, ge=0)] | None = Field(

@@ -193,6 +193,12 @@ class ReplayProgress(ContractModel):
     failed: int = 0
     first_failed_position: int | None = None
     """The lowest global position of those."""
+    erased: int = 0
+    """Selected, and not sent because it was erased since."""
+    lost: int = 0
+    """Selected, and neither in the store any more nor erased."""
+    first_lost_positions: tuple[int, ...] = Field(default=(), max_length=10)
+    """The lowest global positions of those, as far as they are known; dead letters have none."""
     percent: int = 0
     last_global_position: int | None = None
     messages_per_second: float | None = None

@@ -21,6 +21,7 @@ from messagestore_jobs.driver.failures import error_of, is_panic
 from messagestore_jobs.driver.places import granted_tables, storage_uris, written_tables
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
 from messagestore_jobs.progress import Progress
+from messagestore_jobs.store.errors import RunFailedError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,6 +54,7 @@ def execute(
         if not isinstance(failure, Exception) and not is_panic(failure):
             raise
         _log.info("run %s failed", document.run, exc_info=True)
+        outcome = failure.outcome if isinstance(failure, RunFailedError) else None
         said = error_of(failure, document)
         error = said.model_copy(update={"message": scrubbed(said.message, secrets_of(document))})
     return RunReport(

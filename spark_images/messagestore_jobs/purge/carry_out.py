@@ -68,10 +68,11 @@ def _remember_erased(context: Context, plan: Plan) -> None:
         return
     rows = frozen_rows(context, plan).where("erase")
     messages = within(read_messages(context.spark, context.uri), rows).select("message_id", "global_position")
-    erased = messages.join(rows.select("global_position"), "global_position", "left_semi").select("message_id")
-    message_ids = erased.toArrow()["message_id"].to_pylist()
+    erased = messages.join(rows.select("global_position"), "global_position", "left_semi").toArrow()
+    message_ids = erased["message_id"].to_pylist()
     if message_ids:
-        add_tombstones(context.uri, message_ids, plan.decided_at, plan.run)
+        places = zip(message_ids, erased["global_position"].to_pylist(), strict=True)
+        add_tombstones(context.uri, places, plan.decided_at, plan.run)
         forget_copies(context, message_ids)
         forget_pending(context.uri, message_ids)
 

@@ -11,6 +11,7 @@ from messagestore_jobs.replay.delivery import Delivery
 from messagestore_jobs.replay.files import FilesDelivery
 from messagestore_jobs.replay.freeze import freeze, nothing_selected
 from messagestore_jobs.replay.kafka import KafkaDelivery
+from messagestore_jobs.replay.lost import place, refuse_lost
 from messagestore_jobs.replay.redelivery import forget_round, note_attempts, round_document, rounds_begun
 from messagestore_jobs.replay.selection import check
 from messagestore_jobs.replay.sending import Sending
@@ -27,7 +28,8 @@ def run_replay(
     """Send what is selected and not sent yet; into a stream, the caller holds the right to write its table.
 
     Raises:
-        RunFailedError: the destination or the predicate is refused, or the replay began as another.
+        RunFailedError: the destination or the predicate is refused, the replay began as another, or what it could send
+            is sent and some of its selection is lost.
     """
     task = document.task
     assert isinstance(task, ReplayTask)
@@ -36,8 +38,8 @@ def run_replay(
         return _preview(document, spark, task, progress)
     asked = control or Unattended(task.messages_per_second)
     if task.select.due_for_retry:
-        return _redeliver(document, spark, task, progress, asked)
-    return _replay(document, spark, progress, asked)
+        return refuse_lost(_redeliver(document, spark, task, progress, asked))
+    return refuse_lost(_replay(document, spark, progress, asked))
 
 
 def _replay(document: RunDocument, spark: SparkSession, progress: Progress, control: Control) -> ReplayOutcome:
@@ -60,7 +62,7 @@ def _redeliver(
         left = _left_of_round(document, spark, begun)
         if left is not None:
             outcome = _replay(left, spark, progress, control).model_copy(update=_numbered(task, begun))
-            if not (task.rounds and outcome.complete):
+            if not (task.rounds and outcome.complete) or outcome.progress.lost:
                 return outcome
         elif not task.rounds:
             return _delivery(document, spark, task).ended() or _nothing()
@@ -148,7 +150,7 @@ def _frozen(source: Source, document: RunDocument, task: ReplayTask, delivery: D
         )
     if source.listed:
         source.list_selected(delivery.state.selected_uri)
-    return freeze(source, document.run, task_digest)
+    return place(source, freeze(source, document.run, task_digest), delivery.state.placed_uri)
 
 
 def _source(document: RunDocument, spark: SparkSession, task: ReplayTask, frozen: Frozen | None) -> Source:

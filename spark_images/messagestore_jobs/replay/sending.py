@@ -13,6 +13,7 @@ from messagestore_jobs.progress import Progress
 from messagestore_jobs.replay.control import Control, Pace
 from messagestore_jobs.replay.cut import Stretch, chunk_size, next_stretch
 from messagestore_jobs.replay.delivery import Delivery
+from messagestore_jobs.replay.lost import Missing, missing
 from messagestore_jobs.replay.records import dead_letter_records, native_records, raw_records
 from messagestore_jobs.replay.source import Source, is_gone
 from messagestore_jobs.replay.staging import Staged, stage
@@ -52,7 +53,7 @@ class Sending:
         self.progress.step("replay", self.frozen.selection.messages)
         if self.chunks:
             self.delivery.deliver(self.chunks[-1])
-            self.progress.advance(sum(chunk.sent + chunk.failed for chunk in self.chunks))
+            self.progress.advance(sum(map(_done, self.chunks)))
 
     def _check_names(self) -> None:
         """Objects are moved from where this replay stages them to where it puts them, whatever its state says.
@@ -82,7 +83,7 @@ class Sending:
         self.chunks.append(chunk)
         self.delivery.deliver(chunk)
         self.sent_now += chunk.sent
-        self.progress.advance(chunk.sent + chunk.failed)
+        self.progress.advance(_done(chunk))
         return True
 
     def _stretch(self) -> Stretch:
@@ -99,10 +100,14 @@ class Sending:
         except Exception as error:
             if not is_gone(error):
                 raise
-            self.progress.say("messages were erased from the store meanwhile; what is left of the selection is sent")
+            self.progress.say("the frozen version can't be read any more; what is left of the selection is sent")
             self.source.use_what_is_left(self.frozen)
             staged = self._stage(stretch)
-        return self._chunk(stretch, staged)
+        return self._chunk(stretch, staged, self._missing(stretch, staged))
+
+    def _missing(self, stretch: Stretch, staged: Staged) -> Missing:
+        short = stretch.messages - sum(staged.messages.values()) - staged.failed
+        return missing(self.source, self.frozen, self._next_grain(), stretch, short, self.delivery.state.placed_uri)
 
     def _stage(self, stretch: Stretch) -> Staged:
         folder = self.delivery.state.staging_uri
@@ -116,7 +121,7 @@ class Sending:
             return raw_records(self.source, stretch)
         return dead_letter_records(self.source, stretch)
 
-    def _chunk(self, stretch: Stretch, staged: Staged) -> Chunk:
+    def _chunk(self, stretch: Stretch, staged: Staged, missing: Missing) -> Chunk:
         """What was staged, and what its objects will be called: numbers go on over all chunks."""
         number = sum(len(chunk.parts) for chunk in self.chunks)
         written = self.delivery.places.staged(self.delivery.staging)
@@ -137,17 +142,26 @@ class Sending:
         )
 
     def _reached(self, *, complete: bool) -> ReplayOutcome:
-        sent, failed = sum(chunk.sent for chunk in self.chunks), sum(chunk.failed for chunk in self.chunks)
-        places = [chunk.last_global_position for chunk in self.chunks if chunk.last_global_position is not None]
-        broken = [chunk.first_failed for chunk in self.chunks if chunk.first_failed is not None]
+            **missing._asdict(),
+        chunks = self.chunks
+        places = [chunk.last_global_position for chunk in chunks if chunk.last_global_position is not None]
+        broken = [chunk.first_failed for chunk in chunks if chunk.first_failed is not None]
         seconds = time.monotonic() - self.began
         total = self.frozen.selection.messages
         reached = ReplayProgress(
-            replayed=sent,
-            failed=failed,
+            replayed=sum(chunk.sent for chunk in chunks),
+            failed=sum(chunk.failed for chunk in chunks),
             first_failed_position=min(broken, default=None),
-            percent=100 if complete else min(99, 100 * (sent + failed) // max(total, 1)),
+            erased=sum(chunk.erased for chunk in chunks),
+            lost=sum(chunk.lost for chunk in chunks),
+            first_lost_positions=tuple(position for chunk in chunks for position in chunk.first_lost)[:10],
+            percent=100 if complete else min(99, 100 * sum(map(_done, chunks)) // max(total, 1)),
             last_global_position=max(places, default=None),
             messages_per_second=round(self.sent_now / seconds, 1) if self.sent_now and seconds > 0 else None,
         )
         return ReplayOutcome(selection=self.frozen.selection, progress=reached, complete=complete)
+
+
+def _done(chunk: Chunk) -> int:
+    """How much of the selection a chunk deals with."""
+    return chunk.sent + chunk.failed + chunk.erased + chunk.lost

@@ -24,6 +24,7 @@ REPLAYS = "_replays"
 ENDED = "ended.json"
 _FROZEN = "frozen.json"
 _SELECTED = "selected"
+_PLACED = "placed"
 _CHUNKS = "chunks"
 _STAGING = "staging"
 
@@ -38,6 +39,12 @@ class Grain(NamedTuple):
     first_global_position: int | None
     last_global_position: int | None
 
+    @property
+    def dense(self) -> bool:
+        """Whether every position from the first to the last is selected, so that these two tell them all."""
+        first, last = self.first_global_position, self.last_global_position
+        return first is not None and last is not None and self.messages == last - first + 1
+
 
 class Frozen(ContractModel):
     """The selection as it was when the replay began; it never changes."""
@@ -49,6 +56,8 @@ class Frozen(ContractModel):
     selection: FrozenSelection
     listed: bool
     """Whether the selected positions were written down, because the selectors may mean others later."""
+    placed: bool = False
+    """Whether the positions were written down in their order, because the grains alone don't tell them."""
     end: Key | None
     """Where the limit ends the selection."""
     grains: tuple[Grain, ...]
@@ -71,6 +80,9 @@ class Chunk(ContractModel):
     sent: int
     failed: int
     first_failed: int | None = None
+    erased: int = 0
+    lost: int = 0
+    first_lost: tuple[int, ...] = ()
     bytes: int
     last_global_position: int | None
     parts: tuple[Part, ...]
@@ -87,6 +99,11 @@ class State:
     def selected_uri(self) -> str:
         """Where the selected positions are, if they are listed."""
         return join(self.uri, _SELECTED)
+
+    @property
+    def placed_uri(self) -> str:
+        """Where the selected positions are in their order, if they are placed."""
+        return join(self.uri, _PLACED)
 
     @property
     def staging_uri(self) -> str:
@@ -130,7 +147,7 @@ class State:
         """Forget everything; the frozen selection goes last, so that a later run knows what to remove."""
         if not self._objects.names():
             return
-        for name in (_SELECTED, _STAGING, _CHUNKS, ""):
+        for name in (_SELECTED, _PLACED, _STAGING, _CHUNKS, ""):
             with external_write(f"replay-remove-{name or 'state'}"):
                 self._objects.delete_folder(name)
 

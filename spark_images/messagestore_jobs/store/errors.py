@@ -1,12 +1,15 @@
 """What a run can't go on with: a reason constant and words that say what to do."""
 
+from messagestore_jobs.contract.run_report import Outcome
+
 
 class RunFailedError(Exception):
-    """Ends a run; ``reason`` goes into the report, the condition and the Event."""
+    """Ends a run; ``reason`` goes into the report, the condition and the Event, and what was done all the same, too."""
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, reason: str, message: str, outcome: Outcome | None = None) -> None:
         super().__init__(message)
         self.reason = reason
+        self.outcome = outcome
 
 
 class TableRefusedError(RunFailedError):

@@ -116,8 +116,10 @@ TOMBSTONES = pa.schema(
         pa.field("message_key", pa.string(), nullable=False),
         pa.field("erased_at", UTC, nullable=False),
         pa.field("run", pa.string()),
+        pa.field("global_position", pa.int64()),
     ]
 )
+"""``global_position`` is where the message was: a replay that had frozen it knows by that why it is not there."""
 
 AUDIT = pa.schema(
     [
@@ -182,7 +184,7 @@ TABLES: dict[str, pa.Schema] = {
     "offsets": OFFSETS,
 }
 
-GROWN = ("messages", "dead_letters", "pending_updates")
+GROWN = ("messages", "dead_letters", "pending_updates", "tombstones")
 """The tables that got columns since format 1; those of earlier releases get them when they are opened."""
 
 MESSAGES_PROPERTIES = {

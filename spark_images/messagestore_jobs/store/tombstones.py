@@ -7,8 +7,11 @@ the folder; without it the tombstones say nothing.
 import hashlib
 import hmac
 import secrets
+from collections.abc import Iterable
 from datetime import datetime
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from deltalake import write_deltalake
 
@@ -46,19 +49,31 @@ def read_tombstone_keys(uri: str) -> set[str]:
     return set(open_table(uri, "tombstones").to_pyarrow_table(columns=["message_key"])["message_key"].to_pylist())
 
 
-def add_tombstones(uri: str, message_ids: list[str], erased_at: datetime, run: str) -> None:
-    """Remember these messages as erased, durably; one that is remembered already is not written again."""
-    if not message_ids:
+def erased_positions(uri: str) -> npt.NDArray[np.int64]:
+    """The global positions of all that was erased, as far as the tombstones tell them."""
+    rows = open_table(uri, "tombstones").to_pyarrow_table()
+    if "global_position" not in rows.column_names:
+        return np.array([], dtype=np.int64)
+    found: npt.NDArray[np.int64] = rows["global_position"].drop_null().to_numpy()
+    return found
+
+
+def add_tombstones(uri: str, erased: Iterable[tuple[str, int]], erased_at: datetime, run: str) -> None:
+    """Remember messages as erased, durably; one that is remembered already is not written again.
+
+    Args:
+        erased: message id and global position of each.
+    """
+    gone = list(erased)
+    if not gone:
         return
     key = tombstone_key(uri) or _make_key(uri)
-    known = read_tombstone_keys(uri)
-    keys = sorted({message_key(key, message_id) for message_id in message_ids} - known)
-    if not keys:
+    known = _known(uri)
+    new = sorted({(message_key(key, message_id), position) for message_id, position in gone} - known)
+    if not new:
         return
-    rows = pa.table(
-        [pa.array(keys), pa.array([erased_at] * len(keys), TOMBSTONES.field("erased_at").type), [run] * len(keys)],
-        schema=TOMBSTONES,
-    )
+    keys, positions = zip(*new, strict=True)
+    rows = pa.table([keys, [erased_at] * len(new), [run] * len(new), positions], schema=TOMBSTONES)
     with external_write("tombstones"):
         write_deltalake(open_to_write(uri, "tombstones"), rows, mode="append", commit_properties=commit_properties(uri))
 
@@ -68,3 +83,8 @@ def _make_key(uri: str) -> bytes:
     with external_write("tombstone-key"):
         Objects(uri).write(KEY_OBJECT, key)
     return key
+def _known(uri: str) -> set[tuple[str, int | None]]:
+    rows = open_table(uri, "tombstones").to_pyarrow_table(columns=["message_key", "global_position"])
+    return set(zip(rows["message_key"].to_pylist(), rows["global_position"].to_pylist(), strict=True))
+
+

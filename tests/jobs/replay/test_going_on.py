@@ -3,7 +3,7 @@
 import json
 import time
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Match, Rule, RunDocument, Selection, Sequences, Table
+from messagestore_jobs.contract.run_report import ReplayOutcome
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.replay import cut
+from messagestore_jobs.replay import cut, freeze
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.store.errors import RunFailedError
 from support.external_writes import observing
@@ -194,13 +195,43 @@ def test_what_was_erased_meanwhile_is_not_sent(spark: SparkSession, tmp_path: Pa
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out", select=selection)
     run_replay(document, spark, Silent(), Suspending(1))
-    messages(table).delete("global_position IN (2, 6, 7)")
     messages(table).update({"status": "'COMPLETED'"}, predicate="global_position = 8")
     add_messages(table.uri, [message(11)])
-    messages(table).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    erase(spark, table, 2, 6, 7)
     outcome = run_replay(document, spark, Silent())
     assert sent(tmp_path / "out") == [1, 2, 3, 4, 5, 8, 9, 10]
-    assert (outcome.complete, outcome.progress.replayed, outcome.progress.percent) == (True, 8, 100)
+    reached = outcome.progress
+    assert (outcome.complete, reached.replayed, reached.erased, reached.percent) == (True, 8, 2, 100)
+
+
+def erase(spark: SparkSession, table: Table, *numbers: int) -> None:
+    """Erase messages for good: no file that held them is left."""
+    rule = Rule(name="erased", match=Match(message_ids=tuple(f"m{number}" for number in numbers)), erase=True)
+    purge(spark, table, datetime.now(UTC), run="erase-1", rules=(rule,), erase_within=timedelta(0))
+
+
+@pytest.mark.parametrize("order", ["PerStream", "Sequence"])
+@pytest.mark.parametrize("grains", [1 << 16, 3], ids=["a message", "some messages"])
+def test_what_can_no_longer_be_read_is_told_and_fails_the_replay_at_its_end(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str, grains: int
+) -> None:
+    """A purge took 7 and 10 away, and an erasure of 8 the earlier versions that had them."""
+    monkeypatch.setattr(freeze, "GRAINS", grains)
+    table = make_store(tmp_path / "store", ten())
+    document = files_replay(table, tmp_path / "out", select=Selection(where="stream_name <> 'order-0'"), order=order)
+    assert not run_replay(document, spark, Silent(), Suspending(1)).complete
+    gone = Rule(name="purged", match=Match(message_ids=("m7", "m9", "m10")))
+    purge(spark, table, START + timedelta(days=1), rules=(gone,))
+    erase(spark, table, 3, 8)
+    for _ in range(2):
+        with pytest.raises(RunFailedError, match=r"2 of 7 selected messages .* global positions 7, 10") as failed:
+            run_replay(document, spark, Silent())
+        assert failed.value.reason == "MessagesLost"
+        assert isinstance(failed.value.outcome, ReplayOutcome)
+        reached = failed.value.outcome.progress
+        assert (reached.replayed, reached.erased, reached.lost, reached.first_lost_positions) == (4, 1, 2, (7, 10))
+    assert sent(tmp_path / "out") == [1, 2, 4, 5]
+    assert manifest(tmp_path / "out")["outcome"]["progress"]["lost"] == 2
 
 
 def test_what_was_erased_meanwhile_is_not_sent_either_while_its_bytes_are_still_there(
@@ -224,8 +255,7 @@ def test_a_chunk_of_which_nothing_is_left_is_passed_over(spark: SparkSession, tm
     for file_format in ("JSONLines", "JSON"):
         document = files_replay(table, tmp_path / file_format, file_format)
         run_replay(document, spark, Silent(), Suspending(1))
-    messages(table).delete("global_position BETWEEN 5 AND 8")
-    messages(table).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    erase(spark, table, 5, 6, 7, 8)
     for file_format in ("JSONLines", "JSON"):
         outcome = run_replay(files_replay(table, tmp_path / file_format, file_format), spark, Silent())
         assert (outcome.complete, outcome.progress.replayed) == (True, 6)

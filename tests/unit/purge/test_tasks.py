@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from messagestore_jobs.contract.run_document import Archive, Hold, Match, PurgeTask, Rule
 from messagestore_jobs.purge.preview import holds_digest, spec_digest
 from messagestore_jobs.purge.rules import says_nothing
@@ -38,7 +40,8 @@ def test_a_tombstone_is_keyed_and_written_once(tmp_path) -> None:  # type: ignor
     table = make_store(tmp_path / "store", [])
     other = make_store(tmp_path / "other", [])
     for store in (table, table, other):
-        add_tombstones(store.uri, ["m1", "m2", "m1"], START, "run")
+        add_tombstones(store.uri, [("m1", 1), ("m2", 2), ("m1", 1)], START, "run")
+    assert sorted(erased_positions(table.uri)) == [1, 2]
     keys = [tombstone_key(store.uri) for store in (table, other)]
     assert None not in keys
     assert keys[0] != keys[1]
