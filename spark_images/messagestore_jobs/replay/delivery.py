@@ -6,7 +6,7 @@ from messagestore_jobs.contract.run_report import ReplayOutcome
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.places import Places
 from messagestore_jobs.replay.staging import Format
-from messagestore_jobs.replay.state import Chunk, Frozen, State
+from messagestore_jobs.replay.state import Chunk, Frozen, Part, State
 
 
 class Delivery(Protocol):
@@ -28,6 +28,14 @@ class Delivery(Protocol):
 
     def part_name(self, number: int) -> str:
         """What the replay's n-th object is called in the end."""
+
+    def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
+        """Where an object of a sealed chunk lies that may not have been sent to its end, and how much of it was sent.
+
+        Args:
+            part: the object.
+            first: how many messages were sent before its first one.
+        """
 
     def deliver(self, chunk: Chunk) -> None:
         """Send a sealed chunk."""

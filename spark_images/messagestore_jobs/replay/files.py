@@ -8,7 +8,7 @@ from messagestore_jobs.contract.run_report import ReplayOutcome
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.places import Places
 from messagestore_jobs.replay.staging import Format
-from messagestore_jobs.replay.state import Chunk, Frozen, State
+from messagestore_jobs.replay.state import Chunk, Frozen, Part, State
 from messagestore_jobs.store.documents import LARGEST, parsed
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
@@ -57,6 +57,10 @@ class FilesDelivery:
     def part_name(self, number: int) -> str:
         """In replay order by name, however many there are."""
         return f"part-{number:08d}.{_SUFFIXES[self.form]}"
+
+    def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
+        """What has its name already has been sent."""
+        return (part.staged, 0) if self.places.exists(part.staged) else None
 
     def deliver(self, chunk: Chunk) -> None:
         """Take the chunk's objects out of the staging."""

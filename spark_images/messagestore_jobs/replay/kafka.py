@@ -17,7 +17,7 @@ from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.freeze import nothing_selected
 from messagestore_jobs.replay.places import Places
 from messagestore_jobs.replay.staging import Format
-from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, State
+from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, State
 from messagestore_jobs.store.documents import read_document
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
@@ -75,6 +75,15 @@ class KafkaDelivery:
     def part_name(self, number: int) -> str:
         """Nothing is named: what has been sent is deleted."""
         return f"sent/part-{number:08d}"
+
+    def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
+        """The topic tells how much of it was sent."""
+        if not self.places.exists(part.staged):
+            return None
+        try:
+            return part.staged, max(0, self._open().sent() - first)
+        except Py4JJavaError as error:
+            raise _failure(error, self._to) from error
 
     def deliver(self, chunk: Chunk) -> None:
         """Send what has not been sent yet."""

@@ -15,9 +15,11 @@ from messagestore_jobs.replay.cut import Stretch, chunk_size, next_stretch
 from messagestore_jobs.replay.delivery import Delivery
 from messagestore_jobs.replay.lost import Missing, missing
 from messagestore_jobs.replay.records import dead_letter_records, native_records, raw_records
+from messagestore_jobs.replay.sealed import without_erased_since
 from messagestore_jobs.replay.source import Source, is_gone
 from messagestore_jobs.replay.staging import Staged, stage
 from messagestore_jobs.replay.state import Chunk, Frozen, Part
+from messagestore_jobs.store.erased import open_erased
 from messagestore_jobs.store.errors import TableRefusedError
 
 
@@ -52,6 +54,10 @@ class Sending:
         self._check_names()
         self.progress.step("replay", self.frozen.selection.messages)
         if self.chunks:
+            if self.source.task.origin == "Messages":
+                sent_before = sum(chunk.sent for chunk in self.chunks[:-1])
+                erased = open_erased(self.source.uri)
+                self.chunks[-1] = without_erased_since(self.chunks[-1], sent_before, self.delivery, erased)
             self.delivery.deliver(self.chunks[-1])
             self.progress.advance(sum(map(_done, self.chunks)))
 
@@ -136,13 +142,13 @@ class Sending:
             sent=sum(part.messages for part in parts),
             failed=staged.failed,
             first_failed=staged.first_failed,
+            **missing._asdict(),
             bytes=sum(part.bytes for part in parts),
             last_global_position=stretch.last_global_position,
             parts=parts,
         )
 
     def _reached(self, *, complete: bool) -> ReplayOutcome:
-            **missing._asdict(),
         chunks = self.chunks
         places = [chunk.last_global_position for chunk in chunks if chunk.last_global_position is not None]
         broken = [chunk.first_failed for chunk in chunks if chunk.first_failed is not None]

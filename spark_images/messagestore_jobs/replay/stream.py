@@ -22,7 +22,7 @@ from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.places import Places
 from messagestore_jobs.replay.staging import Format
-from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, State
+from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, State
 from messagestore_jobs.store.documents import read_document
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
@@ -63,6 +63,10 @@ class StreamDelivery:
     def part_name(self, number: int) -> str:
         """Records arrive by modification time, then by name."""
         return f"{_RECORDS}/part-{number:08d}.{_SUFFIXES[self.form]}"
+
+    def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
+        """Records that lie where the target reads them may not have been taken in; those that were are known to it."""
+        return next(((name, 0) for name in (part.staged, part.name) if self.places.exists(name)), None)
 
     def deliver(self, chunk: Chunk) -> None:
         """Take the chunk's records in; what was taken in before a crash is not taken in again."""

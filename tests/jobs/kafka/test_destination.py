@@ -2,21 +2,32 @@
 
 import json
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import KafkaCluster, KafkaDestination, ReplayTask, RunDocument, Table
+from messagestore_jobs.contract.run_document import (
+    KafkaCluster,
+    KafkaDestination,
+    Match,
+    ReplayTask,
+    Rule,
+    RunDocument,
+    Table,
+)
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import kafka
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.store.errors import RunFailedError
 from support.crash import crash_run
+from support.external_writes import observing
 from support.kafkabroker import Broker
 from support.kafkatopics import Record, Topics
-from support.replays import Suspending, replay_document
+from support.purges import purge
+from support.replays import AT, Crash, Suspending, replay_document
 from support.stores import make_store, message
 
 
@@ -88,6 +99,26 @@ def test_killed_again_and_again_it_sends_each_message_once_and_in_order(
     outcome = run_replay(document, spark, Silent())
     assert (outcome.complete, outcome.progress.replayed) == (True, 30)
     assert positions(topics.read(topic)) == list(range(1, 31))
+
+
+def test_what_was_erased_before_its_transaction_is_not_sent(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "TRANSACTION_RECORDS", 4)
+    topic = topics.make()
+    document = to_topic(table, broker.cluster(), topic, order="Global")
+
+    def observer(name: str, moment: str) -> None:
+        if (name, moment) == ("replay-transaction", "after"):
+            raise Crash
+
+    with observing(observer), pytest.raises(Crash):
+        run_replay(document, spark, Silent())
+    rule = Rule(name="erased", match=Match(message_ids=("m2", "m7")), erase=True)
+    purge(spark, table, AT, rules=(rule,), erase_within=timedelta(days=30))
+    outcome = run_replay(document, spark, Silent())
+    assert positions(topics.read(topic)) == [n for n in range(1, 31) if n != 7]
+    assert (outcome.complete, outcome.progress.replayed, outcome.progress.erased) == (True, 29, 1)
 
 
 def test_a_topic_that_is_not_there_or_takes_no_large_records_is_named(

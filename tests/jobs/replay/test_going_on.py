@@ -250,6 +250,39 @@ def test_what_was_erased_meanwhile_is_not_sent_either_while_its_bytes_are_still_
     assert (outcome.complete, outcome.progress.replayed, outcome.progress.percent) == (True, 8, 100)
 
 
+@pytest.mark.parametrize("file_format", ["JSONLines", "JSON"])
+def test_what_was_erased_after_its_chunk_was_sealed_is_not_sent(
+    spark: SparkSession, tmp_path: Path, file_format: str
+) -> None:
+    """Whichever write the run and the one after it are cut off at."""
+    rows = ten()
+    rows[1] |= {"payload": b'{"a":"}\\",{[",\n"b":[1.10,{}]}', "payload_size": None, "payload_sha256": None}
+    table = make_store(tmp_path / "store", rows)
+    document = files_replay(table, tmp_path / "out", file_format)
+    seal = ("replay-seal", "after")
+    crash_once(spark, document, seal)
+    erase(spark, table, 1, 3, 4)
+    for moment in [("replay-erased", "after"), ("replay-seal", "before"), ("replay-object", "before")]:
+        crash_once(spark, document, moment)
+    outcome = run_replay(document, spark, Silent())
+    found = objects(tmp_path / "out").values()
+    arrays = [json.loads(text) if file_format == "JSON" else list(map(json.loads, text.splitlines())) for text in found]
+    assert [record["globalPosition"] for array in arrays for record in array] == [2, 5, 6, 7, 8, 9, 10]
+    assert [part["messages"] for part in manifest(tmp_path / "out")["objects"]] == list(map(len, arrays))
+    assert (outcome.progress.replayed, outcome.progress.erased, outcome.progress.percent) == (7, 3, 100)
+
+
+def crash_once(spark: SparkSession, document: RunDocument, at: Moment) -> None:
+    """Run until a moment, which has to come."""
+
+    def observer(name: str, moment: str) -> None:
+        if (name, moment) == at:
+            raise Crash
+
+    with observing(observer), pytest.raises(Crash):
+        run_replay(document, spark, Silent())
+
+
 def test_a_chunk_of_which_nothing_is_left_is_passed_over(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", ten()[:4], ten()[4:8], ten()[8:])
     for file_format in ("JSONLines", "JSON"):

@@ -14,8 +14,10 @@ from messagestore_jobs.contract.run_document import (
     FieldMapping,
     FilesSource,
     IngestTask,
+    Match,
     Owner,
     ReplayTask,
+    Rule,
     RunDocument,
     Selection,
     StreamDestination,
@@ -28,6 +30,7 @@ from messagestore_jobs.replay.stream import mark_redriven
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.history import open_table
 from support.external_writes import observing
+from support.purges import purge
 from support.replays import AT, Crash, files_replay, records, replay_document
 from support.stores import add_dead_letters, make_store, message, stored
 
@@ -57,6 +60,28 @@ def some(table_folder: Path) -> Table:
         for i, (payload, kind) in enumerate(zip(PAYLOADS, kinds, strict=True), 1)
     ]
     return make_store(table_folder, rows)
+
+
+@pytest.mark.parametrize("at", [("replay-seal", "after"), ("plan", "after"), ("messages", "after")])
+def test_what_was_erased_before_the_target_took_it_in_does_not_come_to_it(
+    spark: SparkSession, tmp_path: Path, at: tuple[str, str]
+) -> None:
+    table = some(tmp_path / "store")
+    document = into_stream(table, tmp_path / "target")
+
+    def observer(name: str, moment: str) -> None:
+        if (name, moment) == at:
+            raise Crash
+
+    with observing(observer), pytest.raises(Crash):
+        run_replay(document, spark, Silent())
+    rule = Rule(name="erased", match=Match(message_ids=("m2",)), erase=True)
+    purge(spark, table, AT, rules=(rule,), erase_within=timedelta(days=30))
+    outcome = run_replay(document, spark, Silent())
+    # What the target had taken in is its own.
+    taken = ["m2"] if at[0] == "messages" else []
+    assert sorted(row["message_id"] for row in stored(f"file://{tmp_path}/target")) == ["m1", *taken, "m3", "m4", "m5"]
+    assert (outcome.complete, outcome.progress.erased) == (True, 1)
 
 
 def test_the_target_has_the_messages_with_their_exact_bytes_in_order(spark: SparkSession, tmp_path: Path) -> None:
