@@ -23,7 +23,7 @@ KINDS = {
     "marker": r"_messagestore\.json",
     "translators": r"_translators\.json",
     "tombstone key": r"_tombstone_key",
-    "claim check": r"payloads/\d{20}",
+    "claim check": r"payloads/\d{20}-[0-9a-f]{16}",
     "commit": r"\w+/_delta_log/\d{20}\.json",
     "check point": r"\w+/_delta_log/\d{20}\.checkpoint\.parquet",
     "last check point": r"\w+/_delta_log/_last_checkpoint",

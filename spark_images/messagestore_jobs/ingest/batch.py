@@ -46,6 +46,7 @@ class BatchContext:
     task: IngestTask
     known: Known
     erased: Erased
+    suffix: str
     columns: Columns
 
     @cached_property
@@ -136,7 +137,7 @@ def _assign(context: BatchContext, arrived: Arrived, batch: Planned) -> Assignme
 
 def _write_claims(context: BatchContext, placed: DataFrame) -> None:
     objects = Objects(claims_uri(context.uri))
-    for row in claimed_payloads(placed, context.task).toLocalIterator():
+    for row in claimed_payloads(placed, context.task, context.suffix).toLocalIterator():
         with external_write("claim-check"):
             objects.write(row["name"], bytes(row["payload"]))
 

@@ -35,8 +35,8 @@ class Columns:
     rows: tuple[Column, ...]
 
 
-def columns_of(task: IngestTask, uri: str) -> Columns:
-    """The columns for one task, and the table folder ``uri``."""
+def columns_of(task: IngestTask, uri: str, suffix: str) -> Columns:
+    """The columns for one task, the table folder ``uri``, and what the names of the run's claim checks end with."""
     return Columns(
         judged=(
             *envelope_columns(task.envelope, task.source.format, of_kafka=_of_kafka(task)),
@@ -46,7 +46,7 @@ def columns_of(task: IngestTask, uri: str) -> Columns:
         ),
         narrow=(*_narrow(of_kafka=_of_kafka(task)), *_terms(task)),
         placed=assignment_columns(),
-        rows=row_columns(task, uri.rstrip("/")),
+        rows=row_columns(task, uri.rstrip("/"), suffix),
     )
 
 

@@ -20,6 +20,7 @@ from messagestore_jobs.ingest.known import open_known
 from messagestore_jobs.ingest.throttle import Throttle
 from messagestore_jobs.lifecycle.job import LifecycleWork, updates_task
 from messagestore_jobs.progress import Progress
+from messagestore_jobs.store.claims import claim_suffix
 from messagestore_jobs.store.erased import open_erased
 from messagestore_jobs.store.history import committed_batch, last_note, table_state
 from messagestore_jobs.store.objects import Objects
@@ -67,10 +68,10 @@ class _Ingest:
     def _context(self) -> BatchContext:
         self._progress.step("open")
         known = open_known(self._spark, self._uri, table_state(self._uri).messages, self._task.memory.index_bytes)
-        columns = columns_of(self._task, self._uri)
-        return BatchContext(
-            self._spark, self._document.run, self._uri, self._task, known, open_erased(self._uri), columns
-        )
+        run, uri, task = self._document.run, self._uri, self._task
+        suffix = claim_suffix(run, self._document.table.epoch)
+        columns = columns_of(task, uri, suffix)
+        return BatchContext(self._spark, run, uri, task, known, open_erased(uri), suffix, columns)
 
     def take_in_what_has_arrived(self) -> None:
         """First the batch that was cut off, then what is there now."""

@@ -103,11 +103,16 @@ def _replaced() -> Column:
     return F.raise_error(F.concat_ws(" ", F.lit(f"{REPLACED}, as seen at"), "uri"))
 
 
-def row_columns(task: IngestTask, folder: str) -> tuple[Column, ...]:
-    """The columns of MESSAGES, for records with an assignment. ``folder`` is the table folder, for claim checks.
+def row_columns(task: IngestTask, folder: str, suffix: str) -> tuple[Column, ...]:
+    """The columns of MESSAGES, for records with an assignment.
 
     Without those that hold nothing in any record: readers take what a file doesn't have for nulls, which cost a twelfth
     of the write where most columns are empty.
+
+    Args:
+        task: the run's.
+        folder: the table folder, for claim checks.
+        suffix: what their names end with.
 
     Raises (in Spark) where a record is not the one that was judged: a file was replaced meanwhile.
     """
@@ -123,7 +128,7 @@ def row_columns(task: IngestTask, folder: str) -> tuple[Column, ...]:
         "status": status,
         "retries": F.when(status == "FAILED", 1).otherwise(0),
         "next_retry_at": F.when(status == "FAILED", at + F.expr(_first_retry(task.retry))),
-        "payload_uri": F.when(claimed, F.concat(F.lit(f"{claims_uri(folder)}/"), _claim_name())),
+        "payload_uri": F.when(claimed, F.concat(F.lit(f"{claims_uri(folder)}/"), _claim_name(suffix))),
         "payload": F.when(~claimed, F.col("payload")),
     }
     if task.integrity is not None:
@@ -148,14 +153,14 @@ def refused_columns() -> tuple[Column, ...]:
     return F.col("place"), value.alias("raw"), *map(F.col, SOURCE.names)
 
 
-def claimed_payloads(stored: DataFrame, task: IngestTask) -> DataFrame:
+def claimed_payloads(stored: DataFrame, task: IngestTask, suffix: str) -> DataFrame:
     """The payloads that become objects of their own: name string, payload binary."""
-    return stored.where(_is_claimed(task)).select(_claim_name().alias("name"), "payload")
+    return stored.where(_is_claimed(task)).select(_claim_name(suffix).alias("name"), "payload")
 
 
-def _claim_name() -> Column:
-    """One object a message, named by what is never given twice."""
-    return F.lpad(F.col("global_position").cast("string"), 20, "0")
+def _claim_name(suffix: str) -> Column:
+    """One object a message and run: of two runs that give a position, only one has its row in the table."""
+    return F.concat(F.lpad(F.col("global_position").cast("string"), 20, "0"), F.lit(f"-{suffix}"))
 
 
 def _is_claimed(task: IngestTask) -> Column:

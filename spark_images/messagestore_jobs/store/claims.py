@@ -4,6 +4,7 @@ A row says where its payload lies, and whoever may write to the bucket may write
 never a place: the object is looked for below the store's own folder, and nothing else is read, sent or deleted for it.
 """
 
+import hashlib
 import re
 from functools import lru_cache
 
@@ -12,7 +13,12 @@ from messagestore_jobs.store.objects import is_local, join, local_path
 CLAIMS = "payloads"
 """The folder of a store that holds them."""
 CLAIM_NAME = r"[0-9]{20}(?:-[0-9a-f-]+)?"
-"""A global position; each scrub of the payload adds to it."""
+"""A global position and the run that wrote it; each scrub of the payload adds to it. Earlier releases name no run."""
+
+
+def claim_suffix(run: str, epoch: int | None) -> str:
+    """What the names of a run's claim checks end with, so that no run that was overtaken can overwrite another's."""
+    return hashlib.sha256(f"{run}/{epoch}".encode()).hexdigest()[:16]
 
 
 def claims_uri(uri: str) -> str:

@@ -1,6 +1,8 @@
 """SIGKILL at each external write of an ingest; the next run ends with the store of a run that nothing cut off."""
 
+import re
 from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +16,7 @@ from messagestore_jobs.store.schemas import TABLES
 from support.crash import crash, crash_opening
 from support.external_writes import observing
 from support.ingests import START, Stream, lines, record
+from support.purges import CrashError
 
 FOLDER_WRITES = ["marker", *(f"create-{name}" for name in TABLES)]
 BATCH_WRITES = ["plan", "claim-check", "dead-letters", "messages"]
@@ -46,23 +49,24 @@ class Store(NamedTuple):
 
 
 def contents(stream: Stream) -> Store:
-    """All that is in a store, without times, run names and the folder it lies in."""
+    """All that is in a store, without times, run names (claim checks have them, too) and the folder it lies in."""
     uri = stream.table.uri
     objects = Objects(f"{uri}/payloads")
     return Store(
         {name: _rows(stream, name) for name in TABLES},
-        {name: objects.read(name) for name in objects.names()},
+        {name[:20]: objects.read(name) for name in objects.names()},
         last_note(uri).totals.model_dump(),
     )
 
 
 def _rows(stream: Stream, name: str) -> list[dict[str, Any]]:
     rows = open_table(stream.table.uri, name).to_pyarrow_table().to_pylist()
-    plain = [
-        {column: repr(value).replace(str(stream.folder), "") for column, value in row.items() if column not in VARYING}
-        for row in rows
-    ]
+    plain = [{column: _plain(stream, value) for column, value in row.items() if column not in VARYING} for row in rows]
     return sorted(plain, key=repr)
+
+
+def _plain(stream: Stream, value: object) -> str:
+    return re.sub(r"(payloads/\d{20})-[0-9a-f]+", r"\1", repr(value).replace(str(stream.folder), ""))
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +123,27 @@ def test_killed_in_the_second_batch(
     arrive(stream)
     crash(stream, name, moment, 2)
     assert ends_the_same(stream, uninterrupted)
+
+
+def test_a_run_that_was_overtaken_wrote_no_claim_check_of_a_newer_one(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path, SETTINGS)
+    arrive(stream)
+    with pytest.raises(CrashError), observing(crash_after("claim-check")):
+        stream.run()
+    payloads = Objects(f"{stream.table.uri}/payloads")
+    older = set(payloads.names())
+    stream.run()
+    named = {row["payload_uri"].rpartition("/")[2] for row in stream.messages() if row["payload_uri"]}
+    assert len(older) == 1
+    assert named == set(payloads.names()) - older
+
+
+def crash_after(name: str) -> Callable[[str, str], None]:
+    def observer(at: str, moment: str) -> None:
+        if (at, moment) == (name, "after"):
+            raise CrashError(name)
+
+    return observer
 
 
 def test_killed_in_the_midst_of_writing_messages(
