@@ -31,9 +31,14 @@ def tombstone_key(uri: str) -> bytes | None:
     """The folder's key, or None while nothing has ever been erased.
 
     Raises:
-        TableRefusedError: what lies there is no key, and the tombstones would say nothing.
+        TableRefusedError: what lies there is no key, or there are tombstones and no key: they would say nothing.
     """
     key = Objects(uri).read(KEY_OBJECT, LARGEST)
+    if key is None and (buried := open_table(uri, "tombstones").count()):
+        raise TableRefusedError(
+            f"{join(uri, KEY_OBJECT)} is gone, and without it nobody can tell which messages the {buried} tombstones "
+            "of the store name: what was erased could come back. Restore the object from a backup"
+        )
     if key is not None and len(key) != _KEY_BYTES:
         raise TableRefusedError(f"{join(uri, KEY_OBJECT)} is no key of {_KEY_BYTES} bytes: restore it as it was")
     return key
@@ -78,13 +83,13 @@ def add_tombstones(uri: str, erased: Iterable[tuple[str, int]], erased_at: datet
         write_deltalake(open_to_write(uri, "tombstones"), rows, mode="append", commit_properties=commit_properties(uri))
 
 
-def _make_key(uri: str) -> bytes:
-    key = secrets.token_bytes(_KEY_BYTES)
-    with external_write("tombstone-key"):
-        Objects(uri).write(KEY_OBJECT, key)
-    return key
 def _known(uri: str) -> set[tuple[str, int | None]]:
     rows = open_table(uri, "tombstones").to_pyarrow_table(columns=["message_key", "global_position"])
     return set(zip(rows["message_key"].to_pylist(), rows["global_position"].to_pylist(), strict=True))
 
 
+def _make_key(uri: str) -> bytes:
+    key = secrets.token_bytes(_KEY_BYTES)
+    with external_write("tombstone-key"):
+        made = Objects(uri).create(KEY_OBJECT, key)
+    return key if made else tombstone_key(uri) or _make_key(uri)

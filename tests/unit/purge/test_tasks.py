@@ -7,7 +7,16 @@ import pytest
 from messagestore_jobs.contract.run_document import Archive, Hold, Match, PurgeTask, Rule
 from messagestore_jobs.purge.preview import holds_digest, spec_digest
 from messagestore_jobs.purge.rules import says_nothing
-from messagestore_jobs.store.tombstones import add_tombstones, message_key, read_tombstone_keys, tombstone_key
+from messagestore_jobs.store.erased import open_erased
+from messagestore_jobs.store.errors import TableRefusedError
+from messagestore_jobs.store.tombstones import (
+    KEY_OBJECT,
+    add_tombstones,
+    erased_positions,
+    message_key,
+    read_tombstone_keys,
+    tombstone_key,
+)
 
 RULES = (Rule(name="old", max_age=timedelta(days=1)),)
 
@@ -47,3 +56,16 @@ def test_a_tombstone_is_keyed_and_written_once(tmp_path) -> None:  # type: ignor
     assert keys[0] != keys[1]
     assert read_tombstone_keys(table.uri) == {message_key(keys[0] or b"", name) for name in ("m1", "m2")}
     assert not read_tombstone_keys(table.uri) & read_tombstone_keys(other.uri)
+
+
+def test_tombstones_without_their_key_are_refused_and_no_other_key_is_made(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from support.stores import START, make_store
+
+    table = make_store(tmp_path / "store", [])
+    add_tombstones(table.uri, [("m1", 1)], START, "run")
+    (tmp_path / "store" / KEY_OBJECT).unlink()
+    with pytest.raises(TableRefusedError, match=r"_tombstone_key is gone, .* which messages the 1 tombstones"):
+        open_erased(table.uri)
+    with pytest.raises(TableRefusedError, match="Restore the object from a backup"):
+        add_tombstones(table.uri, [("m2", 2)], START, "run")
+    assert not (tmp_path / "store" / KEY_OBJECT).exists()
