@@ -13,7 +13,7 @@ from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.foreign import partition_columns
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.objects import Objects, delta_uri, first_link, join
-from messagestore_jobs.store.schemas import MESSAGES_PROPERTIES, TABLES
+from messagestore_jobs.store.schemas import TABLES, properties
 from messagestore_jobs.store.storage import current
 
 FORMAT_VERSION = 1
@@ -118,7 +118,7 @@ def _create(uri: str, name: str) -> None:
             TABLES[name],
             mode="ignore",
             partition_by=partition_columns(name) or None,
-            configuration=MESSAGES_PROPERTIES if name == "messages" else None,
+            configuration=properties(name),
             storage_options=options,
         )
 

@@ -18,7 +18,7 @@ from deltalake import DeltaTable, Schema
 
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.objects import join
-from messagestore_jobs.store.schemas import GROWN, MESSAGES_PROPERTIES, TABLES
+from messagestore_jobs.store.schemas import GROWN, TABLES, properties
 
 _READER, _WRITER = 1, 2
 """The newest protocol that we write; neither has table features."""
@@ -125,7 +125,7 @@ def _unwritten_protocol(told: TableSays) -> Iterator[str]:
 def _is_our_property(name: str, key: str, value: str) -> bool:
     if key in _RETENTIONS:
         return _INTERVAL.fullmatch(value) is not None
-    return name == "messages" and MESSAGES_PROPERTIES.get(key) == value
+    return properties(name).get(key) == value
 
 
 def partition_columns(name: str) -> list[str]:

@@ -187,9 +187,17 @@ TABLES: dict[str, pa.Schema] = {
 GROWN = ("messages", "dead_letters", "pending_updates", "tombstones")
 """The tables that got columns since format 1; those of earlier releases get them when they are opened."""
 
-MESSAGES_PROPERTIES = {
+PROPERTIES = {"delta.enableExpiredLogCleanup": "false"}
+"""Of every table: a check point takes no entry of the log away, as only maintenance knows who still needs it."""
+
+MESSAGES_PROPERTIES = PROPERTIES | {
     "delta.dataSkippingStatsColumns": (
         "global_position,position,stream_name,time,inserted_at,expires_at,status,sequence_id"
     ),
     "delta.checkpointInterval": "50",
 }
+
+
+def properties(name: str) -> dict[str, str]:
+    """What a table of ours is made with."""
+    return MESSAGES_PROPERTIES if name == "messages" else PROPERTIES

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Table
 from messagestore_jobs.maintain.cluster import days_to_cluster
+from messagestore_jobs.store import folder
 from messagestore_jobs.store.history import last_note, open_table, table_state
 from messagestore_jobs.store.schemas import TABLES
 from support.external_writes import observing
@@ -182,6 +183,28 @@ def test_the_log_leaves_and_the_store_remembers(spark: SparkSession, stream: Str
     stream.arrive("more.jsonl", lines(record("m1"), record("m9")))
     assert stream.run().counts.duplicates == 1
     assert positions_have_no_gap(stream.messages())
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["new", "of an earlier release"])
+def test_a_check_point_takes_away_no_log_that_a_replay_needs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, earlier: bool
+) -> None:
+    """A store of an earlier release learns that with its first maintenance."""
+    if earlier:
+        monkeypatch.setattr(folder, "properties", lambda name: {})
+    table = make_store(tmp_path / "store", [message(1)], [message(2)])
+    if earlier:
+        maintain(spark, table, START, oldest_replay=START - timedelta(days=60))
+    log = tmp_path / "store" / "messages" / "_delta_log"
+    age(log, timedelta(days=59))
+    add_messages(table.uri, [message(99)])
+    jvm = spark._jvm
+    assert jvm is not None
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    path = jvm.org.apache.hadoop.fs.Path(str(log.parent))
+    jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).checkpoint()
+    assert (log / f"{0:020}.json").exists()
+    assert list(log.glob("*.checkpoint.parquet"))
 
 
 def test_files_leave_storage_once_they_are_past_their_retention(spark: SparkSession, stream: Stream) -> None:
