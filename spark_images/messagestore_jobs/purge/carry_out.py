@@ -44,7 +44,8 @@ def carry_out(context: Context, checked: Checked) -> Carried:
         if deletes:
             keep_heads(context, plan)
             delete(context, plan, checked.by_day)
-            delete_claim_checks(context, plan)
+            if plan.erased:
+                delete_claim_checks(context, frozen_rows(context, plan).where("erase"))
         else:
             scrub(context, plan)
     if plan.dead_letters_before is not None:

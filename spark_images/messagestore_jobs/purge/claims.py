@@ -8,7 +8,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_jobs.purge.context import Context
-from messagestore_jobs.purge.plan import Plan, frozen_rows
 from messagestore_jobs.store.claimed import claimed_objects, is_own_claim, own_claim_name
 from messagestore_jobs.store.claims import claims_uri
 from messagestore_jobs.store.external import external_write
@@ -18,12 +17,13 @@ REWRITTEN = "global_position bigint, new_uri string, new_size bigint, new_sha256
 """A scrubbed payload's new object; all of it null where nothing of the payload stayed."""
 
 
-def delete_claim_checks(context: Context, plan: Plan) -> None:
-    """Delete the store's own objects that the frozen rows referred to, once no row does."""
-    if not plan.rows and not plan.claims:
-        return
+def delete_claim_checks(context: Context, rows: DataFrame) -> None:
+    """Delete the store's own objects that rows referred to which were erased or scrubbed.
+
+    Those of other rows that leave stay for as long as files of the table name them: see ``maintain.sweep``.
+    """
     objects = Objects(claims_uri(context.uri))
-    for row in _claimed(context, frozen_rows(context, plan)):
+    for row in _claimed(context, rows):
         with external_write("claim-check-delete"):
             objects.delete(row["name"])
 

@@ -122,7 +122,6 @@ def _freeze(here: Context, selection: Selection, summary: Summary) -> _Decided:
         erased=summary.erased,
         version_before=preview.table_version,
         days=selection.days,
-        claims=summary.claims,
     ).model_copy(update=_dead_letters(here))
     if not plan.messages and not plan.dead_letters:
         return _Decided(preview)

@@ -56,7 +56,7 @@ class Plan(ContractModel):
     days: tuple[date, ...] = ()
     """What leaves whole, as it was at ``version_before``; the rows are of other days."""
     claims: int = 0
-    """Of the messages in ``days``, those whose payload lies in an object of its own."""
+    """Told by plans of earlier releases."""
     messages: int
     bytes: int
     erased: int

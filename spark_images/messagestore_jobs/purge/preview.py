@@ -25,8 +25,6 @@ class Summary:
     preview: Preview
     erased: int
     by_day: dict[date, int]
-    claims: int
-    """Of the messages in whole days, those whose payload lies in an object of its own."""
 
 
 def spec_digest(task: PurgeTask) -> str:
@@ -45,7 +43,6 @@ def summarize(context: Context, selection: Selection) -> Summary:
     rules = context.task.rules
     names = [rule.name for rule in rules]
     days = count_days(context.uri, selection.version, selection.days, rules, context.as_of)
-    claims = sum(day["claims"] for day in days)
     if selection.rows is not None:
         days += [row.asDict() for row in _by_day(selection.rows, names).collect()]
     total = {name: sum(day[name] or 0 for day in days) for name in ("messages", "bytes", "held", "untold", "erased")}
@@ -64,7 +61,7 @@ def summarize(context: Context, selection: Selection) -> Summary:
         held=total["held"],
     )
     by_day = {day["inserted_date"]: day["messages"] for day in days if day["messages"]}
-    return Summary(preview, total["erased"], by_day, claims)
+    return Summary(preview, total["erased"], by_day)
 
 
 def _by_day(rows: DataFrame, names: list[str]) -> DataFrame:

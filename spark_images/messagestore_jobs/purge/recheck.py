@@ -71,7 +71,7 @@ def _settle(context: Context, plan: Plan, judged: DataFrame, version: int) -> Ch
     kept_by_hold = total.pop("held")
     settled = plan
     if total["messages"] != plan.messages:
-        settled = plan.model_copy(update={**total, "rows": plan.rows + 1, "days": (), "claims": 0})
+        settled = plan.model_copy(update={**total, "rows": plan.rows + 1, "days": ()})
         write_rows(context, settled, judged.where(leaves))
     if plan.waiting:
         settled = _decided(context, settled, version)

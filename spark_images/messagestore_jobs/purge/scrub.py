@@ -43,7 +43,7 @@ def scrub(context: Context, plan: Plan) -> None:
     with settings(context.spark, MERGE), committing(context.spark, "scrub-rows", context.note()):
         merge.whenMatchedUpdate(set=_changes(plan, what, given)).execute()
     if what.payload_paths:
-        delete_claim_checks(context, plan)
+        delete_claim_checks(context, rows)
         _say_what_left_whole(context, what, rows)
     context.progress.advance(plan.messages)
 

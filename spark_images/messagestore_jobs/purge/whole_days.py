@@ -19,7 +19,7 @@ from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.statistics import DAY, end_of, files_of, may_be_before, of_day
 
 _TIMES = ("time", "inserted_at")
-_COUNTED = (*_TIMES, "payload_size", "payload_uri")
+_COUNTED = (*_TIMES, "payload_size")
 
 
 class WholeDays(NamedTuple):
@@ -51,7 +51,7 @@ def whole_days(task: PurgeTask, files: pa.Table, as_of: datetime) -> WholeDays:
 def count_days(
     uri: str, version: int, days: Sequence[date], rules: Sequence[Rule], as_of: datetime
 ) -> list[dict[str, Any]]:
-    """What a preview wants of days that leave whole, under the names that it has in ``preview``; and ``claims``."""
+    """What a preview wants of days that leave whole, under the names that it has in ``preview``."""
     if not days:
         return []
     edges = [None if rule.max_age is None else as_of - rule.max_age for rule in rules]
@@ -61,12 +61,11 @@ def count_days(
 
 
 def _count_day(table: DeltaTable, day: date, edges: list[datetime | None]) -> dict[str, Any]:
-    messages, size, claims, by_rule = 0, 0, 0, [0] * len(edges)
+    messages, size, by_rule = 0, 0, [0] * len(edges)
     oldest, newest = [], []
     for batch in _batches(table, day, _COUNTED):
         messages += batch.num_rows
         size += pc.sum(batch["payload_size"]).as_py() or 0
-        claims += batch.num_rows - batch["payload_uri"].null_count
         span = pc.min_max(batch["time"].cast(pa.int64()))
         oldest.append(span["min"].as_py())
         newest.append(span["max"].as_py())
@@ -76,7 +75,6 @@ def _count_day(table: DeltaTable, day: date, edges: list[datetime | None]) -> di
         "inserted_date": day,
         "messages": messages,
         "bytes": size,
-        "claims": claims,
         "oldest": min(oldest, default=None),
         "newest": max(newest, default=None),
         "by_rule": by_rule,

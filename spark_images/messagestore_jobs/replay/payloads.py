@@ -15,7 +15,7 @@ from messagestore_jobs.store.objects import Objects
 def with_payloads(rows: DataFrame, source: Source) -> DataFrame:
     """The rows with the payloads that their claim checks refer to; null where there is no such object of the store.
 
-    Of a message whose object is gone the newest row is taken: it was scrubbed since, or erased and has none.
+    Of a message whose object is gone the newest row is taken, where there is one: it was scrubbed since.
     """
     filled, missing = _filled(rows, source)
     if not missing:
@@ -23,7 +23,9 @@ def with_payloads(rows: DataFrame, source: Source) -> DataFrame:
     gone = is_own_claim(source.uri) & own_claim_name().isin(*missing)
     stale = rows.where(gone).select("global_position")
     newest = source.order.keyed(source.current()).join(stale, "global_position", "left_semi")
-    return filled.where(~gone).unionByName(_filled(newest.select(*rows.columns), source)[0])
+    left = filled.where(gone).join(newest.select("global_position"), "global_position", "left_anti")
+    scrubbed = _filled(newest.select(*rows.columns), source)[0]
+    return filled.where(~gone).unionByName(scrubbed).unionByName(left.select(*rows.columns))
 
 
 def is_sound(uri: str, integrity: Integrity | None) -> Column:

@@ -223,11 +223,17 @@ def test_files_leave_storage_once_they_are_past_their_retention(spark: SparkSess
 def test_what_a_broken_run_left_in_a_table_leaves_too(spark: SparkSession, stream: Stream) -> None:
     stray = stream.folder / "store" / "messages" / "inserted_date=2026-01-05" / "part-stray.parquet"
     stray.write_bytes(b"never committed")
+    orphan = stream.folder / "store" / "payloads" / f"{999:020}"
+    orphan.write_bytes(b"x")
+    age(orphan.parent, timedelta(days=2))
     maintain(spark, stream.table)
     assert stray.exists()
+    # Nobody can tell what is in the stray file.
+    assert orphan.exists()
     age(stray.parent, timedelta(days=8))
     maintain(spark, stream.table)
     assert not stray.exists()
+    assert not orphan.exists()
 
 
 def test_a_replay_that_has_not_ended_keeps_what_it_reads(spark: SparkSession, stream: Stream) -> None:

@@ -78,7 +78,6 @@ WRITES = {
         "archive-seal",
         "heads",
         "delete-days",
-        "claim-check-delete",
         "audit-purge",
         "forget-plan",
         "forget-rows",
@@ -103,10 +102,10 @@ def build(folder: Path) -> Table:
     shutil.rmtree(folder, ignore_errors=True)
     store = folder / "store"
     rows = [message(n, inserted_at=START + (n // 4) * DAY) for n in range(12)]
-    rows[6] |= {"payload": None, "payload_uri": f"file://{store}/payloads/{6:020}"}
+    rows[8] |= {"payload": None, "payload_uri": f"file://{store}/payloads/{8:020}"}
     table = make_store(store, rows)
     (store / "payloads").mkdir()
-    (store / "payloads" / f"{6:020}").write_bytes(b'{"n":6}')
+    (store / "payloads" / f"{8:020}").write_bytes(b'{"n":8}')
     add_dead_letters(table.uri, [{"raw": b"old", "failed_at": START}, {"raw": b"new", "failed_at": NOW}])
     return table
 

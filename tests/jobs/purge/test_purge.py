@@ -10,6 +10,7 @@ from messagestore_jobs.contract.run_document import Archive, Hold, Match, Rule, 
 from messagestore_jobs.store.audit import read_audit
 from messagestore_jobs.store.heads import read_heads
 from messagestore_jobs.store.history import last_note, open_table
+from support.maintenance import age, maintain
 from support.purges import POLICY, archived, archived_positions, files_below, purge
 from support.stores import START, add_dead_letters, add_messages, make_store, message, positions, stored
 
@@ -114,13 +115,21 @@ def test_old_dead_letters_go_and_are_counted(spark: SparkSession, tmp_path: Path
     assert read_audit(table.uri)[0]["counts"]["deadLetters"] == 1
 
 
-def test_claim_checked_payloads_go_with_their_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_claim_checked_payload_goes_with_an_erased_row_or_with_the_tables_files(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     payloads = tmp_path / "store" / "payloads"
     rows = [message(n, payload=None, payload_size=3, payload_uri=f"file://{payloads}/{n:020}") for n in range(3)]
     table = make_store(tmp_path / "store", rows)
     payloads.mkdir()
     for n in range(3):
         (payloads / f"{n:020}").write_bytes(b"abc")
-    truncated = Rule(name="t", truncate_before=StreamPosition(stream_name="order-1", position=2))
-    purge(spark, table, NOW, rules=(truncated,))
+    age(payloads, 2 * DAY)
+    truncated = Rule(name="t", truncate_before=StreamPosition(stream_name="order-1", position=1))
+    erased = Rule(name="e", match=Match(message_ids=("m1",)), erase=True)
+    purge(spark, table, NOW, rules=(truncated, erased), erase_within=30 * DAY)
+    assert sorted(file.name for file in payloads.iterdir()) == [f"{0:020}", f"{2:020}"]
+    maintain(spark, table)
+    assert sorted(file.name for file in payloads.iterdir()) == [f"{0:020}", f"{2:020}"]
+    maintain(spark, table, deleted_file_retention=timedelta(0))
     assert [file.name for file in payloads.iterdir()] == [f"{2:020}"]

@@ -13,8 +13,10 @@ from messagestore_jobs.contract.run_document import Match, Rule, Selection, Tabl
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import cut
 from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.store.objects import Objects
+from support.maintenance import age, maintain
 from support.purges import purge
-from support.replays import Suspending, files_replay, sent
+from support.replays import AT, Suspending, files_replay, sent
 from support.stores import START, Row, make_store, message
 
 
@@ -54,3 +56,23 @@ def test_what_was_purged_meanwhile_is_sent_as_it_was_frozen(
 
     assert sent(tmp_path / "out") == list(range(1, 11))
     assert (outcome.complete, outcome.progress.replayed, outcome.progress.failed) == (True, 10, 0)
+
+
+def test_the_claim_checks_of_what_was_purged_meanwhile_are_kept_for_it(spark: SparkSession, tmp_path: Path) -> None:
+    payloads = Objects(f"file://{tmp_path}/store/payloads")
+    rows = [row | {"payload": None, "payload_uri": f"{payloads.uri}/{row['global_position']:020}"} for row in ten()]
+    table = make_store(tmp_path / "store", rows)
+    for n in range(1, 11):
+        payloads.write(f"{n:020}", b'{"n":%d}' % n)
+    document = files_replay(table, tmp_path / "out")
+    run_replay(document, spark, Silent(), Suspending(1))
+    purge(spark, table, START + timedelta(days=1), rules=(Rule(name="some", match=Match(message_ids=("m6", "m7"))),))
+    age(tmp_path / "store" / "payloads", timedelta(days=60))
+    maintain(spark, table, deleted_file_retention=timedelta(0), oldest_replay=AT)
+
+    outcome = run_replay(document, spark, Silent())
+
+    assert sent(tmp_path / "out") == list(range(1, 11))
+    assert (outcome.complete, outcome.progress.replayed, outcome.progress.failed) == (True, 10, 0)
+    maintain(spark, table, deleted_file_retention=timedelta(0))
+    assert len(payloads.names()) == 8
