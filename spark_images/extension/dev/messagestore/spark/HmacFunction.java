@@ -4,14 +4,16 @@ import java.security.GeneralSecurityException;
 import java.util.HexFormat;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** {@code hmac_sha256(value binary, key string)}: the keyed hash, in hex; {@code key} names the key's variable. */
-public final class HmacFunction implements ScalarFunction<UTF8String> {
+public final class HmacFunction extends CatalogFunction<UTF8String> {
   private final KeyVariable keys = new KeyVariable();
+
+  HmacFunction() {
+    super("hmac_sha256", DataTypes.StringType, DataTypes.BinaryType, DataTypes.StringType);
+  }
 
   /** Called by generated code. */
   public UTF8String invoke(byte[] value, UTF8String key) {
@@ -26,25 +28,5 @@ public final class HmacFunction implements ScalarFunction<UTF8String> {
     } catch (GeneralSecurityException e) {
       throw new IllegalStateException(e);
     }
-  }
-
-  @Override
-  public DataType[] inputTypes() {
-    return new DataType[] {DataTypes.BinaryType, DataTypes.StringType};
-  }
-
-  @Override
-  public DataType resultType() {
-    return DataTypes.StringType;
-  }
-
-  @Override
-  public String name() {
-    return "hmac_sha256";
-  }
-
-  @Override
-  public String canonicalName() {
-    return "messagestore.hmac_sha256(binary, string)";
   }
 }

@@ -2,12 +2,14 @@ package dev.messagestore.spark;
 
 import com.fasterxml.jackson.core.JsonParser;
 import java.io.IOException;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 
 /** {@code is_json(value binary)}: whether the bytes are one JSON value by RFC 8259. */
-public final class IsJsonFunction implements ScalarFunction<Boolean> {
+public final class IsJsonFunction extends CatalogFunction<Boolean> {
+  IsJsonFunction() {
+    super("is_json", DataTypes.BooleanType, DataTypes.BinaryType);
+  }
+
   /** Called by generated code. */
   public boolean invoke(byte[] value) {
     if (value == null) {
@@ -22,25 +24,5 @@ public final class IsJsonFunction implements ScalarFunction<Boolean> {
     } catch (IOException e) {
       return false;
     }
-  }
-
-  @Override
-  public DataType[] inputTypes() {
-    return new DataType[] {DataTypes.BinaryType};
-  }
-
-  @Override
-  public DataType resultType() {
-    return DataTypes.BooleanType;
-  }
-
-  @Override
-  public String name() {
-    return "is_json";
-  }
-
-  @Override
-  public String canonicalName() {
-    return "messagestore.is_json(binary)";
   }
 }

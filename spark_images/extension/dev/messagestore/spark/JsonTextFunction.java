@@ -6,8 +6,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -15,10 +13,14 @@ import org.apache.spark.unsafe.types.UTF8String;
  * {@code json_text(value binary, path string)}: what lies at the path, a string unescaped and anything else as its exact
  * JSON text; null where nothing lies there or the value is no JSON.
  */
-public final class JsonTextFunction implements ScalarFunction<UTF8String> {
+public final class JsonTextFunction extends CatalogFunction<UTF8String> {
   private static final Pattern STEP = Pattern.compile("\\.([A-Za-z_][A-Za-z0-9_-]*)|\\['((?:[^'\\\\]|\\\\.)*)'\\]|\\[(\\d{1,9})\\]");
 
   private final Parsed<UTF8String, JsonPaths> parsed = new Parsed<>();
+
+  JsonTextFunction() {
+    super("json_text", DataTypes.StringType, DataTypes.BinaryType, DataTypes.StringType);
+  }
 
   /** Called by generated code. */
   public UTF8String invoke(byte[] value, UTF8String path) {
@@ -57,25 +59,5 @@ public final class JsonTextFunction implements ScalarFunction<UTF8String> {
       at = step.end();
     }
     return steps;
-  }
-
-  @Override
-  public DataType[] inputTypes() {
-    return new DataType[] {DataTypes.BinaryType, DataTypes.StringType};
-  }
-
-  @Override
-  public DataType resultType() {
-    return DataTypes.StringType;
-  }
-
-  @Override
-  public String name() {
-    return "json_text";
-  }
-
-  @Override
-  public String canonicalName() {
-    return "messagestore.json_text(binary, string)";
   }
 }

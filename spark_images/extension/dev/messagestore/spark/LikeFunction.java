@@ -3,8 +3,6 @@ package dev.messagestore.spark;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -12,10 +10,14 @@ import org.apache.spark.unsafe.types.UTF8String;
  * {@code like(text string, pattern string)}: SQL's LIKE with a backslash as the sign that escapes. Each part between two
  * {@code %} is looked for once, from the left: Spark's own LIKE is a regular expression that backtracks over all of them.
  */
-public final class LikeFunction implements ScalarFunction<Boolean> {
+public final class LikeFunction extends CatalogFunction<Boolean> {
   private static final int ANY_ONE = -1;
 
   private final Parsed<UTF8String, List<int[]>> parsed = new Parsed<>();
+
+  LikeFunction() {
+    super("like", DataTypes.BooleanType, DataTypes.StringType, DataTypes.StringType);
+  }
 
   /** Called by generated code. */
   public Boolean invoke(UTF8String text, UTF8String pattern) {
@@ -75,25 +77,5 @@ public final class LikeFunction implements ScalarFunction<Boolean> {
       }
     }
     return true;
-  }
-
-  @Override
-  public DataType[] inputTypes() {
-    return new DataType[] {DataTypes.StringType, DataTypes.StringType};
-  }
-
-  @Override
-  public DataType resultType() {
-    return DataTypes.BooleanType;
-  }
-
-  @Override
-  public String name() {
-    return "like";
-  }
-
-  @Override
-  public String canonicalName() {
-    return "messagestore.like(string, string)";
   }
 }

@@ -1,8 +1,6 @@
 package dev.messagestore.spark;
 
 import com.google.re2j.Pattern;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -11,8 +9,12 @@ import org.apache.spark.unsafe.types.UTF8String;
  * in the text's length. The JDK's own, which Spark's RLIKE asks, backtracks: on some texts for ever, on others until the
  * stack is full.
  */
-public final class MatchesFunction implements ScalarFunction<Boolean> {
+public final class MatchesFunction extends CatalogFunction<Boolean> {
   private final Parsed<UTF8String, Pattern> parsed = new Parsed<>();
+
+  MatchesFunction() {
+    super("matches", DataTypes.BooleanType, DataTypes.StringType, DataTypes.StringType);
+  }
 
   /** Called by generated code. */
   public Boolean invoke(UTF8String text, UTF8String pattern) {
@@ -20,25 +22,5 @@ public final class MatchesFunction implements ScalarFunction<Boolean> {
       return null;
     }
     return parsed.of(pattern, UTF8String::copy, p -> Pattern.compile(p.toString())).matcher(text.getBytes()).find();
-  }
-
-  @Override
-  public DataType[] inputTypes() {
-    return new DataType[] {DataTypes.StringType, DataTypes.StringType};
-  }
-
-  @Override
-  public DataType resultType() {
-    return DataTypes.BooleanType;
-  }
-
-  @Override
-  public String name() {
-    return "matches";
-  }
-
-  @Override
-  public String canonicalName() {
-    return "messagestore.matches(string, string)";
   }
 }

@@ -5,8 +5,6 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import org.apache.spark.sql.catalyst.util.ArrayData;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -16,9 +14,19 @@ import org.apache.spark.unsafe.types.UTF8String;
  * hash with the key whose variable {@code given} names, Drop takes the member out. Null where nothing is left, or where the
  * value is no JSON.
  */
-public final class ScrubFunction implements ScalarFunction<byte[]> {
+public final class ScrubFunction extends CatalogFunction<byte[]> {
   private final Parsed<ArrayData, JsonScrub.Paths> parsed = new Parsed<>();
   private final KeyVariable keys = new KeyVariable();
+
+  ScrubFunction() {
+    super(
+        "scrub_json",
+        DataTypes.BinaryType,
+        DataTypes.BinaryType,
+        DataTypes.createArrayType(DataTypes.StringType),
+        DataTypes.StringType,
+        DataTypes.StringType);
+  }
 
   /** Called by generated code. */
   public byte[] invoke(byte[] value, ArrayData paths, UTF8String method, UTF8String given) {
@@ -57,27 +65,5 @@ public final class ScrubFunction implements ScalarFunction<byte[]> {
     } catch (Slices.LoneSurrogateException e) {
       return Arrays.copyOfRange(bytes, start, end);
     }
-  }
-
-  @Override
-  public DataType[] inputTypes() {
-    return new DataType[] {
-      DataTypes.BinaryType, DataTypes.createArrayType(DataTypes.StringType), DataTypes.StringType, DataTypes.StringType
-    };
-  }
-
-  @Override
-  public DataType resultType() {
-    return DataTypes.BinaryType;
-  }
-
-  @Override
-  public String name() {
-    return "scrub_json";
-  }
-
-  @Override
-  public String canonicalName() {
-    return "messagestore.scrub_json(binary, array, string, string)";
   }
 }

@@ -3,8 +3,6 @@ package dev.messagestore.spark;
 import java.time.DateTimeException;
 import java.time.LocalDate;
 import java.util.concurrent.TimeUnit;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -12,12 +10,16 @@ import org.apache.spark.unsafe.types.UTF8String;
  * {@code time(text string)}: an RFC 3339 time (section 5.6) in the years 1 to 9999, to the microsecond; null where the text
  * is none. Spark's own cast takes much that is no such time, and a pattern before it costs more than the cast.
  */
-public final class TimeFunction implements ScalarFunction<Long> {
+public final class TimeFunction extends CatalogFunction<Long> {
   private static final String FORM = "dddd-dd-ddTdd:dd:dd";
   private static final long FIRST = TimeUnit.SECONDS.toMicros(LocalDate.of(1, 1, 1).toEpochDay() * 86_400);
   private static final long END = TimeUnit.SECONDS.toMicros(LocalDate.of(10_000, 1, 1).toEpochDay() * 86_400);
   private static final int MOST_FRACTION_DIGITS = 9;
   private static final int LARGEST_OFFSET = 18 * 60;
+
+  TimeFunction() {
+    super("time", DataTypes.TimestampType, DataTypes.StringType);
+  }
 
   /** Called by generated code; microseconds since 1970. */
   public Long invoke(UTF8String text) {
@@ -107,25 +109,5 @@ public final class TimeFunction implements ScalarFunction<Long> {
 
   private static boolean isDigit(byte b) {
     return b >= '0' && b <= '9';
-  }
-
-  @Override
-  public DataType[] inputTypes() {
-    return new DataType[] {DataTypes.StringType};
-  }
-
-  @Override
-  public DataType resultType() {
-    return DataTypes.TimestampType;
-  }
-
-  @Override
-  public String name() {
-    return "time";
-  }
-
-  @Override
-  public String canonicalName() {
-    return "messagestore.time(string)";
   }
 }
