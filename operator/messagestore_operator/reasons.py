@@ -30,6 +30,7 @@ class Reason(StrEnum):
     # Of what keeps a run from starting.
     DELETION_BLOCKED = "DeletionBlocked"
     SECRET_MISSING = "SecretMissing"
+    SPARK_OPERATOR_MISSING = "SparkOperatorMissing"
     STREAM_MISSING = "StreamMissing"
     TABLE_RELEASED = "TableReleased"
     TOO_MANY_STREAMS = "TooManyStreams"

@@ -19,7 +19,7 @@ from messagestore_operator.cluster import connection
 from messagestore_operator.cluster.apply import Applier
 from messagestore_operator.cluster.backend import KubeflowBackend, SparkBackend
 from messagestore_operator.cluster.cache import Cache, ResourceKey
-from messagestore_operator.cluster.client import ApiError, KubeClient, connect
+from messagestore_operator.cluster.client import KubeClient, connect
 from messagestore_operator.cluster.documents import Document, name_of, namespace_of
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.events import Events
@@ -88,7 +88,7 @@ async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = Ku
             service = Service(settings, client, make_backend(client), decide, metrics, health, identity)
             try:
                 await service.serve(stop)
-            except (KindMissingError, ApiError) as error:
+            except KindMissingError as error:
                 raise ServiceError(str(error)) from error
 
 
@@ -130,6 +130,7 @@ class Service:
             client,
             self._cache,
             self._kinds,
+            backend.kind,
             settings.watch_namespaces,
             settings.namespace,
             self._touched,
@@ -146,10 +147,13 @@ class Service:
 
         Raises:
             KindMissingError: a kind is not installed.
-            ApiError: not everything could be read at the start.
             ServiceError: the watches ended.
         """
-        await self._sync.fill()
+        async with _tasks(self._sync.fill()) as (filled,):
+            await asyncio.wait([filled, stop], return_when=asyncio.FIRST_COMPLETED)
+            if not filled.done():
+                return
+            filled.result()
         workers = self._settings.workers
         work = [self._reconciler.work() for _ in range(workers)]
         # What people apply waits for no news of runs, however much of that there is.
@@ -158,14 +162,23 @@ class Service:
         work += [self._drivers.work() for _ in range(_ROLES_AT_ONCE)]
         resync = self._sync.keep_up(seconds(self._settings.resync))
         async with _tasks(*work, resync) as tasks:
-            ended = asyncio.Event()
-            watches = asyncio.create_task(self._watch(ended))
-            await asyncio.wait([stop, watches, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            while await self._watched(stop, tasks):
+                _log.info("%s is installed by now", self._foreign[0].plural)
             broken = next((task for task in tasks if task.done()), None)
-            ended.set()
-            await _ended_watches(watches)
             if broken is not None:
                 raise ServiceError("a worker ended, and none ever should") from broken.exception()
+
+    async def _watched(self, stop: asyncio.Future[None], tasks: Iterable[asyncio.Task[None]]) -> bool:
+        """Watch until the end; or, and then that is True, until a kind that was missing is there to be watched too."""
+        ended = asyncio.Event()
+        watches = asyncio.create_task(self._watch(ended))
+        async with _tasks(self._sync.missing_comes()) as (came,):
+            done, _ = await asyncio.wait([stop, watches, came, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        ended.set()
+        await _ended_watches(watches)
+        if came in done:
+            came.result()
+        return done == {came}
 
     def _touched(self, keys: Iterable[ResourceKey]) -> None:
         for key in keys:
@@ -190,7 +203,7 @@ class Service:
     async def _watch(self, ended: asyncio.Event) -> None:
         namespaces = self._settings.watch_namespaces
         await kopf.operator(
-            registry=handlers.registry(self._kinds, self._seen),
+            registry=handlers.registry(self._sync.kinds, self._seen),
             settings=handlers.settings(self._foreign),
             clusterwide=not namespaces,
             namespaces=namespaces,

@@ -5,6 +5,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from support import sparkoperator
 from support.apiserver import ApiServer
+from support.definitions import no_spark_applications
 from support.fakespark import FakeSpark, fake_spark
 from support.launches import stream
 from support.operators import Operator, eventually, running_operator, start_operator
@@ -206,6 +208,24 @@ def test_an_operator_killed_over_and_over_launches_nothing_twice_and_forgets_not
 
 def _at_rest(status: dict[str, Any]) -> dict[str, Any] | None:
     return None if status.get("currentRun") else status
+
+
+def test_without_the_spark_operators_kind_it_serves_and_runs_begin_when_that_is_installed(
+    apiserver: ApiServer, namespace: str, tmp_path: Path
+) -> None:
+    settings = {**_settings(namespace), "resync": "PT10M"}
+    with ExitStack() as there:
+        with no_spark_applications(apiserver):
+            operator = there.enter_context(running_operator(apiserver, tmp_path, settings))
+            eventually(lambda: operator.get("/readyz")[0] == 200, of=operator)
+            _apply(apiserver, namespace, "orders", trigger={"interval": "PT1H"})
+            ready = eventually(lambda: _condition(_status(apiserver, namespace, "orders")), of=operator)
+            assert (ready["status"], ready["reason"]) == ("False", "SparkOperatorMissing")
+            assert "sparkapplications.sparkoperator.k8s.io is not installed" in ready["message"]
+        there.enter_context(fake_spark(apiserver, namespace))
+        # No reading of everything comes meanwhile: that the run has ended is known by the watch of applications.
+        run = eventually(lambda: _status(apiserver, namespace, "orders").get("lastRun"), seconds=40, of=operator)
+        assert run["state"] == "Succeeded"
 
 
 def test_another_replica_takes_over_when_the_leader_dies_and_only_then(

@@ -1,6 +1,8 @@
 """The project's kinds and kubeflow's SparkApplication, installed in an API server."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from messagestore_operator.api.crd import NAMES, custom_resource_definition
 from messagestore_operator.api.resource import GROUP
@@ -15,11 +17,30 @@ def install_definitions(server: ApiServer) -> None:
     for kind in NAMES:
         answer = server.request("POST", f"{DEFINITIONS}?fieldValidation=Strict", custom_resource_definition(kind))
         assert answer.accepted, answer.body
-    answer = server.request("POST", DEFINITIONS, sparkoperator.definition())
-    assert answer.accepted, answer.body
     for names in NAMES.values():
         _wait_until_established(server, names.plural, GROUP, "v1alpha1")
+    install_spark_applications(server)
+
+
+def install_spark_applications(server: ApiServer) -> None:
+    """Install kubeflow's kind alone, and wait until objects of it can be made."""
+    answer = server.request("POST", DEFINITIONS, sparkoperator.definition())
+    assert answer.accepted, answer.body
     _wait_until_established(server, sparkoperator.PLURAL, sparkoperator.GROUP, "v1beta2")
+
+
+@contextmanager
+def no_spark_applications(server: ApiServer) -> Iterator[None]:
+    """An API server that doesn't know kubeflow's kind for as long as it is needed."""
+    server.request("DELETE", f"{DEFINITIONS}/{sparkoperator.PLURAL}.{sparkoperator.GROUP}")
+    deadline = time.monotonic() + 30
+    while server.request("GET", f"/apis/{sparkoperator.GROUP}/v1beta2/{sparkoperator.PLURAL}").status != 404:
+        assert time.monotonic() < deadline, "the definition does not go"
+        time.sleep(0.1)
+    try:
+        yield
+    finally:
+        install_spark_applications(server)
 
 
 def _wait_until_established(server: ApiServer, plural: str, group: str, version: str) -> None:

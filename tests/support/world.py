@@ -130,6 +130,7 @@ class World:
     can_run: bool = True
     invalid: dict[Key, str] = field(default_factory=dict)
     """Resources part of whose spec is refused, and what is said of it."""
+    missing_kind: str | None = None
     defaults: Defaults = field(default_factory=lambda: Defaults(tenancy=OPEN, status_interval=timedelta(0)))
     written: dict[Key, datetime] = field(default_factory=dict)
     """When each status was written last."""
@@ -214,6 +215,7 @@ class World:
             "secrets": self.secrets,
             "can_run": self.can_run,
             "spec_problems": self.invalid,
+            "missing_kind": self.missing_kind,
             "status_written": self.written.get(key),
             "predicate_problems": _predicate_problems([resource, *streams]),
             "defaults": self.defaults,

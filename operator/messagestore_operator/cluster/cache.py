@@ -81,6 +81,8 @@ class Cache:
     def __init__(self, application_kind: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._application_kind = application_kind
         self._clock = clock
+        self.missing_kind: str | None = None
+        """The backend's kind, where that is not installed."""
         self._versions: dict[tuple[str, str, str], tuple[str, str]] = {}
         self._ghosts: dict[str, float] = {}
         self._resources: dict[ResourceKey, Resource] = {}

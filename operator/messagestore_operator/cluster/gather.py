@@ -103,6 +103,7 @@ class Gatherer:
             "runs": await self._runs(resource),
             "leases": {table: await self._lease(table) for table in sorted(tables)},
             "secrets": await self._uses(resource, streams),
+            "missing_kind": self._cache.missing_kind,
             "status_written": self._cache.written(key),
             "can_run": not await self._namespaces.terminating(resource.metadata.namespace),
             "defaults": self._defaults,

@@ -38,6 +38,8 @@ class Health:
         self._synced: float | None = None
         self._misses = 0
         self.waiting_to_lead = False
+        self.unread = ""
+        """Why something could not be read yet."""
         self.lateness: Callable[[], float] = lambda: 0.0
 
     def begin(self, work: object) -> None:
@@ -72,7 +74,7 @@ class Health:
     def unready(self) -> list[str]:
         """Why the replica is not ready, in words."""
         if not self.waiting_to_lead and self._synced is None:
-            return ["not everything has been read yet"]
+            return [f"not everything has been read yet{f': {self.unread}' if self.unread else ''}"]
         return self.problems()
 
 

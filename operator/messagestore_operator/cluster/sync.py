@@ -17,6 +17,10 @@ from messagestore_operator.cluster.metrics import Metrics
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 5.0
 """A watch may be so much behind a list."""
+_RETRY_SECONDS = (1.0, 60.0)
+"""Between the first two tries of a first list, and between later ones at most."""
+_MISSING_SECONDS = 10.0
+"""How often a kind that is not installed is looked for."""
 
 
 class KindMissingError(Exception):
@@ -28,6 +32,7 @@ class Sync:
 
     Args:
         kinds: that are watched.
+        applications: that of them which may not be installed: there are no runs before it is.
         namespaces: that are served; empty means all.
         own_namespace: where the Leases are.
         touched: is given the resources that something new may make a difference to.
@@ -38,6 +43,7 @@ class Sync:
         client: KubeClient,
         cache: Cache,
         kinds: Sequence[Kind],
+        applications: Kind,
         namespaces: Sequence[str],
         own_namespace: str,
         touched: Callable[[Iterable[ResourceKey]], None],
@@ -47,34 +53,81 @@ class Sync:
         self._client = client
         self._cache = cache
         self._kinds = kinds
+        self._applications = applications
         self._namespaces = namespaces
         self._own_namespace = own_namespace
         self._touched = touched
         self._metrics = metrics
         self._health = health
 
+    @property
+    def kinds(self) -> list[Kind]:
+        """Those that are watched and installed."""
+        missing = self._cache.missing_kind is not None
+        return [kind for kind in self._kinds if not (missing and kind is self._applications)]
+
     async def fill(self) -> None:
-        """Read everything for the first time.
+        """Read everything for the first time; what can't be read is tried again.
 
         Raises:
-            KindMissingError: a kind is not installed; names it.
-            ApiError: something can't be read.
+            KindMissingError: a kind is not installed that the operator can't do without; names it.
         """
         for kind in (*self._kinds, LEASES):
-            try:
-                async for document in self._list(kind):
-                    self._cache.put(document)
-            except NotFoundError as error:
-                raise KindMissingError(f"{kind.plural}.{kind.group} is not installed in this cluster") from error
-        self._touched(resource.identity for resource in self._cache.resources())
+            await self._fill(kind)
+        self._touch_all()
         self._health.synced()
+
+    async def missing_comes(self) -> None:
+        """Return once the kind that was missing is installed and read; never where none is missing."""
+        while True:
+            await asyncio.sleep(_MISSING_SECONDS)
+            if self._cache.missing_kind is not None:
+                await self._fill(self._applications)
+                if self._cache.missing_kind is None:
+                    self._touch_all()
+                    return
+
+    async def _fill(self, kind: Kind) -> None:
+        """Read a kind for the first time, or find it missing; what fails is tried again, later each time."""
+        wait, longest = _RETRY_SECONDS
+        while True:
+            try:
+                missing = not await self._read(kind)
+                break
+            except ApiError as error:
+                _log.warning("%s can't be read yet: %s", kind.plural, error)
+                self._health.unread = str(error)
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, longest)
+        self._health.unread = ""
+        if kind is self._applications:
+            self._note(f"{kind.plural}.{kind.group}" if missing else None)
+        elif missing:
+            raise KindMissingError(f"{kind.plural}.{kind.group} is not installed in this cluster")
+
+    async def _read(self, kind: Kind) -> bool:
+        """Take all objects of a kind in; whether it is installed."""
+        try:
+            async for document in self._list(kind):
+                self._cache.put(document)
+        except NotFoundError:
+            return False
+        return True
+
+    def _note(self, missing: str | None) -> None:
+        if missing is not None and self._cache.missing_kind is None:
+            _log.error("%s is not installed: nothing can be run before it is", missing)
+        self._cache.missing_kind = missing
+
+    def _touch_all(self) -> None:
+        self._touched(resource.identity for resource in self._cache.resources())
 
     async def keep_up(self, every: float) -> None:
         """Read everything again and again, and look at every resource then."""
         while True:
             await asyncio.sleep(every)
             try:
-                missed = sum([await self._compare(kind) for kind in self._kinds])
+                missed = sum([await self._compare(kind) for kind in self.kinds])
                 await self._refresh_leases()
             except ApiError as error:
                 _log.warning("not everything could be read: %s", error)
@@ -83,7 +136,7 @@ class Sync:
                 _log.error("watches have missed %d changes", missed)
                 self._metrics.missed.inc(missed)
             self._health.synced(missed)
-            self._touched(resource.identity for resource in self._cache.resources())
+            self._touch_all()
 
     async def _compare(self, kind: Kind) -> int:
         """Read a kind, wait for its watch to show the same, make up for the rest, and return how much that is."""

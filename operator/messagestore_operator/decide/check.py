@@ -33,6 +33,14 @@ def refused(resource: MessageStream | RetentionPolicy | ReplayJob, snapshot: Sna
     return None
 
 
+def uninstalled(snapshot: Snapshot) -> RunError | None:
+    """That the cluster doesn't know the kind that runs are made as."""
+    if snapshot.missing_kind is None:
+        return None
+    words = f"{snapshot.missing_kind} is not installed in this cluster: nothing can be run before the Spark operator is"
+    return RunError(reason=Reason.SPARK_OPERATOR_MISSING, message=words)
+
+
 def barred(stream: MessageStream, snapshot: Snapshot) -> RunError | None:
     """Why no run, whosever it is, may work on the stream's store: it is invalid, out of reach or not allowed."""
     tenancy, which = snapshot.defaults.tenancy, f"(MessageStream {stream.metadata.name})"

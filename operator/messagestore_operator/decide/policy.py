@@ -12,7 +12,7 @@ from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import Action, Decision, EmitEvent
 from messagestore_operator.decide.assemble import decision
-from messagestore_operator.decide.check import barred, refused, unreachable
+from messagestore_operator.decide.check import barred, refused, uninstalled, unreachable
 from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import policy_run
 from messagestore_operator.decide.life import NOTHING, Wishes, follow, launch, reserve
@@ -55,7 +55,7 @@ def decide_policy(snapshot: PolicySnapshot) -> Decision:
     """One look at a policy."""
     snapshot = believed(snapshot)
     policy, before = snapshot.policy, snapshot.policy.status or RetentionPolicyStatus()
-    refusal = refused(policy, snapshot) or _too_many(snapshot)
+    refusal = refused(policy, snapshot) or _too_many(snapshot) or uninstalled(snapshot)
     now_round = _round(snapshot, before, refusal)
     tracks = [_watched(snapshot, entry) for entry in _entries(snapshot, before, now_round.status)]
     tracks, number = _launched(snapshot, tracks, now_round.status, refusal)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.status import CurrentRun
-from messagestore_operator.decide.check import barred, refused, unreachable
+from messagestore_operator.decide.check import barred, refused, uninstalled, unreachable
 from messagestore_operator.decide.documents import missing_streams, replay_run
 from messagestore_operator.decide.life import Step, launch
 from messagestore_operator.decide.snapshot import ReplaySnapshot
@@ -18,7 +18,9 @@ GONE = RunError(reason=Reason.DELETING, message="the ReplayJob is being deleted"
 
 
 def blocker_of(snapshot: ReplaySnapshot) -> RunError | None:
-    """What the replay's streams and folders have to say against a run."""
+    """What the cluster, the replay's streams and folders have to say against a run."""
+    if (absent := uninstalled(snapshot)) is not None:
+        return absent
     if missing := missing_streams(snapshot):
         words = f"there is no MessageStream {' and no MessageStream '.join(missing)}"
         return RunError(reason=Reason.STREAM_MISSING, message=words)

@@ -254,6 +254,8 @@ class Snapshot:
     """Whether pods can be made in the namespace: false while it, or what runs need in it, is being deleted."""
     spec_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """Paths and words of what of a spec is refused, by the `identity` of the resource: it has the rest alone."""
+    missing_kind: str | None = None
+    """The kind that runs are made as, where the cluster doesn't know it."""
     status_written: datetime | None = None
     """When this process wrote the resource's status last; None: not yet."""
     predicate_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.api import MessageStream, MessageStreamStatus
 from messagestore_operator.decide.actions import Action, AddFinalizer, Decision, EmitEvent, RemoveFinalizer
 from messagestore_operator.decide.assemble import decision
-from messagestore_operator.decide.check import refused, unreachable
+from messagestore_operator.decide.check import refused, uninstalled, unreachable
 from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.leases import longest_wait
@@ -55,7 +55,7 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
     stream, before = snapshot.stream, snapshot.stream.status or MessageStreamStatus()
     if stream.metadata.deletion_timestamp is not None:
         return decide_deletion(snapshot, before)
-    blocker = refused(stream, snapshot) or unreachable(snapshot, lambda: ingest_access(stream))
+    blocker = refused(stream, snapshot) or uninstalled(snapshot) or unreachable(snapshot, lambda: ingest_access(stream))
     watched = follow(snapshot, before.current_run, _wishes(snapshot, before, blocker))
     status, actions = _with_schedule(snapshot, recorded(snapshot, before, watched))
     step, wait = _next(snapshot, status, watched, blocker)

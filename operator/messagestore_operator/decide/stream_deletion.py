@@ -11,7 +11,7 @@ from messagestore_operator.api.messagestream import Hold
 from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import Action, Decision, EmitEvent, RemoveFinalizer
 from messagestore_operator.decide.assemble import decision
-from messagestore_operator.decide.check import barred, unreachable
+from messagestore_operator.decide.check import barred, uninstalled, unreachable
 from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.life import NOTHING, Step, Wishes, follow, launch, reserve
@@ -76,6 +76,9 @@ def _way(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: Step) -
         return blocked
     if (impossible := _impossible(snapshot)) is not None:
         return impossible
+    if (absent := uninstalled(snapshot)) is not None:
+        words = f"{absent.message}; {_WAY_OUT}"
+        return _Way(kept_by=absent.model_copy(update={"message": words}), look_at=_soon(snapshot))
     return _deleting(snapshot, status, watched)
 
 

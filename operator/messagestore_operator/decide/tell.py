@@ -23,6 +23,7 @@ _TOLD_WHEN_NEW: dict[str, bool] = {
     Reason.POD_FAILED: True,
     Reason.PREDICATE_REFUSED: True,
     Reason.SECRET_MISSING: True,
+    Reason.SPARK_OPERATOR_MISSING: True,
     Reason.STREAM_MISSING: True,
     Reason.TABLE_BUSY: False,
     Reason.TOO_MANY_STREAMS: True,

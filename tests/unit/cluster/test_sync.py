@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 
 from messagestore_operator.cluster import sync
+from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.client import ApiError, KubeClient, NotFoundError
 from messagestore_operator.cluster.health import Health
 from messagestore_operator.cluster.kinds import RESOURCES
 from messagestore_operator.cluster.metrics import Metrics
-from messagestore_operator.cluster.sync import Sync
+from messagestore_operator.cluster.sync import KindMissingError, Sync
 from support.launches import stream
 
 STREAMS = RESOURCES["MessageStream"]
+APPLICATIONS = KubeflowBackend(KubeClient(None)).kind  # type: ignore[arg-type]
 
 
 class _Server:
@@ -22,8 +25,14 @@ class _Server:
 
     def __init__(self) -> None:
         self.objects: list[dict[str, Any]] = []
+        self.refusals: list[ApiError] = []
+        self.knows_applications = True
 
     async def items(self, path: str, selector: str = "") -> AsyncIterator[dict[str, Any]]:
+        if path == STREAMS.path(None) and self.refusals:
+            raise self.refusals.pop(0)
+        if path == APPLICATIONS.path(None) and not self.knows_applications:
+            raise NotFoundError("GET", path, 404, "NotFound", "the server could not find the requested resource")
         for one in self.objects if path == STREAMS.path(None) else ():
             yield one
 
@@ -35,17 +44,20 @@ class _Kept:
         self.server: Any = _Server()
         self.cache, self.metrics = Cache("SparkApplication"), Metrics()
         self.touched: set[tuple[str, str, str]] = set()
-        health = Health(60, 60)
-        self._sync = Sync(self.server, self.cache, [STREAMS], (), "op", self.touched.update, self.metrics, health)
+        self.health = Health(60, 60)
+        kinds = [STREAMS, APPLICATIONS]
+        self.sync = Sync(
+            self.server, self.cache, kinds, APPLICATIONS, (), "op", self.touched.update, self.metrics, self.health
+        )
 
     def fill(self) -> None:
-        asyncio.run(self._sync.fill())
+        asyncio.run(self.sync.fill())
 
     def read_again(self) -> float:
         """Read everything once more, and return how many changes no watch has shown, of all times."""
 
         async def once() -> None:
-            reading = asyncio.create_task(self._sync.keep_up(0.01))
+            reading = asyncio.create_task(self.sync.keep_up(0.01))
             await asyncio.sleep(0.05)
             reading.cancel()
 
@@ -62,6 +74,8 @@ class _Kept:
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> _Kept:
     monkeypatch.setattr(sync, "_GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(sync, "_RETRY_SECONDS", (0.01, 0.01))
+    monkeypatch.setattr(sync, "_MISSING_SECONDS", 0.01)
     found = _Kept()
     found.server.objects = _streams("orders", "returns")
     found.fill()
@@ -107,3 +121,49 @@ def test_a_resource_that_was_made_again_unseen_takes_the_place_of_the_first(kept
     found = kept.cache.resource(("MessageStream", "default", "orders"))
     assert found is not None
     assert found.metadata.uid == "another"
+
+
+def test_a_first_reading_that_fails_is_tried_again_and_says_meanwhile_why(kept: _Kept) -> None:
+    kept.health = kept.sync._health = Health(60, 60)
+    refusal = ApiError("GET", STREAMS.path(None), 403, "Forbidden", "no role allows it")
+    told = list[str]()
+
+    async def read() -> None:
+        kept.server.refusals = [refusal] * 3
+        reading = asyncio.create_task(kept.sync.fill())
+        while not reading.done():
+            await asyncio.sleep(0.001)
+            told.extend(kept.health.unready())
+        await reading
+
+    asyncio.run(read())
+    assert f"not everything has been read yet: {refusal}" in told
+    assert kept.health.unready() == []
+
+
+def test_a_kind_that_the_operator_can_not_do_without_ends_it(kept: _Kept) -> None:
+    kept.server.refusals = [NotFoundError("GET", STREAMS.path(None), 404, "NotFound", "no such resource")]
+    with pytest.raises(KindMissingError, match=r"messagestreams\.messagestore\.dev is not installed in this cluster"):
+        kept.fill()
+
+
+def test_applications_that_are_not_installed_are_waited_for_and_nothing_else_is(kept: _Kept) -> None:
+    kept.server.knows_applications = False
+    kept.fill()
+    assert kept.cache.missing_kind == "sparkapplications.sparkoperator.k8s.io"
+    assert kept.sync.kinds == [STREAMS]
+    assert kept.health.unready() == []
+    assert kept.read_again() == 0
+
+    async def install() -> None:
+        comes = asyncio.create_task(kept.sync.missing_comes())
+        await asyncio.sleep(0.05)
+        assert not comes.done()
+        kept.touched.clear()
+        kept.server.knows_applications = True
+        await comes
+
+    asyncio.run(install())
+    assert kept.cache.missing_kind is None
+    assert kept.sync.kinds == [STREAMS, APPLICATIONS]
+    assert len(kept.touched) == 2

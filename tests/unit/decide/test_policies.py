@@ -66,6 +66,17 @@ def test_a_policy_waits_for_its_schedule_and_purges(world: World) -> None:
     assert len(world.launched) == 1
 
 
+def test_a_purge_that_was_asked_for_without_the_spark_operator_is_made_when_that_comes(world: World) -> None:
+    world.missing_kind = "sparkapplications.sparkoperator.k8s.io"
+    stream(world)
+    key = policy(world)
+    request(world, key)
+    assert world.ready(key)[:2] == ("False", "SparkOperatorMissing")
+    world.missing_kind = None
+    world.settle()
+    assert world.only_run().create.run.kind == "purge"
+
+
 def test_a_preview_takes_no_table(world: World) -> None:
     stream(world)
     key = policy(world, mode="DryRun")

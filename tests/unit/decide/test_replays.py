@@ -134,6 +134,17 @@ def test_one_that_has_ended_in_a_way_that_is_not_known_here_is_not_sent_again(wo
     assert len(world.launched) == 1
 
 
+def test_without_the_spark_operator_a_replay_waits_and_has_not_failed(world: World) -> None:
+    world.missing_kind = "sparkapplications.sparkoperator.k8s.io"
+    stream(world)
+    key = job(world)
+    world.settle()
+    assert world.ready(key)[:2] == ("False", "SparkOperatorMissing")
+    world.missing_kind = None
+    run_once(world)
+    assert world.status(key).phase == "Succeeded"
+
+
 def test_what_no_other_try_mends_fails_at_once(world: World) -> None:
     stream(world)
     key = job(world)

@@ -54,6 +54,19 @@ def test_a_stream_in_a_namespace_that_can_not_take_runs_is_looked_at_again_soon(
     assert world.only_run().create.run.number == 1
 
 
+def test_without_the_spark_operator_that_is_said_and_runs_begin_when_it_comes(world: World) -> None:
+    world.missing_kind = "sparkapplications.sparkoperator.k8s.io"
+    stream = orders(world)
+    world.settle()
+    status, reason, words = world.ready(stream)
+    assert (status, reason) == ("False", "SparkOperatorMissing")
+    assert words.startswith("sparkapplications.sparkoperator.k8s.io is not installed in this cluster")
+    assert world.reasons(stream) == ["SparkOperatorMissing"]
+    world.missing_kind = None
+    run_once(world)
+    assert world.ready(stream)[0] == "True"
+
+
 def test_an_interval_counts_from_start_to_start(world: World) -> None:
     stream = orders(world)
     first = run_once(world)
@@ -883,6 +896,19 @@ def test_a_deletion_does_not_hang_where_nothing_can_run(world: World) -> None:
     world.settle()
     assert stream not in world.resources
     assert world.reasons(stream)[-1] == "DataKept"
+
+
+def test_without_the_spark_operator_data_waits_for_its_deletion(world: World) -> None:
+    stream = deletable(world)
+    world.missing_kind = "sparkapplications.sparkoperator.k8s.io"
+    world.delete(stream)
+    world.wait(hours=1)
+    world.settle()
+    assert world.ready(stream)[1] == "SparkOperatorMissing"
+    assert "set spec.table.deletionPolicy to Retain" in world.ready(stream)[2]
+    world.missing_kind = None
+    run_once(world)
+    assert stream not in world.resources
 
 
 def test_a_deletion_that_fails_says_the_way_out_and_takes_it(world: World) -> None:
