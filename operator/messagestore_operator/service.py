@@ -30,6 +30,7 @@ from messagestore_operator.cluster.leader import Leader, Timing
 from messagestore_operator.cluster.lease import TableLeases
 from messagestore_operator.cluster.metrics import Metrics
 from messagestore_operator.cluster.namespaces import Namespaces
+from messagestore_operator.cluster.old_leases import OldLeases
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.queue import WorkQueue
 from messagestore_operator.cluster.ratelimit import TokenBucket
@@ -113,6 +114,7 @@ class Service:
         leases, namespaces = TableLeases(client, settings.namespace), Namespaces(client)
         self._predicates = Predicates(Reader(), self._touched_by_people)
         gatherer = Gatherer(self._cache, client, backend, leases, namespaces, self._predicates, defaults(settings))
+        self._old_leases = OldLeases(self._cache, gatherer, leases, settings.watch_namespaces, defaults(settings))
         self._drivers = Drivers(client, backend, self._cache, settings.driver)
         applier = Applier(
             client,
@@ -160,8 +162,9 @@ class Service:
         work += [self._reconciler.work(first=True) for _ in range((workers + 1) // 2)]
         work += [self._predicates.work()]
         work += [self._drivers.work() for _ in range(_ROLES_AT_ONCE)]
-        resync = self._sync.keep_up(seconds(self._settings.resync))
-        async with _tasks(*work, resync) as tasks:
+        every = seconds(self._settings.resync)
+        work += [self._sync.keep_up(every), self._old_leases.work(every)]
+        async with _tasks(*work) as tasks:
             while await self._watched(stop, tasks):
                 _log.info("%s is installed by now", self._foreign[0].plural)
             broken = next((task for task in tasks if task.done()), None)

@@ -24,6 +24,7 @@ ALLOWED = [
     (OPERATOR, "billing", "", "events", "list"),
     (OPERATOR, "billing", "", "secrets", "get"),
     (OPERATOR, NAMESPACE, "coordination.k8s.io", "leases", "update"),
+    (OPERATOR, NAMESPACE, "coordination.k8s.io", "leases", "delete"),
     (DRIVER, "billing", "", "pods", "create"),
     (DRIVER, "billing", "", "pods", "deletecollection"),
     (DRIVER, "billing", "", "pods", "watch"),

@@ -8,13 +8,21 @@ from typing import TypeVar
 
 import pytest
 
+from messagestore_operator.cluster.backend import KubeflowBackend
+from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import ConflictError, KubeClient
 from messagestore_operator.cluster.documents import Document, at
+from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder_of, lease_name
-from messagestore_operator.decide.snapshot import TableKey
+from messagestore_operator.cluster.namespaces import Namespaces
+from messagestore_operator.cluster.old_leases import OldLeases
+from messagestore_operator.cluster.predicates import Predicates
+from messagestore_operator.decide.snapshot import Defaults, TableKey
+from messagestore_operator.predicates.process import Reader
 from support.apiserver import ApiServer
 from support.kube import connected
+from support.launches import stream
 
 T = TypeVar("T")
 NAMESPACE = "default"
@@ -119,6 +127,46 @@ def test_the_epoch_goes_up_though_the_lease_was_deleted(apiserver: ApiServer, ta
 
     epochs = _with_leases(apiserver, scenario)
     assert epochs == sorted(set(epochs))
+
+
+def test_the_leases_of_tables_that_are_gone_are_removed_and_no_others(apiserver: ApiServer) -> None:
+    now = NOW + timedelta(days=2)
+    names = ("let-go", "held-by-nobody", "of-a-stream", "lately", "of-another-operator")
+    tables = {name: TableKey("default", "https://objects.example.org", f"s3a://lake/{name}") for name in names}
+    tables["of-another-operator"] = TableKey("elsewhere", "", "s3a://lake/of-another-operator")
+
+    async def scenario(leases: TableLeases, client: KubeClient) -> list[str]:
+        cache = Cache("SparkApplication")
+        cache.put(stream("of-a-stream").to_dict())
+        for name, table in tables.items():
+            lease = await leases.acquire(table, "default/gone", 1, None, NOW)
+            if name != "held-by-nobody":
+                lease = await leases.release(table, "default/gone", now if name == "lately" else NOW) or lease
+            cache.put(lease)
+        await old_leases(cache, leases, client).remove()
+        return [name for name, table in tables.items() if await leases.read(table) is not None]
+
+    def old_leases(cache: Cache, leases: TableLeases, client: KubeClient) -> OldLeases:
+        backend, predicates = KubeflowBackend(client), Predicates(Reader(), list)
+        gatherer = Gatherer(cache, client, backend, leases, Namespaces(client), predicates, Defaults(), lambda: now)
+        return OldLeases(cache, gatherer, leases, ["default"], Defaults(), lambda: now)
+
+    assert _with_leases(apiserver, scenario) == ["of-a-stream", "lately", "of-another-operator"]
+
+
+def test_a_lease_that_was_taken_meanwhile_is_not_removed(apiserver: ApiServer, table: TableKey) -> None:
+    async def scenario(leases: TableLeases, _: KubeClient) -> Document | None:
+        known = await leases.acquire(table, "default/first", 1, None, NOW)
+        free = await leases.release(table, "default/first", NOW, known)
+        assert free is not None
+        await leases.acquire(table, "default/second", 2, _version(free), NOW)
+        with pytest.raises(ConflictError):
+            await leases.remove(free)
+        return await leases.read(table)
+
+    lease = _with_leases(apiserver, scenario)
+    assert lease is not None
+    assert holder_of(lease) == "default/second"
 
 
 def test_an_epoch_by_the_clock_fits_where_it_is_kept_for_decades() -> None:

@@ -56,7 +56,7 @@ The permissions, once. No wildcard stands in them.
 # The leader's Lease, and one for each table: who may write to it.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, list, create, update]
+  verbs: [get, list, create, update, delete]
 {{- end }}
 
 {{/* How the operator gives each namespace that gets a run its drivers' account: it may bind that one role only. */}}

@@ -189,6 +189,10 @@ class Cache:
         """A run that the API server refused to make, as one that failed before it had a driver."""
         return self._refused[key][1] if key in self._refused else None
 
+    def leases(self) -> Iterator[Document]:
+        """The Leases of all tables."""
+        yield from list(self._leases.values())
+
     def settle(self, key: RunKey) -> None:
         """Keep little of a run that is over and that no resource has as its current one.
 

@@ -192,17 +192,19 @@ class KubeClient:
         """Change the fields of the body; lists are replaced whole."""
         return await self._request("PATCH", path, _MANAGER, body, MERGE_PATCH)
 
-    async def delete(self, path: str, uid: str | None = None) -> bool:
+    async def delete(self, path: str, uid: str | None = None, version: str | None = None) -> bool:
         """Delete an object with all that it owns; False where it wasn't there.
 
         Args:
             path: of the object.
             uid: deletes that very object only, not a later one of the same name.
+            version: deletes it only as it was then.
 
         Raises:
-            ConflictError: there is one of that name with another uid.
+            ConflictError: there is one of that name with another uid, or it has changed.
         """
-        preconditions = {"preconditions": {"uid": uid}} if uid else {}
+        wanted = {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}
+        preconditions = {"preconditions": wanted} if wanted else {}
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background", **preconditions}
         try:
             await self._request("DELETE", path, body=options)

@@ -101,7 +101,7 @@ class Gatherer:
             "spec_problems": {identity: problem for identity, problem in invalid.items() if problem},
             "predicate_problems": {identity: problem for identity, problem in problems.items() if problem},
             "runs": await self._runs(resource),
-            "leases": {table: await self._lease(table) for table in sorted(tables)},
+            "leases": {table: await self.lease(table) for table in sorted(tables)},
             "secrets": await self._uses(resource, streams),
             "missing_kind": self._cache.missing_kind,
             "status_written": self._cache.written(key),
@@ -246,7 +246,8 @@ class Gatherer:
         if document is not None:
             self._cache.put({**document, "kind": kind})
 
-    async def _lease(self, table: TableKey) -> TableLease:
+    async def lease(self, table: TableKey) -> TableLease:
+        """A table's Lease, who has it by what resources say, and who waits for it."""
         document = self._cache.lease(lease_name(table))
         written = TableLease(table, epoch=first_epoch(self._now())) if document is None else _written(table, document)
         lease = claimed(written, list(self._cache.claims(table)))

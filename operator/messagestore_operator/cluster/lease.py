@@ -1,7 +1,7 @@
 """The right to write to one table, as a Lease that names the run which has it.
 
 Each change is a write that the API server refuses if anybody else was faster. A Lease has no duration, because no time
-tells that a driver is gone, and it is never deleted, so that its epoch goes on.
+tells that a driver is gone. It is deleted a day after it was of use: by then the clock alone gives a higher epoch.
 """
 
 from __future__ import annotations
@@ -102,6 +102,15 @@ class TableLeases:
         if lease is None or holder_of(lease) != holder:
             return None
         return await self._replace(_free(lease, now))
+
+    async def remove(self, lease: Document) -> None:
+        """Delete a Lease as it is known.
+
+        Raises:
+            ConflictError: it has changed.
+        """
+        version = str(at(lease, "metadata", "resourceVersion"))
+        await self._client.delete(LEASES.path(self._namespace, name_of(lease)), version=version)
 
     async def _replace(self, lease: Document) -> Document:
         return await self._client.replace(LEASES.path(self._namespace, name_of(lease)), lease)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from messagestore_operator.decide.actions import AcquireLease
 from messagestore_operator.decide.snapshot import Claim, Defaults, TableLease
 
+_KEPT = timedelta(days=1)
 _EPOCHS_START = datetime(2020, 1, 1, tzinfo=UTC)
 
 
@@ -76,6 +77,16 @@ def is_abandoned(lease: TableLease, now: datetime, defaults: Defaults) -> bool:
     if lease.since is not None and now - lease.since < defaults.turn_after:
         return False
     return lease.holder_run is None or lease.holder_run.over
+
+
+def is_left_over(lease: TableLease, named: bool, now: datetime, defaults: Defaults) -> bool:
+    """Whether a Lease may go: no resource is about its table any more, and nobody has had that for a day.
+
+    Where there is none, the next epoch is the clock's, which is higher by then than all that were given.
+    """
+    if named or lease.since is None or now - lease.since < _KEPT:
+        return False
+    return not is_held(lease, now, defaults)
 
 
 def next_epoch(before: int, now: datetime) -> int:

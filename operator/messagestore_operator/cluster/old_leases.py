@@ -1,0 +1,66 @@
+"""Removes the Leases of tables that no resource is about any more: else one stays of each table there ever was."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+
+from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.client import ApiError
+from messagestore_operator.cluster.documents import Document, metadata
+from messagestore_operator.cluster.gather import Gatherer
+from messagestore_operator.cluster.kinds import LEASES
+from messagestore_operator.cluster.lease import TABLE, TableLeases
+from messagestore_operator.decide.leases import is_left_over
+from messagestore_operator.decide.snapshot import Defaults, TableKey
+
+_log = logging.getLogger(__name__)
+
+
+class OldLeases:
+    """Looks at all Leases now and then.
+
+    Args:
+        namespaces: that are served, empty means all: Leases of others' tables are others'.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        gatherer: Gatherer,
+        leases: TableLeases,
+        namespaces: Collection[str],
+        defaults: Defaults,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._cache = cache
+        self._gatherer = gatherer
+        self._leases = leases
+        self._namespaces = namespaces
+        self._defaults = defaults
+        self._now = now
+
+    async def work(self, every: float) -> None:
+        """Remove what is left over, for ever."""
+        while True:
+            await asyncio.sleep(every)
+            await self.remove()
+
+    async def remove(self) -> None:
+        """Remove the Leases that are left over; one that can't be judged or removed now waits for the next time."""
+        for document in self._cache.leases():
+            table = TableKey.parse(str((metadata(document).get("annotations") or {}).get(TABLE)))
+            if table is None or (self._namespaces and table.namespace not in self._namespaces):
+                continue
+            try:
+                await self._judge(table, document)
+            except ApiError as error:
+                _log.info("the Lease of %s stays for now: %s", table, error)
+
+    async def _judge(self, table: TableKey, document: Document) -> None:
+        lease = await self._gatherer.lease(table)
+        if is_left_over(lease, bool(self._cache.interested(table)), self._now(), self._defaults):
+            await self._leases.remove(document)
+            self._cache.remove({**document, "kind": LEASES.name})
