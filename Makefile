@@ -64,7 +64,7 @@ test-jobs: install tools ## Tests of the jobs on local Spark
 	$(PYTEST) tests/jobs
 
 test-hostile: install ## Each file of a store replaced by all that it may be; about an hour
-	MESSAGESTORE_HOSTILE=all $(PYTEST) tests/jobs/hostile
+	MESSAGESTORE_HOSTILE=all $(PYTEST) --timeout 0 tests/jobs/hostile
 
 test-operator: install tools ## Tests of the operator and its chart against a real kube-apiserver
 	$(PYTEST) tests/operator tests/chart
@@ -80,13 +80,13 @@ SEED ?= $(shell date +%s)
 
 fuzz: install ## Predicates made at random against Spark's plans of them; FUZZ says how many, SEED which
 	@echo "fuzz: $(FUZZ) predicates of seed $(SEED)"
-	MESSAGESTORE_FUZZ=$(FUZZ) MESSAGESTORE_FUZZ_SEED=$(SEED) $(PYTEST) tests/jobs/predicate/test_fuzz.py
+	MESSAGESTORE_FUZZ=$(FUZZ) MESSAGESTORE_FUZZ_SEED=$(SEED) $(PYTEST) --timeout 0 tests/jobs/predicate/test_fuzz.py
 
 RECORDS ?= 1000000
 
 fuzz-records: install tools ## Hostile records, each of which ends as one thing; RECORDS says how many, SEED which
 	@echo "fuzz-records: $(RECORDS) records of seed $(SEED)"
-	MESSAGESTORE_RECORDS=$(RECORDS) MESSAGESTORE_RECORDS_SEED=$(SEED) $(PYTEST) \
+	MESSAGESTORE_RECORDS=$(RECORDS) MESSAGESTORE_RECORDS_SEED=$(SEED) $(PYTEST) --timeout 0 \
 		tests/jobs/ingest/test_hostile_records.py tests/jobs/kafka/test_hostile_records.py
 
 bench: install ## Benchmarks: tables of ratios, and the operator under load
