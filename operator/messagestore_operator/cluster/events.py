@@ -92,7 +92,7 @@ class Events:
                 return
             except NotFoundError:
                 # It ran out, as Events do after an hour: it begins anew.
-                told.said -= told.sent
+                told.said, told.sent = told.said - told.sent, 0
         event = _event(resource, happening, name, now, self._instance)
         try:
             await self._client.create(EVENTS.path(namespace), {**event, "count": told.said})

@@ -1,0 +1,53 @@
+"""Looking at resources: what goes wrong with one is tried again later each time."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from messagestore_operator.cluster.cache import Cache, ResourceKey
+from messagestore_operator.cluster.client import ApiError, ConflictError
+from messagestore_operator.cluster.health import Health
+from messagestore_operator.cluster.metrics import Metrics
+from messagestore_operator.cluster.queue import WorkQueue
+from messagestore_operator.cluster.reconcile import Reconciler
+
+ORDERS = ("MessageStream", "default", "orders")
+CONFLICT = ConflictError("PATCH", "orders", 409, "Conflict", "it has changed")
+DOWN = ApiError("GET", "orders", 0, "Unreachable", "")
+
+
+class _Gatherer:
+    """Never gets a picture."""
+
+    def __init__(self, error: ApiError) -> None:
+        self._error = error
+        self.looks = self.refreshed = 0
+
+    def is_ready(self, key: ResourceKey) -> bool:
+        return True
+
+    async def snapshot(self, key: ResourceKey) -> None:
+        self.looks += 1
+        raise self._error
+
+    async def refresh(self, key: ResourceKey) -> None:
+        self.refreshed += 1
+
+
+@pytest.mark.parametrize(("error", "refreshes"), [(CONFLICT, True), (DOWN, False)])
+def test_a_look_that_fails_again_and_again_is_made_ever_more_seldom(error: ApiError, refreshes: bool) -> None:
+    gatherer: Any = _Gatherer(error)
+    unused: Any = None
+
+    async def half_a_second() -> None:
+        queue: WorkQueue[ResourceKey] = WorkQueue(0.01)
+        reconciler = Reconciler(Cache("SparkApplication"), gatherer, unused, unused, queue, Metrics(), Health(60, 60))
+        queue.add(ORDERS)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reconciler.work(), 0.5)
+
+    asyncio.run(half_a_second())
+    # After 0.01, 0.03, 0.07, 0.15 and 0.31 seconds; a machine that is busy makes fewer.
+    assert 2 <= gatherer.looks <= 6
+    assert gatherer.refreshed == (gatherer.looks if refreshes else 0)
