@@ -19,6 +19,7 @@ from messagestore_operator.manifests.problem import path_text
 from messagestore_operator.manifests.wording import message_of
 
 _LONGEST = 1000
+_TRIGGER = ("spec", "trigger")
 _NO_TRIGGER: Mapping[str, Any] = {"manual": {}}
 """Stands for a trigger that is refused: of such a resource no run is made anyway."""
 
@@ -58,10 +59,11 @@ def _with_spec(document: Document, known: Resource) -> Resource:
 
 
 def _rest(document: Document, refused: Iterable[tuple[int | str, ...]], before: Resource | None) -> Resource:
-    """The resource without what is refused; a part of a trigger takes the whole trigger with it."""
+    """The resource without what is refused; a part of a trigger or of a list's item takes the whole of it along."""
     legible = {**document, "spec": deepcopy(document["spec"])}
-    for path in refused:
-        if path[:2] == ("spec", "trigger"):
+    # Of a list the last item first, so that the others keep their places.
+    for path in sorted({_whole(path) for path in refused if len(path) > 1}, key=_place_in_list, reverse=True):
+        if path == _TRIGGER:
             legible["spec"]["trigger"] = _NO_TRIGGER
         else:
             _remove(legible, path)
@@ -73,8 +75,23 @@ def _rest(document: Document, refused: Iterable[tuple[int | str, ...]], before: 
         return _with_spec(document, before)
 
 
+def _whole(path: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """What is left out for a field that is refused."""
+    if path[:2] == _TRIGGER:
+        return _TRIGGER
+    item = next((place for place, step in enumerate(path) if isinstance(step, int)), len(path))
+    return path[: item + 1]
+
+
+def _place_in_list(path: tuple[int | str, ...]) -> int:
+    last = path[-1]
+    return last if isinstance(last, int) else -1
+
+
 def _remove(holder: Any, path: tuple[int | str, ...]) -> None:
     for step in path[:-1]:
         holder = holder.get(step) if isinstance(holder, Mapping) else None
-    if isinstance(holder, dict):
+    if isinstance(holder, list):
+        del holder[_place_in_list(path)]
+    elif isinstance(holder, dict):
         holder.pop(path[-1], None)

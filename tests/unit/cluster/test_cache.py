@@ -227,6 +227,21 @@ def test_of_a_spec_that_only_the_models_refuse_the_rest_is_known_and_what_is_wro
     assert cache.problem(ORDERS) is None
 
 
+def test_of_a_list_the_items_that_are_refused_are_left_out(cache: Cache) -> None:
+    days = {"first": "2026-02-28", "second": "2026-02-30", "third": "2026-02-31", "fourth": "2026-03-01"}
+    stream = _stream()
+    stream["spec"]["holds"] = [
+        {"name": name, "match": {"categories": ["a"]}, "until": f"{day}T00:00:00Z"} for name, day in days.items()
+    ]
+    assert cache.put(stream) == {ORDERS}
+    found = cache.resource(ORDERS)
+    assert isinstance(found, MessageStream)
+    assert [hold.name for hold in found.spec.holds] == ["first", "fourth"]
+    assert cache.problem(ORDERS) == (
+        "spec.holds[1].until: must be a day that exists; spec.holds[2].until: must be a day that exists"
+    )
+
+
 def test_a_field_of_a_newer_release_is_named_and_the_rest_is_known(cache: Cache) -> None:
     newer = _stream()
     newer["spec"]["table"]["compression"] = "zstd"
