@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from messagestore_operator.cluster.backend import KubeflowBackend
-from messagestore_operator.cluster.client import JSON, KubeClient, Parameters
+from messagestore_operator.cluster.client import KubeClient
 from messagestore_operator.cluster.documents import Document, at
 from messagestore_operator.cluster.health import health_of
 from messagestore_operator.cluster.metrics import Metrics
@@ -37,21 +37,13 @@ class Mortal(KubeClient):
     takes_effect = False
     writes = 0
 
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        query: Parameters | None = None,
-        body: Any = None,
-        content_type: str = JSON,
-        accept: str = JSON,
-    ) -> Document:
+    async def _request(self, method: str, path: str, *rest: Any, **named: Any) -> Document:
         if method == "GET":
-            return await super()._request(method, path, query, body, content_type, accept)
+            return await super()._request(method, path, *rest, **named)
         self.writes += 1
         if self.writes == self.dies_at and not self.takes_effect:
             raise Killed
-        answer = await super()._request(method, path, query, body, content_type)
+        answer = await super()._request(method, path, *rest, **named)
         if self.writes == self.dies_at:
             raise Killed
         return answer

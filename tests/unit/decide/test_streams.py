@@ -377,13 +377,19 @@ def test_a_continuous_stream_restarts_cleanly_on_a_new_spec(world: World) -> Non
     assert world.only_run().create.run.generation == 2
 
 
-def test_the_figures_of_a_continuous_stream_are_written_once_in_a_while(world: World) -> None:
+def written_each_minute(world: World) -> tuple[Key, Any]:
+    """A stream with a continuous run under way, and that run."""
     world.defaults = replace(world.defaults, status_interval=timedelta(minutes=1))
     stream = orders(world, CONTINUOUS)
     world.settle()
     app = world.only_run()
     world.start(app)
     world.settle()
+    return stream, app
+
+
+def test_the_figures_of_a_continuous_stream_are_written_once_in_a_while(world: World) -> None:
+    stream, app = written_each_minute(world)
     writes = 0
     for _ in range(180):
         world.wait(seconds=10)
@@ -399,12 +405,7 @@ def test_the_figures_of_a_continuous_stream_are_written_once_in_a_while(world: W
 
 
 def test_between_two_writings_of_figures_all_else_is_written_at_once(world: World) -> None:
-    world.defaults = replace(world.defaults, status_interval=timedelta(minutes=1))
-    stream = orders(world, CONTINUOUS)
-    world.settle()
-    app = world.only_run()
-    world.start(app)
-    world.settle()
+    stream, app = written_each_minute(world)
     for reported in range(2):
         app.report = world.report(app, "Running", world.outcome(app))
         world.settle()
@@ -416,12 +417,7 @@ def test_between_two_writings_of_figures_all_else_is_written_at_once(world: Worl
 
 
 def test_what_is_told_of_figures_is_told_with_them_and_once(world: World) -> None:
-    world.defaults = replace(world.defaults, status_interval=timedelta(minutes=1))
-    stream = orders(world, CONTINUOUS)
-    world.settle()
-    app = world.only_run()
-    world.start(app)
-    world.settle()
+    stream, app = written_each_minute(world)
     for number in range(1, 13):
         outcome = world.outcome(app)
         assert isinstance(outcome, IngestOutcome)
