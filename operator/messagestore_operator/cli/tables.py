@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from messagestore_jobs.text import clipped
+
 LONGEST_CELL = 60
 _UNBOUNDED = 10_000
 """Characters of a line where no terminal bounds it."""
@@ -63,4 +65,4 @@ def shown_bytes(content: bytes | None) -> str:
     if content is None:
         return ""
     text = content[: 4 * LONGEST_CELL].decode(errors="replace")
-    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
+    return clipped(text, LONGEST_CELL)

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from messagestore_jobs.text import clipped
 from messagestore_operator.api.kinds import parse_stored
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.cluster.documents import Document, metadata
@@ -51,7 +52,7 @@ def read(document: Document, known: Resource | None, problem: str | None) -> tup
             raise
         words = "; ".join(f"{path_text(line['loc'])}: {message_of(line)}" for line in refused)
         rest = _rest(document, [line["loc"] for line in refused], before)
-        return rest, words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
+        return rest, clipped(words, _LONGEST)
 
 
 def _with_spec(document: Document, known: Resource) -> Resource:

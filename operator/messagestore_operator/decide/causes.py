@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from messagestore_jobs.contract.run_report import RunError, RunReport
+from messagestore_jobs.text import clipped
 from messagestore_operator.decide.snapshot import AppState, ObservedRun, Waiting
 from messagestore_operator.reasons import Reason
 
@@ -150,4 +151,4 @@ def _said(waiting: Waiting) -> str:
 def _line(text: str) -> str:
     """In one line of printable text: what comes from pods and drivers is not to be trusted."""
     shown = "".join(character if character.isprintable() else " " for character in " ".join(text.split()))
-    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
+    return clipped(shown, _LONGEST)

@@ -7,6 +7,7 @@ from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_jobs.driver.places import storage_uris
 from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.text import clipped
 
 RUN_FAILED = "RunFailed"
 STORAGE_DENIED = "StorageDenied"
@@ -14,7 +15,6 @@ STORAGE_MISSING = "StorageMissing"
 STORAGE_UNREACHABLE = "StorageUnreachable"
 OUT_OF_MEMORY = "OutOfMemory"
 
-LONGEST_MESSAGE = 1000
 _S3_ANSWER = re.compile(r"<Code>([^<]+)</Code>\s*<Message>([^<]*)</Message>")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -72,11 +72,6 @@ def words(failure: BaseException) -> str:
     answer = _S3_ANSWER.search(str(failure))
     told = f": {answer[1]}: {answer[2]}" if answer and answer[1] not in said else ""
     return clipped(f"{type(failure).__name__}: {said}{told}")
-
-
-def clipped(text: str, longest: int = LONGEST_MESSAGE) -> str:
-    """A text that a report has room for."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _cause(text: str, document: RunDocument) -> tuple[str, str | None]:

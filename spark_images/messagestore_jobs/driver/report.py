@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from messagestore_jobs.contract.run_report import PurgeOutcome, RunReport
-from messagestore_jobs.driver.failures import clipped
 from messagestore_jobs.driver.secrets import scrubbed
+from messagestore_jobs.text import clipped
 
 REPORT_BYTES = 64 << 10
 TERMINATION_BYTES = 4 << 10

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from messagestore_jobs.text import one_line
+
 ALLOWED = (
     "allowed are literals, the table's columns, json(payload, '$.path'), comparisons, AND, OR, NOT, "
     "arithmetic, IN with literals, BETWEEN, LIKE, RLIKE, IS NULL, CASE, CAST and a list of pure functions"
@@ -13,8 +15,7 @@ _SHOWN = 80
 
 def shorten(text: str) -> str:
     """Give `text` on one line, short enough for a message."""
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+    return one_line(text, _SHOWN)
 
 
 @dataclass(frozen=True)

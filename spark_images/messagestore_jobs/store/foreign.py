@@ -19,6 +19,7 @@ from deltalake import DeltaTable, Schema
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.objects import join
 from messagestore_jobs.store.schemas import GROWN, TABLES, properties
+from messagestore_jobs.text import one_line
 
 _READER, _WRITER = 1, 2
 """The newest protocol that we write; neither has table features."""
@@ -168,6 +169,5 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _shown(text: str) -> str:
-    """As much of a text of somebody else's as a message has room for, on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+    """As much of a text of somebody else's as a message has room for."""
+    return one_line(text, _SHOWN)

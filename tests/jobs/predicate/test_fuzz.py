@@ -69,28 +69,16 @@ class Plan:
                 self.read(item)
 
 
-def texts(expression: Expression) -> Iterator[str]:
-    """Every text that a checked predicate holds."""
+def literals(expression: Expression, *kinds: Kind) -> Iterator[str]:
+    """Every literal of these kinds that a checked predicate holds, as it is written."""
     match expression:
-        case Literal(str(value), Kind.TEXT):
+        case Literal(str(value), kind) if kind in kinds:
             yield value
         case Cast(value, _):
-            yield from texts(value)
+            yield from literals(value, *kinds)
         case Call(_, parts):
             for part in parts:
-                yield from texts(part)
-
-
-def times(expression: Expression) -> Iterator[str]:
-    """Every time that a checked predicate holds."""
-    match expression:
-        case Literal(str(value), Kind.DATE | Kind.TIMESTAMP):
-            yield value
-        case Cast(value, _):
-            yield from times(value)
-        case Call(_, parts):
-            for part in parts:
-                yield from times(part)
+                yield from literals(part, *kinds)
 
 
 def analysed(rows: DataFrame, columns: list[Column]) -> Plan:
@@ -135,8 +123,8 @@ def test_nothing_but_the_allow_list_is_in_the_plan(
 
 def check(rows: DataFrame, some: list[Predicate]) -> None:
     expressions = [e for predicate in some for e in (predicate.condition, predicate.failure)]
-    written = {text for expression in expressions for text in texts(expression)}
-    moments = {text for expression in expressions for text in times(expression)}
+    written = {text for expression in expressions for text in literals(expression, Kind.TEXT)}
+    moments = {text for expression in expressions for text in literals(expression, Kind.DATE, Kind.TIMESTAMP)}
     columns = [column for predicate in some for column in (condition(predicate), failure(predicate))]
     try:
         for plan in (analysed(rows, columns), analysed(rows, [F.expr(sql(e)) for e in expressions])):
