@@ -93,8 +93,9 @@ def _carry_out(
         held.enter_context(using(document.storage, spark))
         for uri in written_tables(document):
             held.enter_context(writing(uri, spark, wait_seconds, progress.say))
-        _open(document)
+        _check(document)
         held.enter_context(holding(granted_tables(document), document.run, spark))
+        _upgrade(document)
         match document.task:
             case IngestTask():
                 return run_ingest(document, spark, progress, control)
@@ -110,18 +111,23 @@ def _carry_out(
                 return run_delete(document, progress)
 
 
-def _open(document: RunDocument) -> None:
+def _check(document: RunDocument) -> None:
     """Make sure that the folders are the right ones, before anything is written to them."""
     from messagestore_jobs.delete.job import check_deletion
-    from messagestore_jobs.store.folder import exists, open_folder, refuse_links
+    from messagestore_jobs.store.folder import check_folder
 
     if isinstance(document.task, DeleteTask):
         check_deletion(document)
         return
-    # A replay makes no store where there is none; it only has to know that the one it reads is the right one.
-    if not isinstance(document.task, ReplayTask) or exists(document.table.uri):
-        open_folder(document.table)
+    for table in (document.table, *granted_tables(document)):
+        check_folder(table)
+
+
+def _upgrade(document: RunDocument) -> None:
+    """Bring the stores that the run may write to this release's form; by now it has claimed them."""
+    from messagestore_jobs.store.folder import open_folder
+
+    if isinstance(document.task, DeleteTask):
+        return
     for table in granted_tables(document):
-        refuse_links(table.uri)
-        if table.epoch is not None:
-            open_folder(table)
+        open_folder(table, document.run)

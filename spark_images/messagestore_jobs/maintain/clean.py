@@ -13,7 +13,7 @@ from messagestore_jobs.replay.state import unfinished
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import CommitNote, open_table
-from messagestore_jobs.store.schemas import PROPERTIES, TABLES
+from messagestore_jobs.store.schemas import TABLES
 
 _LOG = "delta.logRetentionDuration"
 _FILES = "delta.deletedFileRetentionDuration"
@@ -75,9 +75,8 @@ def _why(frozen: _Reader | None, kept: bool) -> str | None:
 
 
 def _set_retention(context: Context, name: str) -> None:
-    """Let other writers of the log know it too; a store of an earlier release learns that they clean up nothing."""
-    times = {_LOG: _interval(context.task.log_retention), _FILES: _interval(context.task.deleted_file_retention)}
-    wanted = PROPERTIES | times
+    """Let other writers of the log know it too."""
+    wanted = {_LOG: _interval(context.task.log_retention), _FILES: _interval(context.task.deleted_file_retention)}
     table = open_to_write(context.uri, name)
     if wanted.items() <= table.metadata().configuration.items():
         return

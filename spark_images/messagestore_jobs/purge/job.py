@@ -5,17 +5,18 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import RunDocument
-from messagestore_jobs.contract.run_report import Preview, Purged, PurgeOutcome
+from messagestore_jobs.contract.run_report import Preview, Purged, PurgeOutcome, TableState
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.purge.carry_out import Carried, carry_out
 from messagestore_jobs.purge.context import Context, context
 from messagestore_jobs.purge.dead_letters import count_dead_letters
 from messagestore_jobs.purge.erase import erase_due, owed
 from messagestore_jobs.purge.plan import Plan, find_plans, forget, sweep, write_plan, write_rows
-from messagestore_jobs.purge.preview import Summary, holds_digest, spec_digest, summarize
+from messagestore_jobs.purge.preview import Summary, holds_digest, preview_id, spec_digest, summarize
 from messagestore_jobs.purge.recheck import Checked, recheck
 from messagestore_jobs.purge.select import Selection, select
 from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.folder import exists
 from messagestore_jobs.store.history import open_table, table_state
 from messagestore_jobs.store.objects import join
 
@@ -23,12 +24,12 @@ from messagestore_jobs.store.objects import join
 def run_purge(document: RunDocument, spark: SparkSession, progress: Progress) -> PurgeOutcome:
     """Preview what the rules select and, with mode Enforce, remove or scrub it.
 
-    The caller has opened the folder and, for Enforce, holds the right to write. A purge that was cut short is carried
-    on first, whoever began it; what this run reports as purged includes it.
+    For Enforce the caller has opened the folder and holds the right to write; a dry run does with what is there. A
+    purge that was cut short is carried on first, whoever began it; what this run reports as purged includes it.
     """
     here = context(document, spark, progress)
     if here.task.mode == "DryRun":
-        return _outcome(here, _only_preview(here))
+        return _outcome(here, _only_preview(here)) if exists(here.uri) else _of_no_store(here)
     sweep(here)
     version = open_table(here.uri, "messages").version()
     unfinished = [plan for plan in find_plans(here.uri) if not plan.waiting]
@@ -71,6 +72,11 @@ def _only_preview(here: Context) -> Preview:
     selection, summary = _judge(here)
     selection.release()
     return summary.preview
+
+
+def _of_no_store(here: Context) -> PurgeOutcome:
+    preview = Preview(id=preview_id(here, 0, []), table_version=0, as_of=here.as_of, messages=0, bytes=0)
+    return PurgeOutcome(preview=preview, table=TableState(version=0, messages=0, dead_letters=0, bytes=0))
 
 
 def _judge(here: Context) -> tuple[Selection, Summary]:

@@ -50,7 +50,7 @@ def summarize(context: Context, selection: Selection) -> Summary:
     if total["untold"]:
         context.progress.say(f"{total['untold']} messages stay because a rule's predicate could not be told on them")
     preview = Preview(
-        id=_id(context, selection.version, days),
+        id=preview_id(context, selection.version, days),
         table_version=selection.version,
         as_of=context.as_of,
         messages=total["messages"],
@@ -83,7 +83,8 @@ def _by_day(rows: DataFrame, names: list[str]) -> DataFrame:
     )
 
 
-def _id(context: Context, version: int, days: list[dict[str, Any]]) -> str:
+def preview_id(context: Context, version: int, days: list[dict[str, Any]]) -> str:
+    """What tells this preview from any other: of what was asked, and of what was selected day by day."""
     task = context.task
     rows = sorted((str(day["inserted_date"]), day["messages"], day["xor"], str(day["sum"])) for day in days)
     return _digest([context.uri, spec_digest(task), holds_digest(task), version, rows])[:32]

@@ -86,6 +86,12 @@ def commit_properties(uri: str, note: CommitNote | None = None) -> CommitPropert
     )
 
 
+def carrying_on(uri: str, name: str, table: DeltaTable, run: str) -> CommitProperties:
+    """What a commit by delta-rs carries that changes no row: of ``messages`` also the totals, as they were."""
+    note = with_epoch(uri, note_of(table).model_copy(update={"run": run})) if name == "messages" else None
+    return commit_properties(uri, note)
+
+
 def with_epoch(uri: str, note: CommitNote) -> CommitNote:
     """The note of a commit of this run."""
     return note.model_copy(update={"epoch": _held.get(uri)})

@@ -4,47 +4,63 @@ import json
 
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
+from deltalake.exceptions import TableNotFoundError
 from pydantic import BaseModel, Field
 
 from messagestore_jobs.contract.run_document import Owner, Table
 from messagestore_jobs.store.documents import LARGEST, parsed
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.fence import carrying_on, commit_properties, open_to_write
 from messagestore_jobs.store.foreign import partition_columns
-from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.objects import Objects, delta_uri, first_link, join
 from messagestore_jobs.store.schemas import TABLES, properties
 from messagestore_jobs.store.storage import current
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Raised with each release that adds tables, columns or properties; an earlier release refuses the store then."""
 MARKER = "_messagestore.json"
+_READ = ("tombstones", "dead_letters", "messages")
+"""The tables that a run needs which only reads; every release has had them."""
 
 
-def open_folder(table: Table) -> None:
-    """Make sure the folder is this owner's and has its tables; an empty or missing one is made.
+def check_folder(table: Table) -> None:
+    """Make sure that a folder is this owner's, or one that may become it. Nothing is written.
 
     Raises:
-        TableRefusedError: the folder is another's, holds something else, or is of a newer format; or a table says what
-            no run of ours writes.
+        TableRefusedError: the folder is another's, holds something else, or is of a newer format.
     """
     refuse_links(table.uri)
     objects = Objects(table.uri)
     marker = objects.read(MARKER, LARGEST)
-    if marker is None:
-        found = [name for name in objects.names() if not name.endswith(".partial")]
-        if found:
-            raise TableRefusedError(
-                f"{table.uri} is no message store and is not empty (it holds {found[0]}); "
-                "name an empty folder in spec.table.uri"
-            )
-        with external_write("marker"):
-            made = objects.create(MARKER, _marker(table.owner))
-        # Of two that found the folder empty, one has made it its own.
-        marker = None if made else objects.read(MARKER, LARGEST)
     if marker is not None:
-        _check_marker(objects, marker, table)
-    for name in TABLES:
-        _create(table.uri, name)
+        _refuse_others(table, owner_of(table, marker))
+        return
+    found = [name for name in objects.names() if not name.endswith(".partial")]
+    if found:
+        raise TableRefusedError(
+            f"{table.uri} is no message store and is not empty (it holds {found[0]}); "
+            "name an empty folder in spec.table.uri"
+        )
+
+
+def open_folder(table: Table, run: str = "") -> None:
+    """Bring the folder to the form of this release: an empty one is made a store, what an earlier one lacks is added.
+
+    The caller holds the right to write. Whatever this is cut off after, it can be done again.
+
+    Args:
+        table: the folder.
+        run: the run's name.
+
+    Raises:
+        TableRefusedError: as :func:`check_folder`; or a table says what no run of ours writes.
+    """
+    check_folder(table)
+    _own(table)
+    # The messages come last: where they are, all is.
+    for name in reversed(TABLES):
+        _complete(table.uri, name, run)
 
 
 def owner_of(table: Table, marker: bytes) -> Owner:
@@ -53,13 +69,17 @@ def owner_of(table: Table, marker: bytes) -> Owner:
     Raises:
         TableRefusedError: it is no marker, or one of a newer format.
     """
-    said = parsed(_Marker, marker, join(table.uri, MARKER))
+    said = _said(table, marker)
     if said.format_version > FORMAT_VERSION:
         raise TableRefusedError(
             f"{table.uri} has format version {said.format_version}, this release knows up to {FORMAT_VERSION}; "
             "use the release that wrote it, or a newer one"
         )
     return parsed(_OwnersMarker, marker, join(table.uri, MARKER)).owner
+
+
+def _said(table: Table, marker: bytes) -> "_Marker":
+    return parsed(_Marker, marker, join(table.uri, MARKER))
 
 
 class _Marker(BaseModel):
@@ -83,17 +103,28 @@ def refuse_links(uri: str) -> None:
         raise TableRefusedError(f"{link} is no file or folder but a link or a device; no run makes such: remove it")
 
 
-def _check_marker(objects: Objects, marker: bytes, table: Table) -> None:
-    owner = owner_of(table, marker)
-    if owner == table.owner:
+def _own(table: Table) -> None:
+    """Let the marker name this owner and this format, before any table has what an earlier release can't know."""
+    objects, wanted = Objects(table.uri), _marker(table.owner)
+    marker = objects.read(MARKER, LARGEST)
+    if marker is None:
+        with external_write("marker"):
+            made = objects.create(MARKER, wanted)
+        # Of two that found the folder empty, one has made it its own.
+        marker = wanted if made else objects.read(MARKER, LARGEST) or b""
+        _refuse_others(table, owner_of(table, marker))
+    if _said(table, marker).format_version < FORMAT_VERSION or owner_of(table, marker) != table.owner:
+        with external_write("marker"):
+            objects.write(MARKER, wanted)
+
+
+def _refuse_others(table: Table, owner: Owner) -> None:
+    if owner == table.owner or any(former.covers(owner) for former in table.adopt_from):
         return
-    if not any(former.covers(owner) for former in table.adopt_from):
-        take_over = f"set annotation messagestore.dev/adopt-table: {table.uri} to take it over"
-        if owner.namespace != table.owner.namespace:
-            take_over += "; its owner has to release it, by annotation messagestore.dev/release-table-to"
-        raise TableRefusedError(f"{belongs(table, owner)}; name another folder, or {take_over}")
-    with external_write("marker"):
-        objects.write(MARKER, _marker(table.owner))
+    take_over = f"set annotation messagestore.dev/adopt-table: {table.uri} to take it over"
+    if owner.namespace != table.owner.namespace:
+        take_over += "; its owner has to release it, by annotation messagestore.dev/release-table-to"
+    raise TableRefusedError(f"{belongs(table, owner)}; name another folder, or {take_over}")
 
 
 def belongs(table: Table, owner: Owner) -> str:
@@ -107,31 +138,51 @@ def _marker(owner: Owner) -> bytes:
     return json.dumps({"formatVersion": FORMAT_VERSION, "owner": owner.model_dump()}).encode()
 
 
-def _create(uri: str, name: str) -> None:
-    options, place = current().delta_options(uri), delta_uri(join(uri, name))
-    if DeltaTable.is_deltatable(place, options):
-        _add_columns(name, open_table(uri, name))
+def _complete(uri: str, name: str, run: str) -> None:
+    """Make a table, or add what it lacks."""
+    try:
+        table = open_to_write(uri, name)
+    except TableNotFoundError:
+        _create(uri, name)
         return
+    _add_columns(uri, name, table, run)
+    _set_properties(uri, name, run)
+
+
+def _create(uri: str, name: str) -> None:
     with external_write(f"create-{name}"):
         DeltaTable.create(
-            place,
+            delta_uri(join(uri, name)),
             TABLES[name],
             mode="ignore",
             partition_by=partition_columns(name) or None,
             configuration=properties(name),
-            storage_options=options,
+            storage_options=current().delta_options(uri),
+            commit_properties=commit_properties(uri),
         )
 
 
-def _add_columns(name: str, table: DeltaTable) -> None:
+def _add_columns(uri: str, name: str, table: DeltaTable, run: str) -> None:
     """The columns that the table lacks, which an earlier release has made; its rows have nulls there."""
     there = {field.name for field in table.schema().fields}
     missing = [field for field in TABLES[name] if field.name not in there]
     if missing:
+        added = Schema.from_arrow(pa.schema(missing)).fields
         with external_write(f"upgrade-{name}"):
-            table.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
+            table.alter.add_columns(added, commit_properties=carrying_on(uri, name, table, run))
+
+
+def _set_properties(uri: str, name: str, run: str) -> None:
+    table = open_to_write(uri, name)
+    missing = dict(properties(name).items() - table.metadata().configuration.items())
+    if missing:
+        with external_write(f"properties-{name}"):
+            table.alter.set_table_properties(missing, commit_properties=carrying_on(uri, name, table, run))
 
 
 def exists(uri: str) -> bool:
-    """Whether there is a message store in the folder."""
-    return Objects(uri).exists(MARKER)
+    """Whether there is a message store in the folder; one that is only begun holds nothing, and is none."""
+    options = current().delta_options(uri)
+    return Objects(uri).exists(MARKER) and all(
+        DeltaTable.is_deltatable(delta_uri(join(uri, name)), options) for name in _READ
+    )

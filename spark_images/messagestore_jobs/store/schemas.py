@@ -185,7 +185,7 @@ TABLES: dict[str, pa.Schema] = {
 }
 
 GROWN = ("messages", "dead_letters", "pending_updates", "tombstones")
-"""The tables that got columns since format 1; those of earlier releases get them when they are opened."""
+"""The tables that got columns since format 1; those of earlier releases get them by an upgrade: see ``folder``."""
 
 PROPERTIES = {"delta.enableExpiredLogCleanup": "false"}
 """Of every table: a check point takes no entry of the log away, as only maintenance knows who still needs it."""

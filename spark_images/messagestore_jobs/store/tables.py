@@ -2,18 +2,23 @@
 
 import json
 from contextlib import suppress
+from functools import cache
 
 from delta.tables import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import DataType
 
 from messagestore_jobs.store.foreign import TableSays, not_ours, refuse
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.objects import join
+from messagestore_jobs.store.schemas import TABLES
 
 
 def read_table(spark: SparkSession, uri: str, name: str, version: int | None = None) -> DataFrame:
-    """The rows of a table, now or at a version.
+    """The rows of a table, now or at a version, with the columns that this release knows: null where it lacks them.
 
     Raises:
         TableRefusedError: it says what no run of ours writes.
@@ -25,7 +30,14 @@ def read_table(spark: SparkSession, uri: str, name: str, version: int | None = N
         with suppress(DeltaError):
             open_table(uri, name, version)
         reader = reader.option("versionAsOf", version)
-    return reader.load(join(uri, name))
+    rows = reader.load(join(uri, name))
+    columns = _types(name)
+    return rows.withColumns({c: F.lit(None).cast(columns[c]) for c in columns if c not in rows.columns})
+
+
+@cache
+def _types(name: str) -> dict[str, DataType]:
+    return {field.name: field.dataType for field in from_arrow_schema(TABLES[name])}
 
 
 def table_to_change(spark: SparkSession, uri: str, name: str) -> DeltaTable:

@@ -1,5 +1,6 @@
 """Of two runs that were given a store, only the one with the newer epoch can write it, whenever the other wakes up."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,16 +26,16 @@ from messagestore_jobs.contract.run_document import (
 from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome, RunReport
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.store import fence
+from messagestore_jobs.store import fence, folder
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import claim, commit_properties, holding, open_to_write
 from messagestore_jobs.store.folder import open_folder
 from messagestore_jobs.store.history import CommitNote, epoch_of, last_note, note_of, open_table, table_state
-from messagestore_jobs.store.schemas import TABLES
+from messagestore_jobs.store.schemas import TABLES, properties
 from messagestore_jobs.store.storage import using
 from support.external_writes import observing
-from support.ingests import OWNER, lines, record
+from support.ingests import OWNER, Stream, lines, record
 from support.interception import Interception, intercepting
 from support.objectstore import ObjectStore
 from support.stores import add_messages, make_store, message
@@ -188,7 +189,7 @@ def test_the_same_grant_may_be_used_again_and_is_claimed_once(lake: Lake) -> Non
 def test_every_commit_tells_its_epoch(lake: Lake, spark: SparkSession, object_store: ObjectStore) -> None:
     with using([object_store.entry(lake.bucket)], spark):
         told = [commit.get("userMetadata") for commit in open_table(lake.uri, "messages").history()]
-        assert [CommitNote.model_validate_json(text).epoch for text in told if text] == [5, 5]
+        assert [CommitNote.model_validate_json(text).epoch for text in told if text] == [5]
         assert {name: epoch_of(open_table(lake.uri, name)) for name in TABLES} == dict.fromkeys(TABLES, 5)
 
 
@@ -247,6 +248,62 @@ def test_an_object_is_not_written_once_a_newer_epoch_is_known(spark: SparkSessio
     with pytest.raises(RunFailedError, match="newer run"):
         write_after_a_claim()
     assert wrote == []
+
+
+def test_a_store_of_an_earlier_form_is_changed_by_none_but_the_run_that_has_claimed_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Stream(spark, tmp_path)
+    stream.arrive("a.jsonl", lines(record("m1")))
+    with monkeypatch.context() as earlier:
+        as_an_earlier_release(earlier)
+        open_folder(stream.table)
+    claim(stream.table.uri, 6, "run-6")
+    before = forms(stream.table.uri)
+    assert before["tombstones"] == (["message_key", "erased_at", "run"], {}, 6)
+
+    def ingest(epoch: int | None, task: PurgeTask | None = None) -> RunReport:
+        document = stream.document()
+        table = document.table.model_copy(update={"epoch": epoch})
+        document = document.model_copy(update={"table": table, "task": task or document.task})
+        return execute(document, lambda: spark, Silent(), 0, lambda: AT)
+
+    overtaken = ingest(5)
+    assert overtaken.error is not None
+    assert overtaken.error.reason == "Fenced"
+    assert ingest(None, PurgeTask(rules=(Rule(name="all", statuses=("RECEIVED",)),))).error is None
+    assert (forms(stream.table.uri), marked(tmp_path)) == (before, 1)
+    with observing(once("upgrade-tombstones", lambda: claim(stream.table.uri, 8, "run-8"))):
+        report = ingest(7)
+    assert report.error is not None
+    assert report.error.reason == "Fenced"
+    assert forms(stream.table.uri)["tombstones"] == (*before["tombstones"][:2], 8)
+    assert ingest(8).error is None
+    assert marked(tmp_path) == 2
+    assert forms(stream.table.uri) == {name: (TABLES[name].names, properties(name), 8) for name in TABLES}
+    assert last_note(stream.table.uri).totals == IngestCounts(received=1, stored=1)
+
+
+def as_an_earlier_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores are made as before tables had a column more and all had a property."""
+    monkeypatch.setattr(folder, "FORMAT_VERSION", 1)
+    monkeypatch.setattr(folder, "properties", lambda name: {})
+    for name, column in (("messages", "hmac"), ("tombstones", "global_position")):
+        kept = [field for field in TABLES[name] if field.name != column]
+        monkeypatch.setitem(TABLES, name, pa.schema(kept))
+
+
+def forms(uri: str) -> dict[str, tuple[list[str], dict[str, str], int | None]]:
+    """Of each table its columns, its properties and its newest epoch."""
+    opened = {name: DeltaTable(f"{uri}/{name}") for name in TABLES}
+    return {
+        name: ([field.name for field in table.schema().fields], table.metadata().configuration, epoch_of(table))
+        for name, table in opened.items()
+    }
+
+
+def marked(tmp_path: Path) -> int:
+    return int(json.loads((tmp_path / "store" / folder.MARKER).read_text())["formatVersion"])
 
 
 def test_a_store_without_epochs_is_written_as_ever(spark: SparkSession, tmp_path: Path) -> None:
