@@ -35,6 +35,7 @@ class Reason(StrEnum):
     TABLE_RELEASED = "TableReleased"
     TOO_MANY_STREAMS = "TooManyStreams"
     WAITING_FOR_DRIVER = "WaitingForDriver"
+    WAITING_FOR_ROOM = "WaitingForRoom"
     WRONG_APPROVAL = "WrongApproval"
 
     # Of what only an Event tells.

@@ -35,8 +35,10 @@ from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.queue import WorkQueue
 from messagestore_operator.cluster.ratelimit import TokenBucket
 from messagestore_operator.cluster.reconcile import Decide, Reconciler
+from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.cluster.sync import KindMissingError, Sync
 from messagestore_operator.cluster.visitors import Visitors
+from messagestore_operator.decide.room import Bounds
 from messagestore_operator.decide.snapshot import Defaults, Maintenance
 from messagestore_operator.predicates.process import Reader
 from messagestore_operator.settings import LeaderSettings, Settings, seconds
@@ -113,8 +115,10 @@ class Service:
         self._queue: WorkQueue[ResourceKey] = WorkQueue(_LOOK_AGAIN_SECONDS)
         leases, namespaces = TableLeases(client, settings.namespace), Namespaces(client)
         self._predicates = Predicates(Reader(), self._touched_by_people)
-        gatherer = Gatherer(self._cache, client, backend, leases, namespaces, self._predicates, defaults(settings))
-        self._old_leases = OldLeases(self._cache, gatherer, leases, settings.watch_namespaces, defaults(settings))
+        policy = defaults(settings)
+        starts = Starts(self._cache, policy.bounds)
+        gatherer = Gatherer(self._cache, client, backend, leases, namespaces, self._predicates, starts, policy)
+        self._old_leases = OldLeases(self._cache, gatherer, leases, settings.watch_namespaces, policy)
         self._drivers = Drivers(client, backend, self._cache, settings.driver)
         applier = Applier(
             client,
@@ -124,10 +128,11 @@ class Service:
             self._drivers,
             Events(client, identity),
             namespaces,
+            starts,
             settings,
             self._touched_in_a_row,
         )
-        self._reconciler = Reconciler(self._cache, gatherer, decide, applier, self._queue, metrics, health)
+        self._reconciler = Reconciler(self._cache, gatherer, decide, applier, starts, self._queue, metrics, health)
         self._sync = Sync(
             client,
             self._cache,
@@ -228,6 +233,7 @@ def defaults(settings: Settings) -> Defaults:
         streams_at_once=runs.streams_at_once,
         ended_runs=runs.ended_runs,
         deletion_bound=runs.deletion_bound.timedelta,
+        bounds=Bounds(runs.at_once.in_all, runs.at_once.in_namespace, runs.at_once.at_endpoint, runs.starts_per_second),
         status_interval=settings.status_interval.timedelta,
         maintenance=Maintenance(
             upkeep.commits, upkeep.small_files, upkeep.every.timedelta if upkeep.every is not None else None

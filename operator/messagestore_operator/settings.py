@@ -80,6 +80,16 @@ class MaintenanceSettings(Model):
     every: Duration | None = Field(default=Duration("P1D"), description="Time since the last time.")
 
 
+class RunsAtOnce(Model):
+    """How many runs there may be at once. Absent is no bound: a cluster's quotas and scheduler know what it bears."""
+
+    in_all: Count | None = Field(default=None, description="Runs of the whole operator.")
+    in_namespace: Count | None = Field(default=None, description="Runs of one namespace.")
+    at_endpoint: Count | None = Field(
+        default=None, description="Runs on stores at one storage endpoint; the default one counts as one."
+    )
+
+
 class RunSettings(Model):
     """How runs are started, waited for and tried again."""
 
@@ -93,6 +103,10 @@ class RunSettings(Model):
         default=Duration("PT1M"), description="How long a run waits for a table before a continuous one is stopped."
     )
     look_again: Duration = Field(default=Duration("PT5S"), description="How often what is under way is looked at.")
+    at_once: RunsAtOnce = Field(default=RunsAtOnce(), description="Runs at once; continuous ones count for ever.")
+    starts_per_second: Annotated[float, Field(gt=0, le=10_000)] = Field(
+        default=40.0, description="Runs that are started a second, each of which makes two pods or more."
+    )
     streams_at_once: Count = Field(default=2, description="Runs of one policy at a time.")
     ended_runs: Count = Field(default=3, description="Ended runs that are kept as objects.")
     deletion_bound: Duration = Field(

@@ -18,6 +18,8 @@ from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder
 from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.old_leases import OldLeases
 from messagestore_operator.cluster.predicates import Predicates
+from messagestore_operator.cluster.starts import Starts
+from messagestore_operator.decide.room import Bounds
 from messagestore_operator.decide.snapshot import Defaults, TableKey
 from messagestore_operator.predicates.process import Reader
 from support.apiserver import ApiServer
@@ -148,7 +150,17 @@ def test_the_leases_of_tables_that_are_gone_are_removed_and_no_others(apiserver:
 
     def old_leases(cache: Cache, leases: TableLeases, client: KubeClient) -> OldLeases:
         backend, predicates = KubeflowBackend(client), Predicates(Reader(), list)
-        gatherer = Gatherer(cache, client, backend, leases, Namespaces(client), predicates, Defaults(), lambda: now)
+        gatherer = Gatherer(
+            cache,
+            client,
+            backend,
+            leases,
+            Namespaces(client),
+            predicates,
+            Starts(cache, Bounds()),
+            Defaults(),
+            lambda: now,
+        )
         return OldLeases(cache, gatherer, leases, ["default"], Defaults(), lambda: now)
 
     assert _with_leases(apiserver, scenario) == ["of-a-stream", "lately", "of-another-operator"]

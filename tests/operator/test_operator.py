@@ -276,3 +276,21 @@ def test_it_ends_when_it_is_asked_to_and_the_next_one_leads_at_once(
         assert first.stop() == 0
     with running_operator(apiserver, tmp_path, settings) as second:
         eventually(lambda: second.figure("messagestore_operator_leading"), seconds=10)
+
+
+def test_what_is_beyond_a_bound_waits_in_order_and_says_so(
+    apiserver: ApiServer, namespace: str, spark: FakeSpark, tmp_path: Path
+) -> None:
+    spark.seconds = 1.5
+    runs = {"lookAgain": "PT1S", "atOnce": {"inNamespace": 1}}
+    with running_operator(apiserver, tmp_path, {**_settings(namespace), "runs": runs}) as operator:
+        for name in ("orders-a", "orders-b", "orders-c"):
+            _apply(apiserver, namespace, name, trigger={"interval": "PT1H"})
+            eventually(lambda name=name: _status(apiserver, namespace, name).get("currentRun"), of=operator)
+        said = _condition(_status(apiserver, namespace, "orders-c"))
+        assert said["reason"] == "WaitingForRoom"
+        assert said["message"].endswith("1 of a namespace go on at once (runs.atOnce.inNamespace)")
+        eventually(lambda: _status(apiserver, namespace, "orders-c").get("lastRun"), of=operator)
+    first, second, third = spark.launched("orders-")
+    assert [run.name[:8] for run in (first, second, third)] == ["orders-a", "orders-b", "orders-c"]
+    assert min(second.started - first.started, third.started - second.started) >= spark.seconds

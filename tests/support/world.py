@@ -32,6 +32,7 @@ from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.decision import decide
 from messagestore_operator.decide.leases import claimed
 from messagestore_operator.decide.needs import Uses
+from messagestore_operator.decide.room import Place, Room
 from messagestore_operator.decide.snapshot import (
     AppState,
     Claim,
@@ -47,7 +48,7 @@ from messagestore_operator.decide.snapshot import (
     TableLease,
     Waiting,
 )
-from messagestore_operator.decide.tables import claims_of, former_tables, table_key, tables_of
+from messagestore_operator.decide.tables import claims_of, former_tables, places_of, table_key, tables_of
 from messagestore_operator.manifests.predicates import predicate_problems
 from messagestore_operator.tenancy import StorageBounds, Tenancy
 
@@ -135,6 +136,10 @@ class World:
     written: dict[Key, datetime] = field(default_factory=dict)
     """When each status was written last."""
     version: int = 0
+    line: dict[str, Place] = field(default_factory=dict)
+    """Reserved runs that were told to wait for room."""
+    starts: int = 1_000_000
+    """How many runs may be started at this moment."""
     lingers: bool = False
     """Whether pods of deleted applications go on for a while."""
     relaunched: list[str] = field(default_factory=list)
@@ -218,6 +223,7 @@ class World:
             "missing_kind": self.missing_kind,
             "status_written": self.written.get(key),
             "predicate_problems": _predicate_problems([resource, *streams]),
+            "room": self.room(),
             "defaults": self.defaults,
         }
         if isinstance(resource, MessageStream):
@@ -233,6 +239,14 @@ class World:
             target=named.get(to.name) if to else None,
             **common,
         )
+
+    def room(self) -> Room:
+        """All runs, as far as there are bounds to them."""
+        places = [one for each in self.resources.values() for one in places_of(each, self._streams(each))]
+        made = {f"{namespace}/{name}" for (namespace, name), app in self.apps.items() if app.there}
+        under_way = tuple(one for one in places if one.launched or one.holder in made)
+        waiting = tuple(one for one in places if one.holder in self.line and one not in under_way)
+        return Room(under_way, waiting, self.starts, self.defaults.bounds)
 
     def look(self, key: Key, cut_after: int | None = None) -> Decision:
         """Decide and carry out; cut off after so many actions, the operator was killed."""
@@ -261,7 +275,8 @@ class World:
             acted = False
             for key in keys or list(self.resources):
                 if key in self.resources:
-                    acted = bool(self.look(key).actions) or acted
+                    done = [one for one in self.look(key).actions if not isinstance(one, act.AwaitRoom)]
+                    acted = bool(done) or acted
             if not acted:
                 return
         raise AssertionError("decisions do not come to rest")
@@ -401,6 +416,10 @@ class World:
             free = replace(lease, holder=None, since=self.now, resource_version=self._next_version())
             self.leases[action.table] = free
             self._look_at_all()
+
+    @do.register
+    def _(self, action: act.AwaitRoom, key: Key) -> None:
+        self.line[action.place.holder] = action.place
 
     @do.register
     def _(self, action: act.CreateRun, key: Key) -> None:

@@ -21,6 +21,7 @@ from messagestore_operator.cluster.launch import Launcher, LaunchRefusedError, c
 from messagestore_operator.cluster.lease import TableLeases, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.reports import CONTROL
+from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide import actions
 from messagestore_operator.decide.snapshot import ObservedRun
 from messagestore_operator.settings import Settings
@@ -45,6 +46,7 @@ class Applier:
         drivers: Drivers,
         events: Events,
         namespaces: Namespaces,
+        starts: Starts,
         settings: Settings,
         touched: Touched,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -55,6 +57,7 @@ class Applier:
         self._leases = leases
         self._events = events
         self._namespaces = namespaces
+        self._starts = starts
         self._settings = settings
         self._touched = touched
         self._now = now
@@ -101,6 +104,10 @@ class Applier:
         lease = await self._leases.release(action.table, action.holder, self._now(), known)
         if lease is not None:
             self._put(lease)
+
+    @_do.register
+    async def _(self, action: actions.AwaitRoom, resource: Resource) -> None:
+        self._starts.wait(action.place)
 
     @_do.register
     async def _(self, action: actions.CreateRun, resource: Resource) -> None:

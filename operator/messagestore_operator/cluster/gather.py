@@ -23,6 +23,7 @@ from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.reports import Reading, Reports
 from messagestore_operator.cluster.secrets import Secrets
+from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide.leases import claimed
 from messagestore_operator.decide.needs import Uses, secrets_of
 from messagestore_operator.decide.replay_view import has_ended
@@ -58,6 +59,7 @@ class Gatherer:
         leases: TableLeases,
         namespaces: Namespaces,
         predicates: Predicates,
+        starts: Starts,
         defaults: Defaults,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -68,6 +70,7 @@ class Gatherer:
         self._namespaces = namespaces
         self._secrets = Secrets(client)
         self._predicates = predicates
+        self._starts = starts
         self._defaults = defaults
         self._reports = Reports()
         self._now = now
@@ -107,6 +110,7 @@ class Gatherer:
             "status_written": self._cache.written(key),
             "can_run": not await self._namespaces.terminating(resource.metadata.namespace),
             "defaults": self._defaults,
+            "room": self._starts.room(),
             # Last, so that nothing in the picture is younger than its clock.
             "now": self._now(),
         }
@@ -197,7 +201,9 @@ class Gatherer:
         return await self._with_mounts(run) if sure and run is not None else run
 
     def _is_nothing(self, key: RunKey) -> bool:
-        """Whether the API server said a moment ago that there is nothing of a run."""
+        """Whether there is nothing of a run: it waits for room, or the API server said so a moment ago."""
+        if self._starts.waits("/".join(key)):
+            return True
         now = self._now()
         self._nothing = {known: since for known, since in self._nothing.items() if now - since < _NOTHING_LASTS}
         return key in self._nothing

@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
+_ROUNDING = 1e-6
+
 
 class TokenBucket:
     """Lets requests through one after the other, at a rate with a burst; who waits is served in order.
@@ -28,6 +30,12 @@ class TokenBucket:
         due = max(self._due, now)
         self._due = due + self._interval
         return max(0.0, due - self._slack - now)
+
+    @property
+    def ready(self) -> int:
+        """How many there is no wait for."""
+        now = self._clock()
+        return max(0, int((self._slack - (max(self._due, now) - now)) / self._interval + 1 + _ROUNDING))
 
     def take(self) -> bool:
         """Take a place if there is no wait for it."""

@@ -15,6 +15,7 @@ from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.health import Health
 from messagestore_operator.cluster.metrics import Metrics
 from messagestore_operator.cluster.queue import WorkQueue
+from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.snapshot import Snapshot
 
@@ -32,6 +33,7 @@ class Reconciler:
         gatherer: Gatherer,
         decide: Decide,
         applier: Applier,
+        starts: Starts,
         queue: WorkQueue[ResourceKey],
         metrics: Metrics,
         health: Health,
@@ -40,6 +42,7 @@ class Reconciler:
         self._gatherer = gatherer
         self._decide = decide
         self._applier = applier
+        self._starts = starts
         self._queue = queue
         self._metrics = metrics
         self._health = health
@@ -61,6 +64,8 @@ class Reconciler:
                 self._health.end(key)
                 self._metrics.reconciled.labels(key[0]).observe(perf_counter() - started)
                 self._queue.done(key, failed=failed)
+                for other in self._starts.next():
+                    self._queue.add(other)
 
     async def _look(self, key: ResourceKey) -> bool:
         """Look at a resource, and say whether that went well."""
@@ -97,7 +102,9 @@ class Reconciler:
             return
         for run in snapshot.runs:
             await self._applier.mend(run)
+        # Nothing is awaited between the picture and this: two looks never take the same room.
         decision = self._decide(snapshot)
+        self._starts.let_start(decision)
         await self._applier.carry_out(resource, decision.actions)
         if decision.look_again is not None:
             self._queue.add(key, (decision.look_again - datetime.now(UTC)).total_seconds())

@@ -10,6 +10,7 @@ from messagestore_operator.decide.actions import (
     AcquireLease,
     Action,
     AddFinalizer,
+    AwaitRoom,
     CreateRun,
     Decision,
     DeleteResource,
@@ -25,6 +26,7 @@ from messagestore_operator.decide.actions import (
 _ORDER: tuple[type, ...] = (
     AddFinalizer,
     WriteStatus,
+    AwaitRoom,
     EmitEvent,
     ReleaseLease,
     SetControl,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from messagestore_jobs.contract.run_report import RunError, RunReport
-from messagestore_operator.api import Resource
+from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api.status import CurrentRun, RunState
 from messagestore_operator.api.status import RunError as ApiError
-from messagestore_operator.decide.actions import AcquireLease, Action, CreateRun, DeleteRun, SetControl
+from messagestore_operator.decide.actions import AcquireLease, Action, AwaitRoom, CreateRun, DeleteRun, SetControl
 from messagestore_operator.decide.causes import (
     failure,
     lost,
@@ -20,8 +20,9 @@ from messagestore_operator.decide.causes import (
     waiting_error,
 )
 from messagestore_operator.decide.leases import Busy, grant, is_held
+from messagestore_operator.decide.room import full
 from messagestore_operator.decide.snapshot import AppState, Control, ObservedRun, RunKind, RunRef, Snapshot, TableKey
-from messagestore_operator.decide.tables import claim_of
+from messagestore_operator.decide.tables import claim_of, place_of
 from messagestore_operator.reasons import CANCELLED, Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.runs import api_error
@@ -124,9 +125,10 @@ def launch(
     current: CurrentRun,
     tables: Iterable[TableKey],
     make: Callable[[Mapping[TableKey, int]], CreateRun],
+    on: Iterable[MessageStream],
     former: Iterable[TableKey] = (),
 ) -> Step:
-    """Take the tables that a reserved run writes and, with all of them, make it.
+    """Take the tables that a reserved run writes and, with all of them and room for it, make it.
 
     Args:
         snapshot: with the leases of the tables.
@@ -134,6 +136,7 @@ def launch(
         current: the run.
         tables: in the order that all who write several keep to.
         make: what is to be made, given each table's epoch.
+        on: the streams whose stores it works on.
         former: the tables as other namespaces knew them which gave them up; what they run ends first.
     """
     leases = [snapshot.lease(table) for table in former]
@@ -151,8 +154,12 @@ def launch(
             return Step(current, trouble=words, actions=tuple(taken), look_at=(*when, *_soon(snapshot)))
         epochs[table] = answer.epoch
         taken += [answer.acquire] if answer.acquire else []
+    place = place_of(resource, current, on)
+    if (wait := full(snapshot.room, place, snapshot.now)) is not None:
+        words = RunError(reason=Reason.WAITING_FOR_ROOM, message=f"waits for its turn among all runs: {wait.why}")
+        return Step(current, trouble=words, actions=(AwaitRoom(place),), look_at=(wait.until,))
     fresh = current.model_copy(update={"generation": generation(resource)})
-    return Step(fresh, actions=(*taken, make(epochs)), look_at=_soon(snapshot))
+    return Step(fresh, actions=(*taken, replace(make(epochs), place=place)), look_at=_soon(snapshot))
 
 
 def run_ref(resource: Resource, current: CurrentRun, *, stream: str | None = None, continuous: bool = False) -> RunRef:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.api import MessageStream, RetentionPolicy, RetentionPolicyStatus
 from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.status import FinishedRun
-from messagestore_operator.decide.actions import Action, Decision, EmitEvent
+from messagestore_operator.decide.actions import Action, CreateRun, Decision, EmitEvent
 from messagestore_operator.decide.assemble import decision
 from messagestore_operator.decide.check import barred, refused, uninstalled, unreachable
 from messagestore_operator.decide.clean import old_leases, old_runs
@@ -163,6 +164,8 @@ def _launched(
         if current is not None:
             busy += 1
             number = max(number, current.number or 0)
+        for place in (action.place for action in after.step.actions if isinstance(action, CreateRun)):
+            snapshot = replace(snapshot, room=snapshot.room.taken(place)) if place else snapshot
         found.append(after)
     return found, number
 
@@ -203,7 +206,7 @@ def _one(
         current = reserve(snapshot, policy, due, number + 1, attempt)
     run = current
     tables = [table_key(stream)] if writes(policy, run.kind or "") else []
-    step = launch(snapshot, policy, run, tables, lambda epochs: policy_run(policy, stream, run, epochs))
+    step = launch(snapshot, policy, run, tables, partial(policy_run, policy, stream, run), [stream])
     entry = track.entry.model_copy(update={"current_run": step.current})
     return Track(entry, step, stream, looks=step.look_at)
 

@@ -21,6 +21,9 @@ from messagestore_operator.status.words import few
 from messagestore_operator.translate import APPROVED_PREVIEW, approved_preview
 from messagestore_operator.translate.annotations import RUN_REQUESTED
 
+_TURNS = (Reason.TABLE_BUSY, Reason.WAITING_FOR_ROOM)
+"""What waits for its turn is well."""
+
 
 @dataclass(frozen=True)
 class Track:
@@ -92,7 +95,7 @@ def _problems(policy: RetentionPolicy, tracks: Sequence[Track]) -> Iterator[tupl
     """What keeps the policy from single streams, the worst first; others go on."""
     found = [(track, _problem(policy, track)) for track in tracks]
     told = [(track.entry.name, error) for track, error in found if error is not None]
-    yield from sorted(told, key=lambda one: one[1].reason == Reason.TABLE_BUSY)
+    yield from sorted(told, key=lambda one: one[1].reason in _TURNS)
 
 
 def _problem(policy: RetentionPolicy, track: Track) -> RunError | None:
@@ -146,7 +149,7 @@ def _phase(policy: RetentionPolicy, tracks: Sequence[Track], refusal: RunError |
         return "Previewing" if waits or policy.spec.mode == "DryRun" else "Running"
     if policy.spec.suspend:
         return "Suspended"
-    problems = [error for _, error in _problems(policy, tracks) if error.reason != Reason.TABLE_BUSY]
+    problems = [error for _, error in _problems(policy, tracks) if error.reason not in _TURNS]
     if problems:
         return "Stalled" if all(error.reason in TERMINAL for error in problems) else "Failing"
     if any(track.entry.awaiting_approval for track in tracks):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.status import CurrentRun
@@ -65,4 +67,5 @@ def start(snapshot: ReplaySnapshot, run: CurrentRun) -> Step:
     assert stream is not None
     named = {one.metadata.name: one for one in (stream, snapshot.target) if one is not None}
     tables = replay_tables(job, named)
-    return launch(snapshot, job, run, tables, lambda epochs: replay_run(job, stream, snapshot.target, run, epochs))
+    make = partial(replay_run, job, stream, snapshot.target, run)
+    return launch(snapshot, job, run, tables, make, named.values())

@@ -14,6 +14,7 @@ from typing import Literal
 from messagestore_jobs.contract.run_report import RunReport
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.decide.needs import Uses
+from messagestore_operator.decide.room import Bounds, Room
 from messagestore_operator.tenancy import Tenancy
 
 RunKind = Literal["ingest", "purge", "erase", "replay", "maintain", "delete"]
@@ -235,6 +236,7 @@ class Defaults:
     """How long a deletion waits for what can't come, before data is left and the resource let go."""
     status_interval: timedelta = timedelta(minutes=1)
     """Between two writings of a status of which only figures change."""
+    bounds: Bounds = field(default_factory=Bounds)
     maintenance: Maintenance = Maintenance()
     tenancy: Tenancy = field(default_factory=Tenancy)
 
@@ -260,6 +262,8 @@ class Snapshot:
     """When this process wrote the resource's status last; None: not yet."""
     predicate_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """Path and words of a predicate that is refused, by the `identity` of the resource that has it."""
+    room: Room = field(default_factory=Room)
+    """The runs of all resources, where there are bounds to them."""
     defaults: Defaults = Defaults()
 
     def lease(self, table: TableKey) -> TableLease:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.api import MessageStream, MessageStreamStatus
@@ -135,7 +136,7 @@ def _next(
     assert current is not None
     table = table_key(stream)
     former = former_tables(stream, snapshot.sharing, snapshot.defaults)
-    step = launch(snapshot, stream, current, [table], lambda epochs: stream_run(snapshot, current, epochs), former)
+    step = launch(snapshot, stream, current, [table], partial(stream_run, snapshot, current), [stream], former)
     return step, None
 
 

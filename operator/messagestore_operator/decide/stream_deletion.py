@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.api import MessageStream, MessageStreamStatus
@@ -141,7 +142,7 @@ def _deleting(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: St
     attempt = next_attempt(last, stream, snapshot.defaults)
     run = current or reserve(snapshot, stream, "delete", (status.run_number or 0) + 1, attempt)
     table = table_key(stream)
-    return _Way(launch(snapshot, stream, run, [table], lambda epochs: stream_run(snapshot, run, epochs)))
+    return _Way(launch(snapshot, stream, run, [table], partial(stream_run, snapshot, run), [stream]))
 
 
 def _last_delete(status: MessageStreamStatus) -> FinishedRun | None:

@@ -20,7 +20,7 @@ from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate.annotations import RUN_REQUESTED
 
 _PATIENCE = timedelta(seconds=15)
-"""How long a store that is well waits for its table before that is said: a short run of another is no matter."""
+"""How long a store that is well waits for its table, or for room, before that is said: it is no matter for a while."""
 
 
 def viewed(
@@ -114,7 +114,7 @@ def _of_current(snapshot: StreamSnapshot, status: MessageStreamStatus, step: Ste
         return None
     waited = snapshot.now - current.requested_at.datetime if current.requested_at else _PATIENCE
     is_well = status.totals is not None and not failed(status.last_run)
-    if step.trouble.reason == Reason.TABLE_BUSY and is_well and waited < _PATIENCE:
+    if step.trouble.reason in (Reason.TABLE_BUSY, Reason.WAITING_FOR_ROOM) and is_well and waited < _PATIENCE:
         return None
     return under_way(step.trouble.reason, step.trouble.message)
 

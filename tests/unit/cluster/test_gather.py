@@ -18,7 +18,9 @@ from messagestore_operator.cluster.lease import TableLeases, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.runref import run_annotations, run_labels
+from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide.documents import stream_run
+from messagestore_operator.decide.room import Bounds
 from messagestore_operator.decide.snapshot import AppState, Defaults, RunRef, StreamSnapshot, TableKey
 from messagestore_operator.predicates.process import Reader
 from messagestore_operator.tenancy import Tenancy
@@ -45,7 +47,9 @@ def gatherer_of(
     cache: Cache, client: Any, namespaces: Namespaces, now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> Gatherer:
     leases, backend = TableLeases(client, "op"), KubeflowBackend(client)
-    return Gatherer(cache, client, backend, leases, namespaces, Predicates(Reader(), list), UNASKED, now)
+    return Gatherer(
+        cache, client, backend, leases, namespaces, Predicates(Reader(), list), Starts(cache, Bounds()), UNASKED, now
+    )
 
 
 def snapshot_with(*replays: dict[str, Any]) -> StreamSnapshot:

@@ -11,6 +11,8 @@ from messagestore_operator.cluster.health import Health
 from messagestore_operator.cluster.metrics import Metrics
 from messagestore_operator.cluster.queue import WorkQueue
 from messagestore_operator.cluster.reconcile import Reconciler
+from messagestore_operator.cluster.starts import Starts
+from messagestore_operator.decide.room import Bounds
 
 ORDERS = ("MessageStream", "default", "orders")
 CONFLICT = ConflictError("PATCH", "orders", 409, "Conflict", "it has changed")
@@ -42,7 +44,9 @@ def test_a_look_that_fails_again_and_again_is_made_ever_more_seldom(error: ApiEr
 
     async def half_a_second() -> None:
         queue: WorkQueue[ResourceKey] = WorkQueue(0.01)
-        reconciler = Reconciler(Cache("SparkApplication"), gatherer, unused, unused, queue, Metrics(), Health(60, 60))
+        cache, health = Cache("SparkApplication"), Health(60, 60)
+        starts = Starts(cache, Bounds())
+        reconciler = Reconciler(cache, gatherer, unused, unused, starts, queue, Metrics(), health)
         queue.add(ORDERS)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(reconciler.work(), 0.5)

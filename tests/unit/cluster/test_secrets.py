@@ -15,7 +15,9 @@ from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.cluster.secrets import Secrets
+from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide.needs import Need
+from messagestore_operator.decide.room import Bounds
 from messagestore_operator.decide.snapshot import Defaults, RunRef
 from messagestore_operator.predicates.process import Reader
 from messagestore_operator.translate.secrets import Use
@@ -91,7 +93,9 @@ def test_a_stream_whose_run_goes_on_has_its_secrets_and_is_not_asked_about_them(
     cache, namespaces = Cache("SparkApplication"), Namespaces(client)
     namespaces.note("default", False)
     leases, predicates = TableLeases(client, "op"), Predicates(Reader(), list)
-    gatherer = Gatherer(cache, client, KubeflowBackend(client), leases, namespaces, predicates, Defaults())
+    gatherer = Gatherer(
+        cache, client, KubeflowBackend(client), leases, namespaces, predicates, Starts(cache, Bounds()), Defaults()
+    )
     found = []
     for version, current in (
         ("1", {}),

@@ -1,5 +1,6 @@
 """Whatever happens, in whatever order: one writer a table, nothing launched twice, nothing forgotten."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.decide.actions import CreateRun, Decision
 from messagestore_operator.decide.decision import decide
+from messagestore_operator.decide.room import Bounds
 from messagestore_operator.decide.snapshot import AppState, Driver, Waiting
 from support.world import App, Conflict, Key, World, current_runs
 
@@ -33,9 +35,10 @@ class Anything(RuleBasedStateMachine):
 
     late = Bundle("late")
 
-    @initialize(first=st.sampled_from(TRIGGERS), second=st.sampled_from(TRIGGERS))
-    def begin(self, first: dict[str, Any], second: dict[str, Any]) -> None:
+    @initialize(first=st.sampled_from(TRIGGERS), second=st.sampled_from(TRIGGERS), at_once=st.sampled_from([None, 2]))
+    def begin(self, first: dict[str, Any], second: dict[str, Any], at_once: int | None) -> None:
         self.world = World()
+        self.world.defaults = replace(self.world.defaults, bounds=Bounds(in_all=at_once))
         self.specs: dict[Key, dict[str, Any]] = {}
         self.edits = 0
         self.make("MessageStream", "a", "default", stream_spec(SHARED, first))

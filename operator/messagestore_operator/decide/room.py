@@ -1,0 +1,147 @@
+"""Which runs may start now: as many at once as the settings allow, not all in one moment, and fair among namespaces."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from heapq import heapify, heappop, heappush
+from itertools import islice
+
+_AGAIN = timedelta(minutes=1)
+"""Whoever ends makes those look again that there is room for then; this is for what nobody tells."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How many runs there may be at once, in all, in a namespace and at a storage endpoint; None is no bound."""
+
+    in_all: int | None = None
+    in_namespace: int | None = None
+    at_endpoint: int | None = None
+    starts_per_second: float = 40.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """A current run, as it counts."""
+
+    holder: str
+    """`<namespace>/<run>`."""
+    resource: tuple[str, str, str]
+    """Whose it is: kind, namespace, name."""
+    endpoints: frozenset[str]
+    """Of the object stores where the tables are that it works on."""
+    since: datetime
+    """When it was reserved."""
+    launched: bool = False
+
+    @property
+    def namespace(self) -> str:
+        """The resource's."""
+        return self.resource[1]
+
+
+@dataclass(frozen=True)
+class Room:
+    """The runs of all resources, as far as they count."""
+
+    under_way: tuple[Place, ...] = ()
+    """Those that were launched, or are being launched."""
+    waiting: tuple[Place, ...] = ()
+    """Those that have waited for room so far; what waits for its table keeps nobody from starting."""
+    starts: int = 1_000_000
+    """How many may be started at this moment."""
+    bounds: Bounds = Bounds()
+
+    def taken(self, place: Place) -> Room:
+        """What is left with one more run."""
+        return replace(self, under_way=(*self.under_way, place), starts=self.starts - 1)
+
+
+@dataclass(frozen=True)
+class Full:
+    """There is no room: why, and when to ask again."""
+
+    why: str
+    until: datetime
+
+
+def full(room: Room, place: Place, now: datetime) -> Full | None:
+    """Why a run can't start now; None where it can."""
+    if any(place.holder == other.holder for other in room.under_way):
+        return None
+    count = _Count(room)
+    for before, other in enumerate(_in_turn({*room.waiting, place}, count)):
+        if other.holder == place.holder:
+            if before < room.starts:
+                return None
+            rate = room.bounds.starts_per_second
+            seconds = (before + 1 - room.starts) / rate
+            return Full(f"{rate:g} are started a second (runs.startsPerSecond)", now + timedelta(seconds=seconds))
+    return Full(count.reached(place) or "others come first", now + _AGAIN)
+
+
+def have_room(room: Room) -> Iterator[Place]:
+    """Those that wait and can start now."""
+    # Of a long line no more is put in order than can start.
+    yield from islice(_in_turn(room.waiting, _Count(room)), room.starts)
+
+
+@dataclass
+class _Count:
+    """Runs by what is bounded."""
+
+    room: Room
+    in_all: int = 0
+    in_namespace: Counter[str] = field(default_factory=Counter)
+    at_endpoint: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        for place in self.room.under_way:
+            self.add(place)
+
+    def add(self, place: Place) -> None:
+        self.in_all += 1
+        self.in_namespace[place.namespace] += 1
+        self.at_endpoint.update(place.endpoints)
+
+    @property
+    def all_reached(self) -> bool:
+        """Whether there is room for no run, whosever it is."""
+        most = self.room.bounds.in_all
+        return most is not None and self.in_all >= most
+
+    def reached(self, place: Place) -> str | None:
+        """The bound that one more run would be beyond."""
+        bounds = self.room.bounds
+        if self.all_reached:
+            return f"{bounds.in_all} go on at once (runs.atOnce.inAll)"
+        if bounds.in_namespace is not None and self.in_namespace[place.namespace] >= bounds.in_namespace:
+            return f"{bounds.in_namespace} of a namespace go on at once (runs.atOnce.inNamespace)"
+        most = bounds.at_endpoint
+        if most is not None and any(self.at_endpoint[endpoint] >= most for endpoint in place.endpoints):
+            return f"{most} at a storage endpoint go on at once (runs.atOnce.atEndpoint)"
+        return None
+
+
+def _in_turn(places: Iterable[Place], count: _Count) -> Iterator[Place]:
+    """Those that the bounds have room for, in their order, counted one by one.
+
+    The namespace with the fewest runs comes first, so that none fills the cluster by asking for much; of it, and of two
+    with as many, the run that was reserved first.
+    """
+    lines: dict[str, deque[Place]] = defaultdict(deque)
+    for place in sorted(places, key=lambda one: (one.since, one.holder)):
+        lines[place.namespace].append(place)
+    heads = [(count.in_namespace[name], line[0].since, name) for name, line in lines.items()]
+    heapify(heads)
+    while heads and not count.all_reached:
+        _, _, name = heappop(heads)
+        place = lines[name].popleft()
+        if count.reached(place) is None:
+            count.add(place)
+            yield place
+        if lines[name]:
+            heappush(heads, (count.in_namespace[name], lines[name][0].since, name))

@@ -1,0 +1,80 @@
+"""Room for runs, as the operator's process counts it between two looks."""
+
+from typing import Any
+
+import pytest
+
+from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.starts import Starts
+from messagestore_operator.decide.actions import CreateRun, Decision
+from messagestore_operator.decide.room import Bounds, Place
+from support.launches import stream
+
+EARLY = "2026-03-01T06:00:00Z"
+RUN = "default/orders-ingest-1"
+
+
+def cache_with(launched: bool | None, version: str = "1") -> Cache:
+    """A cache with one stream and its current run; None is none."""
+    cache = Cache("SparkApplication")
+    put(cache, launched, version)
+    return cache
+
+
+def put(cache: Cache, launched: bool | None, version: str) -> None:
+    run: dict[str, Any] = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY}
+    run |= {"launchedAt": EARLY} if launched else {}
+    document = {**stream().to_dict(), "kind": "MessageStream"}
+    document["metadata"] = {**document["metadata"], "resourceVersion": version}
+    cache.put({**document, "status": {} if launched is None else {"currentRun": run}})
+
+
+def decision_of(place: Place) -> Decision:
+    unused: Any = None
+    create = CreateRun(unused, unused, unused, unused, place=place)
+    return Decision((create,), unused, None)
+
+
+def holders(places: tuple[Place, ...]) -> list[str]:
+    return [place.holder for place in places]
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [0.0]
+
+
+def test_a_run_that_was_let_start_counts_before_its_status_says_so_and_once_afterwards(clock: list[float]) -> None:
+    cache = cache_with(launched=False)
+    starts = Starts(cache, Bounds(starts_per_second=2), lambda: clock[0])
+    (place,) = cache.places()
+    starts.let_start(decision_of(place))
+    starts.let_start(decision_of(place))
+    room = starts.room()
+    assert (holders(room.under_way), room.starts) == ([RUN], 1)
+    put(cache, True, "2")
+    assert holders(starts.room().under_way) == [RUN]
+    put(cache, None, "3")
+    assert starts.room().under_way == ()
+
+
+def test_a_run_that_never_came_has_no_room_for_ever(clock: list[float]) -> None:
+    cache = cache_with(launched=False)
+    starts = Starts(cache, Bounds(), lambda: clock[0])
+    starts.let_start(decision_of(next(cache.places())))
+    clock[0] = 61
+    assert starts.room().under_way == ()
+
+
+def test_what_waits_is_next_as_soon_as_there_is_room_and_in_line_as_long_as_it_is_wanted(clock: list[float]) -> None:
+    cache = cache_with(launched=False)
+    starts = Starts(cache, Bounds(starts_per_second=1), lambda: clock[0])
+    (place,) = cache.places()
+    other = Place("default/other", ("MessageStream", "default", "other"), frozenset(), place.since)
+    starts.let_start(decision_of(other))
+    starts.wait(place)
+    assert (starts.next(), starts.waits(RUN)) == ([], True)
+    clock[0] = 1
+    assert starts.next() == [("MessageStream", "default", "orders")]
+    put(cache, None, "2")
+    assert (starts.next(), starts.waits(RUN)) == ([], False)

@@ -1,0 +1,161 @@
+"""How many runs go on at once, who comes next, and how quickly they follow each other."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from messagestore_operator.decide.room import Bounds
+from support.world import Key, World
+
+INTERVAL = {"interval": "PT5M"}
+WAITS = "waits for its turn among all runs: "
+
+
+def stream(world: World, name: str, namespace: str = "default", **storage: Any) -> Key:
+    spec: dict[str, Any] = {
+        "table": {"uri": f"s3a://lake/{namespace}/{name}"},
+        "source": {"files": {"uri": f"s3a://landing/{namespace}/{name}/"}},
+        "trigger": INTERVAL,
+        "storage": storage,
+    }
+    return world.apply("MessageStream", name, spec, namespace)
+
+
+def bounded(world: World, **bounds: Any) -> None:
+    world.defaults = replace(world.defaults, bounds=Bounds(**bounds))
+
+
+def going(world: World) -> list[str]:
+    """The resources whose runs go on, each with its namespace."""
+    return sorted("/".join(app.owner[1:]) for app in world.runs() if not app.state.ended)
+
+
+def end(world: World, owner: Key) -> None:
+    """Let the run of a resource end, and what waits for that be looked at."""
+    (app,) = [app for app in world.runs() if app.owner == owner and not app.state.ended]
+    world.start(app)
+    world.finish(app)
+    world.settle()
+
+
+def test_what_is_beyond_the_bound_of_the_operator_says_so_holds_no_table_and_starts_in_its_turn(world: World) -> None:
+    bounded(world, in_all=1)
+    first, second, third = (stream(world, name) for name in "abc")
+    for key in (first, second, third):
+        world.look(key)
+        world.wait(seconds=1)
+    world.settle()
+    assert going(world) == ["default/a"]
+    words = f"{WAITS}1 go on at once (runs.atOnce.inAll)"
+    assert [world.ready(key) for key in (second, third)] == [("False", "WaitingForRoom", words)] * 2
+    assert world.held("s3a://lake/default/b").holder is None
+    end(world, first)
+    assert going(world) == ["default/b"]
+    end(world, second)
+    assert going(world) == ["default/c"]
+    assert world.ready(first)[:2] == ("True", "Ingesting")
+
+
+def test_a_namespace_that_asks_for_much_leaves_room_to_others(world: World) -> None:
+    bounded(world, in_all=3)
+    greedy = [stream(world, f"g{number}", "greedy") for number in range(6)]
+    world.settle()
+    world.wait(minutes=1)
+    modest = stream(world, "m", "modest")
+    world.settle()
+    assert going(world) == ["greedy/g0", "greedy/g1", "greedy/g2"]
+    end(world, greedy[0])
+    assert going(world) == ["greedy/g1", "greedy/g2", "modest/m"]
+    end(world, modest)
+    assert going(world) == ["greedy/g1", "greedy/g2", "greedy/g3"]
+
+
+def test_a_namespace_and_an_endpoint_have_bounds_of_their_own(world: World) -> None:
+    bounded(world, in_namespace=2, at_endpoint=1)
+    one, other = {"endpoint": "https://one.example.org"}, {"endpoint": "https://other.example.org"}
+    stream(world, "a", **one)
+    behind_a = stream(world, "b", **one)
+    stream(world, "c", **other)
+    beyond_two = stream(world, "d")
+    elsewhere = stream(world, "e", "elsewhere")
+    world.settle()
+    assert going(world) == ["default/a", "default/c", "elsewhere/e"]
+    assert world.ready(behind_a)[2] == f"{WAITS}2 of a namespace go on at once (runs.atOnce.inNamespace)"
+    assert world.ready(beyond_two)[1] == "WaitingForRoom"
+    behind_e = stream(world, "f", "elsewhere")
+    world.settle()
+    assert world.ready(behind_e)[2] == f"{WAITS}1 at a storage endpoint go on at once (runs.atOnce.atEndpoint)"
+    assert world.ready(elsewhere)[1] == "Pending"
+
+
+def test_runs_of_a_policy_are_counted_one_by_one(world: World) -> None:
+    bounded(world, in_all=1)
+    names = ["a", "b"]
+    for name in names:
+        stream(world, name)
+    policy = {
+        "streamRefs": [{"name": name} for name in names],
+        "trigger": {"manual": {}},
+        "rules": [{"name": "old", "maxAge": "P1D"}],
+    }
+    key = world.apply("RetentionPolicy", "old", policy, annotations={"messagestore.dev/run-requested": "now"})
+    for _ in range(3):
+        world.look(key)
+    assert going(world) == ["default/old"]
+    assert world.ready(key)[:2] == ("False", "WaitingForRoom")
+    assert world.status(key).phase == "Previewing"
+
+
+def test_starts_are_spread_and_each_is_looked_at_when_its_turn_comes(world: World) -> None:
+    bounded(world, starts_per_second=2.0)
+    world.starts = 1
+    keys = [stream(world, name) for name in "abc"]
+    for key in keys:
+        world.look(key)
+        world.starts = 0
+    for key in keys:
+        world.look(key)
+    assert going(world) == ["default/a"]
+    assert world.ready(keys[1]) == ("False", "WaitingForRoom", f"{WAITS}2 are started a second (runs.startsPerSecond)")
+    looks = [world.looks[key] for key in keys[1:]]
+    assert looks == [world.now + timedelta(seconds=0.5), world.now + timedelta(seconds=1)]
+    world.starts = 1
+    world.look(keys[2])
+    assert going(world) == ["default/a"], "the one that was reserved first comes first"
+    world.look(keys[1])
+    assert going(world) == ["default/a", "default/b"]
+
+
+def test_a_stream_that_is_well_says_for_a_while_that_it_is(world: World) -> None:
+    key = stream(world, "a")
+    world.settle()
+    end(world, key)
+    bounded(world, in_all=0)
+    world.wait(minutes=5)
+    world.settle()
+    assert world.ready(key)[:2] == ("True", "Ingesting")
+    world.wait(seconds=15)
+    world.settle()
+    assert world.ready(key)[:2] == ("False", "WaitingForRoom")
+
+
+def test_what_waits_for_its_table_keeps_nobody_from_starting(world: World) -> None:
+    bounded(world, in_all=2)
+    stream(world, "a")
+    world.settle()
+    world.apply(
+        "RetentionPolicy",
+        "p",
+        {
+            "streamRefs": [{"name": "a"}],
+            "trigger": {"manual": {}},
+            "mode": "Enforce",
+            "rules": [{"name": "old", "maxAge": "P1D"}],
+        },
+        annotations={"messagestore.dev/run-requested": "now"},
+    )
+    world.settle()
+    other = stream(world, "b")
+    world.settle()
+    assert going(world) == ["default/a", "default/b"]
+    assert world.ready(other)[1] == "Pending"
