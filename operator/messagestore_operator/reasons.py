@@ -76,6 +76,7 @@ class Reason(StrEnum):
     INVALID_SPEC = "InvalidSpec"
     KAFKA_DENIED = "KafkaDenied"
     KAFKA_UNREACHABLE = "KafkaUnreachable"
+    MESSAGES_BROKEN = "MessagesBroken"
     MESSAGES_LOST = "MessagesLost"
     MISSING_KEY = "MissingKey"
     NOT_ALLOWED = "NotAllowed"
@@ -99,6 +100,7 @@ TERMINAL = frozenset(
     {
         Reason.DESTINATION_NOT_EMPTY,
         Reason.INVALID_SPEC,
+        Reason.MESSAGES_BROKEN,
         Reason.MESSAGES_LOST,
         Reason.MISSING_KEY,
         Reason.NOT_ALLOWED,

@@ -205,6 +205,7 @@ REFUSED_UPDATES: list[tuple[Document, str, Any]] = [
     (replay_to_files(), "spec.mark", ...),
     (replay_to_files(), "spec.mode", "Run"),
     (replay_to_files(), "spec.backoffLimit", 2),
+    (replay_to_files(), "spec.onFailed", "Fail"),
     (replay_to_files(), "spec.activeDeadline", "PT3H"),
     (replay_to_files(), "spec.ttlAfterFinished", ...),
     (replay_to_files(), "spec.spark.driver.cores", 4),

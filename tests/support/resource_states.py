@@ -39,6 +39,9 @@ _SELECTION = FrozenSelection(table_version=1, messages=13, bytes=90321, first_gl
 _REPLAYED = ReplayOutcome(
     selection=_SELECTION, progress=ReplayProgress(replayed=13, percent=100, messages_per_second=410.0), complete=True
 )
+_DEGRADED = _REPLAYED.model_copy(
+    update={"progress": ReplayProgress(replayed=12, failed=1, first_failed_positions=(7,), percent=100)}
+)
 _HALF = ReplayOutcome(
     selection=_SELECTION, progress=ReplayProgress(replayed=6, percent=46, messages_per_second=410.0), complete=False
 )
@@ -113,6 +116,7 @@ def _of_jobs() -> list[State]:
         state("running", "Progressing", "InProgress", report=running),
         state("paused", "Suspended", "Current", {"suspend": True}, report=_report(_HALF)),
         state("succeeded", "Healthy", "Current", report=_report(_REPLAYED)),
+        state("degraded", "Degraded", "Current", {"onFailed": "Continue"}, report=_report(_DEGRADED)),
         state("previewed", "Healthy", "Current", {"mode": "DryRun"}, report=_report(_REPLAYED)),
         state("sent-again", "Healthy", "Current", _AGAIN, report=_report(_REPLAYED.model_copy(update={"round": 4}))),
         state("tried-again", "Progressing", "InProgress", report=_report(error=_BUSY), another_try=True),

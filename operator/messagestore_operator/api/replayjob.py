@@ -244,6 +244,7 @@ class ReplayJobSpec(Model):
         immutable("trigger", optional=True),
         immutable("mark", optional=True),
         immutable("mode", optional=False),
+        immutable("onFailed", optional=False),
         immutable("backoffLimit", optional=False),
         immutable("activeDeadline", optional=True),
         immutable("ttlAfterFinished", optional=True),
@@ -266,6 +267,11 @@ class ReplayJobSpec(Model):
     rate_limit: RateLimit | None = Field(default=None, description="How fast at most; absent: as fast as it goes.")
     mark: Mark | None = Field(default=None, description="What a replayed message is told apart by.")
     mode: Literal["DryRun", "Run"] = Field(default="Run", description="DryRun only counts the selection.")
+    on_failed: Literal["Fail", "Continue"] = Field(
+        default="Fail",
+        description="What a replay comes to that couldn't send messages, as they are not as they were stored, once all "
+        "others were sent: Failed, or Complete and Degraded.",
+    )
     suspend: Flag = Field(
         default=False, description="Whether to pause after the current batch; it goes on from there, nothing twice."
     )

@@ -30,9 +30,9 @@ class Progress(StatusModel):
     """How far the replay has come."""
 
     replayed: Count = Field(default=0, description="Messages that were sent.")
-    failed: Count = Field(default=0, description="Messages that couldn't be sent.")
-    first_failed_position: Count | None = Field(
-        default=None, description="The lowest global position of a message that couldn't be sent."
+    failed: Count = Field(default=0, description="Messages that couldn't be sent, as they are not as they were stored.")
+    first_failed_positions: Annotated[tuple[Count, ...], Field(max_length=10)] = Field(
+        default=(), description="The lowest global positions of those."
     )
     erased: Count = Field(default=0, description="Messages that were selected, and have been erased since.")
     lost: Count = Field(

@@ -12,7 +12,7 @@ from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.trigger import failed, failed_as_it_is
 from messagestore_operator.reasons import TERMINAL, Reason
 from messagestore_operator.status.conditions import Aspect, after_error, conditions, generation, under_way, well
-from messagestore_operator.status.replay import redelivered, short_destination
+from messagestore_operator.status.replay import degraded, redelivered, short_destination
 from messagestore_operator.status.times import clock_time
 
 
@@ -63,7 +63,8 @@ def _aspects(
     if last is not None and failed_as_it_is(last, job):
         return _of_failure(status, step, wait)
     if status.round is not None or last is not None:
-        return well(Reason.REPLAYED, redelivered(job, status.redelivered or 0, status.round or 0))
+        sent = redelivered(job, status.redelivered or 0, status.round or 0)
+        return [*well(Reason.REPLAYED, sent), *degraded(status.progress)]
     if current is not None:
         return under_way(Reason.PENDING, f"run {current.name} is being started")
     return well(Reason.WAITING, "no run has been made yet")

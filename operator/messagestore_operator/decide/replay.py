@@ -21,7 +21,7 @@ from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.tell import of_conditions, of_run
 from messagestore_operator.decide.trust import believed
 from messagestore_operator.reasons import TERMINAL, Reason
-from messagestore_operator.status.conditions import generation
+from messagestore_operator.status.conditions import condition_of, generation
 
 
 def decide_replay(snapshot: ReplaySnapshot) -> Decision:
@@ -128,7 +128,8 @@ def _end_event(status: ReplayJobStatus) -> list[Action]:
     if status.phase not in ENDED:
         return []
     ready = next(condition for condition in status.conditions if condition.type == "Ready")
-    return [EmitEvent("Normal" if status.phase == "Succeeded" else "Warning", ready.reason, ready.message)]
+    well = status.phase == "Succeeded" and condition_of(status, "Degraded") is None
+    return [EmitEvent("Normal" if well else "Warning", ready.reason, ready.message)]
 
 
 def _cleaning(snapshot: ReplaySnapshot, before: ReplayJobStatus, status: ReplayJobStatus) -> list[Action]:

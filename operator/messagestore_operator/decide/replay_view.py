@@ -12,7 +12,7 @@ from messagestore_operator.decide.life import NOTHING, Step
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import Aspect, after_error, conditions, generation, stuck, under_way, well
-from messagestore_operator.status.replay import short_destination, summary
+from messagestore_operator.status.replay import complete, short_destination
 from messagestore_operator.status.times import clock_time
 
 ENDED = ("Succeeded", "Failed", "Cancelled")
@@ -66,8 +66,7 @@ def _phase(snapshot: ReplaySnapshot, status: ReplayJobStatus, place: Place) -> R
 
 def _aspects(snapshot: ReplaySnapshot, status: ReplayJobStatus, place: Place, phase: ReplayPhase) -> list[Aspect]:
     if phase == "Succeeded":
-        reason, message = summary(snapshot.job, status.selection, status.progress)
-        return [*well(reason, message), Aspect("Complete", "True", reason, message)]
+        return complete(snapshot.job, status.selection, status.progress)
     if place.given_up is not None:
         error = place.given_up
         return [*stuck(error.reason, error.message), Aspect("Failed", "True", error.reason, error.message)]

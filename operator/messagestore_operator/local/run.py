@@ -20,6 +20,7 @@ from messagestore_operator.local.store import store_facts
 from messagestore_operator.manifests import LoadResult
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status import StreamResult, policy_status, replay_status, stream_status
+from messagestore_operator.status.conditions import condition_of
 from messagestore_operator.status.words import received
 from messagestore_operator.tenancy import Tenancy
 from messagestore_operator.tenancy.adoption import former_owners
@@ -158,7 +159,7 @@ class LocalRun:
             return Ended(resource.model_copy(update={"status": policy_status(resource, now, results)}), not failed)
         assert isinstance(resource, ReplayJob)
         replayed = replay_status(resource, now, report, error)
-        well = error is None and (report is None or report.error is None)
+        well = error is None and (report is None or report.error is None) and not condition_of(replayed, "Degraded")
         return Ended(resource.model_copy(update={"status": replayed}), well)
 
     def _tell(self, ended: Ended) -> None:

@@ -100,13 +100,12 @@ def _aspects(job: ReplayJob, phase: ReplayPhase, report: RunReport | None, error
         assert isinstance(report.outcome, ReplayOutcome)
         outcome = report.outcome
         selection, progress = Selection(**outcome.selection.model_dump()), Progress(**outcome.progress.model_dump())
-        reason, message = summary(job, selection, progress)
-        return [*well(reason, message), Aspect("Complete", "True", reason, message)]
+        return complete(job, selection, progress)
     if phase == "Idle":
         assert report is not None
         assert isinstance(report.outcome, ReplayOutcome)
-        sent, number = report.outcome.progress.replayed, report.outcome.round or 0
-        return well(Reason.REPLAYED, redelivered(job, sent, number))
+        progress, number = Progress(**report.outcome.progress.model_dump()), report.outcome.round or 0
+        return [*well(Reason.REPLAYED, redelivered(job, progress.replayed, number)), *degraded(progress)]
     if phase == "Paused":
         return well(Reason.SUSPENDED, "nothing is sent while spec.suspend is true")
     if phase == "Running":
@@ -114,12 +113,29 @@ def _aspects(job: ReplayJob, phase: ReplayPhase, report: RunReport | None, error
     return under_way(Reason.PENDING, "no run has been made yet")
 
 
-def summary(job: ReplayJob, selection: Selection | None, progress: Progress | None) -> tuple[Reason, str]:
-    """What came of a replay that is complete."""
+def complete(job: ReplayJob, selection: Selection | None, progress: Progress | None) -> list[Aspect]:
+    """The conditions of a replay that has come to its end."""
+    reason, message = _summary(job, selection, progress)
+    return [*well(reason, message), Aspect("Complete", "True", reason, message), *degraded(progress)]
+
+
+def degraded(progress: Progress | None) -> list[Aspect]:
+    """The condition of a replay that went on without messages that it couldn't send."""
+    if progress is None or not progress.failed:
+        return []
+    shown = ", ".join(map(str, progress.first_failed_positions))
+    which = f"; the first are at global positions {shown}" if shown else ""
+    words = f"{count(progress.failed, 'message')} could not be sent, not being what was stored{which}"
+    return [Aspect("Degraded", "True", Reason.MESSAGES_BROKEN, words)]
+
+
+def _summary(job: ReplayJob, selection: Selection | None, progress: Progress | None) -> tuple[Reason, str]:
     what = "dead letter" if job.spec.origin == "DeadLetters" else "message"
     if job.spec.mode == "DryRun":
         selected = selection.messages if selection else 0
         return Reason.PREVIEWED, f"{count(selected, what)} would be replayed; mode is DryRun"
     sent, failed = (progress.replayed, progress.failed) if progress else (0, 0)
     replayed = f"{count(sent, what)} replayed to {short_destination(job.spec.destination)}"
-    return Reason.REPLAYED, f"{replayed}, {failed} could not be sent" if failed else replayed
+    if failed:
+        return Reason.MESSAGES_BROKEN, f"{replayed}, {failed} could not be sent"
+    return Reason.REPLAYED, replayed

@@ -41,6 +41,7 @@ def replay_document(
         messages_per_second=spec.rate_limit.messages_per_second if spec.rate_limit else None,
         mark_headers=_mark_headers(job),
         mode=spec.mode,
+        on_failed=spec.on_failed,
     )
     own = target is not None and target.identity == stream.identity
     table = table_of(stream, adopts_from(stream) if own else ())

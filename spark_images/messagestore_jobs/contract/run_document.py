@@ -387,6 +387,8 @@ class ReplayTask(ContractModel):
     messages_per_second: float | None = None
     mark_headers: dict[str, str] = {}
     mode: Literal["DryRun", "Run"] = "Run"
+    on_failed: Literal["Fail", "Continue"] = "Fail"
+    """Whether a replay that could not send some of its selection has failed, once all else was sent."""
 
 
 class EraseTask(ContractModel):

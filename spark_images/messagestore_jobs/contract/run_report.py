@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, BeforeValidator, Field
 
 from messagestore_jobs.contract.base import ContractModel
 
@@ -186,13 +186,23 @@ class FrozenSelection(ContractModel):
     last_global_position: int | None = None
 
 
+def _several(positions: object) -> object:
+    """An earlier release wrote down the lowest alone, or null."""
+    return () if positions is None else (positions,) if isinstance(positions, int) else positions
+
+
+FailedPositions = Annotated[tuple[int, ...], BeforeValidator(_several)]
+
+
 class ReplayProgress(ContractModel):
     """How far a replay is; failed counts what was selected and could not be sent."""
 
     replayed: int = 0
     failed: int = 0
-    first_failed_position: int | None = None
-    """The lowest global position of those."""
+    first_failed_positions: FailedPositions = Field(
+        default=(), max_length=10, validation_alias=AliasChoices("firstFailedPositions", "firstFailedPosition")
+    )
+    """The lowest global positions of those; dead letters have none."""
     erased: int = 0
     """Selected, and not sent because it was erased since."""
     lost: int = 0

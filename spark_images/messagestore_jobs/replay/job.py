@@ -11,13 +11,14 @@ from messagestore_jobs.replay.delivery import Delivery
 from messagestore_jobs.replay.files import FilesDelivery
 from messagestore_jobs.replay.freeze import freeze, nothing_selected
 from messagestore_jobs.replay.kafka import KafkaDelivery
-from messagestore_jobs.replay.lost import place, refuse_lost
+from messagestore_jobs.replay.lost import place
 from messagestore_jobs.replay.redelivery import forget_round, note_attempts, round_document, rounds_begun
 from messagestore_jobs.replay.selection import check
 from messagestore_jobs.replay.sending import Sending
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import Frozen, digest
 from messagestore_jobs.replay.stream import StreamDelivery
+from messagestore_jobs.replay.unsent import refuse_unsent
 from messagestore_jobs.store.folder import exists
 from messagestore_jobs.store.history import open_table
 
@@ -29,7 +30,7 @@ def run_replay(
 
     Raises:
         RunFailedError: the destination or the predicate is refused, the replay began as another, or what it could send
-            is sent and some of its selection is lost.
+            is sent and some of its selection is lost or broken.
     """
     task = document.task
     assert isinstance(task, ReplayTask)
@@ -38,8 +39,8 @@ def run_replay(
         return _preview(document, spark, task, progress)
     asked = control or Unattended(task.messages_per_second)
     if task.select.due_for_retry:
-        return refuse_lost(_redeliver(document, spark, task, progress, asked))
-    return refuse_lost(_replay(document, spark, progress, asked))
+        return refuse_unsent(_redeliver(document, spark, task, progress, asked), task)
+    return refuse_unsent(_replay(document, spark, progress, asked), task)
 
 
 def _replay(document: RunDocument, spark: SparkSession, progress: Progress, control: Control) -> ReplayOutcome:
@@ -62,7 +63,7 @@ def _redeliver(
         left = _left_of_round(document, spark, begun)
         if left is not None:
             outcome = _replay(left, spark, progress, control).model_copy(update=_numbered(task, begun))
-            if not (task.rounds and outcome.complete) or outcome.progress.lost:
+            if not (task.rounds and outcome.complete) or outcome.progress.lost or outcome.progress.failed:
                 return outcome
         elif not task.rounds:
             return _delivery(document, spark, task).ended() or _nothing()

@@ -11,15 +11,12 @@ import numpy.typing as npt
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_report import ReplayOutcome
 from messagestore_jobs.replay.cut import Stretch
 from messagestore_jobs.replay.source import Source
+from messagestore_jobs.replay.staging import SHOWN
 from messagestore_jobs.replay.state import Frozen
-from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.tombstones import erased_positions
-
-_SHOWN = 10
 
 
 class Missing(NamedTuple):
@@ -63,7 +60,7 @@ def missing(source: Source, frozen: Frozen, first: int, stretch: Stretch, short:
         gone = stretch.messages - len(there)
         return Missing(short - gone, gone)
     lost = np.setdiff1d(np.setdiff1d(expected, there), erased_positions(source.uri))
-    return Missing(short - len(lost), len(lost), tuple(lost[:_SHOWN].tolist()))
+    return Missing(short - len(lost), len(lost), tuple(lost[:SHOWN].tolist()))
 
 
 def _expected(
@@ -84,25 +81,3 @@ def _expected(
 def _positions(rows: DataFrame) -> npt.NDArray[np.int64]:
     found: npt.NDArray[np.int64] = rows.select("global_position").toArrow()["global_position"].to_numpy()
     return found
-
-
-def refuse_lost(outcome: ReplayOutcome) -> ReplayOutcome:
-    """The outcome of a replay that sent all that it could.
-
-    Raises:
-        RunFailedError: some of the selection was lost; the words say how much, and which.
-    """
-    reached = outcome.progress
-    if not reached.lost:
-        return outcome
-    shown = reached.first_lost_positions
-    more = reached.lost - len(shown)
-    which = f": global positions {', '.join(map(str, shown))}{f' and {more} more' if more else ''}" if shown else ""
-    what = "messages" if outcome.selection.first_global_position is not None else "dead letters"
-    raise RunFailedError(
-        "MessagesLost",
-        f"{reached.lost} of {outcome.selection.messages} selected {what} could not be sent, as they are neither in the "
-        f"store any more nor erased{which}. A purge removed them, and an erasure the table's versions from before it; "
-        "all others were sent. Restore those from an archive if they are needed",
-        outcome,
-    )

@@ -4,6 +4,7 @@ The seal is what a crash can't undo: before it a chunk is staged anew, after it 
 """
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -17,7 +18,7 @@ from messagestore_jobs.replay.lost import Missing, missing
 from messagestore_jobs.replay.records import dead_letter_records, native_records, raw_records
 from messagestore_jobs.replay.sealed import without_erased_since
 from messagestore_jobs.replay.source import Source, is_gone
-from messagestore_jobs.replay.staging import Staged, stage
+from messagestore_jobs.replay.staging import SHOWN, Staged, stage
 from messagestore_jobs.replay.state import Chunk, Frozen, Part
 from messagestore_jobs.store.erased import open_erased
 from messagestore_jobs.store.errors import TableRefusedError
@@ -83,7 +84,7 @@ class Sending:
         if not pace.wait(chunk.sent):
             return False
         if chunk.failed:
-            where = "" if chunk.first_failed is None else f", the first at global position {chunk.first_failed}"
+            where = f", the first at global position {chunk.first_failed[0]}" if chunk.first_failed else ""
             self.progress.say(f"{chunk.failed} messages are not as they were stored and are not sent{where}")
         self.delivery.state.seal(chunk)
         self.chunks.append(chunk)
@@ -151,21 +152,24 @@ class Sending:
     def _reached(self, *, complete: bool) -> ReplayOutcome:
         chunks = self.chunks
         places = [chunk.last_global_position for chunk in chunks if chunk.last_global_position is not None]
-        broken = [chunk.first_failed for chunk in chunks if chunk.first_failed is not None]
         seconds = time.monotonic() - self.began
         total = self.frozen.selection.messages
         reached = ReplayProgress(
             replayed=sum(chunk.sent for chunk in chunks),
             failed=sum(chunk.failed for chunk in chunks),
-            first_failed_position=min(broken, default=None),
+            first_failed_positions=_lowest(position for chunk in chunks for position in chunk.first_failed),
             erased=sum(chunk.erased for chunk in chunks),
             lost=sum(chunk.lost for chunk in chunks),
-            first_lost_positions=tuple(position for chunk in chunks for position in chunk.first_lost)[:10],
+            first_lost_positions=_lowest(position for chunk in chunks for position in chunk.first_lost),
             percent=100 if complete else min(99, 100 * sum(map(_done, chunks)) // max(total, 1)),
             last_global_position=max(places, default=None),
             messages_per_second=round(self.sent_now / seconds, 1) if self.sent_now and seconds > 0 else None,
         )
         return ReplayOutcome(selection=self.frozen.selection, progress=reached, complete=complete)
+
+
+def _lowest(positions: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(positions)[:SHOWN])
 
 
 def _done(chunk: Chunk) -> int:

@@ -12,6 +12,8 @@ from messagestore_jobs.replay.cut import Stretch
 from messagestore_jobs.replay.order import Order
 from messagestore_jobs.store.external import external_write
 
+SHOWN = 10
+"""Positions that a report names of those that were not sent."""
 Format = Literal["JSONLines", "JSON", "Parquet"]
 _FIRST_ROW_MASK = (1 << 33) - 1
 _OPTIONS = {
@@ -25,11 +27,11 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Staged:
-    """What was written: messages by object number, how many could not be, and the first position of one of those."""
+    """What was written: messages by object number, how many could not be, and the first positions of those."""
 
     messages: dict[int, int]
     failed: int
-    first_failed: int | None = None
+    first_failed: tuple[int, ...] = ()
 
 
 def stage(records: DataFrame, order: Order, stretch: Stretch, form: Format, folder: str, *, sort: bool) -> Staged:
@@ -43,7 +45,6 @@ def stage(records: DataFrame, order: Order, stretch: Stretch, form: Format, fold
     rows = placed.observe(
         counted,
         F.count_if(failed).alias("failed"),
-        F.min(F.when(failed, _position(order))).alias("first_failed"),
         *(F.count_if(F.col("value").isNotNull() & (F.col("_object") == i)).alias(f"n{i}") for i in range(objects)),
     ).where(F.col("value").isNotNull() | F.col("_end"))
     if form == "JSON":
@@ -55,13 +56,17 @@ def stage(records: DataFrame, order: Order, stretch: Stretch, form: Format, fold
     # Where Spark finds that there are no rows it counts none.
     counts = counted.get
     messages = {i: counts.get(f"n{i}", 0) for i in range(objects)}
-    return Staged(messages, counts.get("failed", 0), counts.get("first_failed"))
+    count = counts.get("failed", 0)
+    return Staged(messages, count, _first_failed(records, order) if count else ())
 
 
-def _position(order: Order) -> Column:
-    """The global position that the key of a message ends with; null for a dead letter, which has none."""
-    ends_with_it = order.parts[-1] == ("global_position", "bigint")
-    return F.col(order.columns[-1]) if ends_with_it else F.lit(None).cast("bigint")
+def _first_failed(records: DataFrame, order: Order) -> tuple[int, ...]:
+    """The lowest global positions, which the key of a message ends with; dead letters have none."""
+    if order.parts[-1] != ("global_position", "bigint"):
+        return ()
+    position = order.columns[-1]
+    failed = records.where("value IS NULL").select(position).orderBy(position).limit(SHOWN)
+    return tuple(row[0] for row in failed.collect())
 
 
 def _by_object(records: DataFrame, order: Order, stretch: Stretch, form: Format) -> DataFrame:

@@ -12,7 +12,7 @@ from messagestore_jobs.contract.run_document import (
     ReplayTask,
     StreamDestination,
 )
-from messagestore_jobs.contract.run_report import FrozenSelection
+from messagestore_jobs.contract.run_report import FailedPositions, FrozenSelection
 from messagestore_jobs.replay.order import Key
 from messagestore_jobs.store.documents import read_document
 from messagestore_jobs.store.errors import RunFailedError
@@ -79,7 +79,7 @@ class Chunk(ContractModel):
     next_grain: int
     sent: int
     failed: int
-    first_failed: int | None = None
+    first_failed: FailedPositions = ()
     erased: int = 0
     lost: int = 0
     first_lost: tuple[int, ...] = ()
@@ -165,7 +165,7 @@ def unfinished(uri: str) -> list[Frozen]:
 
 def digest(task: ReplayTask, table: str) -> str:
     """Of all that says what is sent where; the rate limit, the mode and what else may change is left out."""
-    changing = {"messages_per_second": True, "mode": True, "destination": True, "rounds": True}
+    changing = {"messages_per_second": True, "mode": True, "on_failed": True, "destination": True, "rounds": True}
     # How groups are held back is the stream's word, which may change.
     asked = task.model_dump(mode="json", exclude={**changing, "select": {"held_back"}})
     text = json.dumps([asked, _shape(task), table], sort_keys=True)

@@ -56,11 +56,11 @@ def table(tmp_path: Path, outside: Path) -> Table:
 def test_a_replay_sends_no_other_file_and_counts_what_it_does_not_send(
     spark: SparkSession, table: Table, tmp_path: Path
 ) -> None:
-    outcome = run_replay(files_replay(table, tmp_path / "out"), spark, Silent())
+    outcome = run_replay(files_replay(table, tmp_path / "out", on_failed="Continue"), spark, Silent())
 
     assert sent(tmp_path / "out") == [8, 9]
     assert (outcome.progress.replayed, outcome.progress.failed) == (2, 7)
-    assert outcome.progress.first_failed_position == 1
+    assert outcome.progress.first_failed_positions == (1, 2, 3, 4, 5, 6, 7)
 
 
 def test_a_purge_removes_the_row_and_nothing_that_is_not_the_stores(

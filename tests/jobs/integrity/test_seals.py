@@ -47,8 +47,8 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
     return stream
 
 
-def replay(stream: Stream, folder: str, integrity: Integrity = SEALED) -> ReplayOutcome:
-    document = files_replay(stream.table, stream.folder / folder, integrity=integrity)
+def replay(stream: Stream, folder: str, integrity: Integrity = SEALED, on_failed: str = "Fail") -> ReplayOutcome:
+    document = files_replay(stream.table, stream.folder / folder, integrity=integrity, on_failed=on_failed)
     return run_replay(document, stream.spark, Silent())
 
 
@@ -69,20 +69,24 @@ def rows_of(stream: Stream) -> list[dict[str, Any]]:
     return list(table.to_pylist())
 
 
-def test_what_was_changed_is_counted_and_not_sent(stream: Stream) -> None:
+def test_what_was_changed_is_told_and_not_sent_and_fails_the_replay_at_its_end(stream: Stream) -> None:
     tamper(stream, "m1", type="'b'")
     tamper(stream, "m2", payload="X'7B7D20'", payload_sha256="null")
     tamper(stream, "m4", hmac="null")
-    outcome = replay(stream, "out")
+    for _ in range(2):
+        with pytest.raises(RunFailedError, match=r"3 of 4 selected .* global positions 1, 2, 4; all others") as failed:
+            replay(stream, "out")
+        assert failed.value.reason == "MessagesBroken"
+    outcome = replay(stream, "out", on_failed="Continue")
     assert (outcome.progress.replayed, outcome.progress.failed) == (1, 3)
-    assert outcome.progress.first_failed_position == 1
+    assert outcome.progress.first_failed_positions == (1, 2, 4)
     assert [sent["messageId"] for sent in records(stream.folder / "out")] == ["m3"]
 
 
 def test_messages_from_before_the_key_are_sent_where_that_is_accepted(stream: Stream) -> None:
     stream.arrive("b.jsonl", lines(record("m5")))
     stream.run(integrity=None)
-    assert replay(stream, "refused").progress.failed == 1
+    assert replay(stream, "refused", on_failed="Continue").progress.failed == 1
     assert replay(stream, "accepted", SEALED.model_copy(update={"unsigned": "Accept"})).progress.failed == 0
 
 
@@ -111,7 +115,7 @@ def test_scrub_seals_anew_what_was_whole(stream: Stream) -> None:
         "m3": True,
         "m4": True,
     }
-    outcome = replay(stream, "out")
+    outcome = replay(stream, "out", on_failed="Continue")
     assert (outcome.progress.replayed, outcome.progress.failed) == (3, 1)
 
 

@@ -152,7 +152,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
 def test_claim_checked_payloads_are_sent_and_what_is_not_as_it_was_stored_is_not(
     spark: SparkSession, table: Table, tmp_path: Path
 ) -> None:
-    outcome = run_replay(files_replay(table, tmp_path / "out"), spark, Silent())
+    outcome = run_replay(files_replay(table, tmp_path / "out", on_failed="Continue"), spark, Silent())
     assert sent(tmp_path / "out") == [*range(1, len(PAYLOADS) + 1), 20]
     assert b'"payload":{"claimed":1.10}}' in lines(tmp_path / "out")[-1]
     assert (outcome.progress.replayed, outcome.progress.failed) == (len(PAYLOADS) + 1, 3)
@@ -172,7 +172,7 @@ def test_of_payloads_that_left_meanwhile_what_the_store_still_has_is_sent(spark:
 
     table = make_store(folder, [])
     add_messages(table.uri, [*(claim(n, f"{n:020}", old) for n in (1, 2, 3)), message(4)])
-    document = files_replay(table, tmp_path / "out")
+    document = files_replay(table, tmp_path / "out", on_failed="Continue")
     run_replay(document, spark, Silent(), Suspending(0))
     messages = DeltaTable(f"{folder}/messages")
     messages.delete("global_position IN (1, 2)")
@@ -186,8 +186,8 @@ def test_of_payloads_that_left_meanwhile_what_the_store_still_has_is_sent(spark:
 
 
 def test_arrays_hold_the_same_records(spark: SparkSession, table: Table, tmp_path: Path) -> None:
-    run_replay(files_replay(table, tmp_path / "lines"), spark, Silent())
-    run_replay(files_replay(table, tmp_path / "arrays", "JSON"), spark, Silent())
+    run_replay(files_replay(table, tmp_path / "lines", on_failed="Continue"), spark, Silent())
+    run_replay(files_replay(table, tmp_path / "arrays", "JSON", on_failed="Continue"), spark, Silent())
     arrays = [record for content in objects(tmp_path / "arrays").values() for record in json.loads(content)]
     assert arrays == records(tmp_path / "lines")
     assert PAYLOADS[14][1] in objects(tmp_path / "arrays")["part-00000000.json"]
@@ -203,7 +203,7 @@ def test_marks_are_headers_and_stand_for_nothing_but_what_they_name(
         "x-odd": "{} {payload} {{job}} ${position.__class__} \\",
         "x-empty": "",
     }
-    run_replay(files_replay(table, tmp_path / "out", mark_headers=marks), spark, Silent())
+    run_replay(files_replay(table, tmp_path / "out", mark_headers=marks, on_failed="Continue"), spark, Silent())
     assert records(tmp_path / "out")[-1]["headers"] == {
         "kept": "1",
         "x-job": "job-1",

@@ -68,6 +68,25 @@ def test_a_dry_run_ends_after_the_preview(world: World) -> None:
     assert (world.status(key).phase, world.ready(key)[1]) == ("Succeeded", "Previewed")
 
 
+BROKEN = RunError(reason="MessagesBroken", message="1 of 10 selected messages were not sent")
+
+
+def test_one_that_could_not_send_some_has_failed_or_is_degraded_as_it_asks(world: World) -> None:
+    stream(world)
+    reached = ReplayProgress(replayed=9, failed=1, first_failed_positions=(7,), percent=100)
+    outcome = halfway().model_copy(update={"progress": reached, "complete": True})
+    key = job(world)
+    run_once(world, outcome=outcome, error=BROKEN)
+    assert conditions(world, key) == {"Ready": "False", "Stalled": "True", "Failed": "True"}
+    assert world.reasons(key)[-1] == "MessagesBroken"
+    world.delete(key)
+    key = job(world, onFailed="Continue")
+    run_once(world, outcome=outcome)
+    assert conditions(world, key) == {"Ready": "True", "Complete": "True", "Degraded": "True"}
+    assert world.status(key).conditions[-1].message.endswith("the first are at global positions 7")
+    assert world.reasons(key)[-1] == "MessagesBroken"
+
+
 def test_a_pause_stops_after_the_batch_and_goes_on_with_a_new_run(world: World) -> None:
     stream(world)
     key = job(world, activeDeadline="PT1H")

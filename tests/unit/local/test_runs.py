@@ -1,6 +1,9 @@
 """What a local run decides without Spark: locks, words for errors, options."""
 
+import json
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 import typer
@@ -17,8 +20,12 @@ from messagestore_jobs.contract.run_document import (
     StreamDestination,
     Table,
 )
+from messagestore_jobs.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, RunReport
 from messagestore_jobs.driver.places import written_tables
 from messagestore_operator.cli.options import memory, moment, seconds
+from messagestore_operator.local import run
+from messagestore_operator.manifests import load
+from support.resources import replay_to_kafka, stream_from_files
 
 OWNER = Owner(namespace="default", name="orders")
 INGEST = IngestTask(source_id="s", source=FilesSource(uri="file:///landing"))
@@ -78,3 +85,19 @@ def test_memory(text: str, good: bool) -> None:
     else:
         with pytest.raises(typer.BadParameter):
             memory(text)
+
+
+def test_a_replay_that_went_on_without_messages_did_not_end_well(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stream, job = stream_from_files(), replay_to_kafka()
+    stream["spec"]["suspend"] = True
+    for document in (stream, job):
+        (tmp_path / f"{document['kind']}.json").write_text(json.dumps(document))
+    selection = FrozenSelection(table_version=1, messages=13, bytes=1)
+    progress = ReplayProgress(replayed=12, failed=1, percent=100)
+    outcome = ReplayOutcome(selection=selection, progress=progress, complete=True)
+    report = RunReport(run="r", sequence=1, state="Succeeded", started_at=datetime.now(UTC), outcome=outcome)
+    monkeypatch.setattr(run, "execute", lambda *_: report)
+    ended = run.LocalRun(load([str(tmp_path)]), MagicMock(), MagicMock(), 0).run()
+    assert [(one.resource.identity[0], one.well) for one in ended] == [("MessageStream", True), ("ReplayJob", False)]

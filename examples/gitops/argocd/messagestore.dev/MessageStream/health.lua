@@ -22,7 +22,7 @@ local ready = conditions.Ready
 if ready ~= nil then
   health.message = ready.message
 end
-if holds("Stalled") or holds("Failed") then
+if holds("Stalled") or holds("Failed") or holds("Degraded") then
   health.status = "Degraded"
 elseif holds("Ready") and not holds("Reconciling") then
   -- What waits for a person is neither ill nor under way.

@@ -1,0 +1,14 @@
+"""What a replay that was begun by an earlier release says of messages that it could not send."""
+
+import pytest
+
+from messagestore_jobs.contract.run_report import ReplayProgress
+from messagestore_jobs.replay.state import Chunk
+
+
+@pytest.mark.parametrize(("written", "read"), [("7", (7,)), ("null", ()), ("[7, 9]", (7, 9))])
+def test_the_one_position_that_an_earlier_release_wrote_down_is_the_first(written: str, read: tuple[int, ...]) -> None:
+    progress = ReplayProgress.model_validate_json(f'{{"failed": 1, "firstFailedPosition": {written}}}')
+    assert progress.first_failed_positions == read
+    counts = '"number": 0, "nextGrain": 1, "sent": 1, "failed": 1, "bytes": 1, "lastGlobalPosition": 9, "parts": []'
+    assert Chunk.model_validate_json(f'{{{counts}, "firstFailed": {written}}}').first_failed == read
