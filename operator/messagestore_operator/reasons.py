@@ -30,12 +30,14 @@ class Reason(StrEnum):
     # Of what keeps a run from starting.
     DELETION_BLOCKED = "DeletionBlocked"
     SECRET_MISSING = "SecretMissing"
+    PAUSED = "Paused"
     SPARK_OPERATOR_MISSING = "SparkOperatorMissing"
     STREAM_MISSING = "StreamMissing"
     TABLE_RELEASED = "TableReleased"
     TOO_MANY_STREAMS = "TooManyStreams"
     WAITING_FOR_DRIVER = "WaitingForDriver"
     WAITING_FOR_ROOM = "WaitingForRoom"
+    WAITING_FOR_WINDOW = "WaitingForWindow"
     WRONG_APPROVAL = "WrongApproval"
 
     # Of what only an Event tells.

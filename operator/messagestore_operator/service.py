@@ -15,6 +15,7 @@ from typing import Any
 import kopf
 
 from messagestore_operator import handlers
+from messagestore_operator.api.common import Schedule
 from messagestore_operator.cluster import connection
 from messagestore_operator.cluster.apply import Applier
 from messagestore_operator.cluster.backend import KubeflowBackend, SparkBackend
@@ -40,6 +41,7 @@ from messagestore_operator.cluster.sync import KindMissingError, Sync
 from messagestore_operator.cluster.visitors import Visitors
 from messagestore_operator.decide.room import Bounds
 from messagestore_operator.decide.snapshot import Defaults, Maintenance
+from messagestore_operator.decide.windows import Window
 from messagestore_operator.predicates.process import Reader
 from messagestore_operator.settings import LeaderSettings, Settings, seconds
 
@@ -233,6 +235,10 @@ def defaults(settings: Settings) -> Defaults:
         streams_at_once=runs.streams_at_once,
         ended_runs=runs.ended_runs,
         deletion_bound=runs.deletion_bound.timedelta,
+        paused=runs.paused,
+        windows=tuple(
+            Window(Schedule(cron=one.cron, time_zone=one.time_zone), one.duration.timedelta) for one in runs.windows
+        ),
         bounds=Bounds(runs.at_once.in_all, runs.at_once.in_namespace, runs.at_once.at_endpoint, runs.starts_per_second),
         status_interval=settings.status_interval.timedelta,
         maintenance=Maintenance(

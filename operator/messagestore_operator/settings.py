@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.scalars import Duration, Quantity
+from messagestore_operator.api.scalars import Cron, Duration, Quantity, TimeZone
 from messagestore_operator.api.spark import DriverResources, ExecutorResources
 from messagestore_operator.api.text import Name
 from messagestore_operator.tenancy import Tenancy
@@ -90,9 +90,22 @@ class RunsAtOnce(Model):
     )
 
 
+class RunWindow(Model):
+    """A time of the day, the week or the month."""
+
+    cron: Cron = Field(description="When it opens: minute, hour, day of month, month and day of week.")
+    time_zone: TimeZone = Field(default=TimeZone("UTC"), description="Time zone of the cron expression.")
+    duration: Duration = Field(description="How long it is open.")
+
+
 class RunSettings(Model):
     """How runs are started, waited for and tried again."""
 
+    paused: bool = Field(default=False, description="Whether nothing new is launched; what runs goes on.")
+    windows: Annotated[tuple[RunWindow, ...], Field(max_length=64)] = Field(
+        default=(),
+        description="In which runs that are no ingest, and delete no store, are started; empty: at any time.",
+    )
     start_deadline: Duration = Field(
         default=Duration("PT15M"), description="How long a driver, or the first of its executors, may take to run."
     )

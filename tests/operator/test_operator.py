@@ -68,6 +68,12 @@ def _condition(status: dict[str, Any], kind: str = "Ready") -> dict[str, Any]:
     return found[0] if found else {}
 
 
+def _annotate(server: ApiServer, path: str, **annotations: str) -> None:
+    found = {f"messagestore.dev/{name}": value for name, value in annotations.items()}
+    answer = server.request("PATCH", path, {"metadata": {"annotations": found}}, "application/merge-patch+json")
+    assert answer.accepted, answer.body
+
+
 def test_a_stream_that_is_applied_gets_a_run_and_its_report_becomes_the_status(
     apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
 ) -> None:
@@ -278,13 +284,20 @@ def test_it_ends_when_it_is_asked_to_and_the_next_one_leads_at_once(
         eventually(lambda: second.figure("messagestore_operator_leading"), seconds=10)
 
 
-def test_what_is_beyond_a_bound_waits_in_order_and_says_so(
+def test_what_a_paused_namespace_or_a_bound_holds_back_says_so_and_starts_in_order(
     apiserver: ApiServer, namespace: str, spark: FakeSpark, tmp_path: Path
 ) -> None:
     spark.seconds = 1.5
     runs = {"lookAgain": "PT1S", "atOnce": {"inNamespace": 1}}
+    _annotate(apiserver, f"/api/v1/namespaces/{namespace}", paused="true")
     with running_operator(apiserver, tmp_path, {**_settings(namespace), "runs": runs}) as operator:
-        for name in ("orders-a", "orders-b", "orders-c"):
+        _apply(apiserver, namespace, "orders-a", trigger={"interval": "PT1H"})
+        reason = eventually(lambda: _condition(_status(apiserver, namespace, "orders-a")).get("reason"), of=operator)
+        assert reason == "Paused"
+        _annotate(apiserver, f"/api/v1/namespaces/{namespace}", paused="false")
+        _annotate(apiserver, f"{STREAMS.format(namespace)}/orders-a", note="look")
+        eventually(lambda: _status(apiserver, namespace, "orders-a").get("currentRun"), of=operator)
+        for name in ("orders-b", "orders-c"):
             _apply(apiserver, namespace, name, trigger={"interval": "PT1H"})
             eventually(lambda name=name: _status(apiserver, namespace, name).get("currentRun"), of=operator)
         said = _condition(_status(apiserver, namespace, "orders-c"))

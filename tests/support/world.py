@@ -132,6 +132,7 @@ class World:
     invalid: dict[Key, str] = field(default_factory=dict)
     """Resources part of whose spec is refused, and what is said of it."""
     missing_kind: str | None = None
+    paused: str | None = None
     defaults: Defaults = field(default_factory=lambda: Defaults(tenancy=OPEN, status_interval=timedelta(0)))
     written: dict[Key, datetime] = field(default_factory=dict)
     """When each status was written last."""
@@ -223,6 +224,7 @@ class World:
             "missing_kind": self.missing_kind,
             "status_written": self.written.get(key),
             "predicate_problems": _predicate_problems([resource, *streams]),
+            "paused": self.paused,
             "room": self.room(),
             "defaults": self.defaults,
         }

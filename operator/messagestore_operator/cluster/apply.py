@@ -116,7 +116,7 @@ class Applier:
         except LaunchRefusedError as error:
             _log.warning("%s was not launched: %s", action.run.holder, error)
             if "being terminated" in str(error):
-                self._namespaces.note(action.run.namespace, terminating=True)
+                self._namespaces.note(action.run.namespace, unwell=True)
             else:
                 self._cache.refuse(action.run, str(error))
             self._touched([resource.identity])

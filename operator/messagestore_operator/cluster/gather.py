@@ -41,6 +41,7 @@ from messagestore_operator.decide.snapshot import (
     Waiting,
 )
 from messagestore_operator.decide.tables import former_tables, tables_of
+from messagestore_operator.translate.annotations import PAUSED
 
 _NORMAL_START = timedelta(seconds=20)
 """A pod that takes longer to start is asked why."""
@@ -110,6 +111,7 @@ class Gatherer:
             "status_written": self._cache.written(key),
             "can_run": not await self._namespaces.terminating(resource.metadata.namespace),
             "defaults": self._defaults,
+            "paused": self._paused(resource.metadata.namespace),
             "room": self._starts.room(),
             # Last, so that nothing in the picture is younger than its clock.
             "now": self._now(),
@@ -131,6 +133,13 @@ class Gatherer:
         if rests or not self._defaults.tenancy.secrets.require_label or self._goes_on(resource):
             return None
         return await self._secrets.uses(resource.metadata.namespace, secrets_of(resource, streams))
+
+    def _paused(self, namespace: str) -> str | None:
+        if self._defaults.paused:
+            return "the operator launches nothing while its setting runs.paused is true"
+        if self._namespaces.paused(namespace):
+            return f"nothing is launched in namespace {namespace} while its annotation {PAUSED} is true"
+        return None
 
     def _goes_on(self, resource: Resource) -> bool:
         """Whether the one run that a resource has at a time is under way: it has its Secrets."""

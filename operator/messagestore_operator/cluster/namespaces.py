@@ -1,4 +1,4 @@
-"""Which namespaces are being deleted: nothing new can be made there."""
+"""Which namespaces are being deleted, and which are paused: nothing new is made there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from messagestore_operator.cluster.client import ForbiddenError, KubeClient
 from messagestore_operator.cluster.documents import at
+from messagestore_operator.translate.annotations import PAUSED
 
 _FRESH_SECONDS = 30.0
 
@@ -14,13 +15,14 @@ _FRESH_SECONDS = 30.0
 class Namespaces:
     """That a namespace is well is remembered for a while: where it is so no more, a request is refused.
 
-    That one is being deleted is asked anew each time, as it may have been made again a moment later.
+    One that is being deleted, or is paused, is asked for anew each time, as it may be well a moment later.
     """
 
     def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
         self._well: dict[str, float] = {}
+        self._paused: set[str] = set()
 
     async def terminating(self, name: str) -> bool:
         """Whether a namespace is being deleted, or gone."""
@@ -30,15 +32,21 @@ class Namespaces:
         try:
             namespace = await self._client.find(f"/api/v1/namespaces/{name}")
             found = namespace is None or at(namespace, "status", "phase") == "Terminating"
+            is_paused = at(namespace, "metadata", "annotations", PAUSED) == "true"
+            (self._paused.add if is_paused else self._paused.discard)(name)
         except ForbiddenError:
             # Not to be known; then it shows when something can't be made there.
             found = False
-        self.note(name, found)
+        self.note(name, found or name in self._paused)
         return found
 
-    def note(self, name: str, terminating: bool) -> None:
+    def paused(self, name: str) -> bool:
+        """Whether a namespace was told by annotation to get no new runs, when it was looked at last."""
+        return name in self._paused
+
+    def note(self, name: str, unwell: bool) -> None:
         """Remember what an answer of the API server has shown."""
-        if terminating:
+        if unwell:
             self._well.pop(name, None)
         else:
             self._well[name] = self._clock()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
 
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.decide.needs import Need, needed, secrets_of, unmet
 from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot, Snapshot, StreamSnapshot
+from messagestore_operator.decide.windows import opens_at
 from messagestore_operator.reasons import Reason
+from messagestore_operator.status.times import clock_time
 from messagestore_operator.status.words import few
 from messagestore_operator.tenancy import Tenancy, not_allowed
 from messagestore_operator.tenancy.adoption import is_released
@@ -39,6 +43,25 @@ def uninstalled(snapshot: Snapshot) -> RunError | None:
         return None
     words = f"{snapshot.missing_kind} is not installed in this cluster: nothing can be run before the Spark operator is"
     return RunError(reason=Reason.SPARK_OPERATOR_MISSING, message=words)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What keeps a run that nothing is wrong with from starting now, and until when, if that is known."""
+
+    error: RunError
+    until: datetime | None = None
+
+
+def held_back(snapshot: Snapshot) -> Held | None:
+    """Why a run that is no ingest is not to be started at this time."""
+    if snapshot.paused is not None:
+        return Held(RunError(reason=Reason.PAUSED, message=snapshot.paused))
+    opens = opens_at(snapshot.defaults.windows, snapshot.now)
+    if opens is None:
+        return None
+    words = f"waits for the window that opens at {clock_time(opens)} (runs.windows)"
+    return Held(RunError(reason=Reason.WAITING_FOR_WINDOW, message=words), opens)
 
 
 def barred(stream: MessageStream, snapshot: Snapshot) -> RunError | None:

@@ -13,7 +13,7 @@ from messagestore_operator.decide.replay import decide_replay
 from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot, Snapshot, StreamSnapshot
 from messagestore_operator.decide.stream import decide_stream
 
-_SECRETS_AGAIN = timedelta(seconds=30)
+_NOT_WATCHED_AGAIN = timedelta(seconds=30)
 
 
 def decide(snapshot: Snapshot) -> Decision:
@@ -22,8 +22,9 @@ def decide(snapshot: Snapshot) -> Decision:
     if not snapshot.can_run:
         # Nobody tells when a namespace that was being deleted is there again.
         return _looking_again(decision, snapshot.now + snapshot.defaults.look_again)
-    if awaits_secrets(snapshot):
-        return _looking_again(decision, snapshot.now + _SECRETS_AGAIN)
+    if snapshot.paused is not None or awaits_secrets(snapshot):
+        # No watch tells of namespaces, nor of Secrets.
+        return _looking_again(decision, snapshot.now + _NOT_WATCHED_AGAIN)
     return decision
 
 

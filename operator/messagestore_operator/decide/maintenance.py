@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import MaintenanceStatus
+from messagestore_operator.decide.check import held_back
 from messagestore_operator.decide.snapshot import StreamSnapshot
 from messagestore_operator.decide.trigger import created, failed
 
@@ -13,9 +14,9 @@ _AFTER_FAILURE = timedelta(hours=1)
 
 
 def maintenance_due(snapshot: StreamSnapshot, status: MessageStreamStatus) -> bool:
-    """Whether enough was written since the last time, or enough time has gone by since something was."""
+    """Whether enough was written since the last time, or enough time went by since something was, and it may be now."""
     table, last = status.table, status.maintenance or MaintenanceStatus()
-    if table is None or table.version is None or _failed_lately(snapshot, last):
+    if table is None or table.version is None or _failed_lately(snapshot, last) or held_back(snapshot):
         return False
     bounds, written = snapshot.defaults.maintenance, table.version - (last.table_version or 0)
     if written <= 0:

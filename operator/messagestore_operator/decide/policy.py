@@ -13,7 +13,7 @@ from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import Action, CreateRun, Decision, EmitEvent
 from messagestore_operator.decide.assemble import decision
-from messagestore_operator.decide.check import barred, refused, uninstalled, unreachable
+from messagestore_operator.decide.check import barred, held_back, refused, uninstalled, unreachable
 from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import policy_run
 from messagestore_operator.decide.life import NOTHING, Wishes, follow, launch, reserve
@@ -189,10 +189,11 @@ def _one(
     blocker = barred(stream, snapshot) or unreachable(
         snapshot, lambda: purge_access(policy, stream), scrub_keys(policy)
     )
-    due = _due(snapshot, track.entry, status)
-    if blocker is not None and due is not None:
+    due, current = _due(snapshot, track.entry, status), track.entry.current_run
+    if blocker is not None and (due is not None or current is not None):
         return replace(idle, blocker=blocker)
-    current = track.entry.current_run
+    if (current is not None or isinstance(due, str)) and (held := held_back(snapshot)) is not None:
+        return replace(idle, blocker=held.error, looks=(held.until,) if held.until else ())
     if current is None:
         if isinstance(due, datetime):
             return replace(idle, looks=(due,), retry=due)

@@ -21,8 +21,8 @@ from messagestore_operator.status.words import few
 from messagestore_operator.translate import APPROVED_PREVIEW, approved_preview
 from messagestore_operator.translate.annotations import RUN_REQUESTED
 
-_TURNS = (Reason.TABLE_BUSY, Reason.WAITING_FOR_ROOM)
-"""What waits for its turn is well."""
+_TURNS = (Reason.PAUSED, Reason.TABLE_BUSY, Reason.WAITING_FOR_ROOM, Reason.WAITING_FOR_WINDOW)
+"""Nothing is wrong with what waits for its turn or its time."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from messagestore_operator.api import ReplayJobStatus
 from messagestore_operator.api.replayjob_status import Progress, Selection
 from messagestore_operator.decide.actions import Action, Decision, EmitEvent
 from messagestore_operator.decide.assemble import decision
-from messagestore_operator.decide.check import refused
+from messagestore_operator.decide.check import held_back, refused
 from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import rate
 from messagestore_operator.decide.life import Step, Wishes, follow, reserve
@@ -108,6 +108,8 @@ def _next(
             return Step(), at
         attempt = next_attempt(status.last_run, job, snapshot.defaults)
         current = reserve(snapshot, job, "replay", (status.run_number or 0) + 1, attempt)
+    if (held := held_back(snapshot)) is not None:
+        return Step(trouble=held.error), held.until
     return start(snapshot, current), None
 
 

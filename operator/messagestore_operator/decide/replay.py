@@ -9,7 +9,7 @@ from messagestore_operator.api import ReplayJobStatus
 from messagestore_operator.decide.actions import Action, Decision, DeleteResource, EmitEvent
 from messagestore_operator.decide.assemble import decision
 from messagestore_operator.decide.backoff import backoff, jitter_of
-from messagestore_operator.decide.check import refused
+from messagestore_operator.decide.check import held_back, refused
 from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import rate
 from messagestore_operator.decide.life import Step, Wishes, follow, reserve
@@ -75,6 +75,8 @@ def _place(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: Step) -> 
         return Place(blocker=beginning, wait=snapshot.now + snapshot.defaults.look_again)
     if (retry := _retry_at(snapshot, status)) is not None and watched.current is None:
         return Place(wait=retry)
+    if (held := held_back(snapshot)) is not None:
+        return Place(blocker=held.error, wait=held.until)
     return Place(_launched(snapshot, status, watched), wait=_deadline(snapshot, status))
 
 

@@ -15,6 +15,7 @@ from messagestore_jobs.contract.run_report import RunReport
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.decide.needs import Uses
 from messagestore_operator.decide.room import Bounds, Room
+from messagestore_operator.decide.windows import Window
 from messagestore_operator.tenancy import Tenancy
 
 RunKind = Literal["ingest", "purge", "erase", "replay", "maintain", "delete"]
@@ -236,6 +237,10 @@ class Defaults:
     """How long a deletion waits for what can't come, before data is left and the resource let go."""
     status_interval: timedelta = timedelta(minutes=1)
     """Between two writings of a status of which only figures change."""
+    paused: bool = False
+    """Whether nothing new is launched anywhere."""
+    windows: tuple[Window, ...] = ()
+    """In which what is no ingest may start; none: at any time."""
     bounds: Bounds = field(default_factory=Bounds)
     maintenance: Maintenance = Maintenance()
     tenancy: Tenancy = field(default_factory=Tenancy)
@@ -256,6 +261,8 @@ class Snapshot:
     """Whether pods can be made in the namespace: false while it, or what runs need in it, is being deleted."""
     spec_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """Paths and words of what of a spec is refused, by the `identity` of the resource: it has the rest alone."""
+    paused: str | None = None
+    """Why nothing new is launched, in words: the operator, or the namespace, was told so."""
     missing_kind: str | None = None
     """The kind that runs are made as, where the cluster doesn't know it."""
     status_written: datetime | None = None

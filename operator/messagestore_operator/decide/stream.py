@@ -85,8 +85,8 @@ def _wishes(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker: RunE
     run = snapshot.run(current.name) if current else None
     if current is None or run is None or not run.ref.continuous:
         return Wishes(generation(stream), wanted=not suspend)
-    # While the spec is refused nothing could follow.
-    followed = blocker is None or blocker.reason != Reason.INVALID_SPEC
+    # While the spec is refused, or nothing is launched, nothing could follow.
+    followed = snapshot.paused is None and (blocker is None or blocker.reason != Reason.INVALID_SPEC)
     stop = (
         suspend
         or (blocker is not None and blocker.reason in _FORBIDS)
@@ -118,7 +118,7 @@ def _next(
     stream = snapshot.stream
     if watched.current is not None and not watched.unlaunched:
         return _without_actions(watched), None
-    held_back = blocker is not None or stream.spec.suspend or not snapshot.can_run
+    held_back = blocker is not None or stream.spec.suspend or not snapshot.can_run or snapshot.paused is not None
     if watched.ended is not None:
         # What came of it is written down before another is made.
         due = None if held_back else next_run(snapshot, status)

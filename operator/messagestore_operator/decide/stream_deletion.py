@@ -80,6 +80,9 @@ def _way(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: Step) -
     if (absent := uninstalled(snapshot)) is not None:
         words = f"{absent.message}; {_WAY_OUT}"
         return _Way(kept_by=absent.model_copy(update={"message": words}), look_at=_soon(snapshot))
+    if snapshot.paused is not None:
+        words = f"{snapshot.paused}; {_WAY_OUT}"
+        return _Way(kept_by=RunError(reason=Reason.PAUSED, message=words))
     return _deleting(snapshot, status, watched)
 
 

@@ -110,6 +110,11 @@ def _of_current(snapshot: StreamSnapshot, status: MessageStreamStatus, step: Ste
         return under_way(Reason.SUSPENDED, f"run {current.name} is let end; none follows while spec.suspend is true")
     if current is not None and current.ending is not None:
         return under_way(current.ending.reason, f"run {current.name} is being ended: {current.ending.message}")
+    if snapshot.paused is not None and step.trouble is None:
+        if current is None:
+            return well(Reason.PAUSED, snapshot.paused)
+        goes_on = f"run {current.name} goes on; none follows: {snapshot.paused}"
+        return (under_way if status.totals is None else well)(Reason.PAUSED, goes_on)
     if step.trouble is None or current is None:
         return None
     waited = snapshot.now - current.requested_at.datetime if current.requested_at else _PATIENCE

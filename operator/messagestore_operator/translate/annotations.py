@@ -7,6 +7,8 @@ from messagestore_operator.api import GROUP, MessageStream, Resource, RetentionP
 
 ADOPT_TABLE = f"{GROUP}/adopt-table"
 APPROVED_PREVIEW = f"{GROUP}/approved-preview"
+PAUSED = f"{GROUP}/paused"
+"""Of a namespace."""
 RELEASE_TABLE_TO = f"{GROUP}/release-table-to"
 RUN_REQUESTED = f"{GROUP}/run-requested"
 

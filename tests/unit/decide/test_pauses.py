@@ -1,0 +1,160 @@
+"""Times in which nothing new is launched, or nothing but ingests."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from messagestore_operator.api.common import Schedule
+from messagestore_operator.decide.windows import Window, opens_at
+from support.world import Key, World, run_once
+
+PAUSED = "the operator launches nothing while its setting runs.paused is true"
+NOW = {"messagestore.dev/run-requested": "now"}
+NIGHT = Window(Schedule(cron="0 1 * * *", time_zone="Europe/Vienna"), timedelta(hours=2))
+OPENS = "waits for the window that opens at 2026-01-06T00:00:00Z (runs.windows)"
+
+
+def stream(world: World, name: str = "orders", trigger: dict[str, Any] | None = None, **more: Any) -> Key:
+    spec = {
+        "table": {"uri": f"s3a://lake/{name}", **more},
+        "source": {"files": {"uri": f"s3a://landing/{name}/"}},
+        "trigger": trigger or {"interval": "PT5M"},
+    }
+    return world.apply("MessageStream", name, spec)
+
+
+def purge(world: World) -> Key:
+    """A policy that wants a run now."""
+    policy = {
+        "streamRefs": [{"name": "orders"}],
+        "trigger": {"manual": {}},
+        "rules": [{"name": "old", "maxAge": "P1D"}],
+        "mode": "Enforce",
+    }
+    return world.apply("RetentionPolicy", "old", policy, annotations=NOW)
+
+
+def others(world: World) -> list[Key]:
+    """A policy, a replay, and a replay with a trigger, that each want a run now."""
+    files = {"streamRef": {"name": "orders"}, "destination": {"files": {"uri": "s3a://replay/orders/"}}}
+    again = {**files, "trigger": {"interval": "PT2M"}, "select": {"dueForRetry": True}}
+    return [
+        purge(world),
+        world.apply("ReplayJob", "replay", files),
+        world.apply("ReplayJob", "again", again),
+    ]
+
+
+def test_while_paused_nothing_is_launched_and_everything_says_why(world: World) -> None:
+    world.paused = PAUSED
+    keys = [stream(world), *others(world)]
+    world.settle()
+    assert world.runs() == []
+    assert world.ready(keys[0]) == ("True", "Paused", PAUSED)
+    for key in keys[1:]:
+        status, reason, words = world.ready(key)
+        assert (status, reason) == ("False", "Paused")
+        assert words.endswith(PAUSED)
+    assert all(when is not None and when - world.now <= timedelta(seconds=30) for when in world.looks.values())
+    world.paused = None
+    world.settle()
+    assert "ingest" in {app.create.run.kind for app in world.runs()}
+
+
+def test_what_runs_goes_on_through_a_pause_and_is_not_stopped_for_what_could_not_follow(world: World) -> None:
+    key = stream(world, trigger={"continuous": {}})
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    app.report = world.report(app, "Running", world.outcome(app))
+    world.settle()
+    world.paused = PAUSED
+    stream(world, trigger={"continuous": {"batchInterval": "PT1M"}})
+    world.settle()
+    assert (app.there, app.control.stop) == (True, False)
+    assert world.ready(key) == ("True", "Paused", f"run {app.name} goes on; none follows: {PAUSED}")
+    world.paused = None
+    world.settle()
+    assert app.control.stop
+
+
+def test_a_run_that_was_reserved_before_a_pause_is_reserved_no_more(world: World) -> None:
+    stream(world)
+    world.settle()
+    policy = purge(world)
+    world.settle()
+    assert world.ready(policy)[1] == "TableBusy"
+    world.paused = PAUSED
+    world.settle()
+    (entry,) = world.status(policy).streams
+    assert (entry.current_run, world.ready(policy)[1]) == (None, "Paused")
+    world.paused = None
+    world.start(world.only_run())
+    world.finish(world.only_run())
+    world.settle()
+    assert world.only_run().owner == policy
+
+
+def test_a_store_is_not_deleted_in_a_pause_and_the_way_out_is_told(world: World) -> None:
+    key = stream(world, deletionPolicy="Delete")
+    run_once(world)
+    world.paused = PAUSED
+    world.delete(key)
+    world.settle()
+    assert world.ready(key)[1] == "Paused"
+    assert world.ready(key)[2].startswith(f"{PAUSED}; to keep the data and let the resource go")
+    world.paused = None
+    run_once(world)
+    assert key not in world.resources
+
+
+def test_outside_of_its_window_only_ingests_and_deletions_start(world: World) -> None:
+    world.defaults = replace(world.defaults, windows=(NIGHT,))
+    key = stream(world, trigger={"manual": {}}, deletionPolicy="Delete")
+    world.annotate(key, run_requested="now")
+    rest = others(world)
+    run_once(world)
+    world.settle()
+    assert [world.ready(one)[1] for one in rest] == ["WaitingForWindow"] * 3
+    assert all(world.ready(one)[2].endswith(OPENS) for one in rest)
+    assert world.looks[rest[0]] == datetime.fromisoformat("2026-01-06T00:00:00Z")
+    world.now = datetime.fromisoformat("2026-01-06T00:00:00Z")
+    world.settle()
+    assert {app.create.run.kind for app in world.runs()} >= {"purge", "replay"}
+    world.now = datetime.fromisoformat("2026-01-06T12:00:00Z")
+    for app in [app for app in world.runs() if not app.state.ended]:
+        world.start(app)
+        world.finish(app)
+    world.delete(key)
+    world.settle()
+    assert world.only_run("delete").owner == key
+
+
+def test_a_stream_is_maintained_in_the_window(world: World) -> None:
+    world.defaults = replace(
+        world.defaults, windows=(NIGHT,), maintenance=replace(world.defaults.maintenance, commits=1)
+    )
+    stream(world, trigger={"manual": {}})
+    world.annotate(("MessageStream", "default", "orders"), run_requested="1")
+    run_once(world)
+    assert world.runs("maintain") == []
+    world.now = datetime.fromisoformat("2026-01-06T00:30:00Z")
+    world.settle()
+    assert len(world.runs("maintain")) == 1
+
+
+@pytest.mark.parametrize(
+    ("now", "opens"),
+    [
+        ("2026-01-05T23:59:59Z", "2026-01-06T00:00:00Z"),
+        ("2026-01-06T00:00:00Z", None),
+        ("2026-01-06T01:59:59Z", None),
+        ("2026-01-06T02:00:00Z", "2026-01-07T00:00:00Z"),
+        ("2026-07-05T23:30:00Z", None),
+    ],
+)
+def test_a_window_is_open_by_the_clock_of_its_time_zone(now: str, opens: str | None) -> None:
+    found = opens_at([NIGHT], datetime.fromisoformat(now))
+    assert found == (datetime.fromisoformat(opens) if opens else None)
