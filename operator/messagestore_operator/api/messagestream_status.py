@@ -30,7 +30,7 @@ class TableStatus(StatusModel):
 
     version: Count | None = Field(default=None, description="Version of the messages table.")
     messages: Count | None = Field(default=None, description="Messages in the store.")
-    dead_letters: Count | None = Field(default=None, description="Dead letters in the store.")
+    dead_letters: Count | None = Field(default=None, description="Open dead letters in the store: those not redriven.")
     bytes: Count | None = Field(default=None, description="Size of the table's files.")
     small_files: Count | None = Field(
         default=None, description="Files of the messages table that maintenance would put together."

@@ -87,7 +87,7 @@ class _ClusterCollector(Collector):
     def _streams(self) -> Iterator[Metric]:
         labels = ["namespace", "stream"]
         messages = GaugeMetricFamily("messagestore_messages", "Messages in the store.", labels=labels)
-        dead = GaugeMetricFamily("messagestore_dead_letters", "Dead letters in the store.", labels=labels)
+        dead = GaugeMetricFamily("messagestore_dead_letters", "Open dead letters in the store.", labels=labels)
         files = GaugeMetricFamily("messagestore_lag_files", "Files that were not read yet.", labels=labels)
         waits = GaugeMetricFamily("messagestore_lag_seconds", "Age of the oldest that waits.", labels=labels)
         now = datetime.now(UTC)

@@ -57,6 +57,7 @@ class TableState(ContractModel):
     version: int
     messages: int
     dead_letters: int
+    """Those that are open: not redriven."""
     bytes: int
     oldest_message_time: datetime | None = None
     newest_message_time: datetime | None = None

@@ -5,6 +5,7 @@ and is begun anew. Once it is sealed, only its own files count, and nothing is r
 lies in an object of its own is archived with its row, as the object leaves too.
 """
 
+from pydantic import AliasChoices, Field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -43,8 +44,8 @@ class Manifest(ContractModel):
     owner: Owner
     table_version: int
     format: str
-    rows: int
-    """Which writing of the frozen rows the archive holds."""
+    writing: int = Field(validation_alias=AliasChoices("writing", "rows"))
+    """Which writing of the frozen rows the archive holds; earlier releases say ``rows``."""
     messages: int
     bytes: int
     files: tuple[ArchivedFile, ...]
@@ -67,7 +68,7 @@ def archive(context: Context, plan: Plan) -> int:
             objects.delete_folder("")
         _write(context, to, objects.uri, _leaving(context, plan, to))
         sealed = _seal(context, plan, to, objects, kept=())
-    elif sealed.rows != plan.rows:
+    elif sealed.writing != plan.rows:
         _sweep(objects, sealed)
         kept = tuple(file.name for file in sealed.files)
         _write(context, to, objects.uri, _still_leaving(context, plan, to, objects.uri))
@@ -134,7 +135,7 @@ def _seal(context: Context, plan: Plan, to: Archive, objects: Objects, kept: tup
         owner=context.document.table.owner,
         table_version=plan.preview.table_version,
         format=to.format,
-        rows=plan.rows,
+        writing=plan.rows,
         messages=messages,
         bytes=sum(file.size for file in files),
         files=tuple(files),

@@ -16,7 +16,7 @@ from messagestore_jobs.contract.run_report import IngestCounts, TableState, Upda
 from messagestore_jobs.store.documents import LARGEST
 from messagestore_jobs.store.foreign import refuse_foreign
 from messagestore_jobs.store.objects import Objects, delta_uri, join
-from messagestore_jobs.store.statistics import DAY, files_of
+from messagestore_jobs.store.statistics import DAY, files_of, without
 from messagestore_jobs.store.storage import current
 
 EPOCH = "messagestore-epoch"
@@ -100,7 +100,7 @@ def table_state(uri: str) -> TableState:
     return TableState(
         version=messages.version(),
         messages=_sum(files, "num_records"),
-        dead_letters=_sum(files_of(open_table(uri, "dead_letters")), "num_records"),
+        dead_letters=without(files_of(open_table(uri, "dead_letters")), "redriven_at"),
         bytes=_sum(files, "size_bytes"),
         oldest_message_time=_time(files, "min.time", pc.min),
         newest_message_time=_time(files, "max.time", pc.max),

@@ -85,7 +85,10 @@ HEADS = pa.schema(
         pa.field("next_global_position", pa.int64()),
     ]
 )
-"""One row a stream; ``next_global_position`` is set in the one row whose stream_name is null."""
+"""One row a stream that a purge took messages from, as it was by then; ``messages`` may tell of later positions.
+
+``next_global_position`` is set in the one row whose stream_name is null.
+"""
 
 PENDING_UPDATES = pa.schema(
     [

@@ -35,6 +35,16 @@ def may_hold(files: pa.Table, column: str) -> bool:
     return bool(pc.any(pc.not_equal(nulls, files["num_records"])).as_py())
 
 
+def without(files: pa.Table, column: str) -> int:
+    """How many rows have no value in a column; those of a file that tells nothing of it count."""
+    if not files.num_rows:
+        return 0
+    name = f"null_count.{column}"
+    rows = files["num_records"]
+    told = pc.coalesce(files[name], rows) if name in files.column_names else rows
+    return int(pc.sum(told).as_py() or 0)
+
+
 def may_be_before(files: pa.Table, column: str, edge: datetime) -> bool:
     """Whether any row can have a time before ``edge`` in a column; files that tell nothing of it may."""
     name = f"min.{column}"

@@ -1,0 +1,37 @@
+"""What a store's figures count."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from messagestore_jobs.contract.run_document import Owner
+from messagestore_jobs.purge.archive import Manifest
+from messagestore_jobs.store.history import table_state
+from support.stores import add_dead_letters, make_store, message
+
+AT = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+def test_of_dead_letters_those_that_were_not_redriven_are_counted(tmp_path: Path) -> None:
+    uri = make_store(tmp_path / "store", [message(1)]).uri
+    assert table_state(uri).dead_letters == 0
+    add_dead_letters(uri, [{"raw": b"a", "failed_at": AT}, {"raw": b"b", "failed_at": AT, "redriven_at": AT}])
+    add_dead_letters(uri, [{"raw": b"c", "failed_at": AT}])
+    add_dead_letters(uri, [{"raw": b"d", "failed_at": AT, "redriven_at": AT}])
+    assert table_state(uri).dead_letters == 2
+
+
+def test_an_archives_manifest_says_which_writing_it_holds_also_where_an_earlier_release_has_sealed_it() -> None:
+    said = {
+        "preview": "p",
+        "run": "purge-1",
+        "table": "file:///store",
+        "owner": Owner(namespace="default", name="orders"),
+        "table_version": 3,
+        "format": "Parquet",
+        "messages": 10,
+        "bytes": 100,
+        "files": (),
+    }
+    now, earlier = Manifest(**said, writing=2), Manifest(**said, rows=2)
+    assert now == earlier
+    assert '"writing":2,"messages":10' in now.model_dump_json(by_alias=True)
