@@ -31,6 +31,13 @@ Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Texts = Annotated[dict[str, str], Field(max_length=64)]
 
 
+class BatchSchedulerOptions(Model):
+    """What a batch scheduler is told of a run; each means what the Spark operator says it does."""
+
+    queue: str | None = Field(default=None, description="Queue that the run waits in.")
+    priority_class_name: Name | None = Field(default=None, description="PriorityClass of the run.")
+
+
 class SparkSettings(Model):
     """What a run's Spark application is made with, where a resource doesn't say."""
 
@@ -50,6 +57,13 @@ class SparkSettings(Model):
     conf: Texts = Field(default={}, description="Spark settings of every run; no allow list, they are the operator's.")
     node_selector: Texts = Field(default={}, description="Labels that the pods' nodes must have.")
     tolerations: tuple[dict[str, Any], ...] = Field(default=(), description="Tolerations of the pods.")
+    labels: Texts = Field(default={}, description="Further labels of the applications, such as a queue of Kueue's.")
+    batch_scheduler: Name | None = Field(
+        default=None, description="Scheduler of the pods, such as volcano or yunikorn; the Spark operator must know it."
+    )
+    batch_scheduler_options: BatchSchedulerOptions = Field(
+        default=BatchSchedulerOptions(), description="What that scheduler is told."
+    )
     pod_labels: Texts = Field(default={}, description="Further labels of the pods.")
     pod_annotations: Texts = Field(default={}, description="Annotations of the pods.")
     scratch: Quantity = Field(

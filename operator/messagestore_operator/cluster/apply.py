@@ -112,7 +112,9 @@ class Applier:
     @_do.register
     async def _(self, action: actions.CreateRun, resource: Resource) -> None:
         try:
-            await self._launcher.launch(Launch(action, resource, self._settings.spark, self._settings.driver))
+            settings = self._settings
+            launch = Launch(action, resource, settings.spark, settings.driver, settings.tenancy.labels)
+            await self._launcher.launch(launch)
         except LaunchRefusedError as error:
             _log.warning("%s was not launched: %s", action.run.holder, error)
             if "being terminated" in str(error):

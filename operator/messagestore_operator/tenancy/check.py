@@ -6,6 +6,7 @@ from typing import Any
 
 from messagestore_operator.api import Resource
 from messagestore_operator.api.spark import Spark
+from messagestore_operator.tenancy.conf import conf_not_allowed
 from messagestore_operator.tenancy.endpoints import endpoints_not_allowed
 from messagestore_operator.tenancy.images import images_not_allowed
 from messagestore_operator.tenancy.kafka import refused_protocols
@@ -19,6 +20,7 @@ def not_allowed(resource: Resource, tenancy: Tenancy) -> tuple[Refusal, ...]:
     """Each field that asks for more than the settings allow, with words that name the bound and who may change it."""
     return (
         *images_not_allowed(_spark(resource), tenancy.images),
+        *conf_not_allowed(_spark(resource), tenancy.conf),
         *sizes_not_allowed(_spark(resource), tenancy.sizes),
         *folders_not_allowed(resource, tenancy.storage),
         *endpoints_not_allowed(resource),

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from messagestore_operator.api.model import Model
+from messagestore_operator.api.spark_conf import ALLOWED_CONF
 from messagestore_operator.tenancy.adoption import Adoption
 from messagestore_operator.tenancy.images import AllowedImage
 from messagestore_operator.tenancy.kafka import KafkaBounds
 from messagestore_operator.tenancy.secrets import SecretBounds
 from messagestore_operator.tenancy.sizes import SizeBounds
 from messagestore_operator.tenancy.storage import StorageBounds
+
+
+def _known(name: str) -> str:
+    if name not in ALLOWED_CONF:
+        raise ValueError("no resource may give this Spark setting, whatever is allowed here")
+    return name
+
+
+AllowedConf = Annotated[str, Field(strict=True, min_length=1, max_length=253), AfterValidator(_known)]
+LabelName = Annotated[str, Field(strict=True, max_length=317, pattern=r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9._-]{1,63}$")]
 
 
 class Tenancy(Model):
@@ -25,6 +36,13 @@ class Tenancy(Model):
         default=(),
         description="Images that resources may name for their runs, beside the operator's own; one that ends in * "
         "after /, : or @ stands for all that begin so.",
+    )
+    conf: Annotated[tuple[AllowedConf, ...], Field(max_length=256)] | None = Field(
+        default=None, description="Spark settings that resources may give; absent, all that their definitions list."
+    )
+    labels: Annotated[tuple[LabelName, ...], Field(max_length=64)] = Field(
+        default=(),
+        description="Labels of resources that their applications and pods get too, such as the queue of a scheduler.",
     )
     sizes: SizeBounds = Field(default=SizeBounds(), description="The largest run that a resource may ask for.")
     secrets: SecretBounds = Field(default=SecretBounds(), description="Secrets that runs use.")

@@ -1,6 +1,7 @@
 """What a run is made of: sizes, settings, Secrets by reference only, and what no resource can reach."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from messagestore_jobs.session import JAVA_OPTIONS
 from messagestore_operator.api.scalars import Quantity
 from messagestore_operator.api.spark import Spark
 from messagestore_operator.cluster.backend.application import OWN_CONF, application
-from messagestore_operator.settings import SparkSettings
+from messagestore_operator.settings import BatchSchedulerOptions, SparkSettings
 from support.launches import launch, stream
 
 PLAIN = {"MESSAGESTORE_RUN_DOCUMENT", "MESSAGESTORE_CONFIGMAP", "MESSAGESTORE_GRACE_SECONDS"}
@@ -119,3 +120,23 @@ def test_the_drivers_jvm_has_the_options_that_the_jobs_want() -> None:
 
 def test_the_same_run_is_the_same_application() -> None:
     assert application(launch()) == application(launch())
+
+
+def test_a_batch_scheduler_is_passed_on_with_its_queue() -> None:
+    assert not {"batchScheduler", "batchSchedulerOptions"} & _spec().keys()
+    options = BatchSchedulerOptions(queue="root.batch")
+    spec = _spec(batch_scheduler="yunikorn", batch_scheduler_options=options)
+    assert (spec["batchScheduler"], spec["batchSchedulerOptions"]) == ("yunikorn", {"queue": "root.batch"})
+
+
+def test_of_a_resources_labels_those_that_are_allowed_go_to_application_and_pods_and_take_no_other_place() -> None:
+    owner = stream()
+    labels = {"queue": "theirs", "team": "a", "messagestore.dev/run": "another"}
+    owner = owner.model_copy(update={"metadata": owner.metadata.model_copy(update={"labels": labels})})
+    wanted = launch(owner, labels={"queue": "all", "tier": "batch"})
+    found = application(replace(wanted, passed_on=("queue", "messagestore.dev/run")))
+    for role in ("driver", "executor"):
+        pod = found["spec"][role]["template"]["metadata"]["labels"]
+        assert (pod["queue"], pod["messagestore.dev/run"], "team" in pod) == ("theirs", "orders-ingest-1", False)
+    own = found["metadata"]["labels"]
+    assert (own["queue"], own["tier"], own["messagestore.dev/run"]) == ("theirs", "batch", "orders-ingest-1")

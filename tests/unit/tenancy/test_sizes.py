@@ -122,3 +122,12 @@ def test_the_operators_own_image_is_allowed_by_default_and_no_other() -> None:
     own, other = asking(image=settings.spark.image), asking(image="docker.io/evil/spark:1")
     assert (not_allowed(own, tenancy), len(not_allowed(other, tenancy))) == ((), 1)
     assert not_allowed(asking(image=""), tenancy) == ()
+
+
+def test_the_spark_settings_of_tenants_can_be_held_to_a_list() -> None:
+    spark = {"conf": {"spark.speculation": "true", "spark.locality.wait": "3s"}}
+    assert said(spark) == []
+    words = "spec.spark.conf.spark.locality.wait: is none of the Spark settings that the operator's settings allow"
+    assert said(spark, conf=["spark.speculation"]) == [f"{words} (tenancy.conf)"]
+    with pytest.raises(ValidationError, match="no resource may give this Spark setting"):
+        Tenancy.model_validate({"conf": ["spark.jars"]})

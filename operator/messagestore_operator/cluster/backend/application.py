@@ -11,6 +11,7 @@ from messagestore_operator.cluster.backend.base import Launch
 from messagestore_operator.cluster.backend.pods import driver_template, executor_template
 from messagestore_operator.cluster.owners import owner_reference
 from messagestore_operator.cluster.runref import run_annotations, run_labels
+from messagestore_operator.settings import SparkSettings
 
 API_VERSION = "sparkoperator.k8s.io/v1beta2"
 KIND = "SparkApplication"
@@ -44,7 +45,7 @@ def application(launch: Launch) -> dict[str, Any]:
         "metadata": {
             "name": run.name,
             "namespace": run.namespace,
-            "labels": run_labels(run, launch.owner),
+            "labels": {**spark.labels, **launch.labels, **run_labels(run, launch.owner)},
             "annotations": run_annotations(run),
             "ownerReferences": [owner_reference(launch.owner)],
         },
@@ -57,6 +58,7 @@ def application(launch: Launch) -> dict[str, Any]:
             "imagePullPolicy": spark.image_pull_policy,
             **({"imagePullSecrets": list(spark.image_pull_secrets)} if spark.image_pull_secrets else {}),
             "mainApplicationFile": spark.main_file,
+            **_batch_scheduler(spark),
             # Tries are the operator's own: a second one is another run, with another name.
             "restartPolicy": {"type": "Never"},
             "sparkConf": _conf(launch, wanted),
@@ -68,6 +70,13 @@ def application(launch: Launch) -> dict[str, Any]:
             "executor": {**_size(spark.executor, wanted.executor), "template": executor_template(launch)},
         },
     }
+
+
+def _batch_scheduler(spark: SparkSettings) -> dict[str, Any]:
+    if spark.batch_scheduler is None:
+        return {}
+    options = spark.batch_scheduler_options.to_dict()
+    return {"batchScheduler": spark.batch_scheduler, **({"batchSchedulerOptions": options} if options else {})}
 
 
 def _size(default: Any, wanted: Any) -> dict[str, Any]:

@@ -23,6 +23,14 @@ class Launch:
     owner: Resource
     spark: SparkSettings
     driver: DriverSettings
+    passed_on: tuple[str, ...] = ()
+    """Labels of the resource that application and pods get too."""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What a scheduler, say, finds the run's application and pods by."""
+        own = self.owner.metadata.labels
+        return {name: own[name] for name in self.passed_on if name in own}
 
 
 @dataclass(frozen=True)

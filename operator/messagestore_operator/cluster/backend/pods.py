@@ -65,7 +65,7 @@ def _template(
     spark = launch.spark
     return {
         "metadata": {
-            "labels": {**spark.pod_labels, **run_labels(launch.run.run, launch.owner)},
+            "labels": {**spark.pod_labels, **launch.labels, **run_labels(launch.run.run, launch.owner)},
             "annotations": {**spark.pod_annotations, **run_annotations(launch.run.run)},
         },
         "spec": {
