@@ -326,7 +326,11 @@ def scrubbing_policy() -> Document:
     """A policy with the fields that only one that scrubs may have."""
     scrub: Document = {
         "payloadPaths": ["$.customer['full name']", "$.lines[0].note"],
+        "metadataPaths": ["$.user"],
+        "resultPaths": ["$.customer"],
         "headers": ["X-Customer"],
+        "error": True,
+        "deadLetters": True,
         "method": "Hash",
         "keySecretRef": {"name": "scrub-key", "key": "hmac"},
     }

@@ -98,9 +98,13 @@ class Scrub(Model):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            message="give at least one of payloadPaths and headers: there would be nothing to scrub",
-            cel="self.payloadPaths.size() > 0 || self.headers.size() > 0",
-            holds=lambda scrub: len(scrub.payload_paths) > 0 or len(scrub.headers) > 0,
+            message="give at least one of payloadPaths, metadataPaths, resultPaths, headers and error: "
+            "there would be nothing to scrub",
+            cel="self.payloadPaths.size() > 0 || self.metadataPaths.size() > 0 || self.resultPaths.size() > 0 || "
+            "self.headers.size() > 0 || self.error",
+            holds=lambda scrub: any(
+                (scrub.payload_paths, scrub.metadata_paths, scrub.result_paths, scrub.headers, scrub.error)
+            ),
         ),
         Rule(
             message="method Hash needs keySecretRef",
@@ -112,8 +116,18 @@ class Scrub(Model):
     payload_paths: Annotated[tuple[JsonPath, ...], Field(max_length=64)] = Field(
         default=(), description="Places in JSON payloads."
     )
+    metadata_paths: Annotated[tuple[JsonPath, ...], Field(max_length=64)] = Field(
+        default=(), description="Places in the metadata."
+    )
+    result_paths: Annotated[tuple[JsonPath, ...], Field(max_length=64)] = Field(
+        default=(), description="Places in JSON results."
+    )
     headers: Annotated[tuple[Annotated[Value, Field(min_length=1)], ...], Field(max_length=64)] = Field(
         default=(), description="Names of headers."
+    )
+    error: Flag = Field(default=False, description="Whether the text of an error goes too.")
+    dead_letters: Flag = Field(
+        default=False, description="Whether dead letters that name a message are removed when it is scrubbed."
     )
     method: Literal["Redact", "Hash", "Drop"] = Field(
         default="Redact", description="What stands there afterwards: a fixed mark, a keyed hash, or nothing."

@@ -84,7 +84,11 @@ def _scrub(policy: RetentionPolicy) -> contract.Scrub | None:
         return None
     return contract.Scrub(
         payload_paths=scrub.payload_paths,
+        metadata_paths=scrub.metadata_paths,
+        result_paths=scrub.result_paths,
         headers=scrub.headers,
+        error=scrub.error,
+        dead_letters=scrub.dead_letters,
         method=scrub.method,
         key_environment=key.variable if key else None,
     )

@@ -281,7 +281,12 @@ class Scrub(ContractModel):
     """What is removed from a row that stays. ``key_environment`` names the variable that holds the key of Hash."""
 
     payload_paths: tuple[str, ...] = ()
+    metadata_paths: tuple[str, ...] = ()
+    result_paths: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
+    error: bool = False
+    dead_letters: bool = False
+    """Whether dead letters that name a message go when it is scrubbed."""
     method: Literal["Redact", "Hash", "Drop"] = "Redact"
     key_environment: str | None = None
 

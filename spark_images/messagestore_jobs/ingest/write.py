@@ -140,6 +140,7 @@ def row_columns(task: IngestTask, folder: str, suffix: str) -> tuple[Column, ...
 
 def _absent(task: IngestTask) -> set[str]:
     absent = {name for name in _OPTIONAL if not can_carry(task.envelope, task.source.format, to_camel(name))}
+    absent.add("scrubs")
     if task.integrity is None:
         absent.add("hmac")
     if task.claim_check_bytes is None:

@@ -33,16 +33,20 @@ def rewrite_claim_checks(
 ) -> DataFrame:
     """Write a scrubbed copy beside each object of the rows, one at a time; columns REWRITTEN.
 
-    A row whose object is gone has been scrubbed already; the row is passed over later on.
+    Args:
+        context: of the run.
+        rows: with global_position, payload_uri and scrubs, as the table has them.
+        suffix: what is added to the objects' names.
+        scrub: makes the new payload of the old one, by column ``scrubs``.
     """
     found: list[tuple[Any, ...]] = []
     objects = Objects(claims_uri(context.uri))
-    for row in _claimed(context, rows):
+    for row in _claimed(context, rows, "scrubs"):
         name = row["name"]
         payload = objects.read(name)
         if payload is None:
             continue
-        new = _apply(context, bytearray(payload), scrub)
+        new = _apply(context, bytearray(payload), row["scrubs"], scrub)
         if new is not None:
             with external_write("claim-check-rewrite"):
                 objects.write(f"{name}-{suffix}", new)
@@ -65,13 +69,15 @@ def with_claimed_payloads(context: Context, messages: DataFrame, rows: DataFrame
     return found.select(*(inside.get(name, F.col(name)).alias(name) for name in messages.columns))
 
 
-def _claimed(context: Context, rows: DataFrame) -> Any:
+def _claimed(context: Context, rows: DataFrame, *others: str) -> Any:
     """The claim checks of the store that rows refer to; what names another place is none."""
     own = rows.where(is_own_claim(context.uri))
-    return own.select("global_position", own_claim_name().alias("name")).collect()
+    return own.select("global_position", own_claim_name().alias("name"), *others).collect()
 
 
-def _apply(context: Context, payload: bytearray, scrub: Callable[[Column], Column]) -> bytes | None:
-    rows = context.spark.createDataFrame([(payload,)], "payload binary").select(scrub(F.col("payload")).alias("new"))
-    new = rows.collect()[0]["new"]
+def _apply(
+    context: Context, payload: bytearray, scrubs: list[str] | None, scrub: Callable[[Column], Column]
+) -> bytes | None:
+    rows = context.spark.createDataFrame([(payload, scrubs)], "payload binary, scrubs array<string>")
+    new = rows.select(scrub(F.col("payload")).alias("new")).collect()[0]["new"]
     return None if new is None else bytes(new)

@@ -44,7 +44,7 @@ def forget_copies(context: Context, message_ids: list[str]) -> None:
     with external_write("erase-dead-letters"):
         merge = table_to_change(context.spark, context.uri, "dead_letters").alias("d").merge(F.broadcast(ids), names)
         merge.whenMatchedDelete().execute()
-    context.progress.say(f"{copies} dead letters name what is erased, and were deleted")
+    context.progress.say(f"{copies} dead letters name messages that were erased or scrubbed, and were deleted")
 
 
 def _as_word(text: Column) -> Column:

@@ -15,6 +15,7 @@ from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.select import Selection
 from messagestore_jobs.purge.whole_days import count_days
 
+_NEWER = {"metadata_paths", "result_paths", "error", "dead_letters"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -30,6 +31,9 @@ class Summary:
 def spec_digest(task: PurgeTask) -> str:
     """What a task asks for, whatever its mode and approval, and whatever holds there are."""
     asked = task.model_dump(mode="json", exclude={"mode", "approved_preview", "approval_required", "holds"})
+    if asked["scrub"] is not None:
+        # What an earlier release could not be asked for, and its previews do not tell.
+        asked["scrub"] = {name: said for name, said in asked["scrub"].items() if said or name not in _NEWER}
     return _digest(asked)
 
 

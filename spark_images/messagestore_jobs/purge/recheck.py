@@ -6,6 +6,7 @@ from datetime import date
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from messagestore_jobs.purge.applied import due
 from messagestore_jobs.purge.bounds import within
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.plan import Plan, frozen_rows, write_plan, write_rows
@@ -46,11 +47,12 @@ def recheck(context: Context, plan: Plan) -> Checked:
 
 def _found(context: Context, plan: Plan, rows: DataFrame, version: int) -> DataFrame:
     messages = within(read_messages(context.spark, context.uri, version), rows)
+    what = plan.task.scrub if plan.task.action == "Scrub" else None
     return messages.select(
         "global_position",
         F.col("status").alias("now_status"),
         held(context.task.holds, context.as_of).alias("now_held"),
-        (F.col("scrubbed_at").isNotNull() & F.lit(plan.task.action == "Scrub")).alias("now_scrubbed"),
+        (F.lit(False) if what is None else ~due(what)).alias("now_scrubbed"),
     ).join(rows.select("global_position"), "global_position", "left_semi")
 
 

@@ -1,4 +1,4 @@
-"""Scrubbing: the row stays, and what is named leaves its payload and headers."""
+"""Scrubbing: the row stays, and what is named leaves it."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -6,9 +6,11 @@ from pyspark.sql import functions as F
 from messagestore_jobs.contract.run_document import Integrity, Scrub
 from messagestore_jobs.integrity.columns import own_columns, seal
 from messagestore_jobs.integrity.key import held, key_of
+from messagestore_jobs.purge.applied import after, due, left, names_of, said
 from messagestore_jobs.purge.bounds import bounds, within
 from messagestore_jobs.purge.claims import delete_claim_checks, rewrite_claim_checks
 from messagestore_jobs.purge.context import Context
+from messagestore_jobs.purge.dead_letters import forget_copies
 from messagestore_jobs.purge.plan import Plan, frozen_rows
 from messagestore_jobs.purge.remove import MERGE
 from messagestore_jobs.session import settings
@@ -20,9 +22,9 @@ REDACTED = "[redacted]"
 
 
 def scrub(context: Context, plan: Plan) -> None:
-    """Scrub the frozen rows in one commit; those that are scrubbed already are passed over.
+    """Scrub the frozen rows in one commit; those that have been scrubbed so already are passed over.
 
-    A payload that is no JSON can't be searched for paths: where paths are named, all of it leaves.
+    A document that is no JSON can't be searched for paths: where paths are named, all of it leaves.
 
     Raises:
         RunFailedError: the task does not say what to remove, or the key to hash with is not there.
@@ -36,16 +38,33 @@ def scrub(context: Context, plan: Plan) -> None:
     where = bounds(rows)
     if where is None:
         return
-    source = rows.select("global_position").join(_rewritten(context, plan, what, given), "global_position", "left")
-    same = (F.col("m.global_position") == F.col("leaving.global_position")) & F.col("m.scrubbed_at").isNull()
+    todo = _due(context, rows, what)
+    if what.dead_letters:
+        forget_copies(context, todo.select("message_id").toArrow()["message_id"].to_pylist())
+    rewritten = _rewritten(context, plan, todo, what, given)
+    source = todo.select("global_position").join(rewritten, "global_position", "left")
+    same = F.col("m.global_position") == F.col("leaving.global_position")
     table = messages_table(context.spark, context.uri).alias("m")
     merge = table.merge(source.alias("leaving"), where.condition("m") & same)
     with settings(context.spark, MERGE), committing(context.spark, "scrub-rows", context.note()):
         merge.whenMatchedUpdate(set=_changes(plan, what, given)).execute()
     if what.payload_paths:
-        delete_claim_checks(context, rows)
+        delete_claim_checks(context, _replaced(context, rows))
         _say_what_left_whole(context, what, rows)
     context.progress.advance(plan.messages)
+
+
+def _due(context: Context, rows: DataFrame, what: Scrub) -> DataFrame:
+    """Those of the frozen rows that are still to be scrubbed, as the table has them."""
+    messages = within(read_messages(context.spark, context.uri), rows).where(due(what))
+    found = messages.select("global_position", "message_id", "payload_uri", "scrubs")
+    return found.join(rows.select("global_position"), "global_position", "left_semi")
+
+
+def _replaced(context: Context, rows: DataFrame) -> DataFrame:
+    """Those of the frozen rows whose payload lies elsewhere by now, or nowhere."""
+    now = within(read_messages(context.spark, context.uri), rows).select("global_position", "payload_uri")
+    return rows.join(now, ["global_position", "payload_uri"], "left_anti")
 
 
 def _given(what: Scrub) -> str:
@@ -53,43 +72,69 @@ def _given(what: Scrub) -> str:
     return held(what.key_environment, "method Hash") if what.method == "Hash" else REDACTED
 
 
-def _rewritten(context: Context, plan: Plan, what: Scrub, given: str) -> DataFrame:
-    rows = frozen_rows(context, plan) if what.payload_paths else frozen_rows(context, plan).limit(0)
-    return rewrite_claim_checks(context, rows, plan.preview.id, lambda value: scrubbed(value, what, given))
+def _rewritten(context: Context, plan: Plan, rows: DataFrame, what: Scrub, given: str) -> DataFrame:
+    asked = rows if what.payload_paths else rows.limit(0)
+
+    def scrub(payload: Column) -> Column:
+        return scrubbed(payload, what, given, "payload", said())
+
+    return rewrite_claim_checks(context, asked, plan.preview.id, scrub)
 
 
-def scrubbed(payload: Column, what: Scrub, given: str) -> Column:
-    """A payload without what is named, its other bytes as they were; null where nothing of it can stay."""
-    paths = F.array(*(F.lit(path) for path in what.payload_paths))
-    return F.call_function("messagestore.scrub_json", payload, paths, F.lit(what.method), F.lit(given))
+def scrubbed(document: Column, what: Scrub, given: str, kind: str, applied: Column) -> Column:
+    """A document without what is named and still there, other bytes as they were; null where nothing of it can stay.
+
+    Args:
+        document: JSON, as bytes.
+        what: says what leaves, and how.
+        given: what the method needs beside the value.
+        kind: of place, as ``applied`` has it: payload, metadata or result.
+        applied: what the row says that earlier scrubs took.
+    """
+    paths = left(what, kind, names_of(what)[kind], applied)
+    new = F.call_function("messagestore.scrub_json", document, paths, F.lit(what.method), F.lit(given))
+    return F.when(F.size(paths) == 0, document).otherwise(new)
 
 
-def scrubbed_headers(headers: Column, what: Scrub, given: str) -> Column:
-    """Headers without what is named. Names are compared whatever their case: a sender's spelling must not save one."""
-    names = [name.lower() for name in what.headers]
+def scrubbed_headers(headers: Column, what: Scrub, given: str, applied: Column) -> Column:
+    """Headers without what is named and still there."""
+    names = left(what, "header", names_of(what)["header"], applied)
 
     def named(name: Column) -> Column:
-        return F.lower(name).isin(*names)
+        return F.array_contains(names, F.lower(name))
 
     if what.method == "Drop":
         return F.map_filter(headers, lambda name, _: ~named(name))
-
-    def masked(value: Column) -> Column:
-        if what.method == "Hash":
-            return F.call_function("messagestore.hmac_sha256", value.cast("binary"), F.lit(given))
-        return F.lit(given)
-
     return F.transform_values(
-        headers, lambda name, value: F.when(named(name) & value.isNotNull(), masked(value)).otherwise(value)
+        headers,
+        lambda name, value: F.when(named(name) & value.isNotNull(), _masked(value, what, given)).otherwise(value),
     )
 
 
+def _masked(text: Column, what: Scrub, given: str) -> Column:
+    """What stands for a text; null for no text."""
+    if what.method == "Drop":
+        return F.lit(None).cast("string")
+    if what.method == "Hash":
+        return F.call_function("messagestore.hmac_sha256", text.cast("binary"), F.lit(given))
+    return F.when(text.isNotNull(), F.lit(given))
+
+
 def _changes(plan: Plan, what: Scrub, given: str) -> dict[str, str | Column]:
-    changes: dict[str, str | Column] = {"scrubbed_at": F.lit(plan.decided_at)}
+    changes: dict[str, str | Column] = {"scrubbed_at": F.lit(plan.decided_at), "scrubs": after(what, "m.")}
+    applied = said("m.")
     if what.headers:
-        changes["headers"] = scrubbed_headers(F.col("m.headers"), what, given)
+        changes["headers"] = scrubbed_headers(F.col("m.headers"), what, given, applied)
+    if what.metadata_paths:
+        metadata = F.col("m.metadata").cast("binary")
+        changes["metadata"] = scrubbed(metadata, what, given, "metadata", applied).cast("string")
+    if what.result_paths:
+        changes["result"] = scrubbed(F.col("m.result"), what, given, "result", applied)
+    if what.error:
+        again = F.size(left(what, "error", ("",), applied)) == 0
+        changes["error"] = F.when(again, F.col("m.error")).otherwise(_masked(F.col("m.error"), what, given))
     if what.payload_paths:
-        payload = scrubbed(F.col("m.payload"), what, given)
+        payload = scrubbed(F.col("m.payload"), what, given, "payload", applied)
         claimed = F.col("m.payload_uri").isNotNull()
         changes["payload"] = payload
         changes["payload_size"] = F.when(claimed, F.col("leaving.new_size")).otherwise(F.length(payload))

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Rule
+from messagestore_jobs.purge.applied import due
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.limits import bytes_edge, cap_floors
 from messagestore_jobs.purge.rules import any_of, held, own_conditions, says_nothing, untold
@@ -73,8 +74,8 @@ def _judged(context: Context, messages: DataFrame) -> DataFrame:
         judged, condition = _condition(judged, messages, rule, number, keeps, context)
         conditions.append(condition)
     fails = any_of([untold(rule, context.as_of) for rule in rules])
-    if context.task.action == "Scrub":
-        judged = judged.where(F.col("scrubbed_at").isNull())
+    if context.task.action == "Scrub" and context.task.scrub is not None:
+        judged = judged.where(due(context.task.scrub))
     selected = judged.where(any_of([*conditions, fails]))
     flags = [F.coalesce(condition, F.lit(False)) for condition in conditions]
     return selected.select(

@@ -53,10 +53,12 @@ MESSAGES = pa.schema(
         pa.field("source", SOURCE),
         pa.field("inserted_date", pa.date32(), nullable=False),
         pa.field("hmac", pa.string()),
+        pa.field("scrubs", pa.list_(pa.string())),
     ]
 )
 """``inserted_date`` (UTC, of inserted_at) partitions the table, so that whole days leave it unread.
 
+``scrubs`` is what scrubs have taken from the row, and how: see ``purge.applied``.
 ``hmac`` is the message's seal, where its stream has a key: see ``integrity``.
 """
 

@@ -14,10 +14,10 @@ from messagestore_jobs.contract.run_document import Archive, Match, Rule, Scrub
 from messagestore_jobs.purge.scrub import scrubbed
 from messagestore_jobs.store.audit import read_audit
 from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.history import last_note
+from messagestore_jobs.store.history import last_note, open_table
 from support.keys import KEY, VARIABLE
 from support.purges import Said, archived_positions, purge
-from support.stores import START, make_store, message, stored
+from support.stores import START, add_dead_letters, make_store, message, stored
 
 DAY = timedelta(days=1)
 NOW = START + 3 * DAY
@@ -64,14 +64,16 @@ def test_every_other_byte_stays(spark: SparkSession) -> None:
             cases = [case for case in CASES if case[:2] == (method, paths)]
             rows = spark.createDataFrame([(bytearray(case[2]),) for case in cases], "payload binary").coalesce(1)
             what = Scrub(payload_paths=paths, method=method)
-            column = scrubbed(F.col("payload"), what, VARIABLE if method == H else "[redacted]")
+            given, nothing = VARIABLE if method == H else "[redacted]", F.array().cast("array<string>")
+            column = scrubbed(F.col("payload"), what, given, "payload", nothing)
             found = [row[0] if row[0] is None else bytes(row[0]) for row in rows.select(column).collect()]
             assert found == [case[3] for case in cases], (method, paths)
 
 
 def test_a_row_stays_and_says_when_it_was_scrubbed(spark: SparkSession, tmp_path: Path) -> None:
+    more = {"metadata": '{"user":"Ann","n":1}', "result": b'{"to":"Ann"}', "error": "no Ann"}
     rows = [
-        message(0, payload=b'{"who":"Ann","n":1.10}', headers={"X-Customer": "42", "x-other": "1"}),
+        message(0, payload=b'{"who":"Ann","n":1.10}', headers={"X-Customer": "42", "x-other": "1"}, **more),
         message(1, payload=b"plain Ann", headers={"x-customer": "42"}, content_type="text/plain"),
         message(2, payload=None),
         message(3, payload=b'{"who":"Bob"}', stream_name="order-2", position=0),
@@ -89,13 +91,14 @@ def test_a_row_stays_and_says_when_it_was_scrubbed(spark: SparkSession, tmp_path
     assert outcome.purge is not None
     assert (outcome.purge.scrubbed, outcome.purge.purged, outcome.purge.archived) == (3, 0, 3)
     payload = b'{"who":"[redacted]","n":1.10}'
+    said_of = {"scrubbed_at": NOW, "scrubs": ["Redact payload $.who", "Redact header x-customer"]}
     expected = [
-        {**before[0], "payload": payload, "payload_size": len(payload), "scrubbed_at": NOW,
+        {**before[0], "payload": payload, "payload_size": len(payload), **said_of,
          "payload_sha256": hashlib.sha256(payload).hexdigest(),
          "headers": {"X-Customer": "[redacted]", "x-other": "1"}},
-        {**before[1], "payload": None, "payload_size": None, "payload_sha256": None, "scrubbed_at": NOW,
+        {**before[1], "payload": None, "payload_size": None, "payload_sha256": None, **said_of,
          "headers": {"x-customer": "[redacted]"}},
-        {**before[2], "scrubbed_at": NOW},
+        {**before[2], **said_of},
         before[3],
     ]  # fmt: skip
     assert stored(table.uri) == expected
@@ -107,6 +110,24 @@ def test_a_row_stays_and_says_when_it_was_scrubbed(spark: SparkSession, tmp_path
     again = purge(spark, table, NOW + DAY, run="purge-2", **task)
     assert again.preview.messages == 0
     assert stored(table.uri) == expected
+
+    # What a policy names later on goes too, and so does what it did not reach before.
+    add_dead_letters(table.uri, [{"raw": b'{"messageId":"m0"}', "failed_at": NOW}, {"raw": b"m00", "failed_at": NOW}])
+    wider = Scrub(
+        payload_paths=("$.who", "$.n"), metadata_paths=("$.user",), result_paths=("$.to",), headers=("x-other",),
+        error=True, dead_letters=True,
+    )  # fmt: skip
+    purge(spark, table, NOW + 2 * DAY, run="purge-3", **{**task, "scrub": wider})
+    first, second = stored(table.uri)[:2]
+    assert first["payload"] == b'{"who":"[redacted]","n":"[redacted]"}'
+    assert (first["metadata"], first["result"]) == ('{"user":"[redacted]","n":1}', b'{"to":"[redacted]"}')
+    assert (first["error"], second["error"]) == ("[redacted]", None)
+    assert first["headers"] == {"X-Customer": "[redacted]", "x-other": "[redacted]"}
+    assert first["scrubbed_at"] == NOW + 2 * DAY
+    assert open_table(table.uri, "dead_letters").to_pyarrow_table()["raw"].to_pylist() == [b"m00"]
+    # Two policies over the same messages come to an end.
+    for at, what in ((3, task["scrub"]), (4, wider)):
+        assert purge(spark, table, NOW + at * DAY, run=f"purge-{at}", **{**task, "scrub": what}).preview.messages == 0
 
 
 def test_hash_and_drop_of_headers(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +145,10 @@ def test_hash_and_drop_of_headers(spark: SparkSession, tmp_path: Path, monkeypat
     purge(spark, table, NOW, **hashed)
     assert stored(table.uri)[0]["headers"] == {"a": json.loads(mac("1")), "b": "2"}
     assert stored(table.uri)[0]["payload"] == b'{"n":0}'
+    # What is hashed already is not hashed again when more is named.
+    both = Scrub(headers=("a", "b"), method=H, key_environment=VARIABLE)
+    purge(spark, table, NOW + DAY, run="purge-2", **{**hashed, "scrub": both})
+    assert stored(table.uri)[0]["headers"] == {"a": json.loads(mac("1")), "b": json.loads(mac("2"))}
 
 
 def test_a_claim_checked_payload_is_rewritten(spark: SparkSession, tmp_path: Path) -> None:
@@ -140,4 +165,10 @@ def test_a_claim_checked_payload_is_rewritten(spark: SparkSession, tmp_path: Pat
     content = Path(row["payload_uri"].removeprefix("file://")).read_bytes()
     assert content == b'{"who":"[redacted]"}'
     assert (row["payload_size"], row["payload_sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
+    assert len(list(payloads.iterdir())) == 1
+    purge(
+        spark, table, NOW + DAY, run="purge-2", rules=(Rule(name="all", max_messages_per_stream=0),), action="Scrub",
+        scrub=Scrub(payload_paths=("$.who",), headers=("a",)),
+    )  # fmt: skip
+    assert Path(stored(table.uri)[0]["payload_uri"].removeprefix("file://")).read_bytes() == content
     assert len(list(payloads.iterdir())) == 1

@@ -162,6 +162,10 @@ PURGE: list[tuple[dict[str, Any], str, Any]] = [
     ({"archive": {"uri": "s3a://archive/a/"}}, "archive.uri", "s3a://archive/a"),
     ({"archive": {"uri": "s3a://archive/a/", "format": "JSONLines"}}, "archive.format", "JSONLines"),
     ({"action": "Scrub", "scrub": {"headers": ["a"]}}, "scrub.key_environment", None),
+    ({"action": "Scrub", "scrub": {"metadataPaths": ["$.a"]}}, "scrub.metadata_paths", ("$.a",)),
+    ({"action": "Scrub", "scrub": {"resultPaths": ["$.a"]}}, "scrub.result_paths", ("$.a",)),
+    ({"action": "Scrub", "scrub": {"error": True}}, "scrub.error", True),
+    ({"action": "Scrub", "scrub": {"headers": ["a"], "deadLetters": True}}, "scrub.dead_letters", True),
 ]
 
 
