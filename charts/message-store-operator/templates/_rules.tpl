@@ -64,6 +64,11 @@ The permissions, once. No wildcard stands in them.
 - apiGroups: [""]
   resources: [serviceaccounts]
   verbs: [create]
+# Its annotations, where driver.serviceAccount.annotations have changed.
+- apiGroups: [""]
+  resources: [serviceaccounts]
+  resourceNames: [{{ .Values.driver.serviceAccount.name }}]
+  verbs: [patch]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [clusterroles]
   resourceNames: [{{ include "message-store-operator.driverRoleName" . }}]

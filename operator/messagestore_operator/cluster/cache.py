@@ -203,7 +203,7 @@ class Cache:
     def settle(self, key: RunKey) -> None:
         """Keep little of a run that is over and that no resource has as its current one.
 
-        Ten of a stream are kept for people to look at; all that is still decided of them is which of them go.
+        Some of each resource are kept for people to look at; all that is still decided of them is which of them go.
         """
         run = self._runs.get(key)
         if run is None or run.settled:

@@ -116,7 +116,11 @@ class Drivers:
         if driver.cluster_role is not None:
             account = _metadata(driver.service_account, namespace)
             annotations = {"annotations": driver.annotations} if driver.annotations else {}
-            await self._make(SERVICE_ACCOUNTS, {"metadata": {**account, **annotations}})
+            made = await self._make(SERVICE_ACCOUNTS, {"metadata": {**account, **annotations}})
+            if annotations and not made:
+                # The settings may have been others when it was made, such as a role of the cloud.
+                path = SERVICE_ACCOUNTS.path(namespace, driver.service_account)
+                await self._client.merge_patch(path, {"metadata": annotations})
             await self._bind(account, "ClusterRole", driver.cluster_role)
         reports = _metadata(self._role, namespace)
         await self._make(ROLES, {"metadata": reports, "rules": []})
@@ -148,12 +152,14 @@ class Drivers:
         reference = {"apiGroup": ROLES.group, "kind": kind, "name": role}
         await self._make(ROLE_BINDINGS, {"metadata": metadata, "roleRef": reference, "subjects": [subject]})
 
-    async def _make(self, kind: Kind, document: dict[str, Any]) -> None:
+    async def _make(self, kind: Kind, document: dict[str, Any]) -> bool:
+        """Make an object; False where one of its name is there, which stays as it is."""
         body = {"apiVersion": kind.api_version, "kind": kind.name, **document}
         try:
             await self._client.create(kind.path(namespace_of(body)), body)
         except AlreadyExistsError:
-            return
+            return False
+        return True
 
 
 def _metadata(name: str, namespace: str) -> dict[str, Any]:

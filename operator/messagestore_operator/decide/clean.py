@@ -9,8 +9,10 @@ from messagestore_operator.decide.actions import DeleteRun, ReleaseLease
 from messagestore_operator.decide.snapshot import AppState, ObservedRun, Snapshot
 
 
-def old_runs(snapshot: Snapshot, current: Collection[str], kept: int) -> Iterator[DeleteRun]:
+def old_runs(snapshot: Snapshot, current: Collection[str], listed: int | None = None) -> Iterator[DeleteRun]:
     """Remove all runs but the current ones and, of each stream, the newest that ended.
+
+    As many of these stay as the settings say, and no more than the status lists, where that is bounded.
 
     A run that goes on and is no current one was forgotten by nobody but its status: it is ended, as it may write
     nothing any more.
@@ -23,6 +25,8 @@ def old_runs(snapshot: Snapshot, current: Collection[str], kept: int) -> Iterato
             ended[run.ref.stream].append(run)
         elif run.state is not AppState.MISSING or (run.config_map and run.driver is None):
             yield DeleteRun(run.ref.namespace, run.ref.name)
+    most = snapshot.defaults.ended_runs
+    kept = most if listed is None else min(listed, most)
     for runs in ended.values():
         newest = sorted(runs, key=lambda run: run.ref.number, reverse=True)
         yield from (DeleteRun(run.ref.namespace, run.ref.name) for run in newest[kept:])

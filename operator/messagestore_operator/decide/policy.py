@@ -83,7 +83,7 @@ def _decided(
     actions += of_conditions(before, status)
     current = {track.entry.current_run.name for track in tracks if track.entry.current_run}
     over = {entry.current_run.name for entry in before.streams if entry.current_run} - current
-    actions += old_runs(snapshot, current, snapshot.defaults.ended_runs)
+    actions += old_runs(snapshot, current)
     actions += old_leases(snapshot, policy.metadata.namespace, current, over)
     looks = [look for track in tracks for look in track.looks]
     looks += [now_round.next] if now_round.next else []

@@ -48,7 +48,7 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     actions: list[Action] = [*watched.actions, *told, *of_run(before.current_run, watched)]
     actions += of_conditions(before, status)
     actions += [action for action in step.actions if action not in watched.actions]
-    actions += old_runs(snapshot, current, snapshot.defaults.ended_runs)
+    actions += old_runs(snapshot, current)
     actions += old_leases(snapshot, job.metadata.namespace, current, over)
     looks = [*watched.look_at, *step.look_at, *([wait] if wait else []), *([snapshot.now] if watched.ended else [])]
     return decision(job, job.status, status, actions, looks)

@@ -138,7 +138,7 @@ def _cleaning(snapshot: ReplaySnapshot, before: ReplayJobStatus, status: ReplayJ
     current = {status.current_run.name} if status.current_run else set()
     over = {before.current_run.name} - current if before.current_run else set()
     return [
-        *old_runs(snapshot, current, snapshot.defaults.ended_runs),
+        *old_runs(snapshot, current),
         *old_leases(snapshot, snapshot.job.metadata.namespace, current, over),
     ]
 

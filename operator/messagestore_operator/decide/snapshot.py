@@ -232,7 +232,7 @@ class Defaults:
     streams_at_once: int = 2
     """Runs of one policy at a time."""
     ended_runs: int = 3
-    """Ended runs of a replay, or of a policy and a stream, that are kept as objects."""
+    """Ended runs of a stream, of a replay, or of a policy and a stream, that are kept as objects."""
     deletion_bound: timedelta = timedelta(minutes=5)
     """How long a deletion waits for what can't come, before data is left and the resource let go."""
     status_interval: timedelta = timedelta(minutes=1)

@@ -11,7 +11,7 @@ import pytest
 
 from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.client import ApiError, ForbiddenError
+from messagestore_operator.cluster.client import AlreadyExistsError, ApiError, ForbiddenError
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.launch import Launcher, LaunchRefusedError
 from messagestore_operator.decide.snapshot import AppState, ObservedRun
@@ -20,21 +20,25 @@ from support.launches import launch
 
 
 class _Client:
-    """An API server that notes which kinds of objects were made, and which were changed."""
+    """An API server that notes which kinds of objects were to be made, and which were changed."""
 
     def __init__(self, refusal: ApiError | None = None, late: bool = False) -> None:
         self._refusal, self._late = refusal, late
         self.made: list[str] = []
         self.patched: list[str] = []
+        self.sent: list[dict[str, Any]] = []
         self._objects: dict[str, dict[str, Any]] = {}
 
     async def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         if self._refusal is not None and body["kind"] == "SparkApplication":
             raise self._refusal
         self.made.append(body["kind"])
+        place = f"{path}/{body['metadata']['name']}"
+        if body["kind"] == "ServiceAccount" and place in self._objects:
+            raise AlreadyExistsError("POST", place, 409, "AlreadyExists", "it is there")
         version = {"uid": f"{body['kind']}-{len(self.made)}", "resourceVersion": str(len(self.made))}
         made = {**body, "metadata": {**body["metadata"], **version}}
-        self._objects[f"{path}/{body['metadata']['name']}"] = made
+        self._objects[place] = made
         return made
 
     async def find(self, path: str) -> dict[str, Any] | None:
@@ -42,6 +46,7 @@ class _Client:
 
     async def merge_patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         self.patched.append(path)
+        self.sent.append(body)
         known = self._objects[path]
         return {**known, "metadata": {**known["metadata"], "resourceVersion": str(100 + len(self.patched))}}
 
@@ -129,3 +134,19 @@ def test_a_run_whose_right_to_report_was_not_written_gets_it_from_the_next_opera
         return sum(1 for path in client.patched if "roles/" in path)
 
     assert asyncio.run(launched_and_found_by_another()) == 1
+
+
+def test_an_account_that_is_there_gets_the_annotations_of_the_settings() -> None:
+    client: Any = _Client()
+    account = "/api/v1/namespaces/default/serviceaccounts/message-store-driver"
+    backend = KubeflowBackend(client)
+
+    async def prepare(role: str) -> None:
+        settings = DriverSettings(cluster_role="drivers", annotations={"example.org/role": role})
+        await Drivers(client, backend, Cache(backend.kind.name), settings).prepare("default")
+
+    asyncio.run(prepare("old"))
+    assert client.patched == []
+    asyncio.run(prepare("new"))
+    assert client.patched == [account]
+    assert client.sent == [{"metadata": {"annotations": {"example.org/role": "new"}}}]

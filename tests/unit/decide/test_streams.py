@@ -603,13 +603,16 @@ def test_dead_letters_are_told(world: World) -> None:
     assert world.status(stream).totals.dead_lettered == 3
 
 
-def test_only_the_newest_ended_runs_are_kept(world: World) -> None:
-    orders(world, runHistoryLimit=2)
+@pytest.mark.parametrize(("listed", "settings", "kept"), [(2, 3, 2), (10, 3, 3)])
+def test_only_the_newest_ended_runs_are_kept_as_objects(world: World, listed: int, settings: int, kept: int) -> None:
+    world.defaults = replace(world.defaults, ended_runs=settings)
+    stream = orders(world, runHistoryLimit=listed)
     names = []
-    for _ in range(4):
+    for _ in range(5):
         names.append(run_once(world))
         world.wait(minutes=5)
-    assert [app.name for app in world.runs()][:2] == names[2:]
+    assert [app.name for app in world.runs()] == names[-kept:]
+    assert len(world.status(stream).recent_runs) == min(listed, len(names))
 
 
 def test_what_came_of_a_run_is_written_down_before_it_is_removed(world: World) -> None:
