@@ -16,6 +16,7 @@ from support import sparkoperator
 from support.apiserver import ApiServer
 from support.definitions import no_spark_applications
 from support.fakespark import FakeSpark, fake_spark
+from support.interception import intercepting
 from support.launches import stream
 from support.operators import Operator, eventually, running_operator, start_operator
 
@@ -282,6 +283,38 @@ def test_it_ends_when_it_is_asked_to_and_the_next_one_leads_at_once(
         assert first.stop() == 0
     with running_operator(apiserver, tmp_path, settings) as second:
         eventually(lambda: second.figure("messagestore_operator_leading"), seconds=10)
+
+
+def test_an_api_server_that_breaks_down_again_and_again_makes_no_run_twice_and_forgets_none(
+    apiserver: ApiServer, namespace: str, spark: FakeSpark, tmp_path: Path
+) -> None:
+    names = [f"orders-{number}" for number in range(8)]
+    with intercepting(f"https://127.0.0.1:{apiserver.port}") as way:
+        config = ApiServer(way.port, apiserver.certificate).kubeconfig(tmp_path)
+        # A leader that can't renew leaves: that has tests of its own.
+        settings = {**_settings(namespace), "leader": {"enabled": False}}
+        with running_operator(apiserver, tmp_path, settings, config) as operator:
+            for name in names:
+                _apply(apiserver, namespace, name, trigger={"interval": "PT1S"})
+            for breakdown in range(4):
+                before = len(spark.runs)
+                eventually(lambda before=before: len(spark.runs) >= before + len(names), of=operator)
+                if breakdown % 2:
+                    way.cut()
+                    continue
+                way.break_down()
+                time.sleep(1.5)
+                way.mend()
+            eventually(lambda: all(len(spark.launched(f"{name}-")) >= 4 for name in names), 40, of=operator)
+            for name in names:
+                _suspend(apiserver, namespace, name, True)
+            suspended = [(apiserver, namespace, name) for name in names]
+            eventually(lambda: all(_status(*one)["phase"] == "Suspended" for one in suspended), 40, of=operator)
+    for name in names:
+        status, launched = _status(apiserver, namespace, name), [run.name for run in spark.launched(f"{name}-")]
+        told = [run["name"] for run in reversed(status["recentRuns"])]
+        assert (status["runNumber"], told) == (len(launched), launched[-len(told) :])
+        assert {run["state"] for run in status["recentRuns"]} == {"Succeeded"}
 
 
 def test_what_a_paused_namespace_or_a_bound_holds_back_says_so_and_starts_in_order(

@@ -1,4 +1,4 @@
-"""A way to an object store on which one request can be held until something else has happened."""
+"""A way to a server on which one request can be held until something else has happened, and that can break down."""
 
 import socket
 import threading
@@ -10,15 +10,21 @@ _BLOCK = 1 << 16
 
 
 class Interception:
-    """Passes everything on; before the first request that begins with some bytes, an act is done once."""
+    """Passes everything on; before the first request that begins with some bytes, an act is done once.
+
+    What is passed through TLS can't be recognised, and broken off all the same.
+    """
 
     def __init__(self, target: str) -> None:
         parts = urlsplit(target)
         self._target = (parts.hostname or "", parts.port or 80)
         self._armed: tuple[bytes, Callable[[], object]] | None = None
         self._lock = threading.Lock()
+        self._open: list[socket.socket] = []
+        self._down = False
         self._server = socket.create_server(("127.0.0.1", 0))
-        self.endpoint = f"http://127.0.0.1:{self._server.getsockname()[1]}"
+        self.port: int = self._server.getsockname()[1]
+        self.endpoint = f"http://127.0.0.1:{self.port}"
         threading.Thread(target=self._accept, daemon=True).start()
 
     def before(self, request: str, act: Callable[[], object]) -> None:
@@ -30,6 +36,22 @@ class Interception:
         """Whether the request has not come."""
         return self._armed is not None
 
+    def break_down(self) -> None:
+        """Break every connection off, and take none until it is mended."""
+        self._down = True
+        self.cut()
+
+    def mend(self) -> None:
+        """Take connections again."""
+        self._down = False
+
+    def cut(self) -> None:
+        """Break every connection off."""
+        broken, self._open = self._open, []
+        for one in broken:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         self._server.close()
 
@@ -39,7 +61,11 @@ class Interception:
                 client, _ = self._server.accept()
             except OSError:
                 return
+            if self._down:
+                client.close()
+                continue
             server = socket.create_connection(self._target)
+            self._open += [client, server]
             threading.Thread(target=self._pass, args=(client, server, True), daemon=True).start()
             threading.Thread(target=self._pass, args=(server, client, False), daemon=True).start()
 
