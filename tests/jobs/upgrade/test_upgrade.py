@@ -1,0 +1,151 @@
+"""A store that the release before wrote, with work under way, is opened, carried on and read by this one.
+
+`make_store.py` says what is in it, README.md how it is made again.
+"""
+
+import fcntl
+import json
+import shutil
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from messagestore.errors import StoreUnreadableError
+from messagestore.reader import Reader
+from messagestore_jobs.contract.run_document import ReplayTask, RunDocument, StreamDestination
+from messagestore_jobs.contract.run_report import IngestCounts, RunReport
+from messagestore_jobs.driver.execute import execute
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.store.history import last_note, table_state
+from messagestore_jobs.store.schemas import TABLES, properties
+from support.ingests import START, lines, record, write_file
+from support.local_runs import tree
+from support.purges import archived_positions
+from support.replays import sent
+from support.stores import positions
+
+FOLDER = Path("/tmp/messagestore-upgrade")
+STORE = f"file://{FOLDER}/store"
+MARKER = FOLDER / "store" / "_messagestore.json"
+RECEIVED = list(range(2, 21, 2))
+DONE = [1, 5, 9, 11, 13, 15, 17, 19]
+"""Of twenty messages the third was erased, and the seventh is held; the purge takes the other odd ones."""
+
+
+@pytest.fixture(scope="module")
+def unpacked() -> Iterator[None]:
+    """The store, where it was made; of several test runs of one machine one has that folder."""
+    with Path(f"{FOLDER}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        with tarfile.open(Path(__file__).with_name("store.tar.gz")) as archive:
+            archive.extractall(FOLDER, filter="data")
+        yield
+        shutil.rmtree(FOLDER)
+
+
+@pytest.fixture(scope="module")
+def read(spark: SparkSession, unpacked: None) -> dict[str, Any]:
+    """What those find who only read, before anything else is done, and what of the store is another after them."""
+    before = tree(FOLDER / "store")
+    with Reader(STORE) as reader:
+        found: dict[str, Any] = {
+            "ids": [message.message_id for message in reader.get_messages(batch_size=-1)],
+            "dead letters": sorted(letter.reason for letter in reader.dead_letters()),
+        }
+    found["preview"] = run(spark, "purge", None, mode="DryRun").outcome
+    found["replay"] = run(spark, "replay", None).outcome
+    after = tree(FOLDER / "store")
+    found["changed"] = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    return found
+
+
+@pytest.fixture(scope="module")
+def upgraded(spark: SparkSession, read: dict[str, Any]) -> dict[str, Any]:
+    """What runs that write say, one after the other."""
+    write_file(FOLDER / "landing" / "b.jsonl", lines(record("m3"), record("m4"), record("m21")), START)
+    return {
+        "ingest": run(spark, "ingest", 6).outcome,
+        "purge": run(spark, "purge", 7).outcome,
+        "redrive": run(spark, "redrive", 8).outcome,
+    }
+
+
+def run(spark: SparkSession, name: str, epoch: int | None, **task: Any) -> RunReport:
+    """A run by what the release before was told of its task."""
+    report = attempt(spark, name, epoch, **task)
+    assert report.error is None
+    return report
+
+
+def attempt(spark: SparkSession, name: str, epoch: int | None, **task: Any) -> RunReport:
+    said = json.loads((FOLDER / "documents" / f"{name}.json").read_bytes())
+    # What is told of a table is each release's own word to its own jobs.
+    if said["task"]["kind"] == "replay" and said["task"]["destination"]["kind"] == "stream":
+        del said["task"]["destination"]["table"]["adopt"]
+    said["table"] = {"uri": said["table"]["uri"], "owner": said["table"]["owner"], "epoch": epoch}
+    document = RunDocument.model_validate(said)
+    table = document.table
+    changed = document.task.model_copy(update=task)
+    if isinstance(changed, ReplayTask) and isinstance(changed.destination, StreamDestination):
+        to = changed.destination.model_copy(update={"table": table})
+        changed = changed.model_copy(update={"destination": to})
+    document = document.model_copy(update={"run": f"{name}-{epoch}", "task": changed})
+    return execute(document, lambda: spark, Silent(), 0, lambda: START)
+
+
+def test_who_only_reads_finds_it_all_and_upgrades_nothing(read: dict[str, Any]) -> None:
+    assert read["ids"] == [f"m{number}" for number in range(1, 21) if number != 3]
+    assert read["dead letters"] == ["PayloadTooLarge", "Unparseable"]
+    assert (read["preview"].preview.messages, read["preview"].preview.held) == (len(DONE), 1)
+    assert read["changed"] == set()
+
+
+def test_a_replay_that_was_under_way_sends_what_it_froze(read: dict[str, Any]) -> None:
+    assert (read["replay"].complete, read["replay"].progress.replayed) == (True, len(RECEIVED))
+    assert sent(FOLDER / "sent") == RECEIVED
+
+
+def test_the_first_run_that_writes_brings_it_to_this_releases_form_and_goes_on(upgraded: dict[str, Any]) -> None:
+    assert upgraded["ingest"].counts == IngestCounts(received=3, stored=1, duplicates=2)
+    assert upgraded["ingest"].totals == IngestCounts(received=25, stored=21, duplicates=2, dead_lettered=2)
+    assert json.loads(MARKER.read_text())["formatVersion"] == 2
+    for name, schema in TABLES.items():
+        table = DeltaTable(f"{STORE}/{name}")
+        assert {field.name for field in table.schema().fields} == set(schema.names)
+        assert properties(name).items() <= table.metadata().configuration.items()
+
+
+def test_a_purge_that_was_cut_off_is_carried_on(upgraded: dict[str, Any]) -> None:
+    assert (upgraded["purge"].purge.purged, upgraded["purge"].purge.archived) == (len(DONE), len(DONE))
+    assert archived_positions(f"file://{FOLDER}/archive") == DONE
+
+
+def test_its_dead_letters_are_sent_again(upgraded: dict[str, Any]) -> None:
+    assert upgraded["redrive"].complete
+    assert table_state(STORE).dead_letters == 1
+    with Reader(STORE) as reader:
+        assert [letter.reason for letter in reader.dead_letters(redriven=False)] == ["Unparseable"]
+        assert [message.message_id for message in reader.get_messages(batch_size=-1)][-2:] == ["m21", "m99"]
+    assert positions(STORE) == sorted([*RECEIVED, 7, 21, 22])
+    assert last_note(STORE).epoch == 8
+
+
+def test_a_store_of_a_newer_release_is_refused_before_anything_is_opened(
+    spark: SparkSession, upgraded: dict[str, Any]
+) -> None:
+    MARKER.write_text(json.dumps({**json.loads(MARKER.read_text()), "formatVersion": 3}))
+    before = tree(FOLDER / "store")
+    for name, epoch in (("ingest", 9), ("purge", 9), ("replay", None)):
+        refused = attempt(spark, name, epoch).error
+        assert refused is not None
+        assert refused.reason == "TableRefused"
+        assert "has format version 3, this release knows up to 2; use the release that wrote it" in refused.message
+    with pytest.raises(StoreUnreadableError, match="has format version 3"):
+        Reader(STORE)
+    assert tree(FOLDER / "store") == before
