@@ -285,11 +285,11 @@ def test_a_store_of_an_earlier_form_is_changed_by_none_but_the_run_that_has_clai
 
 
 def as_an_earlier_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stores are made as before tables had a column more and all had a property."""
+    """Stores are made as before tables had some columns more and all had a property."""
     monkeypatch.setattr(folder, "FORMAT_VERSION", 1)
     monkeypatch.setattr(folder, "properties", lambda name: {})
-    for name, column in (("messages", "hmac"), ("tombstones", "global_position")):
-        kept = [field for field in TABLES[name] if field.name != column]
+    for name, columns in (("messages", {"hmac", "scrubs"}), ("tombstones", {"global_position"})):
+        kept = [field for field in TABLES[name] if field.name not in columns]
         monkeypatch.setitem(TABLES, name, pa.schema(kept))
 
 
