@@ -7,6 +7,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from messagestore import sql
 from messagestore.errors import StoreUnreadableError, VersionNotFoundError
 from messagestore.place import Place, refusals
 from messagestore.reads import of_stream
@@ -14,6 +15,7 @@ from messagestore.snapshot import Snapshot
 from messagestore_jobs.contract.run_document import Translator
 from messagestore_jobs.store.documents import LARGEST
 from messagestore_jobs.store.folder import FORMAT_VERSION, MARKER
+from messagestore_jobs.store.keyed import KEY_OBJECT, stream_key
 from messagestore_jobs.store.objects import first_link, join
 from messagestore_jobs.store.schemas import HEADS
 from messagestore_jobs.versions.declared import NAME as DECLARATION
@@ -98,7 +100,10 @@ class Versions:
 
     def _head(self, stream_name: str | None) -> int | None:
         """What a purge wrote down before it removed anything: the highest position of a stream."""
-        head = self.other("heads", HEADS).highest("next_position", of_stream(stream_name))
+        heads = self.other("heads", HEADS)
+        head = heads.highest("next_position", of_stream(stream_name))
+        if head is None and stream_name is not None and (key := self._place.objects().read(KEY_OBJECT, LARGEST)):
+            head = heads.highest("next_position", (sql.equals("stream_key", stream_key(key, stream_name)),))
         return None if head is None else head - 1
 
     def _load(self, wanted: int | datetime) -> None:

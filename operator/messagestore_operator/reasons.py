@@ -73,6 +73,7 @@ class Reason(StrEnum):
     ARCHIVE_INCOMPLETE = "ArchiveIncomplete"
     COMMIT_LOST = "CommitLost"
     DESTINATION_NOT_EMPTY = "DestinationNotEmpty"
+    ERASURE_INCOMPLETE = "ErasureIncomplete"
     FENCED = "Fenced"
     HOLD_ACTIVE = "HoldActive"
     INVALID_SPEC = "InvalidSpec"

@@ -11,9 +11,9 @@ from messagestore_jobs.contract.run_document import MaintainTask, Resource, RunD
 from messagestore_jobs.contract.run_report import IngestCounts, MaintainOutcome
 from messagestore_jobs.maintain.job import run_maintain
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.store.heads import read_heads
 from messagestore_jobs.store.history import committed_batch, last_note, open_table
 from messagestore_jobs.store.schemas import TABLES
+from support.stores import heads_of
 
 RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")
 
@@ -31,7 +31,7 @@ def all_rows(uri: str) -> dict[str, list[str]]:
 
 def memory(uri: str, source_id: str = "landing") -> tuple[IngestCounts, int, object]:
     """What the store says beside its rows: totals, the last batch of a source, heads."""
-    return last_note(uri).totals, committed_batch(uri, source_id), read_heads(uri)
+    return last_note(uri).totals, committed_batch(uri, source_id), heads_of(uri)
 
 
 def age(folder: Path, by: timedelta) -> None:

@@ -1,5 +1,7 @@
 """A real S3 server on a free port of this machine, for as long as a test needs it."""
 
+import hashlib
+import hmac
 import os
 import subprocess
 import sys
@@ -7,8 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 from pyarrow import fs
 
@@ -65,6 +69,25 @@ class ObjectStore:
         self.files().create_dir(name)
         return f"s3a://{name}"
 
+    def keep_versions(self, bucket: str) -> None:
+        """Let a bucket keep earlier versions of its objects; pyarrow can't ask for that."""
+        now, host = datetime.now(UTC), urlsplit(self.endpoint).netloc
+        body = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+        digest, moment, day = hashlib.sha256(body).hexdigest(), f"{now:%Y%m%dT%H%M%SZ}", f"{now:%Y%m%d}"
+        headers = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": moment}
+        signed = ";".join(headers)
+        lines = [f"{name}:{value}" for name, value in headers.items()]
+        request = "\n".join(["PUT", f"/{bucket}", "versioning=", *lines, "", signed, digest])
+        scope = f"{day}/us-east-1/s3/aws4_request"
+        text = "\n".join(["AWS4-HMAC-SHA256", moment, scope, hashlib.sha256(request.encode()).hexdigest()])
+        key = f"AWS4{SECRET_KEY}".encode()
+        for part in (*scope.split("/"), text):
+            key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+        credential = f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/{scope}, SignedHeaders={signed}, Signature={key.hex()}"
+        asked = Request(f"{self.endpoint}/{bucket}?versioning=", body, {**headers, "Authorization": credential})
+        asked.method = "PUT"
+        urlopen(asked, timeout=START_SECONDS).close()
+
     def put(self, path: str, content: bytes) -> None:
         """Write an object, `path` beginning with its bucket."""
         with self.files().open_output_stream(path, compression=None) as stream:
@@ -88,10 +111,11 @@ def running_object_store(*, https: bool = False) -> Iterator[ObjectStore]:
     with tempfile.TemporaryDirectory(prefix="object-store-") as folder:
         home = Path(folder)
         # Neither name may begin with the other.
-        for name in ("objects", "attributes"):
+        for name in ("objects", "attributes", "versions"):
             (home / name).mkdir()
         (port,) = free_ports(1)
         command = [str(program), "--port", f"127.0.0.1:{port}", "posix", "--sidecar", str(home / "attributes")]
+        command += ["--versioning-dir", str(home / "versions")]
         authority = str(certify(home)[0]) if https else None
         if https:
             command[1:1] = ["--cert", str(home / "server.pem"), "--key", str(home / "server.key")]

@@ -1,6 +1,6 @@
 """Purge runs for tests, and the rules in plain Python to compare them with."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -95,6 +95,26 @@ def files_below(folder: str) -> dict[str, bytes]:
     """Every file below a folder, with its content."""
     objects = Objects(folder)
     return {name: objects.read(name) or b"" for name in objects.names(recursive=True) if not name.endswith("/")}
+
+
+def files_with(table: Table, content: bytes) -> list[str]:
+    """The files below a store's folder that have some bytes in them, Parquet decoded."""
+    return [name for name, found in files_below(table.uri).items() if content in found or content in decoded(found)]
+
+
+def decoded(content: bytes) -> bytes:
+    if not content.startswith(b"PAR1"):
+        return b""
+    rows = pq.read_table(pa.BufferReader(content)).to_pylist()
+    return b" ".join(value for row in rows for value in _values(row))
+
+
+def _values(value: Any) -> Iterator[bytes]:
+    if isinstance(value, dict | list | tuple):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _values(one)
+    else:
+        yield value if isinstance(value, bytes) else str(value).encode()
 
 
 Told = bool | None

@@ -280,6 +280,7 @@ def _policy_status() -> Document:
         "newest": LATER,
         "byRule": {"count": 4},
         "held": 1,
+        "undecided": 1,
         "deadLetters": 1,
     }
     purge: Document = {
@@ -294,6 +295,7 @@ def _policy_status() -> Document:
         "deadLetters": 1,
         "erasedAt": TIME,
         "eraseDueBy": LATER,
+        "notErased": ["archives"],
     }
     stream: Document = {
         "name": "invoices",

@@ -12,6 +12,7 @@ from deltalake import CommitProperties, write_deltalake
 from messagestore_jobs.contract.run_document import Owner, Table
 from messagestore_jobs.contract.run_report import IngestCounts
 from messagestore_jobs.store.folder import open_folder
+from messagestore_jobs.store.heads import read_heads
 from messagestore_jobs.store.history import CommitNote, last_note, open_table
 from messagestore_jobs.store.schemas import DEAD_LETTERS, MESSAGES
 
@@ -83,6 +84,14 @@ def stored(uri: str) -> list[Row]:
     """All messages by global position, as delta-rs reads them."""
     table = open_table(uri, "messages").to_pyarrow_table().sort_by("global_position")
     return [{**row, "headers": dict(row["headers"] or [])} for row in table.to_pylist()]
+
+
+def heads_of(uri: str) -> tuple[dict[str, int], int]:
+    """The next positions that are kept, by name or by what stands for one, and the next global position."""
+    heads = read_heads(uri)
+    return heads.by_name | {f"key {i}": position for i, position in enumerate(sorted(heads.by_key.values()))}, (
+        heads.next_global
+    )
 
 
 def positions(uri: str) -> list[int]:

@@ -144,10 +144,11 @@ class Archive(Model):
 
 
 class Erasure(Model):
-    """What is promised of rules that erase."""
+    """What is promised of rules that erase, and of scrubs."""
 
     within: Duration = Field(
-        default=Duration("P7D"), description="By when the bytes are gone from the table's storage."
+        default=Duration("P7D"),
+        description="By when the bytes are gone from the store; what it kept of earlier times goes with them.",
     )
 
 
@@ -211,7 +212,7 @@ class RetentionPolicySpec(Model):
     )
     scrub: Scrub | None = Field(default=None, description="What action Scrub removes.")
     archive: Archive | None = Field(default=None, description="Where messages are written before they are removed.")
-    erasure: Erasure = Field(default=Erasure(), description="What is promised of rules that erase.")
+    erasure: Erasure = Field(default=Erasure(), description="What is promised of rules that erase, and of scrubs.")
     dead_letters: DeadLetterRetention | None = Field(
         default=None, description="How long dead letters are kept; absent: for ever."
     )

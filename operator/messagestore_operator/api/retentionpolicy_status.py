@@ -28,6 +28,11 @@ class Preview(StatusModel):
         default={}, description="Messages that each rule selects; several rules may select the same one."
     )
     held: Count = Field(default=0, description="Messages that a rule selects and a hold keeps.")
+    undecided: Count = Field(
+        default=0,
+        description="Messages that stay as a rule's predicate can't be told on them, such as one on a payload under a "
+        "claim check.",
+    )
     dead_letters: Count = Field(default=0, description="Dead letters that would go.")
 
 
@@ -43,8 +48,11 @@ class LastPurge(StatusModel):
     scrubbed: Count = Field(default=0, description="Messages that were scrubbed.")
     held: Count = Field(default=0, description="Messages that a hold kept.")
     dead_letters: Count = Field(default=0, description="Dead letters that were removed.")
-    erased_at: Time | None = Field(default=None, description="When the bytes of erased messages were gone.")
+    erased_at: Time | None = Field(default=None, description="When the bytes of what was erased or scrubbed were gone.")
     erase_due_by: Time | None = Field(default=None, description="By when they must be gone.")
+    not_erased: Annotated[tuple[Value, ...], Field(max_length=8)] = Field(
+        default=(), description="Where copies of erased messages may be that no erasure reaches."
+    )
 
 
 class PolicyStreamStatus(StatusModel):

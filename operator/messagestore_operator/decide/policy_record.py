@@ -50,7 +50,7 @@ def _with_outcome(before: PolicyStreamStatus, ended: Ended) -> PolicyStreamStatu
         return before.model_copy(update={**news, "awaiting_approval": after.awaiting_approval})
     if isinstance(outcome, EraseOutcome) and before.last_purge is not None:
         due = clock_time(outcome.erase_due_by) or before.last_purge.erase_due_by
-        erased = {"erased_at": clock_time(ended.at), "erase_due_by": due}
+        erased = {"erased_at": clock_time(ended.at), "erase_due_by": due, "not_erased": outcome.not_erased}
         return before.model_copy(update={"last_purge": before.last_purge.model_copy(update=erased)})
     return before
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 from messagestore_jobs.contract.run_report import EraseOutcome, PurgeOutcome, ReplayOutcome, RunReport
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.replayjob_status import Progress, Selection
+from messagestore_operator.api.retentionpolicy_status import LastPurge
 from messagestore_operator.decide.snapshot import ObservedRun, Snapshot
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.facts import StreamResult
@@ -49,6 +50,7 @@ def _check(report: RunReport, now: datetime) -> None:
         policy_stream(StreamResult("any", report.model_copy(update={"error": None})), None)
     if isinstance(outcome, EraseOutcome):
         clock_time(outcome.erase_due_by)
+        LastPurge(run="any", not_erased=outcome.not_erased)
     if isinstance(outcome, ReplayOutcome):
         Selection(**outcome.selection.model_dump())
         Progress(**outcome.progress.model_dump())

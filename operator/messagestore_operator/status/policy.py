@@ -80,6 +80,7 @@ def _preview(preview: contract.Preview) -> Preview:
         newest=message_time(preview.newest),
         by_rule=preview.by_rule,
         held=preview.held,
+        undecided=preview.undecided,
     )
 
 
@@ -96,6 +97,7 @@ def _last_purge(purge: contract.Purged) -> LastPurge:
         dead_letters=purge.dead_letters,
         erased_at=clock_time(purge.erased_at),
         erase_due_by=clock_time(purge.erase_due_by),
+        not_erased=purge.not_erased,
     )
 
 
@@ -148,7 +150,8 @@ def summary(policy: RetentionPolicy, streams: Sequence[PolicyStreamStatus]) -> t
     previews = [stream.preview for stream in streams if stream.preview]
     selected = sum(preview.messages for preview in previews)
     held = sum(preview.held for preview in previews)
-    kept = f", {held} held" if held else ""
+    undecided = sum(preview.undecided for preview in previews)
+    kept = (f", {held} held" if held else "") + (f", {undecided} stay undecided" if undecided else "")
     waiting = [stream.preview.id for stream in streams if stream.preview and stream.awaiting_approval]
     if waiting:
         return Reason.AWAITING_APPROVAL, (

@@ -148,6 +148,8 @@ class Preview(ContractModel):
     newest: datetime | None = None
     by_rule: dict[str, int] = {}
     held: int = 0
+    undecided: int = 0
+    """Messages that stay as a rule's predicate could not be told on them."""
 
 
 class Purged(ContractModel):
@@ -165,6 +167,8 @@ class Purged(ContractModel):
     dead_letters: int = 0
     erased_at: datetime | None = None
     erase_due_by: datetime | None = None
+    not_erased: tuple[str, ...] = ()
+    """Where copies may be that no erasure reaches, in words."""
 
 
 class PurgeOutcome(ContractModel):
@@ -233,6 +237,7 @@ class EraseOutcome(ContractModel):
     erased: int = 0
     erased_at: datetime | None = None
     erase_due_by: datetime | None = None
+    not_erased: tuple[str, ...] = ()
     table: TableState
 
 

@@ -16,9 +16,9 @@ from messagestore_jobs.store.documents import LARGEST
 from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.folder import MARKER, belongs, owner_of, refuse_links
+from messagestore_jobs.store.keyed import KEY_OBJECT
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import TABLES
-from messagestore_jobs.store.tombstones import KEY_OBJECT
 from messagestore_jobs.versions.declared import NAME as TRANSLATORS
 
 FOLDERS = (PURGES, REPLAYS, CLAIMS, *reversed(TABLES))

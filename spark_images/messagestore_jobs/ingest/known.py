@@ -67,11 +67,13 @@ class KnownInMemory:
     """Everything, read once."""
 
     def __init__(self, spark: SparkSession, uri: str, heads: pa.Table) -> None:
-        kept, kept_global = read_heads(uri)
-        self._next: dict[str, int] = dict(kept)
+        self._kept = read_heads(uri)
+        self._next: dict[str, int] = dict(self._kept.by_name)
         for stream, position in zip(heads["stream_name"].to_pylist(), heads["next_position"].to_pylist(), strict=True):
             self._next[stream] = max(position, self._next.get(stream, 0))
-        self.next_global = max(kept_global, pc.max(heads["next_global_position"]).as_py() or FIRST_GLOBAL_POSITION)
+        self.next_global = max(
+            self._kept.next_global, pc.max(heads["next_global_position"]).as_py() or FIRST_GLOBAL_POSITION
+        )
         self._keys = KeyIndex()
         keys = read_messages(spark, uri).select(
             F.xxhash64("message_id").alias("hash"), "message_id", F.unix_micros("inserted_at").alias("inserted_at")
@@ -87,7 +89,8 @@ class KnownInMemory:
 
     def next_positions(self, streams: pa.Array) -> Positions:
         """As :class:`Known` has it."""
-        return np.array([self._next.get(s, 0) for s in streams.to_pylist()], dtype=np.int64)
+        known, kept = self._next, self._kept
+        return np.array([known[s] if s in known else kept.next_position(s) for s in streams.to_pylist()], np.int64)
 
     def stored(self, added: Added) -> None:
         """As :class:`Known` has it."""
@@ -102,9 +105,9 @@ class KnownInTable:
     def __init__(self, spark: SparkSession, uri: str) -> None:
         self._spark = spark
         self._uri = uri
-        self._kept, kept_global = read_heads(uri)
+        self._kept = read_heads(uri)
         newest = read_messages(spark, uri).agg(F.max("global_position")).collect()[0][0]
-        self.next_global = max(kept_global, FIRST_GLOBAL_POSITION if newest is None else newest + 1)
+        self.next_global = max(self._kept.next_global, FIRST_GLOBAL_POSITION if newest is None else newest + 1)
 
     def contains(self, asked: HashedIds, not_before: int | None) -> Flags:
         """As :class:`Known` has it."""
@@ -123,7 +126,7 @@ class KnownInTable:
         asked = self._spark.createDataFrame(pa.table({"stream_name": streams}))
         heads = _heads_of_messages(read_messages(self._spark, self._uri), asked)
         held = dict(zip(heads["stream_name"].to_pylist(), heads["next_position"].to_pylist(), strict=True))
-        return np.array([max(held.get(s, 0), self._kept.get(s, 0)) for s in streams.to_pylist()], dtype=np.int64)
+        return np.array([max(held.get(s, 0), self._kept.next_position(s)) for s in streams.to_pylist()], dtype=np.int64)
 
     def stored(self, added: Added) -> None:
         """As :class:`Known` has it; the table itself knows the rest."""

@@ -10,6 +10,7 @@ from messagestore_jobs.purge.claims import delete_claim_checks
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.dead_letters import delete_dead_letters, forget_copies
 from messagestore_jobs.purge.erase import DUE_BY
+from messagestore_jobs.purge.hidden import hidden
 from messagestore_jobs.purge.plan import Plan, forget, frozen_rows
 from messagestore_jobs.purge.recheck import Checked
 from messagestore_jobs.purge.remove import delete, keep_heads
@@ -18,7 +19,7 @@ from messagestore_jobs.store.audit import Done, add_audit
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.messages import read_messages
 from messagestore_jobs.store.pending_updates import forget_pending
-from messagestore_jobs.store.tombstones import add_tombstones
+from messagestore_jobs.store.tombstones import add_tombstones, tombstone_key
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ def carry_out(context: Context, checked: Checked) -> Carried:
             scrub(context, plan)
     if plan.dead_letters_before is not None:
         delete_dead_letters(context.uri, plan.dead_letters_before)
+    changes = plan.messages and not deletes
     carried = Carried(
         purged=plan.messages if deletes else 0,
         scrubbed=0 if deletes else plan.messages,
@@ -57,7 +59,7 @@ def carry_out(context: Context, checked: Checked) -> Carried:
         erased=plan.erased,
         held=checked.held,
         dead_letters=plan.dead_letters,
-        erase_due_by=plan.decided_at + plan.task.erase_within if plan.erased else None,
+        erase_due_by=plan.decided_at + plan.task.erase_within if plan.erased or changes else None,
     )
     _audit(context, plan, carried)
     forget(context, plan)
@@ -82,6 +84,8 @@ def _audit(context: Context, plan: Plan, carried: Carried) -> None:
     task = plan.task
     detail: dict[str, Any] = {"preview": plan.preview.id, "asOf": plan.preview.as_of.isoformat()}
     detail |= task.model_dump(mode="json", by_alias=True, include={"rules", "holds", "action", "scrub", "archive"})
+    if plan.erased:
+        detail = hidden(detail, tombstone_key(context.uri) or b"")
     if carried.erase_due_by is not None:
         detail[DUE_BY] = carried.erase_due_by.isoformat()
     done = Done(

@@ -7,11 +7,13 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from messagestore_jobs.context import Run
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.store.claimed import claimed_objects, is_own_claim, own_claim_name
 from messagestore_jobs.store.claims import claims_uri
 from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.objects import Objects, join
+from messagestore_jobs.store.messages import read_messages
+from messagestore_jobs.store.objects import Objects, join, sum_of
 
 REWRITTEN = "global_position bigint, new_uri string, new_size bigint, new_sha256 string"
 """A scrubbed payload's new object; all of it null where nothing of the payload stayed."""
@@ -26,6 +28,20 @@ def delete_claim_checks(context: Context, rows: DataFrame) -> None:
     for row in _claimed(context, rows):
         with external_write("claim-check-delete"):
             objects.delete(row["name"])
+
+
+def drop_unclaimed(context: Run) -> None:
+    """Delete what lies among the store's claim checks and no message refers to; earlier versions are gone."""
+    objects = Objects(claims_uri(context.uri))
+    found = [name for name in objects.names(recursive=True) if not name.endswith("/")]
+    if not found:
+        return
+    rows = read_messages(context.spark, context.uri).where(is_own_claim(context.uri))
+    claimed = {row["name"] for row in rows.select(own_claim_name().alias("name")).collect()}
+    for name in found:
+        if sum_of(name) not in claimed:
+            with external_write("claim-check-delete"):
+                objects.delete(name)
 
 
 def rewrite_claim_checks(

@@ -1,12 +1,15 @@
 """Dead letters that leave: those that are too old, and those that are copies of what is erased."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_jobs.purge.context import Context
+from messagestore_jobs.store.erased import Erased
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
@@ -45,6 +48,30 @@ def forget_copies(context: Context, message_ids: list[str]) -> None:
         merge = table_to_change(context.spark, context.uri, "dead_letters").alias("d").merge(F.broadcast(ids), names)
         merge.whenMatchedDelete().execute()
     context.progress.say(f"{copies} dead letters name messages that were erased or scrubbed, and were deleted")
+
+
+def forget_late_copies(uri: str, erased: Erased) -> None:
+    """Delete the dead letters that name what is erased and came after it was."""
+    late = list(naming(uri, erased))
+    if not late:
+        return
+    with external_write("erase-dead-letters"):
+        open_to_write(uri, "dead_letters").merge(
+            pa.table({"raw": pa.array(late, pa.binary())}),
+            predicate="d.raw = s.raw",
+            source_alias="s",
+            target_alias="d",
+            commit_properties=commit_properties(uri),
+        ).when_matched_delete().execute()
+
+
+def naming(uri: str, erased: Erased) -> Iterator[bytes]:
+    """The distinct bytes of the dead letters that name what is erased."""
+    found: set[bytes] = set()
+    rows = open_table(uri, "dead_letters").to_pyarrow_dataset()
+    for batch in rows.scanner(columns=["raw"]).to_reader():
+        found.update(raw for raw in batch["raw"].to_pylist() if raw is not None and erased.named_in(raw))
+    yield from sorted(found)
 
 
 def _as_word(text: Column) -> Column:

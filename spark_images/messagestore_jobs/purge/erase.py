@@ -1,7 +1,8 @@
-"""Erasure: the bytes of what was erased leave the table's storage, by when they are due.
+"""Erasure: the bytes of what was erased or scrubbed leave the table's storage, by when they are due.
 
-Deleting rows leaves them in files that older table versions refer to. VACUUM deletes those files; the table's history
-before it can't be read any more, so it waits until it is due.
+Deleting rows leaves them in files of earlier table versions, and values of theirs in the log. So when it is due nothing
+of any table is left but its newest version, and of claim checks, staged replays and waiting purges nothing that only
+earlier ones need. Then all that lies in the folder is looked at: see ``remains``.
 """
 
 import json
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.clock import now
@@ -16,10 +19,22 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_jobs.contract.run_report import EraseOutcome
 from messagestore_jobs.progress import Progress
-from messagestore_jobs.store.audit import Done, add_audit, read_audit
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.fence import commit_properties, open_to_write
+from messagestore_jobs.purge.claims import drop_unclaimed
+from messagestore_jobs.purge.dead_letters import forget_late_copies
+from messagestore_jobs.purge.hidden import hide_in_audit
+from messagestore_jobs.purge.plan import find_plans, forget, frozen_rows, write_plan, write_rows
+from messagestore_jobs.purge.remains import refuse_remains
+from messagestore_jobs.replay.copies import take_out_copies
+from messagestore_jobs.store.audit import Done as Row
+from messagestore_jobs.store.audit import add_audit, read_audit
+from messagestore_jobs.store.erased import open_erased
 from messagestore_jobs.store.history import open_table, table_state
+from messagestore_jobs.store.objects import is_local
+from messagestore_jobs.store.past import forget_past
+from messagestore_jobs.store.pending_updates import forget_pending, read_pending
+from messagestore_jobs.store.schemas import TABLES
+from messagestore_jobs.store.storage import current
+from messagestore_jobs.store.tombstones import erased_positions
 
 ERASE = "Erase"
 DUE_BY = "eraseDueBy"
@@ -27,12 +42,20 @@ DUE_BY = "eraseDueBy"
 
 @dataclass(frozen=True)
 class Owed:
-    """An erasure that a purge still owes."""
+    """An erasure that a purge or a scrub still owes."""
 
     run: str
     preview: str
     due_by: datetime
     erased: int
+
+
+@dataclass(frozen=True)
+class Done:
+    """An erasure that was carried out: how many messages were erased (of scrubs, none), and what it does not reach."""
+
+    erased: int
+    not_erased: tuple[str, ...]
 
 
 def owed(uri: str) -> list[Owed]:
@@ -59,45 +82,89 @@ def _detail(rules: str | None) -> dict[str, Any]:
 def run_erase(document: RunDocument, spark: SparkSession, progress: Progress) -> EraseOutcome:
     """Erase what is due, where no purge runs by then. The caller has opened the folder and holds the right to write."""
     run = Run(document, spark, progress, now(document))
-    erased = erase_due(run)
+    done = erase_due(run)
     return EraseOutcome(
-        erased=erased,
-        erased_at=run.as_of if erased else None,
+        erased=done.erased if done else 0,
+        erased_at=run.as_of if done else None,
+        not_erased=done.not_erased if done else (),
         erase_due_by=min((one.due_by for one in owed(run.uri)), default=None),
         table=table_state(run.uri),
     )
 
 
-def erase_due(context: Run) -> int:
-    """Erase the bytes of every purge whose erasure is due, and say so in the audit; how many messages those were."""
-    due = [one for one in owed(context.uri) if one.due_by <= context.as_of]
-    if not due:
-        return 0
+def erase_due(context: Run) -> Done | None:
+    """Erase the bytes of every purge once one's erasure is due, look that they are gone, and say so in the audit.
+
+    Raises:
+        RunFailedError: something of it is still there, or what can't be told from it.
+    """
+    due = owed(context.uri)
+    if not any(one.due_by <= context.as_of for one in due):
+        return None
     context.progress.step("erase", sum(one.erased for one in due))
     before = open_table(context.uri, "messages").version()
-    _vacuum(context, "messages")
-    _vacuum(context, "dead_letters")
-    _vacuum(context, "pending_updates")
-    after = open_table(context.uri, "messages").version()
+    erased = open_erased(context.uri)
+    _settle_plans(context)
+    if erased.any():
+        take_out_copies(context.uri, erased)
+        forget_late_copies(context.uri, erased)
+        waiting = read_pending(context.uri)["message_id"]
+        forget_pending(context.uri, waiting.filter(pa.array(erased.contains(waiting))).to_pylist())
+        hide_in_audit(context, erased)
+    left = {name: forget_past(context.uri, name, context.note() if name == "messages" else None) for name in TABLES}
+    drop_unclaimed(context)
+    context.progress.step("look for what is left")
+    refuse_remains(context, erased, left)
     for one in due:
-        done = Done(
+        _audit(context, one, before)
+    return Done(sum(one.erased for one in due), not_reached(context.uri))
+
+
+def not_reached(uri: str) -> tuple[str, ...]:
+    """Where copies may be that no erasure reaches, in words."""
+    elsewhere = "files and topics that were read, their names, sealed archives, and what replays have sent"
+    kept = None if is_local(uri) else current().versions_kept(uri)
+    if is_local(uri) or kept == "":
+        return (elsewhere,)
+    bucket = uri.split("/")[2]
+    if kept is None:
+        return (elsewhere, f"earlier versions of objects, if bucket {bucket} keeps any: it does not tell this run")
+    return (
+        elsewhere,
+        f"earlier versions of objects: the versioning of bucket {bucket} is {kept}. Give it a lifecycle rule that "
+        f"expires noncurrent versions below {uri} (NoncurrentVersionExpiration), or delete those versions",
+    )
+
+
+def _settle_plans(context: Run) -> None:
+    """Purges that were cut short or wait keep no version of the table, and no row of an erased message.
+
+    A preview that has one is made anew by its policy.
+    """
+    gone = erased_positions(context.uri)
+    for plan in find_plans(context.uri):
+        if plan.days:
+            settled = plan.model_copy(update={"rows": plan.rows + 1, "days": ()})
+            write_rows(context, settled, frozen_rows(context, plan))
+            write_plan(context, settled)
+        elif plan.waiting:
+            rows = frozen_rows(context, plan).select("global_position").toArrow()
+            if np.isin(rows["global_position"].to_numpy(), gone).any():
+                forget(context, plan)
+
+
+def _audit(context: Run, one: Owed, before: int) -> None:
+    add_audit(
+        context.uri,
+        Row(
             at=context.as_of,
             action=ERASE,
             run=context.run,
             resource=context.document.resource,
             detail={"preview": one.preview},
             version_before=before,
-            version_after=after,
+            version_after=open_table(context.uri, "messages").version(),
             counts={"erased": one.erased},
             refers_to=one.run,
-        )
-        add_audit(context.uri, done)
-    return sum(one.erased for one in due)
-
-
-def _vacuum(context: Run, name: str) -> None:
-    properties = commit_properties(context.uri, context.note())
-    with external_write(f"vacuum-{name}"):
-        open_to_write(context.uri, name).vacuum(
-            retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True, commit_properties=properties
-        )
+        ),
+    )

@@ -10,7 +10,7 @@ from messagestore_jobs.progress import Progress
 from messagestore_jobs.purge.carry_out import Carried, carry_out
 from messagestore_jobs.purge.context import Context, context
 from messagestore_jobs.purge.dead_letters import count_dead_letters
-from messagestore_jobs.purge.erase import erase_due, owed
+from messagestore_jobs.purge.erase import Done, erase_due, owed
 from messagestore_jobs.purge.plan import Plan, find_plans, forget, sweep, write_plan, write_rows
 from messagestore_jobs.purge.preview import Summary, holds_digest, preview_id, spec_digest, summarize
 from messagestore_jobs.purge.recheck import Checked, recheck
@@ -149,7 +149,9 @@ def _dead_letters(here: Context) -> dict[str, object]:
     return {"dead_letters_before": before, "dead_letters": count_dead_letters(here.uri, before)}
 
 
-def _purged(here: Context, carried: list[Carried], decided: _Decided, version: int, erased: int) -> Purged | None:
+def _purged(
+    here: Context, carried: list[Carried], decided: _Decided, version: int, erased: Done | None
+) -> Purged | None:
     """What the run did, over all that it carried out; None for one that waits."""
     if decided.waiting and not carried:
         return None
@@ -167,6 +169,7 @@ def _purged(here: Context, carried: list[Carried], decided: _Decided, version: i
         dead_letters=sum(one.dead_letters for one in carried),
         erased_at=here.as_of if erased else None,
         erase_due_by=min(due, default=None),
+        not_erased=erased.not_erased if erased else (),
     )
 
 

@@ -10,10 +10,10 @@ from datetime import date, datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from messagestore_jobs.context import Run
 from messagestore_jobs.contract.base import ContractModel
 from messagestore_jobs.contract.run_document import PurgeTask, Resource
 from messagestore_jobs.contract.run_report import Preview
-from messagestore_jobs.purge.context import Context
 from messagestore_jobs.store.documents import read_document
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
@@ -92,19 +92,19 @@ def find_plans(uri: str) -> list[Plan]:
     return [plan for _, plan in plans if plan is not None]
 
 
-def write_rows(context: Context, plan: Plan, rows: DataFrame) -> None:
+def write_rows(context: Run, plan: Plan, rows: DataFrame) -> None:
     """Freeze rows; they are in force once the plan is written."""
     with external_write("freeze-rows"):
         rows.select(*FROZEN).write.mode("overwrite").parquet(join(context.uri, plan.rows_folder))
 
 
-def write_plan(context: Context, plan: Plan) -> None:
+def write_plan(context: Run, plan: Plan) -> None:
     """Decide: from here on the purge is carried on until it is done."""
     with external_write("freeze-plan"):
         Objects(context.uri).write(f"{plan.folder}/{_PLAN}", plan.model_dump_json(by_alias=True).encode())
 
 
-def frozen_rows(context: Context, plan: Plan) -> DataFrame:
+def frozen_rows(context: Run, plan: Plan) -> DataFrame:
     """The rows that leave: columns FROZEN."""
     written = written_rows(context, plan)
     if not plan.days:
@@ -112,19 +112,19 @@ def frozen_rows(context: Context, plan: Plan) -> DataFrame:
     return written.unionByName(_before(context, plan).where(F.col("inserted_date").isin(*plan.days)))
 
 
-def written_rows(context: Context, plan: Plan) -> DataFrame:
+def written_rows(context: Run, plan: Plan) -> DataFrame:
     """Those of the rows that leave that are not of whole days: columns FROZEN."""
     if plan.rows:
         return context.spark.read.schema(_FROZEN_TYPES).parquet(join(context.uri, plan.rows_folder))
     return _before(context, plan).limit(0)
 
 
-def _before(context: Context, plan: Plan) -> DataFrame:
+def _before(context: Run, plan: Plan) -> DataFrame:
     messages = read_messages(context.spark, context.uri, plan.version_before)
     return messages.withColumn("erase", F.lit(False)).select(*FROZEN)
 
 
-def forget(context: Context, plan: Plan) -> None:
+def forget(context: Run, plan: Plan) -> None:
     """Drop a plan that is done or overtaken; the plan goes first, so that no half of it is carried on."""
     objects = Objects(context.uri)
     with external_write("forget-plan"):
@@ -133,7 +133,7 @@ def forget(context: Context, plan: Plan) -> None:
         objects.delete_folder(plan.folder)
 
 
-def sweep(context: Context) -> None:
+def sweep(context: Run) -> None:
     """Remove what runs left that were cut short before they had decided, or after they were done."""
     objects = Objects(context.uri)
     for name in objects.names(FOLDER):

@@ -63,6 +63,7 @@ def summarize(context: Context, selection: Selection) -> Summary:
         newest=_time(max((day["newest"] for day in days if day["newest"] is not None), default=None)),
         by_rule=by_rule,
         held=total["held"],
+        undecided=total["untold"],
     )
     by_day = {day["inserted_date"]: day["messages"] for day in days if day["messages"]}
     return Summary(preview, total["erased"], by_day)

@@ -16,7 +16,7 @@ from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.heads import raise_heads
 from messagestore_jobs.store.history import open_table, table_state
-from messagestore_jobs.store.messages import committing, messages_table
+from messagestore_jobs.store.messages import committing, messages_table, read_messages
 from messagestore_jobs.store.statistics import DAY, files_of
 
 MERGE = {
@@ -36,7 +36,19 @@ def keep_heads(context: Context, plan: Plan) -> None:
         rows = written_rows(context, plan).groupBy("stream_name").agg((F.max("position") + 1).alias("next_position"))
         streams = pa.concat_tables([streams, rows.toArrow().cast(streams.schema)])
     last = table_state(context.uri).last_global_position
-    raise_heads(context.uri, streams, 0 if last is None else last + 1)
+    raise_heads(context.uri, streams, 0 if last is None else last + 1, _erased_whole(context, plan))
+
+
+def _erased_whole(context: Context, plan: Plan) -> list[str]:
+    """The streams of erased messages of which no message stays."""
+    if not plan.erased:
+        return []
+    rows = frozen_rows(context, plan)
+    streams = rows.where("erase").select("stream_name").distinct()
+    messages = read_messages(context.spark, context.uri).join(F.broadcast(streams), "stream_name", "left_semi")
+    staying = messages.join(rows.select("global_position"), "global_position", "left_anti").select("stream_name")
+    left = streams.join(staying, "stream_name", "left_anti")
+    return [row["stream_name"] for row in left.collect()]
 
 
 def delete(context: Context, plan: Plan, by_day: dict[date, int]) -> None:

@@ -75,7 +75,8 @@ def _judged(context: Context, messages: DataFrame) -> DataFrame:
         conditions.append(condition)
     fails = any_of([untold(rule, context.as_of) for rule in rules])
     if context.task.action == "Scrub" and context.task.scrub is not None:
-        judged = judged.where(due(context.task.scrub))
+        # A preview changes nothing, so that it also looks at a store without the column.
+        judged = judged.where(due(context.task.scrub) if "scrubs" in judged.columns else F.lit(True))
     selected = judged.where(any_of([*conditions, fails]))
     flags = [F.coalesce(condition, F.lit(False)) for condition in conditions]
     return selected.select(

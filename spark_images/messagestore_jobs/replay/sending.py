@@ -55,10 +55,9 @@ class Sending:
         self._check_names()
         self.progress.step("replay", self.frozen.selection.messages)
         if self.chunks:
-            if self.source.task.origin == "Messages":
-                sent_before = sum(chunk.sent for chunk in self.chunks[:-1])
-                erased = open_erased(self.source.uri)
-                self.chunks[-1] = without_erased_since(self.chunks[-1], sent_before, self.delivery, erased)
+            sent_before = sum(chunk.sent for chunk in self.chunks[:-1])
+            erased = open_erased(self.source.uri)
+            self.chunks[-1] = without_erased_since(self.chunks[-1], sent_before, self.delivery, erased)
             self.delivery.deliver(self.chunks[-1])
             self.progress.advance(sum(map(_done, self.chunks)))
 

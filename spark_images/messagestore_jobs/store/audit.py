@@ -13,6 +13,7 @@ from messagestore_jobs.contract.run_document import Resource
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.literals import literal
 from messagestore_jobs.store.schemas import AUDIT
 
 
@@ -60,6 +61,14 @@ def add_audit(uri: str, done: Done) -> None:
     with external_write(f"audit-{done.action.lower()}"):
         rows = pa.Table.from_pylist([row], schema=AUDIT)
         write_deltalake(table, rows, mode="append", commit_properties=commit_properties(uri))
+
+
+def replace_rules(uri: str, rules: str, by: str) -> None:
+    """Let rows say something else of what was asked for, durably."""
+    with external_write("audit-hidden"):
+        open_to_write(uri, "audit").update(
+            {"rules": literal(by)}, predicate=f"rules = {literal(rules)}", commit_properties=commit_properties(uri)
+        )
 
 
 def read_audit(uri: str) -> list[dict[str, Any]]:

@@ -35,10 +35,17 @@ def matches(match: Match) -> Column:
 
 
 def undecided(match: Match) -> Column:
-    """True for a message that has every other field, and on which ``where`` could not be told."""
+    """True for a message that has every other field, and on which ``where`` could not be told.
+
+    A payload under a claim check is not looked into: where it decides, nothing is told.
+    """
     if match.where is None:
         return F.lit(False)
-    failed = failure(compile_predicate(match.where))
+    predicate = compile_predicate(match.where)
+    failed = failure(predicate)
+    if "payload" in predicate.columns:
+        unseen = F.col("payload_uri").isNotNull() & condition(predicate).isNull()
+        failed = F.coalesce(failed, F.lit(False)) | unseen
     return F.coalesce(all_of([*_field_conditions(match), failed]), F.lit(False))
 
 

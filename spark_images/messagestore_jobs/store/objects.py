@@ -48,6 +48,12 @@ def _spelled(uri: str) -> str:
     return re.sub("^s3://", "s3a://", uri).rstrip("/")
 
 
+def sum_of(name: str) -> str:
+    """The object that a local file of Hadoop's sums is about; any other is about itself."""
+    folder, slash, base = name.rpartition("/")
+    return f"{folder}{slash}{base[1:-4]}" if base.startswith(".") and base.endswith(".crc") else name
+
+
 def first_link(uri: str) -> str | None:
     """What below a local folder is neither a file nor a folder, such as a link to elsewhere; None without any."""
     folders = [local_path(uri)] if is_local(uri) else []

@@ -85,11 +85,13 @@ HEADS = pa.schema(
         pa.field("stream_name", pa.string()),
         pa.field("next_position", pa.int64()),
         pa.field("next_global_position", pa.int64()),
+        pa.field("stream_key", pa.string()),
     ]
 )
 """One row a stream that a purge took messages from, as it was by then; ``messages`` may tell of later positions.
 
-``next_global_position`` is set in the one row whose stream_name is null.
+``next_global_position`` is set in the one row that has neither stream_name nor stream_key. ``stream_key`` stands for
+the name of a stream that only erased messages had: see ``tombstones.stream_key``.
 """
 
 PENDING_UPDATES = pa.schema(
@@ -189,7 +191,7 @@ TABLES: dict[str, pa.Schema] = {
     "offsets": OFFSETS,
 }
 
-GROWN = ("messages", "dead_letters", "pending_updates", "tombstones")
+GROWN = ("messages", "dead_letters", "heads", "pending_updates", "tombstones")
 """The tables that got columns since format 1; those of earlier releases get them by an upgrade: see ``folder``."""
 
 PROPERTIES = {"delta.enableExpiredLogCleanup": "false"}

@@ -89,6 +89,14 @@ class Storage:
         store = jvm.dev.messagestore.spark.ConditionalLogStore  # type: ignore[union-attr]
         return bool(store.createIfAbsent(path, content, configuration))
 
+    def versions_kept(self, uri: str) -> str | None:
+        """How a bucket keeps earlier versions of objects: Enabled, Suspended or nothing; None if it doesn't tell."""
+        assert self._spark is not None
+        jvm, context = self._spark._jvm, self._spark.sparkContext
+        path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
+        kept = jvm.dev.messagestore.spark.BucketVersions.kept(path, context._jsc.hadoopConfiguration())  # type: ignore[union-attr]
+        return None if kept is None else str(kept)
+
     def hadoop_settings(self) -> dict[str, str]:
         """What Hadoop's S3A is told: names of variables and files, no secret."""
         return {name: value for entry in self._entries.values() for name, value in _hadoop(entry).items()}

@@ -4,8 +4,6 @@ The hash is keyed, as a plain digest of a guessable id would tell who had been t
 the folder; without it the tombstones say nothing.
 """
 
-import hashlib
-import hmac
 import secrets
 from collections.abc import Iterable
 from datetime import datetime
@@ -20,10 +18,10 @@ from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.keyed import KEY_OBJECT, message_key
 from messagestore_jobs.store.objects import Objects, join
 from messagestore_jobs.store.schemas import TOMBSTONES
 
-KEY_OBJECT = "_tombstone_key"
 _KEY_BYTES = 32
 
 
@@ -42,11 +40,6 @@ def tombstone_key(uri: str) -> bytes | None:
     if key is not None and len(key) != _KEY_BYTES:
         raise TableRefusedError(f"{join(uri, KEY_OBJECT)} is no key of {_KEY_BYTES} bytes: restore it as it was")
     return key
-
-
-def message_key(uri_key: bytes, message_id: str) -> str:
-    """What stands in a tombstone for a message id: HMAC-SHA256, hex."""
-    return hmac.new(uri_key, message_id.encode(), hashlib.sha256).hexdigest()
 
 
 def read_tombstone_keys(uri: str) -> set[str]:

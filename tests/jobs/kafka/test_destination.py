@@ -26,7 +26,7 @@ from support.crash import crash_run
 from support.external_writes import observing
 from support.kafkabroker import Broker
 from support.kafkatopics import Record, Topics
-from support.purges import purge
+from support.purges import files_below, purge
 from support.replays import AT, Crash, Suspending, replay_document
 from support.stores import make_store, message
 
@@ -115,7 +115,11 @@ def test_what_was_erased_before_its_transaction_is_not_sent(
     with observing(observer), pytest.raises(Crash):
         run_replay(document, spark, Silent())
     rule = Rule(name="erased", match=Match(message_ids=("m2", "m7")), erase=True)
-    purge(spark, table, AT, rules=(rule,), erase_within=timedelta(days=30))
+    purge(spark, table, AT, rules=(rule,), erase_within=timedelta(0))
+    staged = b"".join(content for name, content in files_below(table.uri).items() if "/staging/" in name)
+    assert b'"m3"' in staged
+    assert b'"m2"' not in staged
+    assert b'"m7"' not in staged
     outcome = run_replay(document, spark, Silent())
     assert positions(topics.read(topic)) == [n for n in range(1, 31) if n != 7]
     assert (outcome.complete, outcome.progress.replayed, outcome.progress.erased) == (True, 29, 1)

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from messagestore_jobs.contract.run_document import Archive, Hold, Match, Rule, Scrub, StreamPosition, Table
 from messagestore_jobs.store.audit import read_audit
 from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.heads import read_heads
 from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.schemas import TABLES
 from messagestore_jobs.store.tombstones import read_tombstone_keys
 from support.crash import crash_run
 from support.external_writes import observing
@@ -26,7 +26,7 @@ from support.purges import (
     purge,
     purge_document,
 )
-from support.stores import START, add_dead_letters, make_store, message, stored
+from support.stores import START, add_dead_letters, heads_of, make_store, message, stored
 
 DAY = timedelta(days=1)
 NOW = START + 3 * DAY
@@ -66,9 +66,7 @@ WRITES = {
         "audit-purge",
         "forget-plan",
         "forget-rows",
-        "vacuum-messages",
-        "vacuum-dead_letters",
-        "vacuum-pending_updates",
+        *["erase-vacuum", "erase-renew", "erase-checkpoint", "erase-log"] * len(TABLES),
         "audit-erase",
     ],
     "whole days": [
@@ -119,7 +117,7 @@ def state(folder: Path, table: Table) -> dict[str, Any]:
     return {
         "rows": rows,
         "archived": archived_positions(f"file://{folder}/archive"),
-        "heads": read_heads(table.uri),
+        "heads": heads_of(table.uri),
         "tombstones": len(read_tombstone_keys(table.uri)),
         "audit": audit,
         "dead letters": open_table(table.uri, "dead_letters").to_pyarrow_table()["raw"].to_pylist(),
@@ -152,7 +150,7 @@ def test_every_crash_is_carried_on_to_the_same_store(spark: SparkSession, tmp_pa
     ("action", "writes"),
     [
         # A plan that is gone leaves its rows to the next run, which finds them by their folder.
-        ("delete", ["sweep-plan" if name == "forget-rows" else name for name in WRITES["delete"]]),
+        ("delete", ["sweep-plan" if name == "forget-rows" else name for name in dict.fromkeys(WRITES["delete"])]),
         ("scrub", ["claim-check-rewrite", "scrub-rows", "audit-scrub"]),
     ],
 )

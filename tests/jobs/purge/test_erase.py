@@ -1,25 +1,37 @@
 """What a rule erases is remembered, never archived, and its bytes are gone when they are due."""
 
 import json
+import shutil
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
+from messagestore.reader import Reader
 from messagestore_jobs.contract.run_document import Archive, Match, Rule, Table
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.purge.context import context
+from messagestore_jobs.purge.remains import refuse_remains
 from messagestore_jobs.store.audit import read_audit
+from messagestore_jobs.store.erased import open_erased
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.heads import read_heads
 from messagestore_jobs.store.history import open_table
-from messagestore_jobs.store.tombstones import message_key, read_tombstone_keys, tombstone_key
-from support.purges import archived_positions, files_below, purge
-from support.stores import START, add_dead_letters, make_store, message, positions
+from messagestore_jobs.store.keyed import message_key
+from messagestore_jobs.store.objects import Objects
+from messagestore_jobs.store.schemas import HEADS, TABLES
+from messagestore_jobs.store.tombstones import read_tombstone_keys, tombstone_key
+from support.purges import archived_positions, files_with, purge, purge_document
+from support.stores import START, add_dead_letters, add_messages, make_store, message, positions
 
 DAY = timedelta(days=1)
 NOW = START + 3 * DAY
 SECRET = b"customer forty-two lives here"
-
-
-def files_with(table: Table, content: bytes) -> list[str]:
-    return [name for name, found in files_below(table.uri).items() if content in found]
 
 
 def test_erased_for_good(spark: SparkSession, tmp_path: Path) -> None:
@@ -74,11 +86,83 @@ def test_erased_for_good(spark: SparkSession, tmp_path: Path) -> None:
     assert len(read_audit(table.uri)) == 2
 
 
-def test_at_once_where_nothing_may_stay(spark: SparkSession, tmp_path: Path) -> None:
+ANN: dict[str, Any] = {"message_id": "id-of-ann", "stream_name": "customer-ann", "position": 0}
+ERASE_ANN = Rule(name="erasure", match=Match(stream_names=("customer-ann",), message_ids=("id-of-ann",)), erase=True)
+
+
+def test_nothing_of_it_is_left_at_once_where_nothing_may_stay(spark: SparkSession, tmp_path: Path) -> None:
     payload = b'{"text":"%s"}' % SECRET
-    table = make_store(tmp_path / "store", [message(0, payload=payload), message(1, stream_name="order-2", position=0)])
-    rule = Rule(name="erasure", match=Match(stream_names=("order-1",)), erase=True)
-    outcome = purge(spark, table, NOW, rules=(rule,), erase_within=timedelta(0))
+    table = make_store(tmp_path / "store", [message(0, payload=payload, headers={"x": "token-of-ann"}, **ANN)])
+    add_messages(table.uri, [message(1), message(2)])
+    # Entries of the log say more in files that later ones take away, and in what a killed run left.
+    purge(spark, table, NOW, run="purge-0", rules=(Rule(name="one", match=Match(message_ids=("m2",))),))
+    payloads = Objects(f"{table.uri}/payloads")
+    payloads.write(f"{0:020}-abc", payload)
+    log = Objects(f"{table.uri}/messages/_delta_log")
+    log.write(".left.tmp", log.read(f"{1:020}.json") or b"")
+    for name in (b"customer-ann", b"id-of-ann", b"token-of-ann", SECRET):
+        assert files_with(table, name)
+
+    outcome = purge(spark, table, NOW, rules=(ERASE_ANN,), erase_within=timedelta(0))
+
     assert outcome.purge is not None
     assert outcome.purge.erased_at == NOW
-    assert files_with(table, SECRET) == []
+    for name in (b"customer-ann", b"id-of-ann", b"token-of-ann", SECRET):
+        assert files_with(table, name) == []
+    heads = read_heads(table.uri)
+    assert (heads.by_name, heads.next_position("customer-ann"), heads.next_global) == ({"order-1": 3}, 1, 3)
+    assert Reader(table.uri).stream_version("customer-ann") == 0
+    key = tombstone_key(table.uri)
+    assert key is not None
+    (asked,) = json.loads(read_audit(table.uri)[1]["rules"])["rules"]
+    assert asked["match"]["messageIds"] == [f"hmac-sha256:{message_key(key, 'id-of-ann')}"]
+
+
+def plant_row(table: Table) -> None:
+    add_messages(table.uri, [message(0, payload=SECRET, **ANN)])
+
+
+def plant_head(table: Table) -> None:
+    row = {"stream_name": "customer-ann", "next_position": 1}
+    write_deltalake(open_table(table.uri, "heads"), pa.Table.from_pylist([row], schema=HEADS), mode="append")
+
+
+def plant(name: str, content: bytes = SECRET) -> Callable[[Table], None]:
+    return lambda table: Objects(table.uri).write(name, content)
+
+
+RECORD = b'{"messageId":"id-of-ann","payload":"%s"}\n' % SECRET
+PLANTED: dict[str, Callable[[Table], None]] = {
+    "messages/.* has a row of an erased message": plant_row,
+    "heads has the name of a stream": plant_head,
+    "dead_letters has a record": lambda table: add_dead_letters(table.uri, [{"raw": RECORD, "failed_at": NOW}]),
+    "_replays/job/state/staging/part-0 has a record": plant("_replays/job/state/staging/part-0", RECORD),
+    "_replays/job/records/part-0.jsonl is not what": plant("_replays/job/records/part-0.jsonl"),
+    "_replays/job/copy is nothing that a run needs": plant("_replays/job/copy"),
+    "_purges/p/copy is nothing": plant("_purges/p/copy"),
+    "payloads/copy is nothing": plant("payloads/copy"),
+    "messages/inserted_date=2026-01-05/copy.parquet is": plant("messages/inserted_date=2026-01-05/copy.parquet"),
+    "heads/_delta_log/copy.json is nothing": plant("heads/_delta_log/copy.json"),
+    "heads/_delta_log/0*.json is nothing": plant(f"heads/_delta_log/{0:020}.json"),
+    "copy is nothing that a run needs": plant("copy"),
+}
+
+
+def test_a_copy_in_any_kind_of_place_keeps_an_erasure_from_being_done(spark: SparkSession, tmp_path: Path) -> None:
+    """Each lies there after all was taken away, and right before it is looked for."""
+    table = make_store(tmp_path / "store", [message(0, **ANN), message(1)])
+    outcome = purge(spark, table, NOW, rules=(ERASE_ANN,), erase_within=timedelta(0))
+    assert outcome.purge is not None
+    assert outcome.purge.erased_at == NOW
+    shutil.copytree(tmp_path / "store", tmp_path / "clean")
+    look = context(purge_document(table, NOW), spark, Silent())
+    # What was written after the look is the audit's row alone.
+    left = {name: open_table(table.uri, name).version() - (name == "audit") for name in TABLES}
+    for words, place in PLANTED.items():
+        place(table)
+        with pytest.raises(RunFailedError, match=f"it: [^;]*{words}") as refused:
+            refuse_remains(look, open_erased(table.uri), left)
+        assert refused.value.reason == "ErasureIncomplete"
+        shutil.rmtree(tmp_path / "store")
+        shutil.copytree(tmp_path / "clean", tmp_path / "store")
+    refuse_remains(look, open_erased(table.uri), left)

@@ -8,11 +8,10 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Archive, Hold, Match, Rule, StreamPosition
 from messagestore_jobs.store.audit import read_audit
-from messagestore_jobs.store.heads import read_heads
 from messagestore_jobs.store.history import last_note, open_table
 from support.maintenance import age, maintain
 from support.purges import POLICY, archived, archived_positions, files_below, purge
-from support.stores import START, add_dead_letters, add_messages, make_store, message, positions, stored
+from support.stores import START, add_dead_letters, add_messages, heads_of, make_store, message, positions, stored
 
 DAY = timedelta(days=1)
 NOW = START + 3 * DAY
@@ -57,7 +56,7 @@ def test_whole_days_and_single_rows_go_and_all_is_told(spark: SparkSession, tmp_
     assert (outcome.purge.purged, outcome.purge.archived, outcome.purge.held) == (6, 6, 0)
     assert outcome.preview.by_rule == {"old": 4, "truncated": 6}
     assert last_note(table.uri).totals == totals
-    assert read_heads(table.uri) == ({"order-1": 6}, 12)
+    assert heads_of(table.uri) == ({"order-1": 6}, 12)
     audit = read_audit(table.uri)
     assert [row["action"] for row in audit] == ["Purge"]
     assert audit[0]["actor"] == f"RetentionPolicy/default/{POLICY.name}"
@@ -86,12 +85,12 @@ def test_heads_outlive_whole_streams_and_the_whole_table(spark: SparkSession, tm
     rows = [message(n, stream_name=f"order-{n % 2}", position=n // 2) for n in range(6)]
     table = make_store(tmp_path / "store", rows)
     purge(spark, table, NOW, rules=(Rule(name="one", match=Match(stream_names=("order-1",))),))
-    assert read_heads(table.uri) == ({"order-1": 3}, 6)
+    assert heads_of(table.uri) == ({"order-1": 3}, 6)
     purge(spark, table, NOW, rules=ALL, run="purge-2")
-    assert read_heads(table.uri) == ({"order-0": 3, "order-1": 3}, 6)
+    assert heads_of(table.uri) == ({"order-0": 3, "order-1": 3}, 6)
     add_messages(table.uri, [message(6, stream_name="order-0", position=3)])
     purge(spark, table, NOW, rules=ALL, run="purge-3")
-    assert read_heads(table.uri) == ({"order-0": 4, "order-1": 3}, 7)
+    assert heads_of(table.uri) == ({"order-0": 4, "order-1": 3}, 7)
     assert [row["run"] for row in read_audit(table.uri)] == ["purge-1", "purge-2", "purge-3"]
 
 

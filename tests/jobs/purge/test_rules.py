@@ -17,6 +17,7 @@ from messagestore_jobs.contract.run_document import (
 )
 from messagestore_jobs.purge.context import context
 from messagestore_jobs.purge.select import select
+from messagestore_jobs.store.matching import matches, undecided
 from support.purges import POLICY, Said, purge, selected
 from support.stores import START, make_store, message, positions
 
@@ -118,6 +119,23 @@ def test_held_messages_fill_a_cap_and_count_as_bytes(spark: SparkSession, store:
     assert sizes == {11: True, 0: True, 1: False, 2: False, 3: False}
 
 
+def test_a_payload_under_a_claim_check_is_not_told_where_it_decides(spark: SparkSession) -> None:
+    rows = spark.createDataFrame(
+        [
+            (1, b'{"n":1}', None, "a"),
+            (2, b'{"m":1}', None, "a"),
+            (3, None, "payloads/3", "a"),
+            (4, None, "payloads/4", "b"),
+            (5, None, None, "a"),
+        ],
+        "n int, payload binary, payload_uri string, type string",
+    )
+    rule = Match(where="type = 'a' AND json(payload, '$.n') = '1'")
+    found = rows.select("n", undecided(rule).alias("undecided"), matches(rule).alias("matches")).collect()
+    assert {row["n"] for row in found if row["undecided"]} == {3}
+    assert {row["n"] for row in found if row["matches"]} == {1}
+
+
 def test_a_predicate_that_cannot_be_told_keeps_the_message(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [message(n, correlation_id=c) for n, c in enumerate(["5", "x", None, "1"])])
     number = Match(where="CAST(correlation_id AS BIGINT) >= 2")
@@ -125,6 +143,7 @@ def test_a_predicate_that_cannot_be_told_keeps_the_message(spark: SparkSession, 
     outcome = purge(spark, table, NOW, mode="DryRun", rules=(Rule(name="number", match=number),), said=said)
     assert outcome.preview.messages == 1
     assert said.lines == ["1 messages stay because a rule's predicate could not be told on them"]
+    assert outcome.preview.undecided == 1
     everything = (Rule(name="all", max_messages_per_stream=0),)
     purge(spark, table, NOW, rules=everything, holds=(Hold(name="number", match=number),))
     assert positions(table.uri) == [0, 1]

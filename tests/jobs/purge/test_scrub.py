@@ -16,7 +16,7 @@ from messagestore_jobs.store.audit import read_audit
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.history import last_note, open_table
 from support.keys import KEY, VARIABLE
-from support.purges import Said, archived_positions, purge
+from support.purges import Said, archived_positions, files_with, purge
 from support.stores import START, add_dead_letters, make_store, message, stored
 
 DAY = timedelta(days=1)
@@ -154,7 +154,8 @@ def test_hash_and_drop_of_headers(spark: SparkSession, tmp_path: Path, monkeypat
 def test_a_claim_checked_payload_is_rewritten(spark: SparkSession, tmp_path: Path) -> None:
     payloads = tmp_path / "store" / "payloads"
     uri = f"file://{payloads}/{0:020}"
-    table = make_store(tmp_path / "store", [message(0, payload=None, payload_uri=uri, payload_size=13)])
+    given = {"payload": None, "payload_uri": uri, "payload_size": 13, "headers": {"a": "of-ann"}}
+    table = make_store(tmp_path / "store", [message(0, **given)])
     payloads.mkdir()
     (payloads / f"{0:020}").write_bytes(b'{"who":"Ann"}')
     purge(
@@ -168,7 +169,9 @@ def test_a_claim_checked_payload_is_rewritten(spark: SparkSession, tmp_path: Pat
     assert len(list(payloads.iterdir())) == 1
     purge(
         spark, table, NOW + DAY, run="purge-2", rules=(Rule(name="all", max_messages_per_stream=0),), action="Scrub",
-        scrub=Scrub(payload_paths=("$.who",), headers=("a",)),
+        scrub=Scrub(payload_paths=("$.who",), headers=("a",)), erase_within=timedelta(0),
     )  # fmt: skip
     assert Path(stored(table.uri)[0]["payload_uri"].removeprefix("file://")).read_bytes() == content
+    assert files_with(table, b"of-ann") == []
+    assert [row["action"] for row in read_audit(table.uri)] == ["Scrub", "Scrub", "Erase", "Erase"]
     assert len(list(payloads.iterdir())) == 1

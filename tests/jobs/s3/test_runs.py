@@ -14,6 +14,7 @@ from messagestore_jobs.contract.run_document import (
     FilesDestination,
     FilesSource,
     IngestTask,
+    Match,
     Owner,
     PurgeTask,
     ReplayTask,
@@ -118,6 +119,18 @@ def test_ingest_purge_with_archive_and_replay(run: Run, object_store: ObjectStor
     to_stream = ReplayTask(job_id="copy", destination=StreamDestination(table=target, ingest=task))
     assert outcome(run(to_stream, "replay-2")).model_dump()["complete"]
     assert ids(object_store, target.uri) == ["m3", "m4", "m5"]
+
+    object_store.keep_versions(buckets["lake"].removeprefix("s3a://"))
+    erased = Rule(name="erased", match=Match(stream_names=("order-2",)), erase=True)
+    erasing = PurgeTask(mode="Enforce", rules=(erased,), erase_within=timedelta(0))
+    outcome_of_it = outcome(run(erasing, "purge-2"))
+    assert isinstance(outcome_of_it, PurgeOutcome)
+    assert outcome_of_it.purge is not None
+    assert (outcome_of_it.purge.erased, outcome_of_it.purge.erased_at) == (1, AT)
+    assert ids(object_store, f"{buckets['lake']}/orders") == ["m3", "m5"]
+    elsewhere, versions = outcome_of_it.purge.not_erased
+    assert "sealed archives" in elsewhere
+    assert "is Enabled. Give it a lifecycle rule that expires noncurrent versions" in versions
 
 
 def test_credentials_that_are_refused_are_told_and_not_shown(

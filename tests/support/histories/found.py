@@ -1,6 +1,7 @@
 """What delta-rs finds of a store, in the words of the model."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,14 @@ def totals(uri: str) -> tuple[dict[str, int], dict[str, int]]:
     return tuple({name: count for name, count in one.items() if count} for one in counted)  # type: ignore[return-value]
 
 
-def heads(uri: str) -> tuple[dict[str, int], int]:
-    """The next position of each stream and of the table: the larger of what heads and messages tell."""
-    streams, next_global = read_heads(uri)
+def heads(uri: str, names: Iterable[str]) -> tuple[dict[str, int], int]:
+    """The next position of each stream and of the table: the larger of what heads and messages tell.
+
+    Only hashes may be kept of some of the names.
+    """
+    kept = read_heads(uri)
+    streams = kept.by_name | {name: kept.next_position(name) for name in names if kept.next_position(name)}
+    next_global = kept.next_global
     for message in messages(uri):
         streams[message.stream_name] = max(streams.get(message.stream_name, 0), message.position + 1)
         next_global = max(next_global, message.global_position + 1)

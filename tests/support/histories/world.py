@@ -188,7 +188,7 @@ class World:
         assert found.exhausted(uri) == {
             (one.batch, one.message.global_position): one.message.as_sent() for one in model.exhausted
         }
-        assert found.heads(uri) == (model.heads, model.next_global)
+        assert found.heads(uri, model.heads) == (model.heads, model.next_global)
         assert found.totals(uri) == (+model.totals, +model.updates)
         if not self.ingest_is_open:
             self._all_is_counted()

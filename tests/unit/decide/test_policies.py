@@ -267,9 +267,12 @@ def test_bytes_are_erased_when_that_is_due(world: World) -> None:
     assert (erase.create.run.kind, erase.create.document.task.kind) == ("erase", "erase")
     world.start(erase)
     outcome: Any = world.purged(erase)
-    world.finish(erase, outcome=EraseOutcome(erased=4, erased_at=world.now, table=outcome.table))
+    world.finish(
+        erase, outcome=EraseOutcome(erased=4, erased_at=world.now, not_erased=("archives",), table=outcome.table)
+    )
     world.settle()
     assert entry(world, key).last_purge.erased_at is not None
+    assert entry(world, key).last_purge.not_erased == ("archives",)
     assert entry(world, key).last_purge.purged == 4
     world.wait(days=9)
     world.settle()

@@ -1,0 +1,56 @@
+"""What an audit may not keep in clear: the values by which rules selected what was erased."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from messagestore_jobs.context import Run
+from messagestore_jobs.store.audit import read_audit, replace_rules
+from messagestore_jobs.store.erased import Erased, names_in
+from messagestore_jobs.store.heads import Heads, read_heads
+from messagestore_jobs.store.keyed import message_key
+
+_HIDDEN = "hmac-sha256:"
+_SELECTORS = ("match", "truncateBefore", "select")
+
+
+def hidden(detail: Any, key: bytes, within: bool = False) -> Any:
+    """The same with a keyed hash for each text of a match; who has the key can tell what was asked for."""
+    if isinstance(detail, dict):
+        return {name: hidden(value, key, within or name in _SELECTORS) for name, value in detail.items()}
+    if isinstance(detail, list | tuple):
+        return [hidden(value, key, within) for value in detail]
+    if within and isinstance(detail, str) and not detail.startswith(_HIDDEN):
+        return f"{_HIDDEN}{message_key(key, detail)}"
+    return detail
+
+
+def hide_in_audit(context: Run, erased: Erased) -> None:
+    """Hide them in rows that name something erased: by another rule, or by a release that did not hide them."""
+    heads = read_heads(context.uri)
+    for row in read_audit(context.uri):
+        told = row["rules"] or ""
+        news = _less(told, erased, heads)
+        if news != told:
+            replace_rules(context.uri, told, news)
+
+
+def in_clear(uri: str, erased: Erased) -> Iterator[str]:
+    """Rows of the audit that name something erased, in words."""
+    heads = read_heads(uri)
+    for row in read_audit(uri):
+        told = row["rules"] or ""
+        if _less(told, erased, heads) != told:
+            yield f"the row of run {row['run']} in audit names an erased message"
+
+
+def _less(told: str, erased: Erased, heads: Heads) -> str:
+    """What a row is to say."""
+    if not erased.named_in(told.encode()) and not any(map(heads.hides, names_in(told))):
+        return told
+    try:
+        detail = json.loads(told)
+        less = hidden(detail, erased.key)
+    except (ValueError, RecursionError):
+        return told
+    return told if less == detail else json.dumps(less, sort_keys=True, separators=(",", ":"))

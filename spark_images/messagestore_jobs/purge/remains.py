@@ -1,0 +1,159 @@
+"""What is left in a store after an erasure: all that lies in its folder is looked at, and told in words.
+
+A file is either part of a table's newest version, named by a message, or of a form that a run writes, or it is strange:
+nobody can say what is in it. Of the first, each row that can be an erased message's is read; of the others all.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Set
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from messagestore_jobs.context import Run
+from messagestore_jobs.purge.dead_letters import naming
+from messagestore_jobs.purge.hidden import in_clear
+from messagestore_jobs.purge.plan import FOLDER as PURGES
+from messagestore_jobs.replay.copies import copies_left
+from messagestore_jobs.replay.state import REPLAYS
+from messagestore_jobs.store.claimed import is_own_claim, own_claim_name
+from messagestore_jobs.store.claims import CLAIMS
+from messagestore_jobs.store.erased import Erased
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.folder import MARKER
+from messagestore_jobs.store.heads import Heads, read_heads
+from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.keyed import KEY_OBJECT
+from messagestore_jobs.store.messages import read_messages
+from messagestore_jobs.store.objects import Objects, sum_of
+from messagestore_jobs.store.past import not_needed
+from messagestore_jobs.store.pending_updates import read_pending
+from messagestore_jobs.store.schemas import TABLES
+from messagestore_jobs.store.statistics import files_of
+from messagestore_jobs.store.tombstones import erased_positions
+from messagestore_jobs.versions.declared import NAME as TRANSLATORS
+
+_SHOWN = 5
+_STATE = re.compile(
+    rf"{PURGES}/[^/]+/(plan\.json|rows-[0-9]+/(part-[^/]+|_SUCCESS))"
+    rf"|{REPLAYS}/[^/]+/(ended\.json|state/(frozen\.json|chunks/[0-9]+\.json|(selected|placed)/(part-[^/]+|_SUCCESS)))"
+    rf"|{REPLAYS}/[^/]+/(state/staging|records)/part-[^/]+"
+)
+"""What purges and replays keep of themselves, besides what is staged."""
+
+
+def refuse_remains(context: Run, erased: Erased, left: Mapping[str, int]) -> None:
+    """Look at all that a store's folder holds after an erasure.
+
+    Args:
+        context: of the run.
+        erased: all that was.
+        left: of each table the version that was left alone.
+
+    Raises:
+        RunFailedError: something erased is there, or something that nobody can tell from it.
+    """
+    found = list(islice(_remains(context, erased, left), _SHOWN + 1))
+    if found:
+        more = "; and more" if len(found) > _SHOWN else ""
+        raise RunFailedError(
+            "ErasureIncomplete",
+            f"{context.uri} still holds what was to be erased, or what nobody can tell from it: "
+            f"{'; '.join(found[:_SHOWN])}{more}. Find out who wrote it and remove it; the next run looks again",
+        )
+
+
+def _remains(context: Run, erased: Erased, left: Mapping[str, int]) -> Iterator[str]:
+    uri = context.uri
+    yield from strange(Objects(uri).names(recursive=True), *_needed(context, left))
+    yield from _rows(uri, erased)
+    yield from _names(uri, read_heads(uri))
+    yield from copies_left(uri, erased)
+    if erased.any():
+        if next(naming(uri, erased), None) is not None:
+            yield "dead_letters has a record that names an erased message"
+        if erased.contains(read_pending(uri)["message_id"]).any():
+            yield "pending_updates has an update of an erased message"
+        yield from in_clear(uri, erased)
+
+
+def _needed(context: Run, left: Mapping[str, int]) -> tuple[Mapping[str, tuple[Set[str], int, int]], Set[str]]:
+    """Of each table its data files, first and last version, and the claim checks that messages name."""
+    tables = {}
+    for name in TABLES:
+        table = open_table(context.uri, name)
+        tables[name] = set(files_of(table)["path"].to_pylist()), left[name], table.version()
+    rows = read_messages(context.spark, context.uri).where(is_own_claim(context.uri))
+    return tables, {row["name"] for row in rows.select(own_claim_name().alias("name")).collect()}
+
+
+def strange(names: list[str], tables: Mapping[str, tuple[Set[str], int, int]], claims: Set[str]) -> Iterator[str]:
+    """What lies in a folder and no run of ours needs, in words.
+
+    Args:
+        names: of all that lies there; those of folders end with a slash.
+        tables: the data files, the first and the last version of each.
+        claims: the names of claim checks that messages have.
+    """
+    below: dict[str, list[str]] = {}
+    for name in names:
+        top, slash, rest = name.partition("/")
+        if not name.endswith("/"):
+            below.setdefault(top if slash else "", []).append(rest if slash else top)
+    for top, found in below.items():
+        if top in tables:
+            left = not_needed(found, *tables[top])
+        elif top == CLAIMS:
+            left = [name for name in found if sum_of(name) not in claims]
+        elif top == "":
+            left = [name for name in found if sum_of(name) not in (MARKER, KEY_OBJECT, TRANSLATORS)]
+        else:
+            left = [name for name in found if not _STATE.fullmatch(sum_of(f"{top}/{name}").removesuffix(".partial"))]
+        yield from (f"{f'{top}/' if top else ''}{name} is nothing that a run needs" for name in left)
+
+
+def _rows(uri: str, erased: Erased) -> Iterator[str]:
+    """Messages that lie where an erased one was, or have its id; only files whose positions go around one are read."""
+    gone = np.sort(erased_positions(uri))
+    table = open_table(uri, "messages")
+    files = files_of(table)
+    if not len(gone) or not files.num_rows:
+        return
+    around = set(files.filter(_around(files, gone))["path"].to_pylist())
+    for fragment in table.to_pyarrow_dataset().get_fragments():
+        if not any(fragment.path.endswith(path) for path in around):
+            continue
+        for batch in fragment.to_batches(columns=["message_id", "global_position"]):
+            if np.isin(batch["global_position"].to_numpy(), gone).any() or erased.contains(batch["message_id"]).any():
+                yield f"messages/{fragment.path.rpartition('/')[2]} has a row of an erased message"
+
+
+def _around(files: pa.Table, positions: np.ndarray) -> pa.Array:
+    """Which files can have a row at one of some positions (ascending); one that doesn't tell can."""
+    first = pc.fill_null(files["min.global_position"], 0).to_numpy()
+    last = pc.fill_null(files["max.global_position"], np.iinfo(np.int64).max).to_numpy()
+    return pa.array(np.searchsorted(positions, first, "left") < np.searchsorted(positions, last, "right"))
+
+
+def _names(uri: str, heads: Heads) -> Iterator[str]:
+    """Names of streams that only erased messages had, in heads or in what the log tells of the messages' files."""
+    if not heads.by_key:
+        return
+    if any(map(heads.hides, heads.by_name)):
+        yield "heads has the name of a stream that only erased messages had"
+    table = open_table(uri, "messages")
+    files = files_of(table)
+    told = {name for column in ("min.stream_name", "max.stream_name") for name in _texts(files, column)}
+    doubtful = list(filter(heads.hides, told))
+    if doubtful:
+        those = pc.field("stream_name").isin(doubtful)
+        alive = table.to_pyarrow_dataset().to_table(columns=["stream_name"], filter=those)
+        if set(doubtful) - set(alive["stream_name"].to_pylist()):
+            yield "the log of messages has the name of a stream that only erased messages had"
+
+
+def _texts(files: pa.Table, column: str) -> Iterator[str]:
+    if column in files.column_names:
+        yield from (text for text in pc.unique(files[column]).to_pylist() if text is not None)
