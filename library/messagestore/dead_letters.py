@@ -15,7 +15,10 @@ from messagestore_jobs.store.schemas import DEAD_LETTERS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """One record that was set aside: its bytes, where it was read, and why it was not stored."""
+    """One record that was set aside: its bytes, where it was read, and why it was not stored.
+
+    ``tries`` is how often it was set aside; ``earlier`` has when and why before the last, the oldest first.
+    """
 
     raw: bytes | None
     source: Mapping[str, Any]
@@ -24,6 +27,8 @@ class DeadLetter:
     failed_at: datetime
     redriven_at: datetime | None
     redriven_by: str | None
+    tries: int = 1
+    earlier: Sequence[Mapping[str, Any]] = ()
 
 
 _COLUMNS = tuple(DeadLetter.__dataclass_fields__)
@@ -44,4 +49,9 @@ def dead_letter_rows(
 
 def dead_letters_of(rows: pa.Table) -> Iterator[DeadLetter]:
     """The dead letters of rows."""
-    return (DeadLetter(**row) for row in rows.to_pylist())
+    return (DeadLetter(**row | _tries(row)) for row in rows.to_pylist())
+
+
+def _tries(row: dict[str, Any]) -> dict[str, Any]:
+    earlier = [{name: refusal[name] for name in ("failed_at", "reason", "detail")} for refusal in row["earlier"] or ()]
+    return {"tries": row["tries"] or 1, "earlier": earlier}

@@ -34,6 +34,13 @@ class Progress(StatusModel):
     first_failed_positions: Annotated[tuple[Count, ...], Field(max_length=10)] = Field(
         default=(), description="The lowest global positions of those."
     )
+    stored: Count | None = Field(
+        default=None, description="Of dead letters that were sent to a stream: those that it took in."
+    )
+    dead_lettered: Count | None = Field(default=None, description="Of those: the ones that it set aside again.")
+    duplicates: Count | None = Field(
+        default=None, description="Of those: the others, which it had already, or passed over."
+    )
     erased: Count = Field(default=0, description="Messages that were selected, and have been erased since.")
     lost: Count = Field(
         default=0, description="Messages that were selected, and are neither in the store any more nor erased."

@@ -126,6 +126,11 @@ def _letter(letter: DeadLetter) -> dict[str, Any]:
         "source": dict(letter.source),
         "redrivenAt": letter.redriven_at and rfc3339(letter.redriven_at),
         "redrivenBy": letter.redriven_by,
+        "tries": letter.tries,
+        "earlier": [
+            {"reason": one["reason"], "detail": one["detail"], "failedAt": rfc3339(one["failed_at"])}
+            for one in letter.earlier
+        ],
         **({} if letter.raw is None else _text("raw", letter.raw)),
     }
 

@@ -135,7 +135,21 @@ def _summary(job: ReplayJob, selection: Selection | None, progress: Progress | N
         selected = selection.messages if selection else 0
         return Reason.PREVIEWED, f"{count(selected, what)} would be replayed; mode is DryRun"
     sent, failed = (progress.replayed, progress.failed) if progress else (0, 0)
-    replayed = f"{count(sent, what)} replayed to {short_destination(job.spec.destination)}"
+    replayed = f"{count(sent, what)} replayed to {short_destination(job.spec.destination)}{_taken(progress)}"
     if failed:
         return Reason.MESSAGES_BROKEN, f"{replayed}, {failed} could not be sent"
     return Reason.REPLAYED, replayed
+
+
+def _taken(progress: Progress | None) -> str:
+    """What a stream made of dead letters, without what did not happen."""
+    if progress is None or progress.stored is None:
+        return ""
+    again, duplicates = progress.dead_lettered or 0, progress.duplicates or 0
+    parts = [
+        (progress.stored, f"{progress.stored} stored"),
+        (again, f"{again} set aside again"),
+        (duplicates, count(duplicates, "duplicate")),
+    ]
+    became = ", ".join(words for number, words in parts if number)
+    return f": {became}" if became else ""

@@ -208,6 +208,12 @@ class ReplayProgress(ContractModel):
         default=(), max_length=10, validation_alias=AliasChoices("firstFailedPositions", "firstFailedPosition")
     )
     """The lowest global positions of those; dead letters have none."""
+    stored: int | None = None
+    """Of dead letters that were sent to a stream to their end: those that it took in."""
+    dead_lettered: int | None = None
+    """Of those: the ones that it set aside again."""
+    duplicates: int | None = None
+    """Of those: the others, that it had already or doesn't want."""
     erased: int = 0
     """Selected, and not sent because it was erased since."""
     lost: int = 0

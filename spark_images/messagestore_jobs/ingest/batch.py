@@ -165,6 +165,8 @@ def _dead_letters(
             "redriven_by": empty.cast(pa.string()),
             "batch": pa.repeat(pa.scalar(_id(task, batch)), rows.num_rows),
             "headers": rows["record_says"] if "record_says" in rows.column_names else empty,
+            "tries": empty,
+            "earlier": empty,
         }
     ).cast(DEAD_LETTERS)
 
@@ -174,12 +176,12 @@ def _id(task: IngestTask, batch: Planned) -> str:
 
 
 def _set_aside(context: BatchContext, batch: Planned, rows: pa.Table, read_before: set[str]) -> int:
-    """Write the dead letters that are not there yet; how many were set aside by an earlier batch."""
+    """Write the dead letters that are not there yet; how many are duplicates, set aside by an earlier batch."""
     if not rows.num_rows:
         return 0
     if context.task.source.kind == "records":
         set_aside_again(context.uri, rows)
-        return int(rows.num_rows)
+        return 0
     known = set_aside_before(context.uri, read_before)
     own = _id(context.task, batch)
     by = [known.get(place) for place in places(rows)] if known else [None] * rows.num_rows

@@ -30,6 +30,8 @@ def dead_letters(raw: pa.ChunkedArray, source: pa.Array, why: pa.Table, at: date
         "redriven_by": empty,
         "batch": pa.repeat(pa.scalar(batch), why.num_rows),
         "headers": empty,
+        "tries": empty,
+        "earlier": empty,
     }
     return pa.table({name: columns[name] for name in DEAD_LETTERS.names}).cast(DEAD_LETTERS)
 

@@ -40,5 +40,5 @@ class Delivery(Protocol):
     def deliver(self, chunk: Chunk) -> None:
         """Send a sealed chunk."""
 
-    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> None:
-        """All chunks have been sent."""
+    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
+        """All chunks have been sent; the outcome, with what the destination made of them."""

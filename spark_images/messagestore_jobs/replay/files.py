@@ -68,7 +68,7 @@ class FilesDelivery:
             with external_write("replay-object"):
                 self.places.move(part.staged, part.name)
 
-    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> None:
+    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
         """Write the manifest, then forget the replay's state."""
         task = self._document.task
         content = {
@@ -91,6 +91,7 @@ class FilesDelivery:
         with external_write("replay-manifest"):
             self.places.write(MANIFEST, json.dumps(content, indent=2).encode() + b"\n")
         self.state.remove()
+        return outcome
 
 
 def _json_object(content: bytes) -> dict[str, Any]:

@@ -95,13 +95,14 @@ class KafkaDelivery:
                     self.places.delete(part.staged)
             first += part.messages
 
-    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> None:
+    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
         """Keep how it ended, so that the replay is not done again; forget the rest."""
         if self._sender is not None:
             self._sender.close()
         with external_write("replay-ended"):
             self.places.write(ENDED, outcome.model_dump_json(by_alias=True).encode())
         self.state.remove()
+        return outcome
 
     def _send(self, name: str, first: int, messages: int) -> None:
         """An object's records, the replay's ``first`` and so many after it, less those that are in the topic."""

@@ -45,9 +45,7 @@ class Sending:
             if self.control.suspended() or not self._send_next(pace):
                 return self._reached(complete=False)
             self.control.reached(self._reached(complete=False))
-        outcome = self._reached(complete=True)
-        self.delivery.end(self.frozen, self.chunks, outcome)
-        return outcome
+        return self.delivery.end(self.frozen, self.chunks, self._reached(complete=True))
 
     def _take_up(self) -> None:
         """Go on where an earlier run was; of its chunks only the last may not have been sent to the end."""

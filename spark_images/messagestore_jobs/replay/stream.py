@@ -1,10 +1,7 @@
 """A replay into a stream: records staged in the target's folder, taken in by its own ingest."""
 
-from datetime import datetime
-
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import (
@@ -21,15 +18,13 @@ from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.places import Places
+from messagestore_jobs.replay.redriven import Redrive, became, mark_redriven
 from messagestore_jobs.replay.staging import Format
 from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, State
 from messagestore_jobs.store.documents import read_document
 from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.folder import open_folder
-from messagestore_jobs.store.literals import literal
 from messagestore_jobs.store.objects import join
-from messagestore_jobs.store.schemas import UTC as TIMESTAMP
 
 _RECORDS = "records"
 _SUFFIXES: dict[Format, str] = {"JSONLines": "jsonl", "Parquet": "parquet"}
@@ -80,11 +75,16 @@ class StreamDelivery:
             with external_write("replay-records-removed"):
                 self.places.delete(part.name)
 
-    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> None:
+    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
         """Keep how it ended, so that the replay is not done again; forget the rest."""
+        if self._task.origin == "DeadLetters":
+            sent = outcome.progress.replayed
+            told = became(self._spark, self._document.table.uri, self._target.table.uri, self._redrive(), sent)
+            outcome = outcome.model_copy(update={"progress": outcome.progress.model_copy(update=told)})
         with external_write("replay-ended"):
             self.places.write(ENDED, outcome.model_dump_json(by_alias=True).encode())
         self._forget()
+        return outcome
 
     def _forget(self) -> None:
         self.state.remove()
@@ -97,49 +97,19 @@ class StreamDelivery:
         if content is None:
             return
         sent = pq.read_table(pa.BufferReader(content))
-        resource = self._document.resource
         with external_write("replay-redriven"):
-            by = f"{resource.namespace}/{resource.name}"
-            mark_redriven(self._document.table.uri, sent, self._frozen_at(), by, source_id(self._task))
+            mark_redriven(self._document.table.uri, sent, self._redrive())
 
-    def _frozen_at(self) -> datetime:
+    def _redrive(self) -> Redrive:
         frozen = self.state.frozen(self._task, self._document.table.uri)
         assert frozen is not None
-        return frozen.at
+        resource = self._document.resource
+        return Redrive(frozen.at, f"{resource.namespace}/{resource.name}", source_id(self._task))
 
 
 def source_id(task: ReplayTask) -> str:
     """Under which name the target remembers what it has read of a replay."""
     return f"replay:{task.job_id}"
-
-
-def mark_redriven(uri: str, sent: pa.Table, at: datetime, by: str, source: str) -> None:
-    """Set redriven_at and redriven_by of the dead letters whose bytes and place are in ``sent``, if they are not set.
-
-    One that failed again has been set aside anew by the replay's own batch, and stays to be sent once more.
-
-    Args:
-        uri: the folder that holds them.
-        sent: columns value, uri, offset, partition and kind.
-        at: when.
-        by: the replay.
-        source: its source id.
-    """
-    marks = sent.select(["value", "uri", "offset", "partition", "kind"])
-    marks = marks.append_column("at", pa.array([at] * len(marks), TIMESTAMP))
-    marks = marks.append_column("by", pa.array([by] * len(marks), pa.string()))
-    places = " AND ".join(
-        f"(d.source['{name}'] IS NOT DISTINCT FROM s.\"{name}\")" for name in ("uri", "offset", "partition", "kind")
-    )
-    others = f"NOT starts_with(coalesce(d.batch, ''), {literal(f'{source}/')})"
-    table: DeltaTable = open_to_write(uri, "dead_letters")
-    table.merge(
-        marks,
-        predicate=f"(d.raw IS NOT DISTINCT FROM s.value) AND {places} AND d.redriven_at IS NULL AND {others}",
-        source_alias="s",
-        target_alias="d",
-        commit_properties=commit_properties(uri),
-    ).when_matched_update(updates={"redriven_at": 's."at"', "redriven_by": 's."by"'}).execute()
 
 
 def ingest_staged(

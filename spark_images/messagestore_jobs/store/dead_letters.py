@@ -10,8 +10,10 @@ from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
-from messagestore_jobs.store.schemas import DEAD_LETTERS, SOURCE
+from messagestore_jobs.store.schemas import DEAD_LETTERS, REFUSAL, SOURCE
 
+_EARLIER = 10
+"""How many refusals a dead letter keeps beside the last."""
 Place = tuple[str, int | None, int, bytes | None]
 """What makes two dead letters the same: uri, partition, offset and bytes."""
 
@@ -61,11 +63,15 @@ def set_aside(uri: str, rows: pa.Table) -> None:
 
 
 def set_aside_again(uri: str, rows: pa.Table) -> None:
-    """Dead letters that were sent again and failed again: they stand as they are, with the newer reason.
+    """Dead letters that were sent again and failed again: they get the newer reason, and keep the earlier ones.
 
-    One whose row is gone meanwhile is set aside anew.
+    One whose row is gone meanwhile is set aside anew. A batch that is done again counts as one try.
     """
     again = {name: f's."{name}"' for name in ("reason", "detail", "failed_at", "redriven_at", "redriven_by", "batch")}
+    last = "named_struct(" + ", ".join(f"'{field.name}', d.\"{field.name}\"" for field in REFUSAL) + ")"
+    earlier = f"array_slice(array_append(coalesce(d.earlier, make_array()), {last}), -{_EARLIER}, -1)"
+    another = again | {"tries": "coalesce(d.tries, 1) + 1", "earlier": earlier}
+    own = "d.batch IS NOT DISTINCT FROM s.batch"
     same = " AND ".join(f"(d.source['{n}'] IS NOT DISTINCT FROM s.source['{n}'])" for n in SOURCE.names)
     merge = open_to_write(uri, "dead_letters").merge(
         rows,
@@ -75,4 +81,5 @@ def set_aside_again(uri: str, rows: pa.Table) -> None:
         commit_properties=commit_properties(uri),
     )
     with external_write("dead-letters"):
-        merge.when_matched_update(updates=again).when_not_matched_insert_all().execute()
+        merge = merge.when_matched_update(updates=another, predicate=f"NOT ({own})")
+        merge.when_matched_update(updates=again, predicate=own).when_not_matched_insert_all().execute()

@@ -62,6 +62,15 @@ MESSAGES = pa.schema(
 ``hmac`` is the message's seal, where its stream has a key: see ``integrity``.
 """
 
+REFUSAL = pa.struct(
+    [
+        pa.field("failed_at", UTC),
+        pa.field("reason", pa.string()),
+        pa.field("detail", pa.string()),
+        pa.field("batch", pa.string()),
+    ]
+)
+
 DEAD_LETTERS = pa.schema(
     [
         pa.field("raw", pa.binary()),
@@ -73,11 +82,14 @@ DEAD_LETTERS = pa.schema(
         pa.field("redriven_by", pa.string()),
         pa.field("batch", pa.string()),
         pa.field("headers", pa.map_(pa.string(), pa.string())),
+        pa.field("tries", pa.int32()),
+        pa.field("earlier", pa.list_(REFUSAL)),
     ]
 )
 """``batch`` is the ingest batch that set the record aside, so that a repeated batch knows its own.
 
-``headers`` is what a record of Kafka says beside its value, its key and time among it.
+``headers`` is what a record of Kafka says beside its value, its key and time among it. ``tries`` is how often it was
+set aside, null for once; ``earlier`` has the times before the last, the oldest first.
 """
 
 HEADS = pa.schema(

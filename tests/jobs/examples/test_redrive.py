@@ -29,7 +29,9 @@ def test_redrive(local_run: LocalRuns, tmp_path: Path) -> None:
 
     second = local_run.run_text(render("redrive/2-mended", tmp_path), "--at", "2026-02-12T00:00:00Z")
     assert second.exit_code == 0, second.stderr
-    assert second.status("ReplayJob/redrive-readings")["progress"]["replayed"] == 4
+    progress = second.status("ReplayJob/redrive-readings")["progress"]
+    assert [progress[name] for name in ("replayed", "stored", "deadLettered", "duplicates")] == [4, 3, 1, 0]
+    assert second.ready("ReplayJob/redrive-readings")[:2] == ("True", "Replayed")
     readings = stored(f"file://{work}/readings")
     assert [row["message_id"] for row in readings[:5]] == ["r-1", "r-2", "r-4", "r-5", "r-7"]
     assert {row["message_id"]: row["stream_name"] for row in readings[5:]} == {
@@ -49,12 +51,13 @@ def test_redrive(local_run: LocalRuns, tmp_path: Path) -> None:
         "Unparseable",
         datetime(2026, 2, 12, tzinfo=UTC),
     )
+    assert (open_one.tries, [one["failed_at"] for one in open_one.earlier]) == (2, [datetime(2026, 2, 11, tzinfo=UTC)])
     # No file was read again: nine records, and the four that were sent through once more.
     assert second.status("MessageStream/readings")["totals"] == {
         "received": 13,
         "stored": 8,
-        "duplicates": 1,
-        "deadLettered": 4,
+        "duplicates": 0,
+        "deadLettered": 5,
         "filtered": 0,
         "discarded": 0,
     }

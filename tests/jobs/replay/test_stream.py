@@ -23,12 +23,13 @@ from messagestore_jobs.contract.run_document import (
     StreamDestination,
     Table,
 )
+from messagestore_jobs.contract.run_report import IngestCounts
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import cut
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.replay.stream import mark_redriven
+from messagestore_jobs.replay.redriven import Redrive, mark_redriven
 from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.history import last_note, open_table
 from support.external_writes import observing
 from support.purges import purge
 from support.replays import AT, Crash, files_replay, records, replay_document
@@ -160,7 +161,7 @@ def test_redriven_records_are_read_as_they_came_and_those_that_fail_again_stay(
 ) -> None:
     table = make_store(tmp_path / "store", [])
     place = {"kind": "files", "uri": "file:///landing/a", "partition": None}
-    good = [b'{"id":"a","s":"x-1","p":{"n":1.10}}', b'{"id":"b","s":"x-1",\n"p":[1E2]}']
+    good = [b'{"id":"a","s":"x-1","p":{"n":1.10}}', b'{"id":"b","s":"x-1",\n"p":[1E2]}', b'{"id":"a","s":"x-1","p":2}']
     bad = [b"\xff\x00\n", b'{"id":"c","p":1}']
     rows = [{"raw": raw, "failed_at": AT, "source": {**place, "offset": i}} for i, raw in enumerate([*good, *bad])]
     other = {"raw": b"other", "reason": "InvalidField", "failed_at": AT, "source": {**place, "offset": 9}}
@@ -169,7 +170,9 @@ def test_redriven_records_are_read_as_they_came_and_those_that_fail_again_stay(
     add_dead_letters(table.uri, [*rows, other, cut])
     chosen = Selection(reasons=("Unparseable", "RecordTooLarge"))
     outcome = run_replay(redrive(table, "job-1", select=chosen), spark, Silent())
-    assert (outcome.complete, outcome.selection.messages, outcome.progress.replayed) == (True, 5, 5)
+    assert (outcome.complete, outcome.selection.messages, outcome.progress.replayed) == (True, 6, 6)
+    reached = outcome.progress
+    assert (reached.stored, reached.dead_lettered, reached.duplicates) == (2, 3, 1)
     assert outcome.selection.first_global_position is None
     assert [(row["message_id"], row["payload"]) for row in stored(table.uri)] == [("a", b'{"n":1.10}'), ("b", b"[1E2]")]
     after = dead_letters(table)
@@ -181,8 +184,13 @@ def test_redriven_records_are_read_as_they_came_and_those_that_fail_again_stay(
     (still,) = [row for row in after if row["raw"] == cut["raw"]]
     assert (still["reason"], still["detail"]) == (cut["reason"], cut["detail"])
     assert run_replay(redrive(table, "job-1", select=chosen), spark, Silent()) == outcome
-    again = run_replay(redrive(table, "job-2", mode="DryRun"), spark, Silent())
-    assert again.selection.messages == 4
+    assert run_replay(redrive(table, "job-2", mode="DryRun"), spark, Silent()).selection.messages == 4
+    second = run_replay(redrive(table, "job-2", select=chosen), spark, Silent()).progress
+    assert (second.replayed, second.stored, second.dead_lettered, second.duplicates) == (3, 0, 3, 0)
+    (worst,) = [row for row in dead_letters(table) if row["raw"] == bad[0]]
+    assert worst["tries"] == 3
+    assert [one["batch"] for one in worst["earlier"]] == [None, "replay:job-1/2"]
+    assert last_note(table.uri).totals == IngestCounts(received=9, stored=2, duplicates=1, dead_lettered=6)
 
 
 def test_dead_letters_can_be_looked_at_in_files(spark: SparkSession, tmp_path: Path) -> None:
@@ -226,7 +234,7 @@ def test_exactly_the_dead_letters_sent_are_marked_and_only_once(tmp_path: Path) 
         ),
     )
     for by in ("default/one", "default/two"):
-        mark_redriven(table.uri, sent, AT, by, "replay:job-1")
+        mark_redriven(table.uri, sent, Redrive(AT, by, "replay:job-1"))
     rows = open_table(table.uri, "dead_letters").to_pyarrow_table().to_pylist()
     assert {row["raw"]: row["redriven_by"] for row in rows} == {b"a": "default/one", b"b": None, b"c": None}
     assert {row["redriven_at"] for row in rows} == {AT, None}
