@@ -9,7 +9,7 @@ from typing import Any, Literal
 from messagestore.errors import RecordError
 from messagestore.jsontext import JSON, dumped, is_json_type, is_strict, stands_alone
 
-Status = Literal["PROCESSING", "COMPLETED", "FAILED"]
+Status = Literal["PROCESSING", "COMPLETED", "FAILED", "RETRY"]
 
 LONGEST_TEXT = 1024
 """Bytes of an id, a name or another short field."""

@@ -224,6 +224,14 @@ class Writer:
         """
         self._update(message_id, "FAILED", attempt, error=error)
 
+    def retry(self, message_id: str) -> None:
+        """Give a message that failed and has no retry left one more try; for any other it changes nothing.
+
+        Raises:
+            MessageStoreError: the writer has no place for updates.
+        """
+        self._update(message_id, "RETRY", None)
+
     def _update(
         self,
         message_id: str,

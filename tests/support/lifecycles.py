@@ -19,6 +19,7 @@ class Updated(Stream):
 
     updates: int = 0
     retry: Retry = field(default_factory=Retry)
+    processing_timeout: timedelta | None = None
 
     @property
     def update_landing(self) -> Path:
@@ -26,7 +27,7 @@ class Updated(Stream):
 
     def lifecycle(self) -> Lifecycle:
         source = FilesSource(uri=f"file://{self.update_landing}", max_files_per_batch=2)
-        return Lifecycle(source_id="updates", source=source)
+        return Lifecycle(source_id="updates", source=source, processing_timeout=self.processing_timeout)
 
     def tell(self, *records: bytes, name: str | None = None) -> Path:
         """A file of updates appears, a second after the one before it."""

@@ -159,6 +159,10 @@ class Lifecycle(Model):
     )
 
     source: Source = Field(description="Where records of messageId, status, result, error and time come from.")
+    processing_timeout: Duration | None = Field(
+        default=None,
+        description="A message that is PROCESSING for so long has FAILED, with its retries; absent: it stays so.",
+    )
 
 
 def _reads_text(spec: MessageStreamSpec) -> bool:

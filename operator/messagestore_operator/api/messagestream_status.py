@@ -80,6 +80,8 @@ class LifecycleStatus(StatusModel):
     )
     exhausted: Count = Field(default=0, description="Messages that failed and had no retry left.")
     expired: Count = Field(default=0, description="Messages that became EXPIRED when their time had passed.")
+    retried: Count = Field(default=0, description="Messages out of retries that an update gave one more try.")
+    timed_out: Count = Field(default=0, description="Attempts that failed by lifecycle.processingTimeout.")
     unfinished: UnfinishedMessages | None = Field(default=None, description="Messages that may still change.")
     lag: Value | None = Field(default=None, description="Updates not read yet, such as 3 files.")
 

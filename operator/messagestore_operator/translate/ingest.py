@@ -71,9 +71,15 @@ def _retry(retry: Retry) -> contract.Retry:
 
 
 def _lifecycle(stream: MessageStream) -> contract.Lifecycle | None:
-    if stream.spec.lifecycle is None:
+    lifecycle = stream.spec.lifecycle
+    if lifecycle is None:
         return None
-    return contract.Lifecycle(source_id=updates_id(stream), source=_source(stream, stream.spec.lifecycle.source))
+    timeout = lifecycle.processing_timeout
+    return contract.Lifecycle(
+        source_id=updates_id(stream),
+        source=_source(stream, lifecycle.source),
+        processing_timeout=timeout.timedelta if timeout else None,
+    )
 
 
 def _source(stream: MessageStream, source: Source) -> contract.FilesSource | contract.KafkaSource:

@@ -191,6 +191,8 @@ class Lifecycle(ContractModel):
     source: Annotated[FilesSource | KafkaSource, Field(discriminator="kind")]
     pending_for: timedelta = timedelta(days=1)
     """How long an update waits for its message."""
+    processing_timeout: timedelta | None = None
+    """How long a message may be PROCESSING before that attempt has failed; None: for ever."""
 
 
 class IngestTask(ContractModel):

@@ -39,6 +39,10 @@ class UpdateCounts(ContractModel):
     """How often a message failed and had no retry left."""
     expired: int = 0
     """Messages that became EXPIRED by the clock."""
+    retried: int = 0
+    """Of those applied: the ones that gave a message out of retries one more try."""
+    timed_out: int = 0
+    """Attempts that failed by the clock, as no answer came."""
 
     def __add__(self, other: "UpdateCounts") -> "UpdateCounts":
         """Both taken together."""

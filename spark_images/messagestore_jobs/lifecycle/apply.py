@@ -10,7 +10,8 @@ from messagestore_jobs.lifecycle.exhausted import set_exhausted_aside
 from messagestore_jobs.lifecycle.fold import Folded, fold
 from messagestore_jobs.lifecycle.lookup import find_messages
 from messagestore_jobs.lifecycle.transitions import Update
-from messagestore_jobs.store.history import CommitNote
+from messagestore_jobs.store.audit import Done, add_audit
+from messagestore_jobs.store.history import CommitNote, open_table
 
 
 def without_erased(context: Context, updates: pa.Table) -> pa.Table:
@@ -44,6 +45,17 @@ def commit(
     """Make the changes, once, in a commit that ends a step; returns its note."""
     if context.retry.set_aside and what.exhausted:
         set_exhausted_aside(context, what.exhausted, at, f"{step[0]}/{step[1]}")
+    if what.retried:
+        _audit_retries(context, what, at, f"{step[0]}/{step[1]}")
     rows = change_rows(what.changes, updates, at)
     commit_changes(context.spark, context.uri, what.changes, rows, step, note)
     return note
+
+
+def _audit_retries(context: Context, what: Folded, at: datetime, batch: str) -> None:
+    """Before the commit: no retry goes untold. Of a batch that is done again each run has a row, with its name."""
+    version = open_table(context.uri, "messages").version()
+    counts = {"retried": what.retried}
+    add_audit(
+        context.uri, Done(at, "Retry", context.run, context.resource, {"batch": batch}, version, version + 1, counts)
+    )

@@ -41,6 +41,7 @@ def take_in(context: Context, source_id: str, due: Due, records: pa.Table, note:
         stale=records.num_rows - result.applied - set_aside - waiting.num_rows,
         dead_lettered=set_aside,
         exhausted=len(result.exhausted),
+        retried=result.retried,
     )
     step = (source_id, due.batch.number)
     return commit(context, result, updates, due.batch.at, step, context.noted(note, counts))

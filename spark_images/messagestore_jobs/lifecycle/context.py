@@ -5,7 +5,7 @@ from functools import cached_property
 
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Retry
+from messagestore_jobs.contract.run_document import Resource, Retry
 from messagestore_jobs.contract.run_report import UpdateCounts
 from messagestore_jobs.store.erased import Erased, open_erased
 from messagestore_jobs.store.history import CommitNote
@@ -19,6 +19,7 @@ class Context:
     run: str
     uri: str
     retry: Retry
+    resource: Resource
 
     @cached_property
     def erased(self) -> Erased:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 from messagestore_jobs.contract.run_document import Retry
-from messagestore_jobs.lifecycle.transitions import State, Update, after
+from messagestore_jobs.lifecycle.transitions import RETRY, State, Update, after
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ class Folded:
     applied: int
     stale: int
     unknown: tuple[int, ...]
+    retried: int = 0
+    """Of those applied: the ones that gave a message one more try."""
 
     @property
     def exhausted(self) -> tuple[Message, ...]:
@@ -52,7 +54,7 @@ def fold(updates: Iterable[tuple[str, Update]], messages: Mapping[str, Message],
     """Apply updates in order of arrival; the n-th is row n."""
     changes: dict[str, Change] = {}
     unknown: list[int] = []
-    applied = stale = 0
+    applied = stale = retried = 0
     for row, (message_id, update) in enumerate(updates):
         message = messages.get(message_id)
         if message is None:
@@ -64,6 +66,7 @@ def fold(updates: Iterable[tuple[str, Update]], messages: Mapping[str, Message],
             stale += 1
             continue
         applied += 1
-        has_outcome = state.status in ("COMPLETED", "FAILED")
+        retried += update.status == RETRY
+        has_outcome = update.status in ("COMPLETED", "FAILED")
         changes[message_id] = replace(change, state=state, outcome=row if has_outcome else change.outcome)
-    return Folded(changes, applied, stale, tuple(unknown))
+    return Folded(changes, applied, stale, tuple(unknown), retried)

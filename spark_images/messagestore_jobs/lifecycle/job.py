@@ -15,6 +15,7 @@ from messagestore_jobs.ingest.planned import read_planned
 from messagestore_jobs.lifecycle.batch import take_in
 from messagestore_jobs.lifecycle.context import Context
 from messagestore_jobs.lifecycle.expire import count_open, expire_due
+from messagestore_jobs.lifecycle.unanswered import fail_unanswered
 from messagestore_jobs.lifecycle.updates import read_updates
 from messagestore_jobs.lifecycle.waiting import settle, was_cut_off
 from messagestore_jobs.progress import Progress
@@ -58,8 +59,9 @@ class LifecycleWork:
         first: CommitNote,
     ) -> None:
         self._document, self._progress, self._first = document, progress, first
-        self._context = Context(spark, document.run, document.table.uri, task.retry)
+        self._context = Context(spark, document.run, document.table.uri, task.retry, document.resource)
         self._pending_for = task.lifecycle.pending_for if task.lifecycle else _PENDING_FOR
+        self._processing_timeout = task.lifecycle.processing_timeout if task.lifecycle else None
         self._arrivals, self._task = arrivals, updates_task(task)
         self._unfinished: dict[str, int] | None = None
         self._counted_at = first
@@ -84,6 +86,8 @@ class LifecycleWork:
             while self._arrivals.waits() and not stopped():
                 note = self._take_in(self._arrivals.next(), note)
         note = expire_due(self._context, now(self._document), note)
+        if self._processing_timeout is not None:
+            note = fail_unanswered(self._context, now(self._document), self._processing_timeout, note)
         if self._is_used(note) and note != self._counted_at:
             self._unfinished, self._counted_at = count_open(self._context), note
         return note

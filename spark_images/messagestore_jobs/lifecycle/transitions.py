@@ -6,6 +6,8 @@ once its time has passed. A step may be jumped over, never taken back. What chan
 Attempts are counted from 1: a message that has failed n times is in attempt n + 1, or waits for it. An update that
 names its attempt is stale once that attempt has failed, and one of a later attempt tells that those before it failed;
 so however often a failure is told, and in whatever order, it counts once.
+
+One update is no status: RETRY gives a message that is out of retries one more try, at once.
 """
 
 from dataclasses import dataclass, replace
@@ -16,6 +18,8 @@ from messagestore_jobs.lifecycle.retry import next_retry_at
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 ENDED = ("COMPLETED", "EXPIRED")
+RETRY = "RETRY"
+UPDATES = (*STATUSES, RETRY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What an update says: a status, when it came to be so (None: when it is taken in), and of which attempt."""
+    """What an update says: one of UPDATES, when it came to be so (None: when it is taken in), and of which attempt."""
 
     status: str
     time: datetime | None = None
@@ -55,6 +59,8 @@ class Update:
 
 def after(state: State, update: Update, retry: Retry, now: datetime) -> State | None:
     """The message's state after an update that is taken in at ``now``; None where the update is stale."""
+    if update.status == RETRY:
+        return _again(state, update, now)
     if state.terminal:
         return None
     moment = min(update.time or now, now)
@@ -72,6 +78,12 @@ def after(state: State, update: Update, retry: Retry, now: datetime) -> State | 
         again = next_retry_at(retry, failures + 1, now)
         return replace(state, status="FAILED", retries=failures + 1, next_retry_at=again)
     return replace(state, status=update.status, retries=failures, next_retry_at=None)
+
+
+def _again(state: State, update: Update, now: datetime) -> State | None:
+    """One more try, due at once, of what has failed for good; an attempt that is named is the one that failed last."""
+    over = state.status == "FAILED" and state.terminal and not state.expired(now)
+    return replace(state, next_retry_at=now) if over and update.attempt in (None, state.retries) else None
 
 
 def expire(state: State) -> State:

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.ingest.fields import time_of, whole_number
 from messagestore_jobs.ingest.projections import Projections, with_projections
-from messagestore_jobs.lifecycle.transitions import STATUSES
+from messagestore_jobs.lifecycle.transitions import UPDATES
 from messagestore_jobs.reasons import DeadLetterReason as Reason
 
 KIND = "lifecycle"
@@ -82,7 +82,7 @@ def _invalid() -> list[tuple[Column, str]]:
     given = F.col("attempt_text").isNotNull() & (F.col("attempt_text") != "null")
     return [
         (F.col("message_id") == "", "messageId is empty"),
-        (~F.col("status").isin(*STATUSES), f"status is none of {', '.join(STATUSES)}"),
+        (~F.col("status").isin(*UPDATES), f"status is none of {', '.join(UPDATES)}"),
         (
             F.col("time").isNotNull() & F.col("own_time").isNull(),
             "time is no RFC 3339 time in the years 1 to 9999",

@@ -48,6 +48,7 @@ def settle(context: Context, at: datetime, pending_for: timedelta, note: CommitN
         stale=late.stale,
         dead_lettered=_set_aside(context, overdue, at, pending_for, step[1]),
         exhausted=len(late.exhausted),
+        retried=late.retried,
     )
     note = commit(context, late, rows, at, step, context.noted(note, counts))
     drop_taken(context.uri, step[1])

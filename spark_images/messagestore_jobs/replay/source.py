@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import ReplayTask
 from messagestore_jobs.lifecycle.updates import KIND as UPDATE
+from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.replay.order import BY_POSITION, Key, Order, order_of
 from messagestore_jobs.replay.selection import lasts, selected_dead_letters, selected_messages
 from messagestore_jobs.replay.state import Frozen
@@ -77,6 +78,9 @@ class Source:
             if self.task.destination.kind == "stream":
                 # A stream takes messages in, and an update is none.
                 rows = rows.where(F.coalesce(F.col("source.kind") != UPDATE, F.lit(True)))
+                if self.task.destination.table.uri == self.uri:
+                    # They are in the store; an update has them tried again.
+                    rows = rows.where(F.col("reason") != str(DeadLetterReason.RETRIES_EXHAUSTED))
             return selected_dead_letters(rows, self.task.select)
         if self._selected_uri is None:
             return selected_messages(rows, self.task.select, self.now)

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from messagestore_jobs.contract.run_document import Retry
 from messagestore_jobs.contract.run_report import UpdateCounts
 from messagestore_jobs.lifecycle.transitions import State, Update, after, expire
+from messagestore_jobs.store.audit import read_audit
 from messagestore_jobs.store.history import last_note
 from support.external_writes import observing
 from support.ingests import START, adds_up, lines, record
@@ -24,6 +25,7 @@ from support.replays import Crash
 HOUR = timedelta(hours=1)
 RETRY = Retry(max_retries=1, backoff_base=60)
 DAY = timedelta(days=1)
+TIMEOUT = 2 * HOUR
 
 
 class Told(NamedTuple):
@@ -63,11 +65,14 @@ class Model:
     pending: list[tuple[datetime, str, Update]] = field(default_factory=list)
     letters: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
+    since: dict[str, datetime] = field(default_factory=dict)
+    """Of each message: when it changed last."""
 
     def run(self, chosen: Round, now: datetime) -> None:
         for number, hours in chosen.messages:
             expires = None if hours is None else now + hours * HOUR
             self.states.setdefault(f"m{number}", State("RECEIVED", expires_at=expires))
+            self.since.setdefault(f"m{number}", now)
         waiting, self.pending = self.pending, []
         for since, message_id, told in waiting:
             if message_id not in self.states and since + DAY <= now:
@@ -86,6 +91,11 @@ class Model:
             if not state.terminal and state.expired(now):
                 self.states[message_id] = expire(state)
                 self.counts["expired"] += 1
+        for message_id, state in self.states.items():
+            failed = after(state, Update("FAILED"), RETRY, now)
+            if state.status == "PROCESSING" and self.since[message_id] + TIMEOUT <= now and failed is not None:
+                self.states[message_id] = failed
+                self.counts["timed_out"] += 1
 
     def _apply(self, since: datetime, message_id: str, told: Update, now: datetime) -> None:
         if message_id not in self.states:
@@ -94,7 +104,8 @@ class Model:
         state = after(self.states[message_id], told, RETRY, now)
         self.counts["stale" if state is None else "applied"] += 1
         if state is not None:
-            self.states[message_id] = state
+            self.counts["retried"] += told.status == "RETRY"
+            self.states[message_id], self.since[message_id] = state, now
 
 
 def play(stream: Updated, happened: list[Round]) -> None:
@@ -145,6 +156,9 @@ def check(stream: Updated, model: Model, report: Any) -> None:
     assert totals["received"] == sum(totals[k] for k in ("applied", "stale", "dead_lettered")) + len(model.pending)
     assert adds_up(note.totals)
     assert report.pending == len(model.pending)
+    # A batch that is done again by another run has a row of each.
+    retries = {row["rules"]: row["counts"] for row in read_audit(stream.table.uri) if row["action"] == "Retry"}
+    assert sum(counts["retried"] for counts in retries.values()) == model.counts["retried"]
 
 
 @pytest.fixture
@@ -156,7 +170,7 @@ def folders(tmp_path: Path) -> Iterator[Path]:
 told = st.builds(
     Told,
     st.integers(0, 5),
-    st.sampled_from(["RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "FAILED", "EXPIRED", None]),
+    st.sampled_from(["RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "FAILED", "EXPIRED", "RETRY", None]),
     st.sampled_from([None, None, 1, 2, 3]),
     st.sampled_from([None, None, 1]),
 )
@@ -175,7 +189,8 @@ LATE = (Told(1, "FAILED", 1), Told(1, "PROCESSING", 2), Told(9, "COMPLETED"))
     [
         Round(((0, 2),), (LATE[:2], (Told(0, "PROCESSING"), Told(7)), LATE[2:]), cut_off=9),
         Round(((1, None),), ((Told(1, "FAILED", 1), Told(1, "FAILED", 2)), (Told(1, "COMPLETED"),)), cut_off=13),
-        Round(((2, None),), ((Told(0, "COMPLETED", hours_ago=1),),), hours=24, cut_off=6),
+        Round(((2, None),), ((Told(0, "COMPLETED", hours_ago=1), Told(2, "PROCESSING")),), hours=24, cut_off=6),
+        Round((), ((Told(1, "RETRY"), Told(1, "RETRY"), Told(0, "RETRY")),), hours=2, cut_off=12),
     ]
 )
 @settings(
@@ -187,4 +202,4 @@ LATE = (Told(1, "FAILED", 1), Told(1, "PROCESSING", 2), Told(9, "COMPLETED"))
 def test_a_store_is_what_its_messages_and_updates_make_it(
     spark: SparkSession, folders: Iterator[Path], happened: list[Round]
 ) -> None:
-    play(Updated(spark, next(folders), retry=RETRY), happened)
+    play(Updated(spark, next(folders), retry=RETRY, processing_timeout=TIMEOUT), happened)

@@ -139,7 +139,7 @@ def test_an_update_waits_for_a_day_and_is_then_a_dead_letter(stream: Updated) ->
         (
             update("m1", "failed"),
             "InvalidField",
-            "of a status update, status is none of RECEIVED, PROCESSING, COMPLETED, FAILED, EXPIRED",
+            "of a status update, status is none of RECEIVED, PROCESSING, COMPLETED, FAILED, EXPIRED, RETRY",
         ),
         (
             update("m1", "FAILED", time="yesterday"),

@@ -167,8 +167,9 @@ def test_redriven_records_are_read_as_they_came_and_those_that_fail_again_stay(
     other = {"raw": b"other", "reason": "InvalidField", "failed_at": AT, "source": {**place, "offset": 9}}
     cut = {"raw": b'{"id":"d","s":"x-1"}', "reason": "RecordTooLarge", "detail": "only its start is kept"}
     cut |= {"failed_at": AT, "source": {**place, "offset": 10}}
-    add_dead_letters(table.uri, [*rows, other, cut])
-    chosen = Selection(reasons=("Unparseable", "RecordTooLarge"))
+    over = {"raw": b"over", "reason": "RetriesExhausted", "failed_at": AT, "source": {**place, "offset": 11}}
+    add_dead_letters(table.uri, [*rows, other, cut, over])
+    chosen = Selection(reasons=("Unparseable", "RecordTooLarge", "RetriesExhausted"))
     outcome = run_replay(redrive(table, "job-1", select=chosen), spark, Silent())
     assert (outcome.complete, outcome.selection.messages, outcome.progress.replayed) == (True, 6, 6)
     reached = outcome.progress
@@ -180,17 +181,21 @@ def test_redriven_records_are_read_as_they_came_and_those_that_fail_again_stay(
     assert set(good) <= marked
     assert b"other" not in marked
     open_ones = [row["raw"] for row in after if row["redriven_at"] is None]
-    assert sorted(open_ones) == sorted([*bad, b"other", cut["raw"]])
+    assert sorted(open_ones) == sorted([*bad, b"other", cut["raw"], b"over"])
     (still,) = [row for row in after if row["raw"] == cut["raw"]]
     assert (still["reason"], still["detail"]) == (cut["reason"], cut["detail"])
     assert run_replay(redrive(table, "job-1", select=chosen), spark, Silent()) == outcome
     assert run_replay(redrive(table, "job-2", mode="DryRun"), spark, Silent()).selection.messages == 4
-    second = run_replay(redrive(table, "job-2", select=chosen), spark, Silent()).progress
-    assert (second.replayed, second.stored, second.dead_lettered, second.duplicates) == (3, 0, 3, 0)
+    later = redrive(table, "job-2", select=chosen).model_copy(update={"at": AT + timedelta(hours=1)})
+    second = run_replay(later, spark, Silent()).progress
+    assert (second.replayed, second.stored, second.dead_lettered, second.duplicates) == (2, 0, 2, 0)
     (worst,) = [row for row in dead_letters(table) if row["raw"] == bad[0]]
     assert worst["tries"] == 3
-    assert [one["batch"] for one in worst["earlier"]] == [None, "replay:job-1/2"]
-    assert last_note(table.uri).totals == IngestCounts(received=9, stored=2, duplicates=1, dead_lettered=6)
+    assert [(one["reason"], one["batch"]) for one in worst["earlier"]] == [
+        ("Unparseable", None),
+        ("Unparseable", "replay:job-1/1"),
+    ]
+    assert last_note(table.uri).totals == IngestCounts(received=8, stored=2, duplicates=1, dead_lettered=5)
 
 
 def test_dead_letters_can_be_looked_at_in_files(spark: SparkSession, tmp_path: Path) -> None:

@@ -111,6 +111,7 @@ def test_marks_write_status_updates_in_order(writer: Writer, updates: Kept) -> N
     writer.mark_completed("m1", {"ok": True})
     writer.mark_completed("m2")
     writer.mark_failed("m3", "x" * (LONGEST_ERROR + 1), attempt=2)
+    writer.retry("m4")
 
     time = "2026-01-05T12:00:00Z"
     assert written(writer, updates) == [
@@ -118,6 +119,7 @@ def test_marks_write_status_updates_in_order(writer: Writer, updates: Kept) -> N
         {"messageId": "m1", "status": "COMPLETED", "time": time, "result": {"ok": True}},
         {"messageId": "m2", "status": "COMPLETED", "time": time},
         {"messageId": "m3", "status": "FAILED", "time": time, "attempt": 2, "error": "x" * LONGEST_ERROR},
+        {"messageId": "m4", "status": "RETRY", "time": time},
     ]
 
 

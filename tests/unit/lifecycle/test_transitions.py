@@ -75,6 +75,23 @@ def test_an_update_that_names_its_attempt(state: State, status: str, attempt: in
     assert after(state, Update(status, attempt=attempt), RETRY, NOW) == expected
 
 
+@pytest.mark.parametrize(
+    ("state", "attempt", "expected"),
+    [
+        (EXHAUSTED, None, State("FAILED", 3, NOW)),
+        (EXHAUSTED, 3, State("FAILED", 3, NOW)),
+        (EXHAUSTED, 2, STALE),
+        (replace(EXHAUSTED, expires_at=NOW), None, STALE),
+        *((other, None, STALE) for other in (RECEIVED, PROCESSING, FAILED, COMPLETED, EXPIRED)),
+    ],
+)
+def test_what_is_out_of_retries_gets_one_more_try(state: State, attempt: int | None, expected: State | None) -> None:
+    found = after(state, Update("RETRY", attempt=attempt), RETRY, NOW)
+    assert found == expected
+    if found is not None:
+        assert after(found, Update("FAILED", attempt=4), RETRY, NOW) == State("FAILED", 4)
+
+
 @pytest.mark.parametrize("open_", [RECEIVED, PROCESSING, FAILED])
 def test_what_is_open_expires_once_its_time_has_passed(open_: State) -> None:
     due = replace(open_, expires_at=NOW)
