@@ -50,6 +50,7 @@ class Reason(StrEnum):
     RUN_STARTED = "RunStarted"
     RUN_STOPPED = "RunStopped"
     SCHEDULE_MISSED = "ScheduleMissed"
+    SEQUENCES_OVERDUE = "SequencesOverdue"
 
     # Of runs that failed: their pods.
     CONFIG_MISSING = "ConfigMissing"

@@ -150,6 +150,7 @@ def stream_from_files() -> Document:
             "source": {"files": {"uri": "s3a://landing/invoice-status/", "maxBytesPerBatch": "1Gi"}},
             "processingTimeout": "PT1H",
         },
+        "sequences": {"timeout": "P1D"},
         "suspend": True,
         "spark": _SPARK,
         "runHistoryLimit": 5,
@@ -174,7 +175,7 @@ def _stream_status() -> Document:
             "newestMessageTime": LATER,
             "lastGlobalPosition": 12,
         },
-        "sequences": {"incomplete": 2, "oldestTime": TIME, "oldestId": "upload-7"},
+        "sequences": {"incomplete": 2, "overdue": 1, "oldestTime": TIME, "oldestId": "upload-7"},
         "lag": {"asOf": TIME, "files": 3, "records": 20, "oldestPendingTime": TIME, "summary": "3 files"},
         "lifecycle": {
             "received": 9,

@@ -165,6 +165,15 @@ class Lifecycle(Model):
     )
 
 
+class Sequences(Model):
+    """Message sequences that wait for their members."""
+
+    timeout: Duration = Field(
+        description="A sequence that is not complete so long after its earliest message is overdue: counted in the "
+        "status, and told by an Event."
+    )
+
+
 def _reads_text(spec: MessageStreamSpec) -> bool:
     return spec.source.files is not None and spec.source.files.format == "Text"
 
@@ -214,6 +223,7 @@ class MessageStreamSpec(Model):
         default=(), description="Legal holds; they beat every rule of every policy, and deletionPolicy Delete."
     )
     lifecycle: Lifecycle | None = Field(default=None, description="Where status updates come from.")
+    sequences: Sequences | None = Field(default=None, description="How message sequences are watched; absent: counted.")
     suspend: Flag = Field(default=False, description="Whether no new run is started.")
     spark: Spark | None = Field(default=None, description="How the runs' Spark applications are sized.")
     run_history_limit: Annotated[Integer, Field(ge=0, le=100)] = Field(

@@ -56,6 +56,7 @@ class SequencesStatus(StatusModel):
     incomplete: Count | None = Field(
         default=None, description="Sequences without a size, or without one of their members."
     )
+    overdue: Count = Field(default=0, description="Of those: the ones past spec.sequences.timeout.")
     oldest_time: Time | None = Field(default=None, description="Time of the earliest message of all of them.")
     oldest_id: Value | None = Field(default=None, description="The sequence that this message belongs to.")
 

@@ -20,7 +20,13 @@ from messagestore_operator.decide.missed import pass_over_missed
 from messagestore_operator.decide.snapshot import RunKind, StreamSnapshot
 from messagestore_operator.decide.stream_deletion import FINALIZER, decide_deletion
 from messagestore_operator.decide.stream_record import recorded
-from messagestore_operator.decide.stream_view import dead_letters_event, lifecycle_events, loss_event, viewed
+from messagestore_operator.decide.stream_view import (
+    dead_letters_event,
+    lifecycle_events,
+    loss_event,
+    sequences_event,
+    viewed,
+)
 from messagestore_operator.decide.tables import former_tables, table_key
 from messagestore_operator.decide.tell import of_conditions, of_run
 from messagestore_operator.decide.trigger import (
@@ -63,7 +69,8 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
     status = _reserved(snapshot, status, step)
     status = viewed(snapshot, before, status, step, blocker, wait)
     told = [*of_run(before.current_run, watched), *dead_letters_event(before, status)]
-    told += [*lifecycle_events(before, status), *loss_event(before, status), *of_conditions(before, status)]
+    told += [*lifecycle_events(before, status), *loss_event(before, status)]
+    told += [*sequences_event(before, status), *of_conditions(before, status)]
     current = {step.current.name} if step.current else set()
     over = {watched.ended.run.name} if watched.ended else set()
     if step.current is None and before.current_run is not None:

@@ -69,6 +69,14 @@ def loss_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Itera
         yield EmitEvent("Warning", Reason.RECORDS_LOST, words)
 
 
+def sequences_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
+    """That sequences wait for members for longer than they are to."""
+    known = before.sequences.overdue if before.sequences else 0
+    if after.sequences is not None and after.sequences.overdue > known:
+        words = "message sequences are not complete after spec.sequences.timeout; status.sequences.overdue counts them"
+        yield EmitEvent("Warning", Reason.SEQUENCES_OVERDUE, words)
+
+
 def lifecycle_events(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
     """That updates were set aside, and that messages have no retry left."""
     if after.lifecycle is None:

@@ -134,6 +134,7 @@ def _sequences(report: RunReport | None, before: MessageStreamStatus) -> Sequenc
         return None
     return SequencesStatus(
         incomplete=found.incomplete,
+        overdue=found.overdue,
         oldest_time=message_time(found.oldest_time),
         oldest_id=found.oldest_id,
     )

@@ -54,6 +54,7 @@ def ingest_task(stream: MessageStream) -> contract.IngestTask:
         default_ttl=spec.expiration.default_ttl.timedelta if spec.expiration.default_ttl else None,
         retry=_retry(spec.retry),
         lifecycle=_lifecycle(stream),
+        sequence_timeout=spec.sequences.timeout.timedelta if spec.sequences else None,
         max_payload_bytes=spec.payload.max_size.bytes,
         claim_check_bytes=spec.payload.claim_check_threshold.bytes if spec.payload.claim_check_threshold else None,
         compression=spec.payload.compression,

@@ -212,6 +212,8 @@ class IngestTask(ContractModel):
     default_ttl: timedelta | None = None
     retry: Retry = Retry()
     lifecycle: Lifecycle | None = None
+    sequence_timeout: timedelta | None = None
+    """How long after its earliest message a sequence that is not complete is overdue; None: never."""
     max_payload_bytes: int = 16 << 20
     claim_check_bytes: int | None = None
     compression: Literal["None", "Zstd"] = "Zstd"

@@ -120,6 +120,8 @@ class SequenceState(ContractModel):
     """The message sequences of a store that are not known to be complete; the oldest by its earliest message."""
 
     incomplete: int = 0
+    overdue: int = 0
+    """Of those: the ones that wait for longer than they are to."""
     oldest_time: datetime | None = None
     oldest_id: str | None = Field(default=None, max_length=1024)
 

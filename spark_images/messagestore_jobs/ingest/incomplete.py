@@ -1,10 +1,13 @@
 """Which sequences of the store wait for members, counted where there are any."""
 
 import time
+from datetime import timedelta
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from messagestore_jobs import clock
+from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_jobs.contract.run_report import SequenceState
 from messagestore_jobs.sequences import states
 from messagestore_jobs.store.history import open_table
@@ -18,8 +21,9 @@ SECONDS_BETWEEN = 60
 class IncompleteSequences:
     """Of one store, for the reports of one run."""
 
-    def __init__(self, spark: SparkSession, uri: str) -> None:
-        self._spark, self._uri = spark, uri
+    def __init__(self, document: RunDocument, spark: SparkSession, timeout: timedelta | None) -> None:
+        self._document, self._spark, self._timeout = document, spark, timeout
+        self._uri = document.table.uri
         self._told: SequenceState | None = None
         self._looked_at: float | None = None
 
@@ -36,6 +40,7 @@ class IncompleteSequences:
         row = every.agg(
             F.count(F.lit(1)).alias("every"),
             F.count_if(~F.col("complete")).alias("incomplete"),
+            F.count_if(~F.col("complete") & self._is_late()).alias("overdue"),
             F.min(F.when(~F.col("complete"), F.struct("first_time", "sequence_id"))).alias("oldest"),
         ).toArrow()
         found = row.to_pylist()[0]
@@ -43,5 +48,13 @@ class IncompleteSequences:
         if not found["every"]:
             return None
         return SequenceState(
-            incomplete=found["incomplete"], oldest_time=oldest["first_time"], oldest_id=oldest["sequence_id"]
+            incomplete=found["incomplete"],
+            overdue=found["overdue"],
+            oldest_time=oldest["first_time"],
+            oldest_id=oldest["sequence_id"],
         )
+
+    def _is_late(self) -> Column:
+        if self._timeout is None:
+            return F.lit(False)
+        return F.col("first_time") <= F.lit(clock.now(self._document) - self._timeout)

@@ -61,7 +61,7 @@ class _Ingest:
         update_arrivals = _arrivals(document, updates, spark, progress) if updates else None
         self._lifecycle = LifecycleWork(document, task, update_arrivals, spark, progress, self._first)
         self._note = self._lifecycle.finish(self._note)
-        self._sequences = IncompleteSequences(spark, self._uri)
+        self._sequences = IncompleteSequences(document, spark, task.sequence_timeout)
         self._batches = 0
 
     @cached_property

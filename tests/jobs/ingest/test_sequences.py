@@ -69,9 +69,9 @@ def test_incomplete_sequences_are_told_with_the_oldest(stream: Stream) -> None:
             member("m6", "endless", 2, time=at(10)),
         ),
     )
-    outcome = stream.run()
+    outcome = stream.run(sequence_timeout=timedelta(minutes=35))
     assert outcome.sequences == SequenceState(
-        incomplete=2, oldest_time=START - timedelta(minutes=40), oldest_id="endless"
+        incomplete=2, overdue=1, oldest_time=START - timedelta(minutes=40), oldest_id="endless"
     )
     stream.arrive("c.jsonl", lines(member("m7", "twice", 2), member("m8", "endless", 3, sequenceEnd=True)))
     assert stream.run().sequences == SequenceState(incomplete=0)

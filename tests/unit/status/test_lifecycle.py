@@ -12,8 +12,8 @@ from messagestore_jobs.contract.run_report import (
     UpdateCounts,
 )
 from messagestore_operator.api import MessageStreamStatus
-from messagestore_operator.api.messagestream_status import LifecycleStatus, UnfinishedMessages
-from messagestore_operator.decide.stream_view import lifecycle_events
+from messagestore_operator.api.messagestream_status import LifecycleStatus, SequencesStatus, UnfinishedMessages
+from messagestore_operator.decide.stream_view import lifecycle_events, sequences_event
 from messagestore_operator.status.lifecycle import lifecycle_status
 from messagestore_operator.status.runs import counts_of
 
@@ -85,3 +85,11 @@ def test_events_tell_of_what_was_set_aside_and_what_failed_for_good() -> None:
     assert list(lifecycle_events(after, status(dead_lettered=9, exhausted=4))) == told
     assert list(lifecycle_events(after, after)) == []
     assert list(lifecycle_events(after, MessageStreamStatus())) == []
+
+
+def test_sequences_that_become_overdue_are_told_once() -> None:
+    before, after = (MessageStreamStatus(sequences=SequencesStatus(incomplete=3, overdue=n)) for n in (1, 2))
+    (event,) = sequences_event(before, after)
+    assert (event.type, event.reason) == ("Warning", "SequencesOverdue")
+    assert list(sequences_event(after, after)) == []
+    assert list(sequences_event(MessageStreamStatus(), before)) == [event]

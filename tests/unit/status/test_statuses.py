@@ -141,9 +141,14 @@ def test_a_streams_numbers() -> None:
 
 
 def test_sequences_that_wait_for_members_are_told_and_stay_told_until_the_store_says_otherwise() -> None:
-    waiting = SequenceState(incomplete=2, oldest_time=ENDED, oldest_id="upload-7")
+    waiting = SequenceState(incomplete=2, overdue=1, oldest_time=ENDED, oldest_id="upload-7")
     first = stream_status(stream(), NOW, report(INGESTED.model_copy(update={"sequences": waiting}))).to_dict()
-    assert first["sequences"] == {"incomplete": 2, "oldestTime": "2026-01-05T08:20:00Z", "oldestId": "upload-7"}
+    assert first["sequences"] == {
+        "incomplete": 2,
+        "overdue": 1,
+        "oldestTime": "2026-01-05T08:20:00Z",
+        "oldestId": "upload-7",
+    }
     failed = stream_status(stream(first), NOW, report(error=BUSY)).to_dict()
     assert failed["sequences"] == first["sequences"]
     assert "sequences" not in stream_status(stream(first), NOW, report(INGESTED)).to_dict()
