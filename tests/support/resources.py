@@ -196,7 +196,7 @@ def _stream_status() -> Document:
         "nextRunTime": LATER,
         "lastScheduleTime": TIME,
         "lastRequest": "once-more",
-        "maintenance": {"at": TIME, "tableVersion": 2, "smallFiles": 1, "lastRun": _FINISHED_RUN},
+        "maintenance": {"at": TIME, "tableVersion": 2, "smallFiles": 1, "lastRun": _FINISHED_RUN, "asked": 1},
         "recentRuns": [_STREAM_RUN],
     }
 

@@ -121,6 +121,9 @@ class MaintenanceStatus(StatusModel):
     table_version: Count | None = Field(default=None, description="Version of the messages table after it.")
     small_files: Count | None = Field(default=None, description="Small files that it left.")
     last_run: FinishedRun | None = Field(default=None, description="The maintenance run that ended last.")
+    asked: Count | None = Field(
+        default=None, description="Version of the messages table at which a continuous run was asked for the last."
+    )
 
 
 class MessageStreamStatus(TriggeredStatus):

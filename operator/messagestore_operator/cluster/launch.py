@@ -8,6 +8,7 @@ was made for the same run before the operator was killed.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from messagestore_operator.cluster.backend import Launch, SparkBackend
 from messagestore_operator.cluster.cache import Cache
@@ -127,4 +128,7 @@ class Launcher:
 
 def control_text(control: Control) -> str:
     """What a driver is told while it runs, as its ConfigMap holds it."""
-    return json.dumps({"stop": control.stop, "messagesPerSecond": control.messages_per_second})
+    told: dict[str, Any] = {"stop": control.stop, "messagesPerSecond": control.messages_per_second}
+    if control.maintain is not None:
+        told["maintain"] = control.maintain.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return json.dumps(told)

@@ -20,6 +20,7 @@ from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.actions import CreateRun
 from messagestore_operator.decide.life import run_ref
+from messagestore_operator.decide.maintenance import oldest_replay
 from messagestore_operator.decide.snapshot import Control, ReplaySnapshot, StreamSnapshot, TableKey
 from messagestore_operator.tenancy.adoption import former_owners
 from messagestore_operator.translate import (
@@ -120,8 +121,7 @@ def _former(snapshot: StreamSnapshot) -> tuple[FormerOwner, ...]:
 def _upkeep(snapshot: StreamSnapshot, current: CurrentRun) -> MaintainTask | DeleteTask:
     if current.kind == "delete":
         return DeleteTask(holds=holds_of(snapshot.stream))
-    begun = [job.status.started_at.datetime for job in snapshot.replays if job.status and job.status.started_at]
-    return MaintainTask(oldest_replay=min(begun, default=None))
+    return MaintainTask(oldest_replay=oldest_replay(snapshot))
 
 
 def _with_epochs(document: RunDocument, epochs: Epochs) -> RunDocument:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from messagestore_jobs.contract.run_document import Upkeep
 from messagestore_jobs.contract.run_report import RunError, RunReport
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api.status import CurrentRun, RunState
@@ -37,7 +38,8 @@ class Wishes:
     """What is wanted of a run under way.
 
     `stop` asks it to end after its batch, `abort` says why to end it whatever it does, `messages_per_second` is how
-    fast it may go. One that can't start is ended once the resource has another generation, or no run is `wanted`.
+    fast it may go, `maintain` what maintenance to take on meanwhile.
+    One that can't start is ended once the resource has another generation, or no run is `wanted`.
     """
 
     generation: int
@@ -45,6 +47,7 @@ class Wishes:
     stop: bool = False
     abort: RunError | None = None
     messages_per_second: float | None = None
+    maintain: Upkeep | None = None
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,7 @@ def _guide(snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, wishes: Wishe
         delete = () if run.deleting else (DeleteRun(run.ref.namespace, run.ref.name),)
         ended = seen.model_copy(update={"ending": seen.ending or api_error(ending)})
         return Step(ended, trouble=trouble, live=run.report, actions=delete, look_at=_soon(snapshot))
-    told = Control(run.control.stop or wishes.stop, wishes.messages_per_second)
+    told = Control(run.control.stop or wishes.stop, wishes.messages_per_second, wishes.maintain)
     if told.stop and seen.stop_requested_at is None:
         seen = seen.model_copy(update={"stop_requested_at": clock_time(snapshot.now)})
     tell = (SetControl(run.ref.namespace, run.ref.name, told),) if told != run.control and run.config_map else ()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from messagestore_jobs.contract.run_document import Upkeep
+from messagestore_jobs.contract.run_report import IngestOutcome, RunReport, UpkeepDone
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import MaintenanceStatus
 from messagestore_operator.decide.check import held_back
-from messagestore_operator.decide.snapshot import StreamSnapshot
+from messagestore_operator.decide.snapshot import ObservedRun, StreamSnapshot
 from messagestore_operator.decide.trigger import created, failed
 
 _AFTER_FAILURE = timedelta(hours=1)
@@ -28,6 +30,28 @@ def maintenance_due(snapshot: StreamSnapshot, status: MessageStreamStatus) -> bo
         or (bounds.small_files is not None and small >= bounds.small_files)
         or (bounds.every is not None and snapshot.now - since >= bounds.every)
     )
+
+
+def upkeep_of(snapshot: StreamSnapshot, status: MessageStreamStatus, run: ObservedRun) -> Upkeep | None:
+    """The maintenance that a continuous run is asked for between its batches: the one before, until it is through."""
+    asked, last = run.control.maintain, status.maintenance or MaintenanceStatus()
+    # By what was written down of it: before that it looks as due as it was.
+    through = asked is None or asked.asked == last.asked
+    if not through or not maintenance_due(snapshot, status) or status.table is None:
+        return asked
+    return Upkeep(asked=status.table.version or 0, oldest_replay=oldest_replay(snapshot))
+
+
+def upkeep_done(report: RunReport | None) -> UpkeepDone | None:
+    """What came of the maintenance that a continuous run was asked for last."""
+    outcome = report.outcome if report else None
+    return outcome.upkeep if isinstance(outcome, IngestOutcome) else None
+
+
+def oldest_replay(snapshot: StreamSnapshot) -> datetime | None:
+    """When the oldest replay out of the stream's store that has not ended began."""
+    begun = (job.status.started_at for job in snapshot.replays if job.status)
+    return min((time.datetime for time in begun if time is not None), default=None)
 
 
 def _failed_lately(snapshot: StreamSnapshot, last: MaintenanceStatus) -> bool:

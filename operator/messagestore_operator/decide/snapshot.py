@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
+from messagestore_jobs.contract.run_document import Upkeep
 from messagestore_jobs.contract.run_report import RunReport
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.decide.needs import Uses
@@ -85,6 +86,8 @@ class Control:
 
     stop: bool = False
     messages_per_second: float | None = None
+    maintain: Upkeep | None = None
+    """Of an ingest that goes on."""
 
 
 @dataclass(frozen=True)

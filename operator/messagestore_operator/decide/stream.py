@@ -15,7 +15,7 @@ from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.leases import longest_wait
 from messagestore_operator.decide.life import Step, Wishes, follow, launch, reserve
-from messagestore_operator.decide.maintenance import maintenance_due
+from messagestore_operator.decide.maintenance import maintenance_due, upkeep_of
 from messagestore_operator.decide.missed import pass_over_missed
 from messagestore_operator.decide.snapshot import RunKind, StreamSnapshot
 from messagestore_operator.decide.stream_deletion import FINALIZER, decide_deletion
@@ -98,9 +98,9 @@ def _wishes(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker: RunE
         suspend
         or (blocker is not None and blocker.reason in _FORBIDS)
         or _others_wait_long(snapshot, run.ref.holder)
-        or (followed and (current.generation != generation(stream) or maintenance_due(snapshot, status)))
+        or (followed and current.generation != generation(stream))
     )
-    return Wishes(generation(stream), wanted=not suspend, stop=stop)
+    return Wishes(generation(stream), wanted=not suspend, stop=stop, maintain=upkeep_of(snapshot, status, run))
 
 
 def _others_wait_long(snapshot: StreamSnapshot, holder: str) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from messagestore_jobs.contract.run_report import MaintainOutcome
+from messagestore_jobs.contract.run_report import MaintainOutcome, RunError, UpkeepDone
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import MaintenanceStatus, StreamRun
+from messagestore_operator.api.status import CurrentRun, RunState
 from messagestore_operator.decide.life import Ended, Step
+from messagestore_operator.decide.maintenance import upkeep_done
 from messagestore_operator.decide.snapshot import StreamSnapshot
+from messagestore_operator.reasons import Reason
 from messagestore_operator.status.runs import counts_of, ended_run
 from messagestore_operator.status.stream import with_progress
 
@@ -14,9 +17,11 @@ from messagestore_operator.status.stream import with_progress
 def recorded(snapshot: StreamSnapshot, before: MessageStreamStatus, step: Step) -> MessageStreamStatus:
     """The status with the numbers of the run under way, or with what came of the one that has ended."""
     if step.ended is None:
-        return with_progress(before, step.live, snapshot.now)
+        status = with_progress(before, step.live, snapshot.now)
+        return _with_upkeep(snapshot, status, step.current, upkeep_done(step.live))
     ended = step.ended
     status = with_progress(before, ended.report, snapshot.now)
+    status = _with_upkeep(snapshot, status, ended.run, _of_ended(snapshot, ended))
     run = _run(ended)
     limit = snapshot.stream.spec.run_history_limit
     news: dict[str, object] = {"recent_runs": (run, *before.recent_runs)[:limit]}
@@ -25,6 +30,31 @@ def recorded(snapshot: StreamSnapshot, before: MessageStreamStatus, step: Step) 
     else:
         news["last_run"] = run
     return status.model_copy(update=news)
+
+
+def _with_upkeep(
+    snapshot: StreamSnapshot, status: MessageStreamStatus, run: CurrentRun | None, done: UpkeepDone | None
+) -> MessageStreamStatus:
+    """With what came of the maintenance within a run, once."""
+    before = status.maintenance or MaintenanceStatus()
+    if run is None or done is None or done.asked == before.asked:
+        return status
+    state: RunState = "Failed" if done.error else "Succeeded"
+    last = ended_run(run.model_copy(update={"kind": "maintain"}), state, snapshot.now, done.error)
+    news: dict[str, object] = {"last_run": last, "asked": done.asked}
+    if done.error is None:
+        news |= {"at": last.finished_at, "table_version": done.table_version, "small_files": done.small_files}
+    return status.model_copy(update={"maintenance": before.model_copy(update=news)})
+
+
+def _of_ended(snapshot: StreamSnapshot, ended: Ended) -> UpkeepDone | None:
+    """What came of it in a run that has ended; one that failed in the midst of it may have failed by it."""
+    run, done = snapshot.run(ended.run.name), upkeep_done(ended.report)
+    asked = run.control.maintain if run else None
+    if asked is None or ended.state != "Failed" or (done is not None and done.asked == asked.asked):
+        return done
+    words = "the run that it was asked of failed before it was through"
+    return UpkeepDone(asked=asked.asked, error=RunError(reason=Reason.RUN_FAILED, message=words))
 
 
 def _run(ended: Ended) -> StreamRun:

@@ -7,8 +7,16 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from messagestore_jobs.contract.run_report import EraseOutcome, PurgeOutcome, ReplayOutcome, RunReport
+from messagestore_jobs.contract.run_report import (
+    EraseOutcome,
+    IngestOutcome,
+    PurgeOutcome,
+    ReplayOutcome,
+    RunError,
+    RunReport,
+)
 from messagestore_operator.api import MessageStreamStatus
+from messagestore_operator.api.messagestream_status import MaintenanceStatus
 from messagestore_operator.api.replayjob_status import Progress, Selection
 from messagestore_operator.api.retentionpolicy_status import LastPurge
 from messagestore_operator.decide.snapshot import ObservedRun, Snapshot
@@ -46,6 +54,8 @@ def _check(report: RunReport, now: datetime) -> None:
     """Raise ValueError or OverflowError for what a status can't hold."""
     outcome = report.outcome
     with_progress(MessageStreamStatus(), report, now)
+    if isinstance(outcome, IngestOutcome) and (done := outcome.upkeep) is not None:
+        MaintenanceStatus(asked=done.asked, table_version=done.table_version, small_files=done.small_files)
     if isinstance(outcome, PurgeOutcome):
         policy_stream(StreamResult("any", report.model_copy(update={"error": None})), None)
     if isinstance(outcome, EraseOutcome):
@@ -58,10 +68,16 @@ def _check(report: RunReport, now: datetime) -> None:
 
 def _plain(report: RunReport) -> RunReport:
     """With an error that fits a condition."""
-    error = report.error
+    outcome = report.outcome
+    if isinstance(outcome, IngestOutcome) and (done := outcome.upkeep) is not None:
+        done = done.model_copy(update={"error": _plain_error(done.error)})
+        outcome = outcome.model_copy(update={"upkeep": done})
+    return report.model_copy(update={"error": _plain_error(report.error), "outcome": outcome})
+
+
+def _plain_error(error: RunError | None) -> RunError | None:
     if error is None:
-        return report
+        return None
     reason = error.reason if _REASON.fullmatch(error.reason) else Reason.RUN_FAILED
     words = " ".join("".join(letter if letter.isprintable() else " " for letter in error.message).split())
-    plain = error.model_copy(update={"reason": reason, "message": words[:_LONGEST_MESSAGE]})
-    return report.model_copy(update={"error": plain})
+    return error.model_copy(update={"reason": reason, "message": words[:_LONGEST_MESSAGE]})

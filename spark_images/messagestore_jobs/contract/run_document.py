@@ -420,6 +420,15 @@ class MaintainTask(ContractModel):
     """When the oldest replay out of this store that has not ended froze its selection; absent: there is none."""
 
 
+class Upkeep(ContractModel):
+    """Maintenance that is asked of an ingest while it goes on."""
+
+    asked: int = Field(ge=0)
+    """Names the wish: the version of ``messages`` that it was made at."""
+    oldest_replay: datetime | None = None
+    """As a :class:`MaintainTask` has it."""
+
+
 class DeleteTask(ContractModel):
     """Delete the store: its tables, what lies beside them, and its marker last."""
 

@@ -126,6 +126,22 @@ class SequenceState(ContractModel):
     oldest_id: str | None = Field(default=None, max_length=1024)
 
 
+class RunError(ContractModel):
+    """Why a run failed: a constant reason and words that say what to do."""
+
+    reason: str
+    message: str
+
+
+class UpkeepDone(ContractModel):
+    """What came of maintenance that was asked of an ingest; with an error, nothing that matters."""
+
+    asked: int
+    table_version: int | None = None
+    small_files: int | None = None
+    error: RunError | None = None
+
+
 class IngestOutcome(ContractModel):
     """Of this run, and over the store's life."""
 
@@ -140,6 +156,8 @@ class IngestOutcome(ContractModel):
     loss: Loss | None = None
     lifecycle: Lifecycle | None = None
     """Absent where the stream has no updates, and no message expires."""
+    upkeep: UpkeepDone | None = None
+    """Absent where none was asked for, or it is not through."""
 
 
 class Preview(ContractModel):
@@ -286,13 +304,6 @@ Outcome = Annotated[
     IngestOutcome | PurgeOutcome | EraseOutcome | ReplayOutcome | MaintainOutcome | DeleteOutcome,
     Field(discriminator="kind"),
 ]
-
-
-class RunError(ContractModel):
-    """Why a run failed: a constant reason and words that say what to do."""
-
-    reason: str
-    message: str
 
 
 class RunProgress(ContractModel):

@@ -5,7 +5,9 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
+from messagestore_jobs.contract.run_document import Upkeep
 from messagestore_jobs.contract.run_report import IngestOutcome, Outcome, ReplayOutcome
+from messagestore_jobs.driver.upkeep import Maintenance
 
 _TELL_SECONDS = 4
 """How often an ingest says how far it is: that costs a look at the tables."""
@@ -19,7 +21,17 @@ class RunControl:
         self._rate = messages_per_second
         self._clock = clock
         self._told_at: float | None = None
+        self._maintenance: Maintenance | None = None
+        self._wish: Upkeep | None = None
         self.outcome: Outcome | None = None
+
+    def maintain_by(self, maintenance: Maintenance) -> None:
+        """Know how what is asked for between batches is done."""
+        self._maintenance = maintenance
+
+    def maintain(self, wish: Upkeep) -> None:
+        """Have the store maintained while the run goes on."""
+        self._wish = wish
 
     def stop(self) -> None:
         """End the run after what is under way: a batch, or a chunk."""
@@ -37,8 +49,17 @@ class RunControl:
         """Hear how far an ingest is, unless that was heard a moment ago."""
         now = self._clock()
         if self._told_at is None or now - self._told_at >= _TELL_SECONDS:
-            self.outcome = tell()
+            self.outcome = self.with_upkeep(tell())
             self._told_at = self._clock()
+
+    def between_batches(self) -> None:
+        """Take a step of the maintenance that is asked for, unless the run is to end."""
+        if self._maintenance is not None and self._wish is not None and not self._stop.is_set():
+            self._maintenance.go_on(self._wish)
+
+    def with_upkeep(self, outcome: IngestOutcome) -> IngestOutcome:
+        """The same, with what came of the maintenance."""
+        return outcome.model_copy(update={"upkeep": self._maintenance.done if self._maintenance else None})
 
     def suspended(self) -> bool:
         """Whether a replay ends now."""

@@ -15,11 +15,12 @@ from messagestore_jobs.contract.run_document import (
     ReplayTask,
     RunDocument,
 )
-from messagestore_jobs.contract.run_report import Outcome, RunReport
+from messagestore_jobs.contract.run_report import Outcome, RunError, RunReport
 from messagestore_jobs.driver.control import RunControl
 from messagestore_jobs.driver.failures import error_of, is_panic
 from messagestore_jobs.driver.places import granted_tables, storage_uris, written_tables
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
+from messagestore_jobs.driver.upkeep import Maintenance, Steps
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.store.errors import RunFailedError
 
@@ -98,7 +99,10 @@ def _carry_out(
         _upgrade(document)
         match document.task:
             case IngestTask():
-                return run_ingest(document, spark, progress, control)
+                if control is None:
+                    return run_ingest(document, spark, progress)
+                control.maintain_by(_maintenance(document, spark, progress))
+                return control.with_upkeep(run_ingest(document, spark, progress, control))
             case PurgeTask():
                 return run_purge(document, spark, progress)
             case EraseTask():
@@ -109,6 +113,20 @@ def _carry_out(
                 return run_maintain(document, spark, progress)
             case DeleteTask():
                 return run_delete(document, progress)
+
+
+def _maintenance(document: RunDocument, spark: "SparkSession", progress: Progress) -> Maintenance:
+    """The maintenance of the store that an ingest writes."""
+    from messagestore_jobs.maintain.job import maintaining
+
+    def begin(task: MaintainTask) -> Steps:
+        return maintaining(document.model_copy(update={"task": task}), spark, progress)
+
+    def explained(failure: Exception) -> RunError:
+        said = error_of(failure, document)
+        return said.model_copy(update={"message": scrubbed(said.message, secrets_of(document))})
+
+    return Maintenance(begin, explained)
 
 
 def _check(document: RunDocument) -> None:

@@ -116,6 +116,8 @@ class Driver:
     def _heed(self, wishes: Wishes) -> None:
         if wishes.stop:
             self._control.stop()
+        if wishes.maintain is not None:
+            self._control.maintain(wishes.maintain)
         if wishes.paced:
             self._control.limit(wishes.messages_per_second)
 

@@ -3,6 +3,10 @@
 import json
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
+from messagestore_jobs.contract.run_document import Upkeep
+
 
 @dataclass(frozen=True)
 class Wishes:
@@ -11,6 +15,7 @@ class Wishes:
     stop: bool = False
     paced: bool = False
     messages_per_second: float | None = None
+    maintain: Upkeep | None = None
 
 
 def read_wishes(text: str | None) -> Wishes:
@@ -21,7 +26,14 @@ def read_wishes(text: str | None) -> Wishes:
         return Wishes()
     if not isinstance(asked, dict):
         return Wishes()
-    stop, rate = asked.get("stop") is True, asked.get("messagesPerSecond")
+    stop, rate, maintain = asked.get("stop") is True, asked.get("messagesPerSecond"), _upkeep(asked.get("maintain"))
     if isinstance(rate, int | float) and not isinstance(rate, bool) and rate > 0:
-        return Wishes(stop, paced=True, messages_per_second=float(rate))
-    return Wishes(stop, paced=rate is None and "messagesPerSecond" in asked)
+        return Wishes(stop, paced=True, messages_per_second=float(rate), maintain=maintain)
+    return Wishes(stop, paced=rate is None and "messagesPerSecond" in asked, maintain=maintain)
+
+
+def _upkeep(asked: object) -> Upkeep | None:
+    try:
+        return Upkeep.model_validate(asked)
+    except ValidationError:
+        return None

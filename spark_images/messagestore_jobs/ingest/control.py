@@ -16,6 +16,9 @@ class Control(Protocol):
     def taken_in(self, tell: Callable[[], IngestOutcome]) -> None:
         """Hear after each batch, and each look for more, how far the run is; ``tell`` looks at the tables for it."""
 
+    def between_batches(self) -> None:
+        """Do what else is to be done with the store, while no batch is under way."""
+
 
 class Unattended:
     """Nobody ends the run: it takes in what has arrived when it starts."""
@@ -26,3 +29,6 @@ class Unattended:
 
     def taken_in(self, tell: Callable[[], IngestOutcome]) -> None:
         """Pass over it."""
+
+    def between_batches(self) -> None:
+        """Nothing else is asked for."""

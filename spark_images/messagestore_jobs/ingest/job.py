@@ -87,8 +87,10 @@ class _Ingest:
         while arrivals.waits() and not self._throttle.stopped(self._control):
             self._take_in(arrivals.next())
             self._control.taken_in(self._outcome)
+            self._control.between_batches()
         self._note = self._lifecycle.go_on(self._note, lambda: self._control.stopped(timedelta(0)))
         self._control.taken_in(self._outcome)
+        self._control.between_batches()
 
     def outcome(self) -> IngestOutcome:
         """What the run did, and what the store holds after it."""

@@ -3,6 +3,7 @@
 Batches are written in order of arrival, as sorting would cost each of them; a day is sorted once, when it is over.
 """
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -23,15 +24,15 @@ from messagestore_jobs.store.tables import refuse_foreign_to_spark
 _SMALL_PAGES = {"parquet.page.row.count.limit": "4096"}
 
 
-def cluster_messages(context: Context) -> bool:
-    """Day by day, each in a commit of its own; whether any was written."""
+def cluster_messages(context: Context) -> Iterator[None]:
+    """Day by day, each in a commit of its own; a pause after each."""
     files = files_of(open_table(context.uri, "messages"))
     days = days_to_cluster(files, context.as_of.date(), context.compact_bytes)
     context.progress.step("cluster", len(days))
     for day in days:
         _cluster(context, day, _bytes(files, day))
         context.progress.advance(1)
-    return bool(days)
+        yield
 
 
 def days_to_cluster(files: pa.Table, today: date, compact_bytes: int) -> list[date]:

@@ -3,6 +3,7 @@
 Of `messages` only what :mod:`cluster` leaves to it: days that are not over.
 """
 
+from collections.abc import Iterator
 from datetime import date
 
 import pyarrow.compute as pc
@@ -18,16 +19,16 @@ from messagestore_jobs.store.statistics import DAY, files_of
 _WRITER = WriterProperties(compression="ZSTD", max_row_group_size=1 << 16)
 
 
-def compact_messages(context: Context) -> bool:
-    """Day by day, each in a commit of its own; whether any file was written."""
+def compact_messages(context: Context) -> Iterator[None]:
+    """Day by day, each in a commit of its own; a pause after each that had files to be put together."""
     today = context.as_of.date()
     days = days_to_compact(open_table(context.uri, "messages"), today, context.compact_bytes)
     context.progress.step("compact", len(days))
-    found = False
     for day in days:
-        found |= _compact(context, "messages", [("inserted_date", "=", day)])
+        written = _compact(context, "messages", [("inserted_date", "=", day)])
         context.progress.advance(1)
-    return found
+        if written:
+            yield
 
 
 def compact_whole(context: Context, name: str) -> bool:

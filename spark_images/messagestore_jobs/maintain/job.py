@@ -1,5 +1,7 @@
 """The maintenance of one store: compaction, check points, clean-up, sweep. Each step may be repeated."""
 
+from collections.abc import Generator
+
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import RunDocument
@@ -14,18 +16,26 @@ from messagestore_jobs.store.history import table_state
 from messagestore_jobs.store.schemas import TABLES
 
 
-def run_maintain(document: RunDocument, spark: SparkSession, progress: Progress) -> MaintainOutcome:
-    """Keep a store fast; no row of any table changes.
-
-    The caller has opened the folder and holds the right to write.
-    """
+def maintaining(
+    document: RunDocument, spark: SparkSession, progress: Progress
+) -> Generator[None, None, MaintainOutcome]:
+    """The steps of a maintenance; whoever takes them may write to the store between two."""
     here = context(document, spark, progress)
     before = table_state(here.uri)
-    messages = cluster_messages(here) | compact_messages(here)
-    compacted = [messages, *(compact_whole(here, name) for name in TABLES if name != "messages")]
+    days = 0
+    for step in (cluster_messages, compact_messages):
+        for _ in step(here):
+            days += 1
+            yield
+    compacted = [days > 0]
+    for name in TABLES:
+        if name != "messages":
+            compacted.append(compact_whole(here, name))
+    yield
     removed, kept_because = clean(here)
     if kept_because is not None:
         progress.say(f"files and log entries past their retention were kept: {kept_because}")
+    yield
     swept = sweep(here)
     after = table_state(here.uri)
     return MaintainOutcome(
@@ -41,3 +51,17 @@ def run_maintain(document: RunDocument, spark: SparkSession, progress: Progress)
         kept_because=kept_because,
         table=after,
     )
+
+
+def run_maintain(document: RunDocument, spark: SparkSession, progress: Progress) -> MaintainOutcome:
+    """Keep a store fast; no row of any table changes.
+
+    The caller has opened the folder and holds the right to write.
+    """
+    steps = maintaining(document, spark, progress)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            outcome: MaintainOutcome = end.value
+            return outcome

@@ -6,10 +6,16 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from messagestore_jobs.contract.run_document import MaintainTask, Upkeep
+from messagestore_jobs.contract.run_report import RunError
+from messagestore_jobs.driver.upkeep import Maintenance
 from messagestore_jobs.ingest.control import Unattended
 from messagestore_jobs.ingest.job import run_ingest
+from messagestore_jobs.maintain.job import maintaining
 from messagestore_jobs.store.folder import open_folder
-from support.ingests import Stream, lines, record
+from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.schemas import TABLES
+from support.ingests import Stream, adds_up, lines, record
 
 INTERVAL = timedelta(seconds=10)
 
@@ -31,6 +37,15 @@ class Scripted(Unattended):
         return False
 
 
+def _raise(failure: Exception) -> RunError:
+    raise failure
+
+
+def compacted(uri: str, name: str) -> int:
+    """How often a table was compacted."""
+    return sum(entry["operation"] == "OPTIMIZE" for entry in open_table(uri, name).history())
+
+
 class StoppedAfterOneBatch(Unattended):
     def __init__(self) -> None:
         self.asked = 0
@@ -40,23 +55,35 @@ class StoppedAfterOneBatch(Unattended):
         return self.asked > 1
 
 
-def test_what_arrives_between_two_looks_is_taken_in_by_the_second(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_arrives_between_two_looks_is_taken_in_by_the_second_while_the_store_is_maintained(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     stream = Stream(spark, tmp_path)
     stream.arrive("1.jsonl", lines(record("a"), record("b")))
     document = stream.document(batch_interval=INTERVAL)
     open_folder(document.table)
+    wishes = list[Upkeep]()
     control = Scripted(
         lambda: stream.arrive("2.jsonl", lines(record("b"), record("c"))),
-        lambda: None,
+        lambda: wishes.append(Upkeep(asked=1)),
         lambda: stream.arrive("3.jsonl", lines(record("d"))),
+        lambda: None,
+        lambda: None,
     )
+    upkeep = document.model_copy(update={"task": MaintainTask()})
+    maintenance = Maintenance(lambda _: maintaining(upkeep, spark, stream.heard), _raise)
+    control.between_batches = lambda: [maintenance.go_on(wish) for wish in wishes]  # type: ignore[method-assign]
 
     outcome = run_ingest(document, spark, stream.heard, control)
 
+    assert maintenance.done is not None
+    assert maintenance.done.asked == 1
+    assert sum(compacted(stream.table.uri, name) for name in TABLES) >= 1
     assert stream.ids() == ["a", "b", "c", "d"]
     assert [row["position"] for row in stream.messages()] == [0, 1, 2, 3]
     assert (outcome.batches, outcome.counts.received, outcome.counts.duplicates) == (3, 5, 1)
-    assert control.waits == [INTERVAL] * 4
+    assert adds_up(outcome.totals)
+    assert control.waits == [INTERVAL] * 6
 
 
 def test_a_stop_is_heeded_after_the_batch_under_way(spark: SparkSession, tmp_path: Path) -> None:

@@ -257,6 +257,9 @@ def test_what_waits_is_counted_and_its_oldest_record_is_known(topics: Topics, st
         def taken_in(self, tell: Callable[[], object]) -> None:
             heard.append(tell())
 
+        def between_batches(self) -> None:
+            pass
+
     document = stream.document()
     open_folder(document.table)
     run_ingest(document, stream.spark, stream.heard, Listening())

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from messagestore_jobs.contract.run_report import IngestOutcome, RunError, RunProgress
+from messagestore_jobs.contract.run_document import Upkeep
+from messagestore_jobs.contract.run_report import IngestOutcome, RunError, RunProgress, UpkeepDone
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.decision import decide
-from messagestore_operator.decide.snapshot import CREATING, AppState, Driver, Waiting
+from messagestore_operator.decide.snapshot import CREATING, AppState, Control, Driver, Waiting
+from messagestore_operator.status.times import clock_time
 from messagestore_operator.tenancy.kafka import KafkaBounds
-from support.world import FINALIZER, Conflict, Key, World, run_once
+from support.world import FINALIZER, App, Conflict, Key, Stored, World, run_once
 
 INTERVAL = {"interval": "PT5M"}
 CONTINUOUS = {"continuous": {"batchInterval": "PT10S"}}
@@ -684,6 +686,67 @@ def test_a_failing_maintenance_keeps_no_message_waiting(world: World) -> None:
     world.wait(minutes=5)
     world.settle()
     assert world.only_run().create.run.kind == "ingest"
+
+
+def continuous_with(world: World, version: int) -> tuple[Key, App]:
+    """A continuous run that has written so many versions."""
+    stream = orders(world, CONTINUOUS)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.tables["s3a://lake/orders"] = Stored(version=version)
+    report_upkeep(world, app, None)
+    return stream, app
+
+
+def report_upkeep(world: World, app: App, done: UpkeepDone | None) -> None:
+    """Let the run say how far it is, and both be looked at."""
+    outcome = world.outcome(app)
+    assert isinstance(outcome, IngestOutcome)
+    app.report = world.report(app, "Running", outcome.model_copy(update={"upkeep": done}))
+    world.settle()
+
+
+def test_a_continuous_run_is_maintained_between_its_batches_and_not_stopped_for_it(world: World) -> None:
+    stream, app = continuous_with(world, 300)
+    asked = world.status(stream).table.version
+    assert app.control == Control(maintain=Upkeep(asked=asked))
+    report_upkeep(world, app, None)
+    assert app.control.maintain == Upkeep(asked=asked), "it is under way"
+    report_upkeep(world, app, UpkeepDone(asked=asked, table_version=asked + 3, small_files=0))
+    found = world.status(stream).maintenance
+    assert (found.asked, found.table_version, found.last_run.kind) == (asked, asked + 3, "maintain")
+    assert (found.at, found.last_run.state) == (clock_time(world.now), "Succeeded")
+    world.wait(minutes=1)
+    report_upkeep(world, app, UpkeepDone(asked=asked, table_version=asked + 3, small_files=0))
+    assert (app.control.maintain, world.status(stream).maintenance.at) == (Upkeep(asked=asked), found.at)
+    world.tables["s3a://lake/orders"].version = 900
+    report_upkeep(world, app, UpkeepDone(asked=asked, table_version=asked + 3, small_files=0))
+    assert app.control.maintain.asked > 900
+    assert (app.control.stop, world.launched) == (False, [app.name])
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_maintenance_that_fails_within_a_run_is_left_alone_for_an_hour(world: World, told: bool) -> None:
+    stream, app = continuous_with(world, 300)
+    asked = app.control.maintain.asked if app.control.maintain else 0
+    done = UpkeepDone(asked=asked, error=DENIED)
+    if told:
+        report_upkeep(world, app, done)
+    else:
+        world.finish(app, error=DENIED)
+        world.settle()
+    failed = world.status(stream).maintenance
+    assert (failed.asked, failed.last_run.state, failed.at) == (asked, "Failed", None)
+    if told:
+        world.tables["s3a://lake/orders"].version = 400
+        world.wait(minutes=59)
+        report_upkeep(world, app, done)
+        assert app.control.maintain == Upkeep(asked=asked)
+        world.wait(minutes=2)
+        report_upkeep(world, app, done)
+        assert app.control.maintain != Upkeep(asked=asked)
+        assert world.ready(stream)[0] == "True"
 
 
 # Two streams, one table.

@@ -9,22 +9,26 @@ from messagestore_jobs.contract.run_document import (
     CredentialVariables,
     FilesSource,
     IngestTask,
+    MaintainTask,
     Owner,
     Resource,
     RunDocument,
     StorageEntry,
     Table,
+    Upkeep,
 )
 from messagestore_jobs.contract.run_report import (
     IngestCounts,
     IngestOutcome,
     Lag,
+    MaintainOutcome,
     Preview,
     PurgeOutcome,
     RunError,
     RunProgress,
     RunReport,
     TableState,
+    UpkeepDone,
 )
 from messagestore_jobs.driver.configmap import ConfigMapGoneError
 from messagestore_jobs.driver.control import RunControl
@@ -33,6 +37,7 @@ from messagestore_jobs.driver.report import REPORT_BYTES, TERMINATION_BYTES, rep
 from messagestore_jobs.driver.reporting import Reporting
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
 from messagestore_jobs.driver.tracker import Tracker
+from messagestore_jobs.driver.upkeep import Maintenance, Steps
 from messagestore_jobs.driver.wishes import Wishes, read_wishes
 from messagestore_jobs.store.errors import RunFailedError
 
@@ -154,6 +159,8 @@ def test_a_report_never_outgrows_its_place(limit: int) -> None:
         ('{"messagesPerSecond": 12.5}', Wishes(paced=True, messages_per_second=12.5)),
         ('{"messagesPerSecond": true}', Wishes()),
         ('{"messagesPerSecond": -1}', Wishes()),
+        ('{"maintain": {"asked": 7}}', Wishes(maintain=Upkeep(asked=7))),
+        ('{"maintain": {"asked": "much"}}', Wishes()),
     ],
 )
 def test_wishes(text: str | None, wishes: Wishes) -> None:
@@ -191,6 +198,44 @@ def test_a_run_is_stopped_paced_and_heard() -> None:
         True,
         None,
     )
+
+
+def _steps(failure: Exception | None = None) -> Steps:
+    yield
+    if failure is not None:
+        raise failure
+    yield
+    return MaintainOutcome(**dict.fromkeys(_SIZES, 0), table=STATE)
+
+
+_SIZES = [f"{what}_{when}" for what in ("files", "bytes", "table_version") for when in ("before", "after")]
+
+
+@pytest.mark.parametrize("failure", [None, OSError("no room")])
+def test_maintenance_within_a_run_is_done_step_by_step_once_for_each_wish(failure: Exception | None) -> None:
+    begun: list[MaintainTask] = []
+
+    def begin(task: MaintainTask) -> Steps:
+        begun.append(task)
+        return _steps(failure)
+
+    control = RunControl(None)
+    control.maintain_by(Maintenance(begin, lambda error: RunError(reason="RunFailed", message=str(error))))
+    control.between_batches()
+    found = []
+    control.maintain(Upkeep(asked=7, oldest_replay=NOW))
+    for _ in range(5):
+        control.between_batches()
+        found.append(control.with_upkeep(ingested()).upkeep)
+    expected = UpkeepDone(asked=7, error=RunError(reason="RunFailed", message="no room"))
+    if failure is None:
+        expected = UpkeepDone(asked=7, table_version=STATE.version, small_files=STATE.small_files)
+    assert found == [None] * (2 if failure is None else 1) + [expected] * (3 if failure is None else 4)
+    assert begun == [MaintainTask(oldest_replay=NOW)]
+    control.maintain(Upkeep(asked=8))
+    control.stop()
+    control.between_batches()
+    assert len(begun) == 1
 
 
 class Board:

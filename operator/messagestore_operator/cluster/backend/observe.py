@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 from typing import Any, Literal, cast
 
+from messagestore_jobs.contract.run_document import Upkeep
 from messagestore_operator.cluster.backend.base import RunParts
 from messagestore_operator.cluster.backend.pods import DRIVER
 from messagestore_operator.cluster.documents import Document, at
@@ -140,7 +141,12 @@ def _control(config_map: Document | None) -> Control:
     try:
         found = json.loads(at(config_map, "data", CONTROL) or "{}")
         rate = found.get("messagesPerSecond")
-        return Control(found.get("stop") is True, float(rate) if rate is not None else None)
+        maintain = found.get("maintain")
+        return Control(
+            found.get("stop") is True,
+            float(rate) if rate is not None else None,
+            Upkeep.model_validate(maintain) if maintain is not None else None,
+        )
     except (ValueError, TypeError, AttributeError):
         return Control()
 

@@ -1,0 +1,44 @@
+"""Maintenance within an ingest that goes on: a step between two batches, so that none waits for more than one."""
+
+import logging
+from collections.abc import Callable, Generator
+
+from messagestore_jobs.contract.run_document import MaintainTask, Upkeep
+from messagestore_jobs.contract.run_report import MaintainOutcome, RunError, UpkeepDone
+
+Steps = Generator[None, None, MaintainOutcome]
+_log = logging.getLogger(__name__)
+
+
+class Maintenance:
+    """What is asked for, step by step; one that fails is told, and keeps no message waiting.
+
+    Args:
+        begin: makes the steps of one maintenance.
+        error_of: says why one failed.
+    """
+
+    def __init__(self, begin: Callable[[MaintainTask], Steps], error_of: Callable[[Exception], RunError]) -> None:
+        self._begin, self._error_of = begin, error_of
+        self._wish: Upkeep | None = None
+        self._steps: Steps | None = None
+        self.done: UpkeepDone | None = None
+
+    def go_on(self, wish: Upkeep) -> None:
+        """Take one step; one that has begun is finished before another wish is heard."""
+        if self._steps is None or self._wish is None:
+            if self.done is not None and self.done.asked == wish.asked:
+                return
+            self._wish, self._steps = wish, self._begin(MaintainTask(oldest_replay=wish.oldest_replay))
+        try:
+            next(self._steps)
+        except StopIteration as end:
+            table = end.value.table
+            self._end(UpkeepDone(asked=self._wish.asked, table_version=table.version, small_files=table.small_files))
+        except Exception as failure:
+            # One that is fenced, too: so is its next batch.
+            _log.warning("maintenance failed, and is left alone for now", exc_info=True)
+            self._end(UpkeepDone(asked=self._wish.asked, error=self._error_of(failure)))
+
+    def _end(self, done: UpkeepDone) -> None:
+        self.done, self._steps = done, None
