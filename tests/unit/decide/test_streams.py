@@ -749,6 +749,16 @@ def test_maintenance_that_fails_within_a_run_is_left_alone_for_an_hour(world: Wo
         assert world.ready(stream)[0] == "True"
 
 
+def test_an_incredible_word_on_maintenance_reaches_no_status(world: World) -> None:
+    stream, app = continuous_with(world, 300)
+    report_upkeep(world, app, UpkeepDone(asked=-1))
+    assert world.status(stream).maintenance is None
+    words = RunError(reason="no reason", message="line\nbreak" + "x" * 5000)
+    report_upkeep(world, app, UpkeepDone(asked=301, error=words))
+    told = world.status(stream).maintenance.last_run.error
+    assert (told.reason, told.message[:10], len(told.message)) == ("RunFailed", "line break", 4000)
+
+
 # Two streams, one table.
 
 
