@@ -158,7 +158,9 @@ def launch(
         epochs[table] = answer.epoch
         taken += [answer.acquire] if answer.acquire else []
     place = place_of(resource, current, on)
-    if (wait := full(snapshot.room, place, snapshot.now)) is not None:
+    # One that has a table must not keep it from others while it waits for room.
+    begun = len(taken) < len(epochs)
+    if not begun and (wait := full(snapshot.room, place, snapshot.now)) is not None:
         words = RunError(reason=Reason.WAITING_FOR_ROOM, message=f"waits for its turn among all runs: {wait.why}")
         return Step(current, trouble=words, actions=(AwaitRoom(place),), look_at=(wait.until,))
     fresh = current.model_copy(update={"generation": generation(resource)})

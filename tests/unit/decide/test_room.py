@@ -159,3 +159,13 @@ def test_what_waits_for_its_table_keeps_nobody_from_starting(world: World) -> No
     world.settle()
     assert going(world) == ["default/a", "default/b"]
     assert world.ready(other)[1] == "Pending"
+
+
+def test_a_run_that_was_cut_off_with_its_table_in_hand_is_launched_and_waits_no_more(world: World) -> None:
+    key = stream(world, "a")
+    world.look(key, cut_after=2)
+    assert world.held("s3a://lake/default/a").holder is not None
+    assert world.runs() == []
+    bounded(world, in_all=0)
+    world.settle()
+    assert going(world) == ["default/a"]
