@@ -33,6 +33,9 @@ class Metadata(Model):
     creation_timestamp: str | None = Field(default=None, description="When the resource was made.")
     deletion_timestamp: str | None = Field(default=None, description="When its deletion was asked for.")
     finalizers: tuple[str, ...] = Field(default=(), description="Who must let go before it is gone.")
+    managers: StringMap = Field(
+        default={}, description="Who wrote its spec and each annotation last, by managedFields."
+    )
 
 
 class Resource(Model):

@@ -16,6 +16,7 @@ from messagestore_jobs.text import clipped
 from messagestore_operator.api.kinds import parse_stored
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.cluster.documents import Document, metadata
+from messagestore_operator.cluster.managers import managers
 from messagestore_operator.manifests.problem import path_text
 from messagestore_operator.manifests.wording import message_of
 
@@ -39,6 +40,7 @@ def read(document: Document, known: Resource | None, problem: str | None) -> tup
         ValidationError: too little of it can be read.
     """
     kept = {key: value for key, value in metadata(document).items() if key != "managedFields"}
+    kept["managers"] = managers(metadata(document).get("managedFields"))
     document = {**document, "metadata": kept}
     before = known if known is not None and known.metadata.uid == kept.get("uid") else None
     if before is not None and before.metadata.generation == kept.get("generation") is not None:

@@ -32,8 +32,7 @@ from messagestore_operator.translate import (
     replay_document,
     scrub_keys,
 )
-from messagestore_operator.translate.common import resource_of, table_of
-from messagestore_operator.translate.purge import holds_of
+from messagestore_operator.translate.common import holds_of, resource_of, table_of
 from messagestore_operator.translate.storage import table_access
 
 Epochs = Mapping[TableKey, int]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -114,7 +116,7 @@ class LocalRun:
         if not self.spark.started:
             self.console.say("starting Spark")
         session = self.spark.session()
-        document = with_local_files(document, self.files)
+        document = _by_user(with_local_files(document, self.files))
         with self.console.progress(document.run) as progress:
             return execute(document, lambda: session, progress, self.wait_seconds, self.now)
 
@@ -171,3 +173,17 @@ class LocalRun:
         if report is not None and isinstance(report.outcome, IngestOutcome):
             self.console.say(f"{report.run}: {received(report.outcome.counts)}")
         self.console.say(f"{kind.lower()}/{name}: {status.phase}: {why}{ready.message}")
+
+
+def _by_user(document: RunDocument) -> RunDocument:
+    """The document with whoever runs it as the one who asks."""
+    asked = document.resource.model_copy(update={"requested_by": f"user:{_user()}"})
+    return document.model_copy(update={"resource": asked})
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # In a container a user may have no name.
+        return str(os.getuid())

@@ -84,6 +84,8 @@ def _phase(job: ReplayJob, report: RunReport | None, error: RunError | None, *, 
 
 
 def _redelivered(before: ReplayJobStatus, outcome: ReplayOutcome | None) -> int | None:
+    if outcome is not None and outcome.redelivered is not None:
+        return outcome.redelivered
     if outcome is None or not outcome.round or outcome.round == before.round:
         return before.redelivered
     return (before.redelivered or 0) + outcome.progress.replayed
@@ -105,7 +107,8 @@ def _aspects(job: ReplayJob, phase: ReplayPhase, report: RunReport | None, error
         assert report is not None
         assert isinstance(report.outcome, ReplayOutcome)
         progress, number = Progress(**report.outcome.progress.model_dump()), report.outcome.round or 0
-        return [*well(Reason.REPLAYED, redelivered(job, progress.replayed, number)), *degraded(progress)]
+        sent = _redelivered(job.status or ReplayJobStatus(), report.outcome) or 0
+        return [*well(Reason.REPLAYED, redelivered(job, sent, number)), *degraded(progress)]
     if phase == "Paused":
         return well(Reason.SUSPENDED, "nothing is sent while spec.suspend is true")
     if phase == "Running":

@@ -7,6 +7,7 @@ from typing import Any, Literal, cast
 from messagestore_jobs.contract import run_document as contract
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api.common import Match
+from messagestore_operator.api.messagestream import Hold
 from messagestore_operator.api.translators import FieldSource, HeaderSource
 from messagestore_operator.translate.secrets import seal_keys
 from messagestore_operator.translate.storage import job_uri
@@ -17,8 +18,16 @@ Kind = Literal["MessageStream", "RetentionPolicy", "ReplayJob"]
 def resource_of(resource: Resource) -> contract.Resource:
     """Who asks for the run."""
     kind, namespace, name = resource.identity
-    generation = resource.metadata.generation or 1
-    return contract.Resource(kind=cast(Kind, kind), namespace=namespace, name=name, generation=generation)
+    generation, asked_by = resource.metadata.generation or 1, written_by(resource, "spec")
+    return contract.Resource(
+        kind=cast(Kind, kind), namespace=namespace, name=name, generation=generation, requested_by=asked_by
+    )
+
+
+def written_by(resource: Resource, part: str) -> str | None:
+    """Who wrote a part of a resource last, as the audit has it."""
+    manager = resource.metadata.managers.get(part)
+    return f"fieldManager:{manager}" if manager else None
 
 
 def table_of(stream: MessageStream, adopt_from: tuple[contract.FormerOwner, ...]) -> contract.Table:
@@ -54,6 +63,19 @@ def _field_source(source: FieldSource | HeaderSource) -> contract.FieldSource:
 def match_of(match: Match) -> contract.Match:
     """What a match selects; an empty predicate is none."""
     return contract.Match(**given(match))
+
+
+def holds_of(stream: MessageStream) -> tuple[contract.Hold, ...]:
+    """What nobody may remove from the stream's store."""
+    return tuple(map(_hold, stream.spec.holds))
+
+
+def _hold(hold: Hold) -> contract.Hold:
+    return contract.Hold(
+        name=hold.name,
+        match=match_of(hold.match) if hold.match else contract.Match(),
+        until=hold.until.datetime if hold.until else None,
+    )
 
 
 def given(model: Any) -> dict[str, Any]:

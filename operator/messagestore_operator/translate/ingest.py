@@ -9,7 +9,7 @@ from messagestore_operator.api import MessageStream
 from messagestore_operator.api.envelope import Envelope
 from messagestore_operator.api.messagestream import Filter, Retry
 from messagestore_operator.api.sources import Source
-from messagestore_operator.translate.common import integrity_of, resource_of, table_of, translators_of
+from messagestore_operator.translate.common import holds_of, integrity_of, resource_of, table_of, translators_of
 from messagestore_operator.translate.kafka import kafka_source
 from messagestore_operator.translate.names import source_id, updates_id
 from messagestore_operator.translate.storage import ingest_access, job_uri
@@ -55,6 +55,7 @@ def ingest_task(stream: MessageStream) -> contract.IngestTask:
         retry=_retry(spec.retry),
         lifecycle=_lifecycle(stream),
         sequence_timeout=spec.sequences.timeout.timedelta if spec.sequences else None,
+        holds=holds_of(stream),
         max_payload_bytes=spec.payload.max_size.bytes,
         claim_check_bytes=spec.payload.claim_check_threshold.bytes if spec.payload.claim_check_threshold else None,
         compression=spec.payload.compression,

@@ -6,10 +6,9 @@ from datetime import datetime
 
 from messagestore_jobs.contract import run_document as contract
 from messagestore_operator.api import MessageStream, RetentionPolicy
-from messagestore_operator.api.messagestream import Hold
 from messagestore_operator.api.retentionpolicy import PolicyRule
-from messagestore_operator.translate.annotations import adopts_from, approved_preview
-from messagestore_operator.translate.common import integrity_of, match_of, resource_of, table_of
+from messagestore_operator.translate.annotations import APPROVED_PREVIEW, adopts_from, approved_preview
+from messagestore_operator.translate.common import holds_of, integrity_of, match_of, resource_of, table_of, written_by
 from messagestore_operator.translate.secrets import scrub_keys
 from messagestore_operator.translate.storage import job_uri, purge_access
 
@@ -27,6 +26,7 @@ def purge_document(
         mode=spec.mode,
         approval_required=spec.approval == "Required",
         approved_preview=approved_preview(policy),
+        approved_by=written_by(policy, APPROVED_PREVIEW),
         rules=tuple(map(_rule, spec.rules)),
         holds=holds_of(stream),
         action=spec.action,
@@ -48,11 +48,6 @@ def purge_document(
     )
 
 
-def holds_of(stream: MessageStream) -> tuple[contract.Hold, ...]:
-    """What nobody may remove from the stream's store."""
-    return tuple(map(_hold, stream.spec.holds))
-
-
 def _rule(rule: PolicyRule) -> contract.Rule:
     before = rule.truncate_before
     return contract.Rule(
@@ -67,14 +62,6 @@ def _rule(rule: PolicyRule) -> contract.Rule:
         else None,
         match=match_of(rule.match) if rule.match else None,
         erase=rule.erase,
-    )
-
-
-def _hold(hold: Hold) -> contract.Hold:
-    return contract.Hold(
-        name=hold.name,
-        match=match_of(hold.match) if hold.match else contract.Match(),
-        until=hold.until.datetime if hold.until else None,
     )
 
 

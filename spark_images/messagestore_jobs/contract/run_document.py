@@ -35,6 +35,13 @@ class Resource(ContractModel):
     namespace: str
     name: str
     generation: int = 1
+    requested_by: str | None = None
+    """Who wrote its spec, as far as that is known."""
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """Kind, namespace and name."""
+        return self.kind, self.namespace, self.name
 
 
 class Table(ContractModel):
@@ -195,6 +202,28 @@ class Lifecycle(ContractModel):
     """How long a message may be PROCESSING before that attempt has failed; None: for ever."""
 
 
+class Match(ContractModel):
+    """What a rule or hold selects: every field that is given must hold, one of a list's values is enough."""
+
+    stream_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    correlation_ids: tuple[str, ...] = ()
+    sequence_ids: tuple[str, ...] = ()
+    message_ids: tuple[str, ...] = ()
+    headers: dict[str, str] = {}
+    where: str | None = None
+
+
+class Hold(ContractModel):
+    """Beats every rule while it lasts."""
+
+    name: str
+    match: Match
+    until: datetime | None = None
+
+
 class IngestTask(ContractModel):
     """Take what has arrived into the store."""
 
@@ -220,6 +249,8 @@ class IngestTask(ContractModel):
     memory: Memory = Memory()
     messages_per_second: float | None = None
     """How fast records are taken in at most."""
+    holds: tuple[Hold, ...] = ()
+    """Of the store; what becomes of them is noted in the audit."""
     batch_interval: timedelta | None = None
     """Continuous: how often to look for more, until told to stop. Absent: what has arrived, and no more."""
 
@@ -236,28 +267,6 @@ class Interval(ContractModel):
 
     from_: int | None = Field(default=None, alias="from")
     to: int | None = None
-
-
-class Match(ContractModel):
-    """What a rule or hold selects: every field that is given must hold, one of a list's values is enough."""
-
-    stream_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    types: tuple[str, ...] = ()
-    statuses: tuple[str, ...] = ()
-    correlation_ids: tuple[str, ...] = ()
-    sequence_ids: tuple[str, ...] = ()
-    message_ids: tuple[str, ...] = ()
-    headers: dict[str, str] = {}
-    where: str | None = None
-
-
-class Hold(ContractModel):
-    """Beats every rule while it lasts."""
-
-    name: str
-    match: Match
-    until: datetime | None = None
 
 
 class StreamPosition(ContractModel):
@@ -309,6 +318,8 @@ class PurgeTask(ContractModel):
     mode: Literal["DryRun", "Enforce"] = "DryRun"
     approved_preview: str | None = None
     """With ``approval_required``: the preview that may be carried out."""
+    approved_by: str | None = None
+    """Who approved it, as far as that is known; absent: who asks for the run."""
     approval_required: bool = False
     rules: tuple[Rule, ...] = ()
     holds: tuple[Hold, ...] = ()

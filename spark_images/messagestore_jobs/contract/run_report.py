@@ -258,6 +258,8 @@ class ReplayOutcome(ContractModel):
     complete: bool = False
     round: int | None = None
     """Of a replay that selects in rounds: which one it is about, counted from 1; 0 before the first."""
+    redelivered: int | None = None
+    """Of such a replay: the messages sent over all its rounds."""
 
 
 class EraseOutcome(ContractModel):

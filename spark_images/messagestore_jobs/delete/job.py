@@ -3,7 +3,10 @@
 The marker tells whose the folder is, so that a run that was cut off can be done again until it is gone.
 """
 
+from contextlib import suppress
 from datetime import datetime
+
+from deltalake.exceptions import DeltaError
 
 from messagestore_jobs.clock import now
 from messagestore_jobs.contract.run_document import DeleteTask, Hold, RunDocument, Table
@@ -11,11 +14,13 @@ from messagestore_jobs.contract.run_report import DeleteOutcome
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.replay.state import REPLAYS
+from messagestore_jobs.store.audit import note
 from messagestore_jobs.store.claims import CLAIMS
 from messagestore_jobs.store.documents import LARGEST
 from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
 from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.folder import MARKER, belongs, owner_of, refuse_links
+from messagestore_jobs.store.folder import MARKER, belongs, exists, owner_of, refuse_links
+from messagestore_jobs.store.history import table_state
 from messagestore_jobs.store.keyed import KEY_OBJECT
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import TABLES
@@ -39,12 +44,25 @@ def run_delete(document: RunDocument, progress: Progress) -> DeleteOutcome:
     if not check_deletion(document):
         return DeleteOutcome(left=tuple(found))
     known = [name for name in (*FOLDERS, *OBJECTS) if name in found or f"{name}{_PARTIAL}" in found]
+    _note(document)
     progress.step("delete", len(known))
     for name in known:
         with external_write(f"delete-{name}"):
             _delete(objects, name)
         progress.advance(1)
     return DeleteOutcome(deleted=tuple(known), left=tuple(name.rstrip("/") for name in objects.names()))
+
+
+def _note(document: RunDocument) -> None:
+    """Tell the audit, which goes with the store: of a deletion that is cut off it says who asked."""
+    uri = document.table.uri
+    if not exists(uri):
+        return
+    # A deletion that was cut off may have left half a table, and one that is not ours has to go, too.
+    with suppress(DeltaError, TableRefusedError):
+        state = table_state(uri)
+        counts = {"messages": state.messages, "deadLetters": state.dead_letters}
+        note(uri, document, "Delete", {}, counts=counts, once=True)
 
 
 def check_deletion(document: RunDocument) -> bool:

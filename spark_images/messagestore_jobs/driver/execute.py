@@ -144,8 +144,11 @@ def _check(document: RunDocument) -> None:
 def _upgrade(document: RunDocument) -> None:
     """Bring the stores that the run may write to this release's form; by now it has claimed them."""
     from messagestore_jobs.store.folder import open_folder
+    from messagestore_jobs.store.holds import note_holds
 
     if isinstance(document.task, DeleteTask):
         return
     for table in granted_tables(document):
-        open_folder(table, document.run)
+        open_folder(table, document)
+    if isinstance(document.task, IngestTask):
+        note_holds(document)

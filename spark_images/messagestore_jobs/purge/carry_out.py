@@ -16,7 +16,7 @@ from messagestore_jobs.purge.recheck import Checked
 from messagestore_jobs.purge.remove import delete, keep_heads
 from messagestore_jobs.purge.scrub import scrub
 from messagestore_jobs.store.audit import Done, add_audit
-from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.history import open_table, table_state
 from messagestore_jobs.store.messages import read_messages
 from messagestore_jobs.store.pending_updates import forget_pending
 from messagestore_jobs.store.tombstones import add_tombstones, tombstone_key
@@ -88,6 +88,7 @@ def _audit(context: Context, plan: Plan, carried: Carried) -> None:
         detail = hidden(detail, tombstone_key(context.uri) or b"")
     if carried.erase_due_by is not None:
         detail[DUE_BY] = carried.erase_due_by.isoformat()
+    left = table_state(context.uri).messages
     done = Done(
         at=plan.decided_at,
         action="Purge" if task.action == "Delete" else "Scrub",
@@ -102,6 +103,8 @@ def _audit(context: Context, plan: Plan, carried: Carried) -> None:
             "archived": carried.archived,
             "erased": carried.erased,
             "deadLetters": carried.dead_letters,
+            "messagesBefore": left + carried.purged,
+            "messagesAfter": left,
         },
         bytes=plan.bytes,
     )

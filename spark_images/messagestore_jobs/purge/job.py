@@ -1,6 +1,7 @@
 """One purge run, from the rules to the audit."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -15,6 +16,7 @@ from messagestore_jobs.purge.plan import Plan, find_plans, forget, sweep, write_
 from messagestore_jobs.purge.preview import Summary, holds_digest, preview_id, spec_digest, summarize
 from messagestore_jobs.purge.recheck import Checked, recheck
 from messagestore_jobs.purge.select import Selection, select
+from messagestore_jobs.store.audit import note
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.folder import exists
 from messagestore_jobs.store.history import open_table, table_state
@@ -71,7 +73,19 @@ class _Decided:
 def _only_preview(here: Context) -> Preview:
     selection, summary = _judge(here)
     selection.release()
+    _note(here, "Preview", summary.preview)
     return summary.preview
+
+
+def _note(here: Context, action: str, preview: Preview, **told: Any) -> None:
+    """Tell the audit what became of a preview."""
+    detail = {"preview": preview.id, "asOf": preview.as_of.isoformat()}
+    counts = {"selected": preview.messages, "held": preview.held}
+    note(here.uri, here.document, action, detail, counts=counts, bytes=preview.bytes, **told)
+
+
+def _note_approval(here: Context, preview: Preview) -> None:
+    _note(here, "Approve", preview, asked_by=here.task.approved_by, once=True)
 
 
 def _of_no_store(here: Context) -> PurgeOutcome:
@@ -90,6 +104,7 @@ def _decide(here: Context) -> _Decided:
     for plan in _waiting(here):
         if here.task.approval_required and plan.spec == spec_digest(here.task):
             if here.task.approved_preview == plan.preview.id:
+                _note_approval(here, plan.preview)
                 checked = recheck(here, plan.model_copy(update=_dead_letters(here)))
                 return _Decided(plan.preview, checked)
             if plan.holds == holds_digest(here.task):
@@ -105,11 +120,7 @@ def _decide(here: Context) -> _Decided:
 def _waiting(here: Context) -> list[Plan]:
     """The previews of this resource that wait for approval."""
     mine = here.document.resource
-    return [
-        plan
-        for plan in find_plans(here.uri)
-        if plan.waiting and plan.resource.model_copy(update={"generation": mine.generation}) == mine
-    ]
+    return [plan for plan in find_plans(here.uri) if plan.waiting and plan.resource.identity == mine.identity]
 
 
 def _freeze(here: Context, selection: Selection, summary: Summary) -> _Decided:
@@ -138,6 +149,10 @@ def _freeze(here: Context, selection: Selection, summary: Summary) -> _Decided:
     else:
         write_rows(here, plan, going)
     write_plan(here, plan)
+    if plan.waiting:
+        _note(here, "Preview", preview)
+    elif task.approval_required and preview.messages:
+        _note_approval(here, preview)
     return _Decided(preview, None if plan.waiting else Checked(plan, summary.by_day), plan.waiting)
 
 

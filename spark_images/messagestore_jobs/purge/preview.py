@@ -30,7 +30,8 @@ class Summary:
 
 def spec_digest(task: PurgeTask) -> str:
     """What a task asks for, whatever its mode and approval, and whatever holds there are."""
-    asked = task.model_dump(mode="json", exclude={"mode", "approved_preview", "approval_required", "holds"})
+    about_itself = {"mode", "approved_preview", "approved_by", "approval_required", "holds"}
+    asked = task.model_dump(mode="json", exclude=about_itself)
     if asked["scrub"] is not None:
         # What an earlier release could not be asked for, and its previews do not tell.
         asked["scrub"] = {name: said for name, said in asked["scrub"].items() if said or name not in _NEWER}

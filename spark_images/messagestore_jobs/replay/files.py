@@ -74,7 +74,7 @@ class FilesDelivery:
         content = {
             "formatVersion": _FORMAT_VERSION,
             "job": self._job_id,
-            "resource": self._document.resource.model_dump(mode="json", by_alias=True),
+            "resource": self._document.resource.model_dump(mode="json", by_alias=True, exclude={"requested_by"}),
             "table": self._document.table.uri,
             "frozenAt": frozen.at.isoformat().replace("+00:00", "Z"),
             "task": task.model_dump(

@@ -18,6 +18,7 @@ from messagestore_jobs.replay.sending import Sending
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import Frozen, digest
 from messagestore_jobs.replay.stream import StreamDelivery
+from messagestore_jobs.replay.told import note_preview, note_replay, redelivered
 from messagestore_jobs.replay.unsent import refuse_unsent
 from messagestore_jobs.store.folder import exists
 from messagestore_jobs.store.history import open_table
@@ -48,10 +49,10 @@ def _replay(document: RunDocument, spark: SparkSession, progress: Progress, cont
     assert isinstance(task, ReplayTask)
     delivery = _delivery(document, spark, task)
     ended = delivery.ended()
-    if ended is not None:
-        return ended
-    source, frozen = _begun(document, spark, task, delivery, progress)
-    return Sending(source, frozen, delivery, progress, control).go_on()
+    if ended is None:
+        source, frozen = _begun(document, spark, task, delivery, progress)
+        ended = Sending(source, frozen, delivery, progress, control).go_on()
+    return note_replay(document, ended)
 
 
 def _redeliver(
@@ -62,7 +63,7 @@ def _redeliver(
     if begun:
         left = _left_of_round(document, spark, begun)
         if left is not None:
-            outcome = _replay(left, spark, progress, control).model_copy(update=_numbered(task, begun))
+            outcome = _replay(left, spark, progress, control).model_copy(update=_numbered(document, task, begun))
             if not (task.rounds and outcome.complete) or outcome.progress.lost or outcome.progress.failed:
                 return outcome
         elif not task.rounds:
@@ -75,12 +76,12 @@ def _redeliver(
     source, frozen = _begun(this, spark, this.task, delivery, progress)
     if not frozen.grains and task.rounds:
         delivery.state.remove()
-        return _nothing().model_copy(update={"selection": frozen.selection, "round": begun})
+        return _nothing().model_copy(update={"selection": frozen.selection, **_numbered(document, task, begun)})
     if frozen.grains:
         note_attempts(document, spark, source, frozen, begun + 1)
         forget_round(document, begun)
-    outcome = Sending(source, frozen, delivery, progress, control).go_on()
-    return outcome.model_copy(update=_numbered(task, begun + 1))
+    outcome = note_replay(this, Sending(source, frozen, delivery, progress, control).go_on())
+    return outcome.model_copy(update=_numbered(document, task, begun + 1))
 
 
 def _left_of_round(document: RunDocument, spark: SparkSession, number: int) -> RunDocument | None:
@@ -88,9 +89,12 @@ def _left_of_round(document: RunDocument, spark: SparkSession, number: int) -> R
     this = round_document(document, number)
     assert isinstance(this.task, ReplayTask)
     delivery = _delivery(this, spark, this.task)
-    if delivery.ended() is not None or delivery.state.frozen(this.task, this.table.uri) is None:
-        return None
-    return this
+    ended = delivery.ended()
+    if ended is not None:
+        note_replay(this, ended)
+    elif delivery.state.frozen(this.task, this.table.uri) is not None:
+        return this
+    return None
 
 
 def _nothing() -> ReplayOutcome:
@@ -98,16 +102,17 @@ def _nothing() -> ReplayOutcome:
     return ReplayOutcome(selection=nothing_selected(), progress=ReplayProgress(percent=100), complete=True)
 
 
-def _numbered(task: ReplayTask, number: int) -> dict[str, int]:
-    return {"round": number} if task.rounds else {}
+def _numbered(document: RunDocument, task: ReplayTask, number: int) -> dict[str, int]:
+    return {"round": number, "redelivered": redelivered(document)} if task.rounds else {}
 
 
 def _preview(document: RunDocument, spark: SparkSession, task: ReplayTask, progress: Progress) -> ReplayOutcome:
-    """The selection counted, nothing written."""
+    """The selection counted, nothing of it kept."""
     progress.step("select")
     if not exists(document.table.uri):
         return _nothing()
     frozen = freeze(_source(document, spark, task, None), document.run, "")
+    note_preview(document, frozen.selection.messages)
     return ReplayOutcome(selection=frozen.selection, progress=ReplayProgress(), complete=True)
 
 

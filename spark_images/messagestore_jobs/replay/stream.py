@@ -53,7 +53,7 @@ class StreamDelivery:
 
     def check(self) -> None:
         """Make sure that the folder is the target's, before anything is written to it."""
-        open_folder(self._target.table, self._document.run)
+        open_folder(self._target.table, self._document)
 
     def part_name(self, number: int) -> str:
         """Records arrive by modification time, then by name."""

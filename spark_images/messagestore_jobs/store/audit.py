@@ -1,6 +1,7 @@
 """The audit: one row for each thing done to the store; append only."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -8,13 +9,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
+from deltalake.exceptions import CommitFailedError
 
-from messagestore_jobs.contract.run_document import Resource
+from messagestore_jobs.clock import now
+from messagestore_jobs.contract.run_document import Resource, RunDocument
+from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.literals import literal
+from messagestore_jobs.store.objects import join
 from messagestore_jobs.store.schemas import AUDIT
+
+_ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
@@ -34,12 +41,21 @@ class Done:
     counts: dict[str, int] = field(default_factory=dict)
     bytes: int = 0
     refers_to: str | None = None
+    asked_by: str | None = None
+    """Who asked for it, where that is somebody else than who wrote the resource's spec."""
+    once: bool = False
+    """Whether it is the same row whichever run of the resource writes it."""
 
 
 def add_audit(uri: str, done: Done) -> None:
-    """Append a row, durably; the same run's same action is written once, however often the run is repeated."""
-    rules = json.dumps(done.detail, sort_keys=True, separators=(",", ":"))
-    resource = done.resource
+    """Append a row, durably; the same run's same action is written once, however often the run is repeated.
+
+    It is appended blindly, so that it clashes with no other writer, and a run without a grant may do so too.
+
+    Raises:
+        FencedError: the store has been written under a newer epoch than this run's.
+    """
+    rules, resource = rules_text(done.detail), done.resource
     row = {
         "at": done.at,
         "action": done.action,
@@ -53,14 +69,50 @@ def add_audit(uri: str, done: Done) -> None:
         "table_version_after": done.version_after,
         "counts": sorted(done.counts.items()),
         "bytes": done.bytes,
+        "requested_by": done.asked_by or resource.requested_by,
     }
-    same = (pc.field("run") == done.run) & (pc.field("action") == done.action) & (pc.field("rules") == rules)
-    table = open_to_write(uri, "audit")
-    if table.to_pyarrow_dataset().to_table(filter=same, columns=["run"]).num_rows:
-        return
-    with external_write(f"audit-{done.action.lower()}"):
-        rows = pa.Table.from_pylist([row], schema=AUDIT)
-        write_deltalake(table, rows, mode="append", commit_properties=commit_properties(uri))
+    same = (pc.field("action") == done.action) & (pc.field("rules") == rules)
+    if not done.once:
+        same = same & (pc.field("run") == done.run)
+    for _ in range(_ATTEMPTS):
+        table = open_to_write(uri, "audit")
+        if table.to_pyarrow_dataset().to_table(filter=same, columns=["run"]).num_rows:
+            return
+        # Who only reads doesn't upgrade, so that the newest columns may not be there.
+        there = {field.name for field in table.schema().fields}
+        rows = pa.Table.from_pylist([row], schema=AUDIT).select([name for name in AUDIT.names if name in there])
+        with suppress(CommitFailedError), external_write(f"audit-{done.action.lower()}"):
+            write_deltalake(table, rows, mode="append", commit_properties=commit_properties(uri))
+            return
+    raise RunFailedError("RunFailed", f"{join(uri, 'audit')} is written all the time by others; no row was added")
+
+
+def note(uri: str, document: RunDocument, action: str, detail: dict[str, Any], **told: Any) -> None:
+    """Append a row about what a run does at this moment; of the versions of ``messages`` both are the present one.
+
+    Args:
+        uri: the table folder.
+        document: the run's.
+        action: what is done.
+        detail: what was asked for.
+        told: more of :class:`Done`.
+    """
+    version = open_table(uri, "messages").version()
+    given = {"version_before": version, "version_after": version, **told}
+    add_audit(uri, Done(now(document), action, document.run, document.resource, detail, **given))
+
+
+def rules_text(detail: dict[str, Any]) -> str:
+    """As column ``rules`` has it."""
+    return json.dumps(detail, sort_keys=True, separators=(",", ":"))
+
+
+def rows_of(uri: str, *actions: str) -> list[dict[str, Any]]:
+    """Action, rules, actor and counts of the rows about some actions."""
+    wanted = pc.field("action").isin(pa.array(actions))
+    columns = ["action", "rules", "actor", "counts"]
+    rows = open_table(uri, "audit").to_pyarrow_dataset().to_table(filter=wanted, columns=columns)
+    return [{**row, "counts": dict(row["counts"] or [])} for row in rows.to_pylist()]
 
 
 def replace_rules(uri: str, rules: str, by: str) -> None:

@@ -7,7 +7,8 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import TableNotFoundError
 from pydantic import BaseModel, Field
 
-from messagestore_jobs.contract.run_document import Owner, Table
+from messagestore_jobs.contract.run_document import Owner, RunDocument, Table
+from messagestore_jobs.store.audit import note
 from messagestore_jobs.store.documents import LARGEST, parsed
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
@@ -44,20 +45,21 @@ def check_folder(table: Table) -> None:
         )
 
 
-def open_folder(table: Table, run: str = "") -> None:
+def open_folder(table: Table, by: RunDocument | None = None) -> None:
     """Bring the folder to the form of this release: an empty one is made a store, what an earlier one lacks is added.
 
     The caller holds the right to write. Whatever this is cut off after, it can be done again.
 
     Args:
         table: the folder.
-        run: the run's name.
+        by: the run's document; what becomes of a store that was there is told in its audit.
 
     Raises:
         TableRefusedError: as :func:`check_folder`; or a table says what no run of ours writes.
     """
     check_folder(table)
-    _own(table)
+    _own(table, by)
+    run = by.run if by else ""
     # The messages come last: where they are, all is.
     for name in reversed(TABLES):
         _complete(table.uri, name, run)
@@ -103,7 +105,7 @@ def refuse_links(uri: str) -> None:
         raise TableRefusedError(f"{link} is no file or folder but a link or a device; no run makes such: remove it")
 
 
-def _own(table: Table) -> None:
+def _own(table: Table, by: RunDocument | None) -> None:
     """Let the marker name this owner and this format, before any table has what an earlier release can't know."""
     objects, wanted = Objects(table.uri), _marker(table.owner)
     marker = objects.read(MARKER, LARGEST)
@@ -113,9 +115,21 @@ def _own(table: Table) -> None:
         # Of two that found the folder empty, one has made it its own.
         marker = wanted if made else objects.read(MARKER, LARGEST) or b""
         _refuse_others(table, owner_of(table, marker))
-    if _said(table, marker).format_version < FORMAT_VERSION or owner_of(table, marker) != table.owner:
+    if marker != wanted:
+        _tell(table, by, marker)
         with external_write("marker"):
             objects.write(MARKER, wanted)
+
+
+def _tell(table: Table, by: RunDocument | None, marker: bytes) -> None:
+    """What the new marker changes; told before, so that it is not done untold."""
+    if by is None or not exists(table.uri):
+        return
+    owner, version = owner_of(table, marker), _said(table, marker).format_version
+    if owner != table.owner:
+        note(table.uri, by, "Adopt", {"from": f"{owner.namespace}/{owner.name}"})
+    if version < FORMAT_VERSION:
+        note(table.uri, by, "Upgrade", {"from": version, "to": FORMAT_VERSION})
 
 
 def _refuse_others(table: Table, owner: Owner) -> None:

@@ -154,9 +154,13 @@ AUDIT = pa.schema(
         pa.field("table_version_after", pa.int64()),
         pa.field("counts", pa.map_(pa.string(), pa.int64())),
         pa.field("bytes", pa.int64()),
+        pa.field("requested_by", pa.string()),
     ]
 )
-"""``rules`` is JSON; ``refers_to`` names the run whose row an erasure completes."""
+"""``rules`` is JSON; ``refers_to`` names the run whose row an erasure completes.
+
+``requested_by`` is who asked, as far as it is known: ``fieldManager:NAME`` of Kubernetes, ``user:NAME`` of a local run.
+"""
 
 FILES = pa.schema(
     [
@@ -203,7 +207,7 @@ TABLES: dict[str, pa.Schema] = {
     "offsets": OFFSETS,
 }
 
-GROWN = ("messages", "dead_letters", "heads", "pending_updates", "tombstones")
+GROWN = ("messages", "dead_letters", "heads", "pending_updates", "tombstones", "audit")
 """The tables that got columns since format 1; those of earlier releases get them by an upgrade: see ``folder``."""
 
 PROPERTIES = {"delta.enableExpiredLogCleanup": "false"}

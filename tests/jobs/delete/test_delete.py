@@ -122,7 +122,7 @@ def test_a_hold_keeps_the_store(table: Table) -> None:
 def test_cut_off_anywhere_it_is_carried_on(tmp_path: Path, table: Table) -> None:
     (tmp_path / "store" / "notes.txt").write_text("mine")
     crashed: list[str] = []
-    writes = {f"delete-{name}" for name in (*FOLDERS, *OBJECTS)}
+    writes = {"audit-delete", *(f"delete-{name}" for name in (*FOLDERS, *OBJECTS))}
     while len(crashed) < len(writes):
         with pytest.raises(CrashError), observing(crash_before_any_but(crashed)):
             delete(table)

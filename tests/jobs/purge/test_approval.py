@@ -8,6 +8,7 @@ from deltalake import CommitProperties
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Hold, Match, Rule
+from messagestore_jobs.store.audit import read_audit
 from messagestore_jobs.store.history import last_note, open_table
 from support.purges import files_below, purge
 from support.stores import START, add_messages, make_store, message, positions
@@ -58,9 +59,19 @@ def test_a_preview_of_other_rules_is_dropped(spark: SparkSession, tmp_path: Path
     assert changed.awaiting_approval
     assert changed.preview.by_rule == {"one": 1}
     assert positions(table.uri) == [0, 1]
-    done = purge(spark, table, NOW, run="purge-3", approved_preview=changed.preview.id, **other)
+    approved = {"approved_preview": changed.preview.id, "approved_by": "fieldManager:kubectl-annotate"}
+    done = purge(spark, table, NOW, run="purge-3", **approved, **other)
     assert done.purge is not None
     assert positions(table.uri) == [0]
+    told = sorted((row["run"], row["action"], row["requested_by"]) for row in read_audit(table.uri))
+    assert told == [
+        ("purge-1", "Preview", None),
+        ("purge-2", "Preview", None),
+        ("purge-3", "Approve", "fieldManager:kubectl-annotate"),
+        ("purge-3", "Purge", None),
+    ]
+    counts = {row["action"]: row["counts"] for row in read_audit(table.uri)}
+    assert (counts["Purge"]["messagesBefore"], counts["Purge"]["messagesAfter"]) == (2, 1)
 
 
 def test_a_dry_run_s_preview_can_be_approved(spark: SparkSession, tmp_path: Path) -> None:

@@ -22,14 +22,17 @@ def days(count: int, each: int = 4) -> list[dict]:
     return [message(n, inserted_at=START + (n // each) * DAY) for n in range(count * each)]
 
 
-def test_dry_run_touches_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_dry_run_touches_nothing_and_is_told_in_the_audit(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", days(2))
     before = files_below(table.uri)
     outcome = purge(
         spark, table, NOW, mode="DryRun", rules=ALL, archive=Archive(uri=f"file://{tmp_path}/archive"),
         holds=(Hold(name="one", match=Match(message_ids=("m1",))),),
     )  # fmt: skip
-    assert files_below(table.uri) == before
+    after = files_below(table.uri)
+    assert before.items() <= after.items()
+    assert {name.partition("/")[0] for name in after.keys() - before.keys()} == {"audit"}
+    assert [row["action"] for row in read_audit(table.uri)] == ["Preview"]
     assert not (tmp_path / "archive").exists()
     assert outcome.purge is None
     assert outcome.preview.messages == 7

@@ -337,11 +337,13 @@ def test_another_selection_under_the_same_name_is_refused(spark: SparkSession, t
     assert run_replay(slower, spark, Silent()).complete
 
 
-def test_a_dry_run_counts_and_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_dry_run_counts_and_writes_nothing_but_its_row_of_the_audit(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out", mode="DryRun", select=Selection(limit=4))
-    with observing(lambda name, moment: pytest.fail(f"{name} was written")):
+    written: list[str] = []
+    with observing(lambda name, moment: written.append(name) if moment == "before" else None):
         outcome = run_replay(document, spark, Silent())
+    assert written == ["audit-preview"]
     assert outcome.selection.messages == 4
     assert outcome.progress.replayed == 0
     assert not (tmp_path / "out").exists()

@@ -38,6 +38,7 @@ WRITES = {
     "replay-seal": 1,
     "replay-object": 1,
     "replay-manifest": 1,
+    "audit-replay": 1,
 }
 
 

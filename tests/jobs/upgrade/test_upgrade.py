@@ -21,6 +21,7 @@ from messagestore_jobs.contract.run_document import ReplayTask, RunDocument, Str
 from messagestore_jobs.contract.run_report import IngestCounts, RunReport
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
+from messagestore_jobs.store.audit import read_audit
 from messagestore_jobs.store.history import last_note, table_state
 from messagestore_jobs.store.schemas import TABLES, properties
 from support.ingests import START, lines, record, write_file
@@ -103,7 +104,8 @@ def test_who_only_reads_finds_it_all_and_upgrades_nothing(read: dict[str, Any]) 
     assert read["ids"] == [f"m{number}" for number in range(1, 21) if number != 3]
     assert read["dead letters"] == ["PayloadTooLarge", "Unparseable"]
     assert (read["preview"].preview.messages, read["preview"].preview.held) == (len(DONE), 1)
-    assert read["changed"] == set()
+    # A preview and a replay are told in the audit.
+    assert {name.partition("/")[0] for name in read["changed"]} == {"audit"}
 
 
 def test_a_replay_that_was_under_way_sends_what_it_froze(read: dict[str, Any]) -> None:
@@ -134,6 +136,8 @@ def test_its_dead_letters_are_sent_again(upgraded: dict[str, Any]) -> None:
         assert [message.message_id for message in reader.get_messages(batch_size=-1)][-2:] == ["m21", "m99"]
     assert positions(STORE) == sorted([*RECEIVED, 7, 21, 22])
     assert last_note(STORE).epoch == 8
+    actions = sorted(row["action"] for row in read_audit(STORE))
+    assert actions == ["Preview", "Purge", "Purge", "Redrive", "Replay", "Upgrade"]
 
 
 def test_a_store_of_a_newer_release_is_refused_before_anything_is_opened(

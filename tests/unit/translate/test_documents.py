@@ -77,13 +77,19 @@ def replay(of: ReplayJob, on: MessageStream, to: MessageStream | None = None) ->
 
 
 def test_who_asks_and_where() -> None:
-    document = ingest_document(stream(metadata={"generation": 7}), "run-1", AT, (FormerOwner(namespace="default"),))
+    document = ingest_document(
+        stream(metadata={"generation": 7, "managers": {"spec": "argocd"}}),
+        "run-1",
+        AT,
+        (FormerOwner(namespace="default"),),
+    )
     assert (document.run, document.at) == ("run-1", AT)
     assert document.resource.model_dump() == {
         "kind": "MessageStream",
         "namespace": "default",
         "name": "orders",
         "generation": 7,
+        "requested_by": "fieldManager:argocd",
     }
     assert document.table.model_dump(exclude_none=True) == {
         "uri": "s3a://lake/orders",

@@ -1,0 +1,83 @@
+"""What the audit tells of replays: a row for each that has ended, and for each preview of one."""
+
+import json
+from typing import Any
+
+from messagestore_jobs.contract.run_document import (
+    FilesDestination,
+    KafkaDestination,
+    ReplayTask,
+    RunDocument,
+    Selection,
+)
+from messagestore_jobs.contract.run_report import ReplayOutcome
+from messagestore_jobs.replay.state import digest
+from messagestore_jobs.store.audit import note, rows_of
+from messagestore_jobs.store.folder import exists
+from messagestore_jobs.store.history import table_state
+
+_REPLAY = "Replay"
+
+
+def note_replay(document: RunDocument, outcome: ReplayOutcome) -> ReplayOutcome:
+    """Tell the audit of the store that was read what was sent of it, once; the outcome as it is."""
+    task, uri = document.task, document.table.uri
+    assert isinstance(task, ReplayTask)
+    if outcome.complete and exists(uri):
+        state, sent = table_state(uri), outcome.progress
+        counts = {
+            "selected": outcome.selection.messages,
+            "replayed": sent.replayed,
+            "failed": sent.failed,
+            "erased": sent.erased,
+            "lost": sent.lost,
+            "messagesAfter": state.messages,
+            "deadLettersAfter": state.dead_letters,
+        }
+        told = {"counts": counts, "bytes": outcome.selection.bytes, "once": True}
+        if task.origin == "Messages":
+            told["version_before"] = outcome.selection.table_version
+        note(uri, document, _REPLAY if task.origin == "Messages" else "Redrive", _detail(document, task), **told)
+    return outcome
+
+
+def note_preview(document: RunDocument, selection_messages: int) -> None:
+    """Tell the audit of a dry run."""
+    task = document.task
+    assert isinstance(task, ReplayTask)
+    note(document.table.uri, document, "Preview", _detail(document, task), counts={"selected": selection_messages})
+
+
+def redelivered(document: RunDocument) -> int:
+    """How many messages all rounds of a replay have sent."""
+    task, resource = document.task, document.resource
+    assert isinstance(task, ReplayTask)
+    own = f"{resource.kind}/{resource.namespace}/{resource.name}"
+    rows = [row for row in rows_of(document.table.uri, _REPLAY) if row["actor"] == own]
+    return sum(row["counts"].get("replayed") or 0 for row in rows if _round_of(row["rules"], task.job_id))
+
+
+def _round_of(rules: str, job_id: str) -> bool:
+    try:
+        return str(json.loads(rules)["job"]).rpartition("-")[0] == job_id
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def _detail(document: RunDocument, task: ReplayTask) -> dict[str, Any]:
+    """Which fields selected, and a digest of all that was asked: values may name what is to be erased one day."""
+    given = Selection.model_dump(task.select, by_alias=True, exclude_defaults=True, exclude={"held_back"})
+    return {
+        "job": task.job_id,
+        "origin": task.origin,
+        "select": sorted(given),
+        "destination": _destination(task),
+        "asked": digest(task, document.table.uri),
+    }
+
+
+def _destination(task: ReplayTask) -> str:
+    to = task.destination
+    if isinstance(to, FilesDestination):
+        return to.uri
+    return f"kafka:{to.topic}" if isinstance(to, KafkaDestination) else to.table.uri
