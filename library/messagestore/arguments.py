@@ -1,9 +1,11 @@
 """What message-db's functions take, and the words in which they refuse the rest."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from messagestore.errors import ArgumentError
 from messagestore.names import is_category
+from messagestore_jobs.reasons import DeadLetterReason
 
 BATCH_SIZE = 1000
 UNLIMITED = -1
@@ -92,6 +94,19 @@ def check_condition(condition: str | None) -> None:
     """
     if condition is not None:
         raise ArgumentError("Retrieval with SQL condition is not activated")
+
+
+def check_reasons(reasons: Sequence[str]) -> None:
+    """Refuse what is no reason of a dead letter.
+
+    Raises:
+        ArgumentError: one is none.
+    """
+    unknown = [reason for reason in reasons if reason not in list(DeadLetterReason)]
+    if unknown:
+        raise ArgumentError(
+            f"no dead letter has reason {', '.join(unknown)}; reasons are {', '.join(DeadLetterReason)}"
+        )
 
 
 def _shown(value: object) -> object:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from messagestore import sql
-from messagestore.arguments import batch_limit
+from messagestore.arguments import batch_limit, check_reasons
 from messagestore.versions import Versions
 from messagestore_jobs.store.schemas import DEAD_LETTERS
 
@@ -38,6 +38,7 @@ def dead_letter_rows(
     versions: Versions, reasons: Sequence[str], redriven: bool | None, batch_size: int | None
 ) -> pa.Table:
     """The rows of :func:`messagestore.reader.Reader.dead_letters`."""
+    check_reasons(reasons)
     where = []
     if reasons:
         where.append(sql.one_of("reason", reasons))

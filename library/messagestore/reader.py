@@ -218,6 +218,9 @@ class Reader:
             reasons: only those with one of these; none: all.
             redriven: only those that were sent again and taken in, or only those that were not.
             batch_size: how many at most; -1 without a bound.
+
+        Raises:
+            ArgumentError: no dead letter has one of the reasons.
         """
         return dead_letters_of(self.arrow.dead_letters(reasons, redriven, batch_size))
 

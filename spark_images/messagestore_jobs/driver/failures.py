@@ -16,6 +16,8 @@ STORAGE_UNREACHABLE = "StorageUnreachable"
 OUT_OF_MEMORY = "OutOfMemory"
 
 _S3_ANSWER = re.compile(r"<Code>([^<]+)</Code>\s*<Message>([^<]*)</Message>")
+_CHAINS = ("Generic S3 error", "Operation not supported")
+"""How delta-rs begins when it tells cause after cause, a line each."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 _MEMORY = re.compile(r"OutOfMemoryError|Java heap space|GC overhead limit|\bOOMKilled\b|exit code:? 137|MemoryError")
@@ -23,10 +25,16 @@ _LOST_JVM = re.compile(r"Answer from Java side is empty|Error while sending or r
 _STORAGE = (
     (
         STORAGE_DENIED,
+        re.compile(r"no credentials found in chain|NoAuthWithAWS|Unable to load credentials"),
+        "there are no credentials for {buckets} at {endpoints}: name a Secret in storage.credentialsSecretRef, or give "
+        "the pod an identity that may reach it",
+    ),
+    (
+        STORAGE_DENIED,
         re.compile(
             r"ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|XAdminUserNotFound|SignatureDoesNotMatch"
-            r"|SIGNATURE_DOES_NOT_MATCH|ExpiredToken|InvalidToken|NoAuthWithAWS|no credentials for|403 Forbidden"
-            r"|Status Code: 403|Unable to load credentials"
+            r"|SIGNATURE_DOES_NOT_MATCH|ExpiredToken|InvalidToken|no credentials for|403 Forbidden"
+            r"|Status Code: 403"
         ),
         "the object store refuses the credentials for {buckets}: check the keys of the Secret, and what they may do",
     ),
@@ -41,9 +49,10 @@ _STORAGE = (
             r"NETWORK_CONNECTION|Connection refused|UnknownHostException|dns error|[Ff]ailed to lookup address"
             r"|ConnectTimeoutException|connect timed out|[Cc]onnection reset|error sending request"
             r"|NoRouteToHostException|SSLHandshakeException|UnknownIssuer|Unable to execute HTTP request"
-            r"|503 Service Unavailable|ApiCallTimeoutException"
+            r"|503 Service Unavailable|ApiCallTimeoutException|Server returned non-2xx status code"
         ),
-        "the object store of {buckets} can't be reached: check storage.endpoint, its certificate and the network",
+        "the object store of {buckets} can't be reached at {endpoints}: check storage.endpoint, its certificate and "
+        "the network",
     ),
 )
 
@@ -67,11 +76,20 @@ def words(failure: BaseException) -> str:
     lines = [line.strip(" \t↳") for line in _COLOURS.sub("", str(failure)).splitlines() if line.strip(" \t↳")]
     # py4j says first which call failed; what Java said comes after a colon. Others begin a list with one.
     java = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), None)
-    said = java or " ".join(lines[: 2 if lines[0].endswith(":") else 1]) if lines else ""
     # What an S3 server answered stands at the very end, as XML.
     answer = _S3_ANSWER.search(str(failure))
+    said = java or _said(lines, last=answer is None)
     told = f": {answer[1]}: {answer[2]}" if answer and answer[1] not in said else ""
     return clipped(f"{type(failure).__name__}: {said}{told}")
+
+
+def _said(lines: list[str], *, last: bool) -> str:
+    """What is said first, and of a chain of causes the ``last``."""
+    if not lines:
+        return ""
+    first = " ".join(lines[: 2 if lines[0].endswith(":") else 1])
+    causes = [line for line in lines[1:] if not line.startswith("<")]
+    return f"{first}: {causes[-1]}" if last and causes and lines[0] in _CHAINS else first
 
 
 def _cause(text: str, document: RunDocument) -> tuple[str, str | None]:
@@ -81,10 +99,15 @@ def _cause(text: str, document: RunDocument) -> tuple[str, str | None]:
     if buckets:
         for reason, signs, advice in _STORAGE:
             if signs.search(text):
-                return reason, advice.format(buckets=", ".join(buckets))
+                return reason, advice.format(buckets=", ".join(buckets), endpoints=_endpoints(document, buckets))
     if _LOST_JVM.search(text):
         return RUN_FAILED, "the driver's JVM ended, most often for want of memory: raise spec.spark.driver.memory"
     return RUN_FAILED, None
+
+
+def _endpoints(document: RunDocument, buckets: list[str]) -> str:
+    told = {entry.bucket: entry.endpoint for entry in document.storage}
+    return ", ".join(sorted({told.get(bucket) or "the region's own endpoint" for bucket in buckets}))
 
 
 def _texts(failure: BaseException) -> Iterator[str]:

@@ -188,7 +188,10 @@ def test_dead_letters_say_when_why_and_where(store: str) -> None:
     assert reasons("--redriven") == ["InvalidField"]
     shown = YAML(typ="safe").load(run("dead-letters", store, "-o", "yaml").stdout)["deadLetters"]
     assert {letter.get("raw") or letter["rawBase64"] for letter in shown} == {"{", "/w=="}
-    assert run("dead-letters", store, "--reason", "Other").stderr == "no dead letters\n"
+    assert run("dead-letters", store, "--reason", "FilterError").stderr == "no dead letters\n"
+    refused = run("dead-letters", store, "--reason", "Nope")
+    assert refused.exit_code == 2
+    assert "no dead letter has reason Nope; reasons are Unparseable, MissingField," in refused.stderr
 
 
 def test_tail_begins_with_the_newest(store: str) -> None:

@@ -78,6 +78,8 @@ def ingested() -> IngestOutcome:
         ("dns error: failed to lookup address information", "StorageUnreachable"),
         ("java.lang.OutOfMemoryError: Java heap space", "OutOfMemory"),
         ("division by zero", "RunFailed"),
+        ("Operation not supported\n ↳ no credentials found in chain. Attempted:\n  Environment", "StorageDenied"),
+        ("Generic S3 error\n ↳ Server returned non-2xx status code\n ↳ 404 Not Found", "StorageUnreachable"),
     ],
 )
 def test_causes_have_reasons(text: str, reason: str) -> None:
@@ -90,6 +92,15 @@ def test_a_cause_further_down_counts() -> None:
     failure = ValueError("the batch failed")
     failure.__cause__ = OSError("Connection refused")
     assert error_of(failure, document()).reason == "StorageUnreachable"
+
+
+def test_an_endpoint_that_does_not_answer_is_named_and_so_is_the_last_cause() -> None:
+    far = StorageEntry(bucket="lake", endpoint="http://minio:9000")
+    chain = "Generic S3 error\n ↳ Error performing list request\n ↳ dns error\n ↳ Name or service not known\n"
+    error = error_of(OSError(chain), document().model_copy(update={"storage": (far,)}))
+    assert error.reason == "StorageUnreachable"
+    assert "the object store of lake can't be reached at http://minio:9000: check" in error.message
+    assert error.message.endswith("(OSError: Generic S3 error: Name or service not known)")
 
 
 def test_a_folder_of_this_machine_is_no_object_store() -> None:
