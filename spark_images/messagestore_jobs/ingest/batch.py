@@ -4,12 +4,12 @@ The first pass brings the driver what it decides on (a hash, an id, a stream, a 
 the messages. In between lie claim checks and dead letters; the messages commit ends the batch.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from messagestore_jobs.clock import microseconds
@@ -21,10 +21,10 @@ from messagestore_jobs.ingest.known import Added, Known
 from messagestore_jobs.ingest.known_sequences import KnownSequences
 from messagestore_jobs.ingest.planned import Planned, read_planned
 from messagestore_jobs.ingest.projections import with_projections
-from messagestore_jobs.ingest.refused import refused_records, set_aside_earlier
+from messagestore_jobs.ingest.refused import set_aside_earlier
+from messagestore_jobs.ingest.set_aside import portion_bytes, portions, read_letters
 from messagestore_jobs.ingest.terms import terms_of
-from messagestore_jobs.ingest.write import claimed_payloads, set_assignment, set_clock
-from messagestore_jobs.reasons import DeadLetterReason
+from messagestore_jobs.ingest.write import claimed_payloads, set_assignment, set_clock, with_letters
 from messagestore_jobs.store.claims import claims_uri
 from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_again, set_aside_before
 from messagestore_jobs.store.erased import Erased
@@ -33,7 +33,6 @@ from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.history import CommitNote, committed_batch
 from messagestore_jobs.store.messages import append_messages
 from messagestore_jobs.store.objects import Objects
-from messagestore_jobs.store.schemas import DEAD_LETTERS, SOURCE, UTC
 
 
 @dataclass(frozen=True)
@@ -75,14 +74,18 @@ def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], n
         starts = np.cumsum(sizes) - sizes
         earlier = set_aside_earlier(context.uri, read_before, _id(task, batch), judged, starts, len(narrow))
         arrived = replace(arrived, refused_before=earlier.refused, set_aside=earlier.own)
-    assigned = _assign(context, arrived, batch)
-    set_assignment(spark, sizes, narrow["identity"].to_numpy(), assigned)
+    assigned = _assign(context, arrived, batch, narrow)
+    unfit = _unfit(arrived, assigned, task)
+    portion = portions(narrow["letter_bytes"].to_numpy()[unfit].astype(np.int64), portion_bytes(spark))
+    positions = with_letters(assigned.position, unfit, portion)
+    set_assignment(spark, sizes, narrow["identity"].to_numpy(), replace(assigned, position=positions))
     placed_all = with_projections(judged, context.columns.placed)
     placed = placed_all.where("position >= 0")
     if task.claim_check_bytes is not None:
         _write_claims(context, placed)
-    refused = refused_records(placed_all, assigned) if len(assigned.refused.rows) else None
-    again = _set_aside(context, batch, _dead_letters(narrow, assigned, refused, batch, task), read_before)
+    about = {"failed_at": batch.at, "batch": _id(task, batch)}
+    letters = read_letters(placed_all, unfit, portion, assigned, about)
+    again = _set_aside(context, batch, letters, read_before if len(unfit) else set())
     counts = count(arrived, assigned, task.on_arrival_expired, again)
     done = note.model_copy(update={"run": context.run, "totals": note.totals + counts})
     rows = placed.select(*context.columns.rows)
@@ -104,7 +107,7 @@ def _arrived(narrow: pa.Table) -> Arrived:
     return Arrived(
         keys=HashedIds.of(narrow["hash"].to_numpy(), narrow["message_id"].combine_chunks()),
         streams=narrow["stream_name"].combine_chunks(),
-        dead=pc.is_valid(narrow["reason"]).to_numpy(),
+        dead=narrow["dead"].to_numpy(),
         unselected=narrow["unselected"].to_numpy(),
         expired=narrow["expired"].to_numpy(),
         expected=expected,
@@ -117,7 +120,7 @@ def _may_be_judged_otherwise(arrived: Arrived) -> bool:
     return bool(len(arrived.expected.rows) or len(arrived.members.rows) or arrived.expired.any())
 
 
-def _assign(context: BatchContext, arrived: Arrived, batch: Planned) -> Assignment:
+def _assign(context: BatchContext, arrived: Arrived, batch: Planned, narrow: pa.Table) -> Assignment:
     window = context.task.deduplication_window
     not_before = None if window is None else microseconds(batch.at - window)
 
@@ -142,53 +145,31 @@ def _write_claims(context: BatchContext, placed: DataFrame) -> None:
             objects.write(row["name"], bytes(row["payload"]))
 
 
-def _dead_letters(
-    narrow: pa.Table, assigned: Assignment, refused: pa.Table | None, batch: Planned, task: IngestTask
-) -> pa.Table:
-    """The rows to set aside, in order of arrival."""
-    expired = assigned.expired if task.on_arrival_expired == "DeadLetter" else np.zeros_like(assigned.expired)
-    unfit = np.flatnonzero(pc.is_valid(narrow["reason"]).to_numpy() | expired)
-    rows = narrow.take(pa.array(unfit))
-    if refused is not None:
-        rows = rows.append_column("place", pa.array(unfit)).select(refused.column_names)
-        rows = pa.concat_tables([rows, refused.cast(rows.schema)]).sort_by("place")
-    words = f"it had expired before it arrived, at {batch.at.isoformat()}"
-    empty = pa.nulls(rows.num_rows)
-    return pa.table(
-        {
-            "raw": rows["raw"],
-            "source": pa.StructArray.from_arrays([rows[n].combine_chunks() for n in SOURCE.names], fields=list(SOURCE)),
-            "reason": pc.coalesce(rows["reason"], pa.scalar(str(DeadLetterReason.EXPIRED_ON_ARRIVAL))),
-            "detail": pc.coalesce(rows["detail"], pa.scalar(words)),
-            "failed_at": pa.repeat(pa.scalar(batch.at, UTC), rows.num_rows),
-            "redriven_at": empty.cast(UTC),
-            "redriven_by": empty.cast(pa.string()),
-            "batch": pa.repeat(pa.scalar(_id(task, batch)), rows.num_rows),
-            "headers": rows["record_says"] if "record_says" in rows.column_names else empty,
-            "tries": empty,
-            "earlier": empty,
-        }
-    ).cast(DEAD_LETTERS)
+def _unfit(arrived: Arrived, assigned: Assignment, task: IngestTask) -> Numbers:
+    """The places of what is set aside."""
+    unfit = arrived.dead | assigned.expired if task.on_arrival_expired == "DeadLetter" else arrived.dead.copy()
+    unfit[assigned.refused.rows] = True
+    return np.flatnonzero(unfit)
 
 
 def _id(task: IngestTask, batch: Planned) -> str:
     return f"{task.source_id}/{batch.number}"
 
 
-def _set_aside(context: BatchContext, batch: Planned, rows: pa.Table, read_before: set[str]) -> int:
+def _set_aside(context: BatchContext, batch: Planned, letters: Iterator[pa.Table], read_before: set[str]) -> int:
     """Write the dead letters that are not there yet; how many are duplicates, set aside by an earlier batch."""
-    if not rows.num_rows:
-        return 0
     if context.task.source.kind == "records":
-        set_aside_again(context.uri, rows)
+        for rows in letters:
+            set_aside_again(context.uri, rows)
         return 0
-    known = set_aside_before(context.uri, read_before)
-    own = _id(context.task, batch)
-    by = [known.get(place) for place in places(rows)] if known else [None] * rows.num_rows
-    new = rows.filter(pa.array([batch_id is None for batch_id in by]))
-    if new.num_rows:
-        set_aside(context.uri, new)
-    return sum(batch_id is not None and batch_id != own for batch_id in by)
+    known, own, earlier = set_aside_before(context.uri, read_before), _id(context.task, batch), 0
+    for rows in letters:
+        by = [known.get(place) for place in places(rows)] if known else [None] * rows.num_rows
+        new = rows.filter(pa.array([batch_id is None for batch_id in by]))
+        if new.num_rows:
+            set_aside(context.uri, new)
+        earlier += sum(batch_id is not None and batch_id != own for batch_id in by)
+    return earlier
 
 
 def _added(batch: Planned, arrived: Arrived, assigned: Assignment) -> Added:

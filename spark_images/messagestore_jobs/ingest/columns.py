@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -15,7 +17,9 @@ from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.ingest.terms import COLUMN, IS_THERE, SEPARATOR
 from messagestore_jobs.ingest.write import assignment_columns, clock, identity, row_columns
 from messagestore_jobs.sequences import told_size
-from messagestore_jobs.store.schemas import SOURCE
+
+_BESIDE_ITS_BYTES = 1024
+"""Of a dead letter: where it was read, why it was set aside, and what Python takes for each."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +58,9 @@ def _of_kafka(task: IngestTask) -> bool:
     return task.source.kind == "kafka" or (task.source.kind == "records" and task.source.of_kafka)
 
 
-def _narrow(*, of_kafka: bool) -> tuple[Column, ...]:
-    """A record's bytes come along only where it may be set aside."""
-    suspect = F.col("reason").isNotNull() | F.col("expired")
+def _narrow(task: IngestTask) -> tuple[Column, ...]:
+    terms = tuple(_terms(task))
+    suspect = reduce(or_, [F.col("reason").isNotNull(), F.col("expired"), *(t.isNotNull() for t in terms)])
     return (
         F.col("part"),
         F.col("row"),
@@ -64,8 +68,7 @@ def _narrow(*, of_kafka: bool) -> tuple[Column, ...]:
         identity().alias("identity"),
         F.col("message_id"),
         F.col("stream_name"),
-        F.col("reason"),
-        F.col("detail"),
+        F.col("reason").isNotNull().alias("dead"),
         F.col("unselected"),
         F.col("expired"),
         F.when(suspect, F.col("value")).alias("raw"),
@@ -83,4 +86,4 @@ def _terms(task: IngestTask) -> Iterator[Column]:
     told = (expected, F.when(member, F.col("sequence_number")), F.when(member, told_size()))
     parts = [F.coalesce(number.cast("string"), F.lit("")) for number in told]
     sequence = F.coalesce(F.concat(F.lit(IS_THERE), "sequence_id"), F.lit(""))
-    yield F.when(expected.isNotNull() | member, F.concat_ws(SEPARATOR, *parts, sequence)).alias(COLUMN)
+    yield F.when(expected.isNotNull() | member, F.concat_ws(SEPARATOR, *parts, sequence))

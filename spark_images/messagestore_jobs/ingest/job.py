@@ -18,6 +18,7 @@ from messagestore_jobs.ingest.incomplete import IncompleteSequences
 from messagestore_jobs.ingest.kafka_arrivals import KafkaArrivals
 from messagestore_jobs.ingest.known import open_known
 from messagestore_jobs.ingest.throttle import Throttle
+from messagestore_jobs.ingest.set_aside import SourceChangedError
 from messagestore_jobs.lifecycle.job import LifecycleWork, updates_task
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.store.claims import claim_suffix
@@ -114,7 +115,7 @@ class _Ingest:
         before = self._note.totals.received
         try:
             self._note = ingest_batch(self._context, due.batch, due.read_before, self._note)
-        except (PySparkException, Py4JJavaError) as error:
+        except (PySparkException, Py4JJavaError, SourceChangedError) as error:
             # Whatever the error says, the table tells what came of the batch; what was known of it is read anew.
             self.__dict__.pop("_context", None)
             if committed_batch(self._uri, self._task.source_id) >= due.batch.number:

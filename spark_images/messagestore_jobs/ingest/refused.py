@@ -1,4 +1,4 @@
-"""Records that are refused for what came before them, where a batch reads and writes them."""
+"""Which records of a batch became dead letters before, and may be judged otherwise by now."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_jobs.ingest.assign import REFUSED, Assignment
 from messagestore_jobs.ingest.expected import Numbers
 from messagestore_jobs.ingest.hashed_ids import Flags
-from messagestore_jobs.ingest.write import refused_columns
 from messagestore_jobs.reasons import DeadLetterReason
-from messagestore_jobs.store.dead_letters import Place, places, set_aside_for
+from messagestore_jobs.store.dead_letters import PLACES, set_aside_for
 
 _MAY_CHANGE = (
     DeadLetterReason.WRONG_EXPECTED_VERSION,
@@ -21,7 +19,6 @@ _MAY_CHANGE = (
     DeadLetterReason.EXPIRED_ON_ARRIVAL,
 )
 """Why records are set aside for more than their own bytes: a duplicate is not, and what it contradicts may leave."""
-_PLACE = ("uri", "partition", "offset", "raw")
 
 
 @dataclass(frozen=True)
@@ -57,34 +54,22 @@ def set_aside_earlier(
     own = pc.fill_null(pc.equal(letters["batch"], batch), False)
     refused = pc.equal(letters["reason"], str(DeadLetterReason.WRONG_EXPECTED_VERSION))
     return Earlier(
-        refused=_at(places(letters.filter(pc.and_not(refused, own))), judged, starts, rows),
-        own=_at(places(letters.filter(own)), judged, starts, rows),
+        refused=_at(letters.filter(pc.and_not(refused, own)), judged, starts, rows),
+        own=_at(letters.filter(own), judged, starts, rows),
     )
 
 
-def _at(letters: list[Place], judged: DataFrame, starts: Numbers, rows: int) -> Flags:
+def _at(letters: pa.Table, judged: DataFrame, starts: Numbers, rows: int) -> Flags:
     """Which records have the place and the bytes of one of these."""
     found = np.zeros(rows, dtype=np.bool_)
-    if not letters:
+    if not letters.num_rows:
         return found
     schema = pa.schema({"uri": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "raw": pa.binary()})
     table = pa.Table.from_pylist([dict(zip(_PLACE, place, strict=True)) for place in letters], schema)
     known = F.broadcast(judged.sparkSession.createDataFrame(table)).alias("letter")
     same = [F.col(f"letter.{name}").eqNullSafe(F.col(f"record.{name}")) for name in ("uri", "partition", "offset")]
-    same.append(F.col("letter.raw") == F.col("record.value"))
+    same.append(F.col("letter.digest") == F.unhex(F.sha2("record.value", 256)))
     records = judged.where("row >= 0").alias("record")
     places = records.join(known, same, "left_semi").select("part", "row").toArrow()
     found[starts[places["part"].to_numpy()] + places["row"].to_numpy()] = True
     return found
-
-
-def refused_records(placed: DataFrame, assigned: Assignment) -> pa.Table:
-    """Columns place, raw, reason, detail and those of SOURCE, in order of arrival.
-
-    The bytes of what is refused are read once it is known: no more come to the driver than are set aside.
-    """
-    columns = [*refused_columns(), *(F.col(name) for name in ("record_says",) if name in placed.columns)]
-    rows = placed.where(f"position = {REFUSED}").select(*columns).toArrow().sort_by("place")
-    reasons = pa.array(map(str, assigned.refused.reasons), pa.string())
-    details = pa.array(assigned.refused.details, pa.string())
-    return rows.append_column("reason", reasons).append_column("detail", details)

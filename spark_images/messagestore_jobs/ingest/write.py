@@ -24,6 +24,8 @@ Numbers = npt.NDArray[np.int64]
 _CLOCK = "messagestore_clock"
 _ASSIGNMENT = "messagestore_assignment"
 _OPTIONAL = (
+_FIRST_LETTER = -2
+"""Stands for a position in dead letters of the first portion; further ones count down."""
     *("type_namespace", "type_revision", "causation_id", "reply_to", "sequence_number", "sequence_size"),
     *("sequence_end", "metadata", "payload_encoding", "schema_version", "result", "error", "ttl"),
 )
@@ -58,7 +60,7 @@ def set_assignment(spark: SparkSession, part_sizes: Numbers, identities: Numbers
         spark: the session.
         part_sizes: the number of records in each part.
         identities: :func:`identity` of each record.
-        assigned: what becomes of each record.
+        assigned: what becomes of each record; positions as :func:`with_letters` has them.
     """
     first = assigned.next_global - int(assigned.stored.sum())
     arrays = {
@@ -148,10 +150,35 @@ def _absent(task: IngestTask) -> set[str]:
     return absent
 
 
-def refused_columns() -> tuple[Column, ...]:
-    """Columns place, raw and those of SOURCE, for records that the driver refused; it has not seen their bytes."""
+def with_letters(positions: Numbers, unfit: Numbers, portion: Numbers) -> Numbers:
+    """The positions, where those of dead letters (at ``unfit``) tell which portion each is in."""
+    told = positions.copy()
+    told[unfit] = _FIRST_LETTER - portion
+    return told
+
+
+def letters_of(portion: int) -> Column:
+    """Whether a record with an assignment is a dead letter of that portion."""
+    return F.col("position") == _FIRST_LETTER - portion
+
+
+def letter_columns(placed: DataFrame) -> tuple[Column, ...]:
+    """Columns place, raw, reason, detail, those of SOURCE, and record_says where there is one.
+
+    Reason and detail are null where it is the driver that refused a record.
+    """
     value = F.when(identity() == F.col("judged_as"), F.col("value")).otherwise(_replaced().cast("binary"))
-    return F.col("place"), value.alias("raw"), *map(F.col, SOURCE.names)
+    expired = F.when(F.col("expired"), F.lit(str(DeadLetterReason.EXPIRED_ON_ARRIVAL)))
+    when = F.concat(F.lit("it had expired at "), rfc3339(F.col("expires_at")))
+    words = F.concat(when, F.lit(", before it arrived at "), rfc3339(clock()))
+    return (
+        F.col("place"),
+        value.alias("raw"),
+        F.coalesce("reason", expired).alias("reason"),
+        F.coalesce("detail", F.when(F.col("expired"), words)).alias("detail"),
+        *map(F.col, SOURCE.names),
+        *(F.col(name) for name in ("record_says",) if name in placed.columns),
+    )
 
 
 def claimed_payloads(stored: DataFrame, task: IngestTask, suffix: str) -> DataFrame:

@@ -1,5 +1,6 @@
 """The ``dead_letters`` table: each record that was set aside, once."""
 
+import hashlib
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -15,21 +16,23 @@ from messagestore_jobs.store.schemas import DEAD_LETTERS, REFUSAL, SOURCE
 _EARLIER = 10
 """How many refusals a dead letter keeps beside the last."""
 Place = tuple[str, int | None, int, bytes | None]
-"""What makes two dead letters the same: uri, partition, offset and bytes."""
+"""What makes two dead letters the same: uri, partition, offset, and the SHA-256 of the bytes."""
+PLACES = pa.schema([("uri", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("digest", pa.binary())])
+"""Places as columns."""
+
+_LETTERS_AT_ONCE = 64
 
 
 def places(rows: pa.Table) -> list[Place]:
-    """The place of each row (schema DEAD_LETTERS)."""
-    source = rows["source"].combine_chunks()
-    return list(
-        zip(
-            source.field("uri").to_pylist(),
-            source.field("partition").to_pylist(),
-            source.field("offset").to_pylist(),
-            rows["raw"].to_pylist(),
-            strict=True,
-        )
-    )
+    """The place of each row (schema DEAD_LETTERS, or one that has PLACES)."""
+    columns = rows if "digest" in rows.column_names else _places(rows)
+    return list(zip(*(columns[name].to_pylist() for name in PLACES.names), strict=True))
+
+
+def _places(rows: pa.Table | pa.RecordBatch) -> pa.Table:
+    digests = [hashlib.sha256(raw.as_buffer()).digest() if raw.is_valid else None for raw in rows["raw"]]
+    source = [pc.struct_field(rows["source"], name) for name in PLACES.names[:-1]]
+    return pa.table([*source, digests], names=PLACES.names).cast(PLACES)
 
 
 def set_aside_before(uri: str, uris: set[str]) -> dict[Place, str]:
@@ -41,14 +44,30 @@ def set_aside_before(uri: str, uris: set[str]) -> dict[Place, str]:
 
 
 def set_aside_for(uri: str, uris: set[str], reasons: Sequence[DeadLetterReason]) -> pa.Table:
-    """What has been set aside from these source URIs for one of the reasons (schema DEAD_LETTERS)."""
+    """What has been set aside from these source URIs for one of the reasons: PLACES, reason and batch."""
     return _from(uri, uris, pc.field("reason").isin(pa.array([str(reason) for reason in reasons])))
 
 
 def _from(uri: str, uris: set[str], condition: pc.Expression | None = None) -> pa.Table:
+    """Of the bytes no more is held at once than a few letters'."""
     wanted = pc.field("source", "uri").isin(pa.array(sorted(uris)))
-    rows = open_table(uri, "dead_letters").to_pyarrow_dataset()
-    return rows.to_table(filter=wanted if condition is None else wanted & condition)
+    batches = (
+        open_table(uri, "dead_letters")
+        .to_pyarrow_dataset()
+        .scanner(
+            columns=["source", "raw", "reason", "batch"],
+            filter=wanted if condition is None else wanted & condition,
+            batch_size=_LETTERS_AT_ONCE,
+            batch_readahead=1,
+            fragment_readahead=1,
+        )
+        .to_batches()
+    )
+    schema = PLACES.append(pa.field("reason", pa.string())).append(pa.field("batch", pa.string()))
+    found = [
+        _places(b).append_column("reason", b["reason"]).append_column("batch", b["batch"]).cast(schema) for b in batches
+    ]
+    return pa.concat_tables([schema.empty_table(), *found])
 
 
 def set_aside(uri: str, rows: pa.Table) -> None:

@@ -4,12 +4,18 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_report import IngestOutcome
+from messagestore_jobs.ingest import batch
+from messagestore_jobs.store.dead_letters import set_aside
 from support.ingests import START, Row, Stream, adds_up, lines, positions_have_no_gap, received_in, record
 
+PARSERS = ("Source:", "StreamRead", "(code", "start marker", "Illegal base64")
+"""What only somebody who knows the parser would understand."""
+PORTION = 1 << 20
 LIMIT = 8_192
 """The payload limit in these tests."""
 
@@ -62,9 +68,11 @@ def utc(*parts: int) -> datetime:
 
 NO_TIME = "time is no RFC 3339 time"
 NO_TTL = "ttl is no ISO 8601 duration"
+EXPIRED = "it had expired at 2026-01-05T11:59:59Z, before it arrived at 2026-01-05T12:00:00Z"
+NOW = "it had expired at 2026-01-05T12:00:00Z, before it arrived at 2026-01-05T12:00:00Z"
 
 UNPARSEABLE = [
-    Bad("cut in half", record()[:30], "Unparseable", ""),
+    Bad("cut in half", record()[:30], "Unparseable", "it ends in the midst of the JSON"),
     Bad("only a brace", b"{", "Unparseable", ""),
     Bad("bytes that are no UTF-8", record(type=b'"\xff\xfe"'), "Unparseable", "not UTF-8"),
     Bad("an overlong encoding", record(type=b'"\xc0\x80"'), "Unparseable", "not UTF-8"),
@@ -77,7 +85,7 @@ UNPARSEABLE = [
     Bad("a string", b'"text"', "Unparseable", "a string"),
     Bad("a null", b"null", "Unparseable", "null"),
     Bad("a boolean", b"true", "Unparseable", "a boolean"),
-    Bad("plain words", b"no JSON at all", "Unparseable", ""),
+    Bad("plain words", b"no JSON at all", "Unparseable", "it is no JSON: what stands before byte"),
     Bad("two objects on a line", record() + record("m2"), "Unparseable", "follows"),
     Bad("two objects and a comma", record() + b"," + record("m2"), "Unparseable", ""),
     Bad("garbage after one", record() + b" garbage", "Unparseable", ""),
@@ -208,10 +216,12 @@ OTHERS = [
     Bad(
         "a payload over the limit", record(payload=b'"' + b"x" * (LIMIT - 1) + b'"'), "PayloadTooLarge", f"{LIMIT + 1}"
     ),
-    Bad("a message that has expired", record(expiresAt="2026-01-05T11:59:59Z"), "ExpiredOnArrival", "had expired"),
-    Bad("a message that expires now", record(expiresAt="2026-01-05T12:00:00Z"), "ExpiredOnArrival", "had expired"),
-    Bad("a ttl of nothing", ttl("PT0S"), "ExpiredOnArrival", "had expired"),
-    Bad("a ttl that has passed", ttl("PT59M59.9S"), "ExpiredOnArrival", "had expired"),
+    Bad("a message that has expired", record(expiresAt="2026-01-05T11:59:59Z"), "ExpiredOnArrival", EXPIRED),
+    Bad("a message that expires now", record(expiresAt="2026-01-05T12:00:00Z"), "ExpiredOnArrival", NOW),
+    Bad("a ttl of nothing", ttl("PT0S"), "ExpiredOnArrival", "had expired at 2026-01-05T11:00:00Z, before"),
+    Bad(
+        "a ttl that has passed", ttl("PT59M59.9S"), "ExpiredOnArrival", "had expired at 2026-01-05T11:59:59.9Z, before"
+    ),
 ]
 BAD = [*UNPARSEABLE, *MISSING, *INVALID, *STREAMS, *OTHERS]
 
@@ -359,6 +369,7 @@ class Table(NamedTuple):
     outcome: IngestOutcome
     messages: dict[str, list[Row]]
     dead_letters: dict[str, list[Row]]
+    portions: list[pa.Table]
 
 
 def by_file(rows: list[Row]) -> dict[str, list[Row]]:
@@ -378,8 +389,12 @@ def ingested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> T
             line = line.replace(b'"messageId":"m1"', b'"messageId":"case %d"' % number)
         around = record(f"before {number}", streamName="around"), record(f"after {number}", streamName="around")
         stream.arrive(file_name(case), lines(around[0], line, around[1]))
-    outcome = stream.run()
-    return Table(stream, outcome, by_file(stream.messages()), by_file(stream.dead_letters()))
+    portions: list[pa.Table] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(batch, "portion_bytes", lambda spark: PORTION)
+        patched.setattr(batch, "set_aside", lambda uri, rows: (portions.append(rows), set_aside(uri, rows)))
+        outcome = stream.run()
+    return Table(stream, outcome, portions, by_file(stream.messages()), by_file(stream.dead_letters()))
 
 
 @pytest.mark.parametrize("case", BAD, ids=names)
@@ -390,6 +405,7 @@ def test_a_bad_line_is_set_aside_with_its_reason(ingested: Table, case: Bad) -> 
     assert len(row["detail"]) < 400
     content = (ingested.stream.landing / file_name(case)).read_bytes()
     offset = row["source"]["offset"]
+    assert not any(word in row["detail"] for word in PARSERS)
     assert content[offset : offset + len(row["raw"])] == row["raw"]
     assert row["raw"] == case.line
     assert (row["failed_at"], row["redriven_at"], row["batch"]) == (START, None, "landing/1")
@@ -420,6 +436,14 @@ def test_every_line_is_counted_once(ingested: Table) -> None:
 
 def test_positions_have_no_gap_where_a_line_was_set_aside(ingested: Table) -> None:
     assert positions_have_no_gap(ingested.stream.messages())
+def test_of_what_is_set_aside_no_more_is_held_at_once_than_a_portion(ingested: Table) -> None:
+    largest = max(len(case.line) for case in BAD)
+    held = [sum(len(raw) for raw in portion["raw"].to_pylist()) for portion in ingested.portions]
+    assert len(held) > 2
+    assert max(held) <= PORTION + largest
+    assert sum(held) == sum(len(case.line) for case in BAD)
+
+
 
 
 def test_names_of_cases_are_told_apart() -> None:

@@ -1,6 +1,5 @@
 package dev.messagestore.spark;
 
-import com.fasterxml.jackson.core.JsonParseException;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import java.io.IOException;
@@ -55,7 +54,7 @@ final class DocumentFraming implements Framing {
       slices = elements(start);
     } catch (IOException | IllegalArgumentException e) {
       slices = List.of(new int[] {start, file.length});
-      fault = Json.explain(e);
+      fault = Json.explain(e, start);
     }
   }
 
@@ -69,7 +68,7 @@ final class DocumentFraming implements Framing {
       if (first == JsonToken.START_ARRAY) {
         while (parser.nextToken() != JsonToken.END_ARRAY) {
           if (found.size() == MOST_ELEMENTS) {
-            throw new JsonParseException(parser, "the document has more than " + MOST_ELEMENTS + " elements");
+            throw new IOException("the document has more than " + MOST_ELEMENTS + " elements");
           }
           found.add(slice(parser, start));
         }
@@ -77,7 +76,7 @@ final class DocumentFraming implements Framing {
         found.add(slice(parser, start));
       }
       if (parser.nextToken() != null) {
-        throw new JsonParseException(parser, "something follows the document");
+        throw new IOException("something follows the document");
       }
     }
     return found;

@@ -83,7 +83,7 @@ final class Envelope {
     } catch (InvalidFieldException e) {
       refuse(row, INVALID_FIELD, e.getMessage());
     } catch (IOException e) {
-      refuse(row, UNPARSEABLE, Json.explain(e));
+      refuse(row, UNPARSEABLE, Json.explain(e, 0));
     }
     return row;
   }
@@ -206,7 +206,7 @@ final class Envelope {
     try {
       return Base64.getDecoder().decode(base64.getBytes());
     } catch (IllegalArgumentException e) {
-      throw new InvalidFieldException("payloadBase64 is not base64: " + e.getMessage());
+      throw new InvalidFieldException("payloadBase64 is no base64");
     }
   }
 

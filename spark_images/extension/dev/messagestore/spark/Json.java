@@ -1,10 +1,13 @@
 package dev.messagestore.spark;
 
 import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonLocation;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadConstraints;
+import com.fasterxml.jackson.core.exc.StreamConstraintsException;
+import com.fasterxml.jackson.core.io.JsonEOFException;
 import java.io.IOException;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
@@ -117,10 +120,23 @@ final class Json {
     return bytes.length >= 3 && (bytes[0] & 0xFF) == 0xEF && (bytes[1] & 0xFF) == 0xBB && (bytes[2] & 0xFF) == 0xBF;
   }
 
-  /** The parser's complaint in one line, without a copy of the input. */
-  static String explain(Exception e) {
-    String words = e instanceof JsonProcessingException j ? j.getOriginalMessage() : e.getMessage();
-    String line = String.valueOf(words).replaceAll("\\s+", " ");
+  /**
+   * Why there is no JSON, in one line and in our own words: a parser's name what it is made of.
+   *
+   * @param base where the parser's input began
+   */
+  static String explain(Exception e, int base) {
+    if (e instanceof StreamConstraintsException) {
+      return "it is nested deeper than " + MAX_DEPTH;
+    }
+    if (e instanceof JsonEOFException) {
+      return "it ends in the midst of the JSON";
+    }
+    if (e instanceof JsonProcessingException j) {
+      JsonLocation at = j.getLocation();
+      return "it is no JSON" + (at == null ? "" : ": what stands before byte " + (base + at.getByteOffset()) + " may not");
+    }
+    String line = String.valueOf(e.getMessage()).replaceAll("\\s+", " ");
     return line.length() > 300 ? line.substring(0, 300) : line;
   }
 }

@@ -47,7 +47,7 @@ final class JsonPaths {
     boolean rest = into.takesRest(this);
     int object = into.keys().enter();
     for (String name = parser.nextFieldName(); name != null; name = parser.nextFieldName()) {
-      into.keys().add(parser, object, name);
+      into.keys().add(object, name);
       JsonPaths child = steps.get(name);
       JsonToken token = parser.nextToken();
       int start = headers || rest ? into.startOf(parser) : 0;

@@ -1,6 +1,5 @@
 package dev.messagestore.spark;
 
-import com.fasterxml.jackson.core.JsonParseException;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import java.io.IOException;
@@ -38,13 +37,13 @@ final class Keys {
   }
 
   /** Notes a key of the innermost object. */
-  void add(JsonParser parser, int object, String name) throws IOException {
+  void add(int object, String name) throws IOException {
     int count = top - object;
     if (count < FEW ? among(object, name) : !seen(object).add(name)) {
-      throw new JsonParseException(parser, "Duplicate field '" + name + "'");
+      throw new IOException("key '" + name + "' comes twice in one object");
     }
     if (++held > MOST) {
-      throw new JsonParseException(parser, "there are more than " + MOST + " keys in objects within one another");
+      throw new IOException("there are more than " + MOST + " keys in objects within one another");
     }
     if (count < FEW) {
       if (top == names.length) {
@@ -74,7 +73,7 @@ final class Keys {
     if (token == JsonToken.START_OBJECT) {
       int object = enter();
       for (String name = parser.nextFieldName(); name != null; name = parser.nextFieldName()) {
-        add(parser, object, name);
+        add(object, name);
         parser.nextToken();
         skip(parser);
       }
