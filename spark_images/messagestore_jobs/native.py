@@ -49,6 +49,8 @@ _TIMES = {
     "scrubbedAt": "scrubbed_at",
 }
 _STRUCTURES = {"source": "source", "headers": "headers"}
+NAMES = frozenset({*_PLAIN, *_TIMES, *_STRUCTURES, "metadata", "payload", "payloadBase64", "result"})
+"""Of the members that a record has."""
 _JSON_TYPE = r"(?is)^[^;]*[/+]json[\x00-\x20]*(;.*)?$"
 _DEFAULT_TYPE = "application/json"
 _WHITE_SPACE = (b" ", b"\t", b"\r", b"\n")

@@ -79,6 +79,7 @@ _COUNTS: Document = {
     "deadLettered": 1,
     "filtered": 1,
     "discarded": 0,
+    "unknownFields": 2,
 }
 _STREAM_RUN: Document = {**_FINISHED_RUN, **_COUNTS, "updates": 2, "expired": 1}
 _CANONICAL_FIELDS = [
@@ -116,6 +117,7 @@ def stream_from_files() -> Document:
                 "schemaVersion": {"value": "2"},
             },
             "required": ["time"],
+            "unknownFields": "Ignore",
             "translators": [
                 {
                     "fromVersion": 1,

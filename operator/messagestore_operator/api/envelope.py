@@ -140,18 +140,29 @@ class Envelope(Model):
             cel="(self.format == 'Custom') == has(self.fields)",
             holds=lambda envelope: (envelope.format == "Custom") == (envelope.fields is not None),
         ),
+        Rule(
+            message="unknownFields Refuse goes with format Native: the others let a record have any",
+            cel="self.unknownFields != 'Refuse' || self.format == 'Native'",
+            holds=lambda envelope: envelope.unknown_fields != "Refuse" or envelope.format == "Native",
+        ),
         _required_are_mapped(),
     )
 
     format: Literal["Native", "CloudEvents", "Custom"] = Field(
         default="Native",
-        description="Native is the store's own form, CloudEvents version 1.0, Custom what fields says.",
+        description="Native is the store's own form, CloudEvents version 1.0 (the message's id is "
+        "source#id), Custom what fields says.",
     )
     fields: EnvelopeFields | None = Field(
         default=None, description="Where each canonical field comes from; only with format Custom."
     )
     required: Annotated[tuple[CanonicalField, ...], Field(max_length=len(get_args(CanonicalField)))] = Field(
         default=(), description="Fields that must be there, besides messageId and the stream's name."
+    )
+    unknown_fields: Literal["Ignore", "Refuse"] = Field(
+        default="Ignore",
+        description="What becomes of a Native record that has a field which no Native record has, a misspelt one, say: "
+        "Ignore stores it without that field and counts it in status.totals.unknownFields, Refuse sets it aside.",
     )
     translators: Annotated[tuple[Translator, ...], Field(max_length=32), UniqueNames("fromVersion")] = Field(
         default=(),

@@ -15,7 +15,7 @@ StreamPhase = Literal["Pending", "Running", "Idle", "Suspended", "Failing", "Sta
 
 
 class StreamTotals(StatusModel):
-    """What became of all that was received; received is the sum of the others."""
+    """What became of all that was received; received is the sum of the next five."""
 
     received: Count = Field(default=0, description="Records that the source held.")
     stored: Count = Field(default=0, description="Records that became messages.")
@@ -23,6 +23,10 @@ class StreamTotals(StatusModel):
     dead_lettered: Count = Field(default=0, description="Records that were set aside.")
     filtered: Count = Field(default=0, description="Records that the selector didn't take.")
     discarded: Count = Field(default=0, description="Records that had expired on arrival and were dropped.")
+    unknown_fields: Count = Field(
+        default=0,
+        description="Of those stored, records that had a field which no Native record has: a misspelt one, say.",
+    )
 
 
 class TableStatus(StatusModel):
@@ -110,6 +114,9 @@ class StreamRun(FinishedRun):
     dead_lettered: Count = Field(default=0, description="Records that were set aside.")
     filtered: Count = Field(default=0, description="Records that the selector didn't take.")
     discarded: Count = Field(default=0, description="Records that had expired on arrival and were dropped.")
+    unknown_fields: Count = Field(
+        default=0, description="Of those stored, records that had a field which no Native record has."
+    )
     updates: Count = Field(default=0, description="Status updates that were applied.")
     expired: Count = Field(default=0, description="Messages that became EXPIRED.")
 

@@ -23,7 +23,7 @@ def few(texts: Sequence[object], joint: str = "; ") -> str:
 def received(counts: IngestCounts) -> str:
     """What was received and what became of it, without what did not happen."""
     parts = [
-        (counts.stored, f"{counts.stored} stored"),
+        (counts.stored, f"{counts.stored} stored{_odd(counts)}"),
         (counts.duplicates, count(counts.duplicates, "duplicate")),
         (counts.dead_lettered, count(counts.dead_lettered, "dead letter")),
         (counts.filtered, f"{counts.filtered} filtered"),
@@ -31,3 +31,7 @@ def received(counts: IngestCounts) -> str:
     ]
     became = ", ".join(words for number, words in parts if number)
     return f"{count(counts.received, 'record')} received: {became}" if became else "nothing new has arrived"
+
+
+def _odd(counts: IngestCounts) -> str:
+    return f" ({counts.unknown_fields} of them with a field that is unknown)" if counts.unknown_fields else ""

@@ -112,6 +112,7 @@ def _envelope(envelope: Envelope) -> contract.Envelope:
             for name, mapping in fields.items()
         },
         required=envelope.required,
+        unknown_fields=envelope.unknown_fields,
     )
 
 

@@ -74,6 +74,8 @@ class Envelope(ContractModel):
     format: Literal["Native", "CloudEvents", "Custom"] = "Native"
     fields: dict[str, FieldMapping] = {}
     required: tuple[str, ...] = ()
+    unknown_fields: Literal["Ignore", "Refuse"] = "Ignore"
+    """What becomes of a Native record that has a field which no Native record has."""
 
 
 class FieldSource(ContractModel):

@@ -9,7 +9,7 @@ from messagestore_jobs.contract.base import ContractModel
 
 
 class IngestCounts(ContractModel):
-    """What became of the records received; received is always the sum of the others."""
+    """What became of the records received; received is always the sum of the others, but for ``unknown_fields``."""
 
     received: int = 0
     stored: int = 0
@@ -17,6 +17,8 @@ class IngestCounts(ContractModel):
     dead_lettered: int = 0
     filtered: int = 0
     discarded: int = 0
+    unknown_fields: int = 0
+    """Of those stored: how many had a field that their envelope doesn't know, which is nowhere in the store."""
 
     def __add__(self, other: "IngestCounts") -> "IngestCounts":
         """Both taken together."""

@@ -41,6 +41,7 @@ class Arrived:
         members: who belongs to a sequence.
         refused_before: which were refused for that by an earlier batch, from the same place; None where none was.
         set_aside: which an earlier try of the batch has set aside; None where none was.
+        unknown: which have a field that nobody knows; None where none can.
     """
 
     keys: HashedIds
@@ -52,6 +53,7 @@ class Arrived:
     members: Members = IN_NO_SEQUENCE
     refused_before: Flags | None = None
     set_aside: Flags | None = None
+    unknown: Flags | None = None
 
     def open(self) -> Flags:
         """What has yet to be judged."""
@@ -143,6 +145,7 @@ def count(arrived: Arrived, assignment: Assignment, on_expired: str, set_aside_b
         dead_lettered=dead - set_aside_before,
         filtered=unselected,
         discarded=expired if on_expired == "Discard" else 0,
+        unknown_fields=0 if arrived.unknown is None else int((assignment.stored & arrived.unknown).sum()),
     )
 
 

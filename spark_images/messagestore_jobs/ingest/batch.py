@@ -118,6 +118,7 @@ def _arrived(narrow: pa.Table) -> Arrived:
 def _may_be_judged_otherwise(arrived: Arrived) -> bool:
     """Whether what becomes of any record hangs on more than its own bytes and what is in the store."""
     return bool(len(arrived.expected.rows) or len(arrived.members.rows) or arrived.expired.any())
+        unknown=narrow["unknown"].to_numpy() if "unknown" in narrow.column_names else None,
 
 
 def _assign(context: BatchContext, arrived: Arrived, batch: Planned, narrow: pa.Table) -> Assignment:

@@ -9,7 +9,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import IngestTask
-from messagestore_jobs.ingest.envelope import can_carry, envelope_columns, wire
+from messagestore_jobs.ingest.earlier_events import earlier_columns
+from messagestore_jobs.ingest.envelope import can_carry, envelope_columns, tells_unknown, wire
 from messagestore_jobs.ingest.fields import field_columns, whole_number
 from messagestore_jobs.ingest.judge import verdict_columns
 from messagestore_jobs.ingest.kafka_envelope import record_says
@@ -71,9 +72,9 @@ def _narrow(task: IngestTask) -> tuple[Column, ...]:
         F.col("reason").isNotNull().alias("dead"),
         F.col("unselected"),
         F.col("expired"),
-        F.when(suspect, F.col("value")).alias("raw"),
-        *(F.when(suspect, F.col(name)).alias(name) for name in SOURCE.names),
-        *([F.when(suspect, F.col("record_says")).alias("record_says")] if of_kafka else []),
+        F.when(suspect, _letter_bytes(of_kafka=_of_kafka(task))).alias("letter_bytes"),
+        *_unknown(task),
+        *(t.alias(COLUMN) for t in terms),
     )
 
 
@@ -84,6 +85,17 @@ def _terms(task: IngestTask) -> Iterator[Column]:
     expected = whole_number(F.col(wire("expectedVersion")))
     member = F.col("sequence_id").isNotNull()
     told = (expected, F.when(member, F.col("sequence_number")), F.when(member, told_size()))
+def _unknown(task: IngestTask) -> Iterator[Column]:
+    if tells_unknown(task.envelope, task.source.format):
+        yield F.col(wire("unknown")).isNotNull().alias("unknown")
+
+
+def _letter_bytes(*, of_kafka: bool) -> Column:
+    """About how much a driver holds of a record that it sets aside."""
+    beside = F.octet_length(F.to_json("record_says")) if of_kafka else F.lit(0)
+    return (F.coalesce(F.octet_length("value"), F.lit(0)) + beside + F.lit(_BESIDE_ITS_BYTES)).cast("bigint")
+
+
     parts = [F.coalesce(number.cast("string"), F.lit("")) for number in told]
     sequence = F.coalesce(F.concat(F.lit(IS_THERE), "sequence_id"), F.lit(""))
     yield F.when(expected.isNotNull() | member, F.concat_ws(SEPARATOR, *parts, sequence))

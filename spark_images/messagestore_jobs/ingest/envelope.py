@@ -1,7 +1,7 @@
 """From a record's bytes to its canonical fields, still as text.
 
-One column a field, named by :func:`wire`: strings, but headers map, payload and result binary; and wire_reason and
-wire_detail where the record can't be read.
+One column a field, named by :func:`wire`: strings, but headers map, payload and result binary; wire_unknown, the name
+of a field that a Native record can't have; and wire_reason and wire_detail where the record can't be read.
 """
 
 import json
@@ -9,6 +9,7 @@ import json
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from messagestore_jobs import native
 from messagestore_jobs.contract.run_document import Envelope, FieldMapping, FileFormat
 from messagestore_jobs.ingest.kafka_envelope import binary_event, is_binary_event, of_record, with_record_headers
 from messagestore_jobs.ingest.projections import Projections
@@ -45,7 +46,7 @@ DOCUMENT_FIELDS = ("metadata", "result", "headers", "payload")
 FIELDS = (*TEXT_FIELDS, *REPLAYED_FIELDS, *DOCUMENT_FIELDS)
 _READ_FIELDS = (
     *("reason", "detail", *TEXT_FIELDS, "payloadBase64", *REPLAYED_FIELDS),
-    *("metadata", "result", "headers", "payload"),
+    *("metadata", "result", "headers", "payload", "unknown"),
 )
 """What ``messagestore.envelope`` gives, in its order."""
 
@@ -78,7 +79,7 @@ def wire(name: str) -> str:
 
 
 def envelope_columns(envelope: Envelope, file_format: FileFormat, *, of_kafka: bool = False) -> Projections:
-    """A ``wire`` column a field, and wire_reason and wire_detail, for the records of ``read_planned``.
+    """A ``wire`` column a field, and wire_unknown, wire_reason and wire_detail, for the records of ``read_planned``.
 
     Fields that this envelope never has are literal nulls, so that nothing is computed of them.
     """
@@ -97,16 +98,23 @@ def envelope_columns(envelope: Envelope, file_format: FileFormat, *, of_kafka: b
             read = F.when(is_binary_event(), binary_event(CLOUDEVENTS_PATHS, _READ_FIELDS)).otherwise(read)
     columns = {name: F.col(f"envelope.{name}") if name in there else _absent(name) for name in FIELDS}
     columns |= {name: of_record(m, name) for name, m in envelope.fields.items() if of_kafka and (m.header or m.record)}
+def tells_unknown(envelope: Envelope, file_format: FileFormat) -> bool:
+    """Whether a record can have a field that is none of its envelope's; those of the others may hold anything."""
+    return envelope.format == "Native" and file_format != "Text"
+
+
     columns |= {name: _with_default(name, columns[name], m) for name, m in envelope.fields.items()}
     if envelope.format == "CloudEvents":
         columns["category"] = F.translate(columns["category"], "-", "_")
     if of_kafka:
-        cloud_events = envelope.format == "CloudEvents"
-        columns["headers"] = with_record_headers(columns["headers"], cloud_events=cloud_events)
+        of_events = envelope.format == "CloudEvents"
+        columns["headers"] = with_record_headers(columns["headers"], cloud_events=of_events)
+    columns["unknown"] = F.col("envelope.unknown") if tells_unknown(envelope, file_format) else _absent("unknown")
     columns |= {name: F.col(f"envelope.{name}") for name in ("reason", "detail")}
     return (read.alias("envelope"),), tuple(column.alias(wire(name)) for name, column in columns.items())
 
 
+        "known": sorted(native.NAMES) if envelope.format == "Native" else [],
 def can_carry(envelope: Envelope, file_format: FileFormat, name: str) -> bool:
     """Whether a record can have a field at all."""
     return name in envelope.fields or (file_format != "Text" and name in _paths(envelope))

@@ -15,6 +15,7 @@ from messagestore_jobs.predicate.spark import condition, failure
 from messagestore_jobs.reasons import DeadLetterReason as Reason
 
 _Violation = tuple[Column, Reason, Column]
+_LONGEST_NAME = 100
 """A condition, and the reason and detail of records that meet it."""
 
 
@@ -31,6 +32,7 @@ def verdict_columns(task: IngestTask) -> Projections:
         *((condition, Reason.INVALID_FIELD, F.lit(words)) for condition, words in problems()),
         *_bad_stream_name(),
         *_too_large(task.max_payload_bytes),
+        *_unknown(task.envelope),
         (failed, Reason.FILTER_ERROR, F.lit("filter.where can't be computed for this record")),
     ]
     if task.filter.unmatched == "DeadLetter":
@@ -80,6 +82,19 @@ def _missing(envelope: Envelope) -> list[_Violation]:
 
 
 def _bad_stream_name() -> list[_Violation]:
+def _of_event(envelope: Envelope) -> list[_Violation]:
+    if envelope.format != "CloudEvents":
+        return []
+    columns = {name: F.col(wire(name)) for name in cloud_events.JUDGED}
+    return [(condition, Reason.INVALID_FIELD, words) for condition, words in cloud_events.problems(columns)]
+
+
+def _unknown(envelope: Envelope) -> list[_Violation]:
+    name = F.col(wire("unknown"))
+    words = F.concat(F.substring(name, 1, _LONGEST_NAME), F.lit(" is no field of a Native record"))
+    return [(name.isNotNull(), Reason.INVALID_FIELD, words)] if envelope.unknown_fields == "Refuse" else []
+
+
     composed = F.col(wire("streamName")).isNull()
     dashed = composed & F.col(wire("category")).contains("-")
     return [

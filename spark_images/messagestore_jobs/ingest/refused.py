@@ -64,9 +64,7 @@ def _at(letters: pa.Table, judged: DataFrame, starts: Numbers, rows: int) -> Fla
     found = np.zeros(rows, dtype=np.bool_)
     if not letters.num_rows:
         return found
-    schema = pa.schema({"uri": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "raw": pa.binary()})
-    table = pa.Table.from_pylist([dict(zip(_PLACE, place, strict=True)) for place in letters], schema)
-    known = F.broadcast(judged.sparkSession.createDataFrame(table)).alias("letter")
+    known = F.broadcast(judged.sparkSession.createDataFrame(letters.select(PLACES.names))).alias("letter")
     same = [F.col(f"letter.{name}").eqNullSafe(F.col(f"record.{name}")) for name in ("uri", "partition", "offset")]
     same.append(F.col("letter.digest") == F.unhex(F.sha2("record.value", 256)))
     records = judged.where("row >= 0").alias("record")

@@ -16,6 +16,8 @@ from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.integrity.columns import own_columns, seal
 from messagestore_jobs.integrity.key import key_of
 from messagestore_jobs.lifecycle.retry import wait
+from messagestore_jobs.native import rfc3339
+from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.store.claims import claims_uri
 from messagestore_jobs.store.schemas import MESSAGES, SOURCE
 

@@ -29,7 +29,8 @@ final class Envelope {
   private static final int RESULT = METADATA + 1;
   private static final int HEADERS = METADATA + 2;
   private static final int PAYLOAD = METADATA + 3;
-  private static final int FIELDS = METADATA + 4;
+  private static final int UNKNOWN = METADATA + 4;
+  private static final int FIELDS = METADATA + 5;
   private static final int CONTENT_TYPE = TEXTS.indexOf("contentType");
   private static final int PAYLOAD_BASE64 = TEXTS.indexOf("payloadBase64");
   private static final int LONGEST_TEXT = 1024;
@@ -50,7 +51,8 @@ final class Envelope {
         .add("metadata", DataTypes.StringType)
         .add("result", DataTypes.BinaryType)
         .add("headers", DataTypes.createMapType(DataTypes.StringType, DataTypes.StringType))
-        .add("payload", DataTypes.BinaryType);
+        .add("payload", DataTypes.BinaryType)
+        .add("unknown", DataTypes.StringType);
   }
 
   /** The slice that a wire name goes to. */
@@ -77,7 +79,7 @@ final class Envelope {
       return refuse(row, UNPARSEABLE, "there is no value: it is a tombstone");
     }
     try {
-      Slices slices = new Slices(record, FIELDS, spec.restAsHeaders() ? spec.paths() : null, spec.headers());
+      Slices slices = new Slices(record, FIELDS, spec);
       walk(record, spec, slices);
       fill(row, slices, spec);
     } catch (InvalidFieldException e) {
@@ -133,6 +135,9 @@ final class Envelope {
     }
     row.update(2 + HEADERS, headers(slices, spec));
     row.update(2 + PAYLOAD, payload(slices, row, spec));
+    if (slices.unknown() != null) {
+      row.update(2 + UNKNOWN, UTF8String.fromString(slices.unknown()));
+    }
   }
 
   private static UTF8String text(Slices slices, int field) throws IOException, InvalidFieldException {

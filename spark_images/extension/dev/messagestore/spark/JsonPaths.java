@@ -55,6 +55,7 @@ final class JsonPaths {
         child.walk(parser, into);
       } else {
         into.keys().skip(parser);
+        into.passedOver(this, name);
       }
       if (headers) {
         into.putHeader(name, token, start, into.endOf(parser, start));

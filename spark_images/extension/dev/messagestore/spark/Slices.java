@@ -7,6 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Set;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** What a walk found in one document: a slice of its bytes for each field, so that values come out as they went in. */
@@ -20,25 +21,37 @@ final class Slices {
   private final int[] ends;
   private final JsonPaths restOf;
   private final JsonPaths headersOf;
+  private final JsonPaths root;
+  private final Set<String> known;
+  private String unknown;
   private final List<Member> rest = new ArrayList<>(0);
   private final List<Member> headers = new ArrayList<>(4);
   private final Keys keys = new Keys();
 
   Slices(byte[] bytes, int fields) {
-    this(bytes, fields, null, null);
+    this(bytes, fields, null, null, null, Set.of());
+  }
+
+  Slices(byte[] bytes, int fields, EnvelopeSpec spec) {
+    this(bytes, fields, spec.restAsHeaders() ? spec.paths() : null, spec.headers(), spec.paths(), spec.known());
   }
 
   /**
    * @param restOf the node whose other members are wanted too, or null
    * @param headersOf the node whose members are all wanted, or null
+   * @param root the node whose other members are looked at, whether they are known, or null
+   * @param known the names of those that are; where it is empty, nothing is looked at
    */
-  Slices(byte[] bytes, int fields, JsonPaths restOf, JsonPaths headersOf) {
+  private Slices(
+      byte[] bytes, int fields, JsonPaths restOf, JsonPaths headersOf, JsonPaths root, Set<String> known) {
     this.bytes = bytes;
     this.tokens = new JsonToken[fields];
     this.starts = new int[fields];
     this.ends = new int[fields];
     this.restOf = restOf;
     this.headersOf = headersOf;
+    this.root = known.isEmpty() ? null : root;
+    this.known = known;
   }
 
   boolean takesRest(JsonPaths node) {
@@ -55,6 +68,18 @@ final class Slices {
 
   List<Member> headers() {
     return headers;
+  }
+
+  /** Notes that nothing asked for a member of that name. */
+  void passedOver(JsonPaths node, String name) {
+    if (node == root && unknown == null && !known.contains(name)) {
+      unknown = name;
+    }
+  }
+
+  /** The first member's name that nobody knows, or null. */
+  String unknown() {
+    return unknown;
   }
 
   /** Of the objects that the walk is inside of. */
