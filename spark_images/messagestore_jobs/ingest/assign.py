@@ -20,6 +20,8 @@ Positions = npt.NDArray[np.int64]
 NONE = np.empty(0, dtype=np.int64)
 EXPECTED_BY_NOBODY = Expected(NONE, NONE)
 IN_NO_SEQUENCE = Members(NONE, pa.array([], pa.string()), NONE, NONE, NONE)
+REFUSED = -2
+"""The position of a record that contradicts what came before it."""
 
 
 def unknown(sequences: pa.Array) -> Sizes:
@@ -66,7 +68,7 @@ class Assignment:
     """What becomes of each record.
 
     Attributes:
-        position: in its stream; -1 for what is not stored.
+        position: in its stream; -1 for what is not stored, REFUSED for what is refused.
         global_position: in the table; meaningless for what is not stored.
         stored: which records are stored.
         expired: which are set aside or discarded as expired.
@@ -115,6 +117,7 @@ def assign(
     expired[rows] = passing & ~again
     position = np.full(len(open_), -1, dtype=np.int64)
     position[rows] = placed
+    position[refused.rows] = REFUSED
     stored = position >= 0
     counts = np.bincount(streams.codes[placed >= 0], minlength=len(streams.names))
     used = np.flatnonzero(counts)

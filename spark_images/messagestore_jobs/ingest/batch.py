@@ -16,6 +16,8 @@ from messagestore_jobs.clock import microseconds
 from messagestore_jobs.contract.run_document import IngestTask
 from messagestore_jobs.ingest.assign import Arrived, Assignment, assign, count
 from messagestore_jobs.ingest.columns import Columns
+from messagestore_jobs.ingest.earlier_events import EarlierEvents
+from messagestore_jobs.ingest.expected import Numbers
 from messagestore_jobs.ingest.hashed_ids import Flags, HashedIds
 from messagestore_jobs.ingest.known import Added, Known
 from messagestore_jobs.ingest.known_sequences import KnownSequences
@@ -47,6 +49,8 @@ class BatchContext:
     erased: Erased
     suffix: str
     columns: Columns
+    events_since: int | None = None
+    earlier_events: EarlierEvents | None = None
 
     @cached_property
     def sequences(self) -> KnownSequences:
@@ -87,7 +91,9 @@ def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], n
     letters = read_letters(placed_all, unfit, portion, assigned, about)
     again = _set_aside(context, batch, letters, read_before if len(unfit) else set())
     counts = count(arrived, assigned, task.on_arrival_expired, again)
-    done = note.model_copy(update={"run": context.run, "totals": note.totals + counts})
+    done = note.model_copy(
+        update={"run": context.run, "totals": note.totals + counts, "events_since": context.events_since}
+    )
     rows = placed.select(*context.columns.rows)
     append_messages(spark, context.uri, rows, done, (task.source_id, batch.number), task.compression)
     if committed_batch(context.uri, task.source_id) != batch.number:
@@ -112,21 +118,24 @@ def _arrived(narrow: pa.Table) -> Arrived:
         expired=narrow["expired"].to_numpy(),
         expected=expected,
         members=members,
+        unknown=narrow["unknown"].to_numpy() if "unknown" in narrow.column_names else None,
     )
 
 
 def _may_be_judged_otherwise(arrived: Arrived) -> bool:
     """Whether what becomes of any record hangs on more than its own bytes and what is in the store."""
     return bool(len(arrived.expected.rows) or len(arrived.members.rows) or arrived.expired.any())
-        unknown=narrow["unknown"].to_numpy() if "unknown" in narrow.column_names else None,
 
 
 def _assign(context: BatchContext, arrived: Arrived, batch: Planned, narrow: pa.Table) -> Assignment:
     window = context.task.deduplication_window
     not_before = None if window is None else microseconds(batch.at - window)
 
+    events = context.earlier_events
+
     def contains(keys: HashedIds) -> Flags:
-        return context.known.contains(keys, not_before) | context.erased.contains(keys.ids)
+        found = context.known.contains(keys, not_before) | context.erased.contains(keys.ids)
+        return found if events is None else found | events.contains(narrow, not_before)
 
     known = context.known
     return assign(

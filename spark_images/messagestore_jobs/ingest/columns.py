@@ -40,8 +40,15 @@ class Columns:
     rows: tuple[Column, ...]
 
 
-def columns_of(task: IngestTask, uri: str, suffix: str) -> Columns:
-    """The columns for one task, the table folder ``uri``, and what the names of the run's claim checks end with."""
+def columns_of(task: IngestTask, uri: str, suffix: str, *, earlier_events: bool) -> Columns:
+    """The columns for one task.
+
+    Args:
+        task: the run's.
+        uri: the table folder.
+        suffix: what the names of the run's claim checks end with.
+        earlier_events: whether events are looked for that an earlier release stored.
+    """
     return Columns(
         judged=(
             *envelope_columns(task.envelope, task.source.format, of_kafka=_of_kafka(task)),
@@ -49,7 +56,7 @@ def columns_of(task: IngestTask, uri: str, suffix: str) -> Columns:
             *field_columns(task, clock()),
             *verdict_columns(task),
         ),
-        narrow=(*_narrow(of_kafka=_of_kafka(task)), *_terms(task)),
+        narrow=(*_narrow(task), *(earlier_columns() if earlier_events else ())),
         placed=assignment_columns(),
         rows=row_columns(task, uri.rstrip("/"), suffix),
     )
@@ -78,13 +85,6 @@ def _narrow(task: IngestTask) -> tuple[Column, ...]:
     )
 
 
-def _terms(task: IngestTask) -> Iterator[Column]:
-    """What a record says of its stream's version and of its sequence, where a record can say so; see ``terms``."""
-    if not any(can_carry(task.envelope, task.source.format, name) for name in ("expectedVersion", "sequenceId")):
-        return
-    expected = whole_number(F.col(wire("expectedVersion")))
-    member = F.col("sequence_id").isNotNull()
-    told = (expected, F.when(member, F.col("sequence_number")), F.when(member, told_size()))
 def _unknown(task: IngestTask) -> Iterator[Column]:
     if tells_unknown(task.envelope, task.source.format):
         yield F.col(wire("unknown")).isNotNull().alias("unknown")
@@ -96,6 +96,13 @@ def _letter_bytes(*, of_kafka: bool) -> Column:
     return (F.coalesce(F.octet_length("value"), F.lit(0)) + beside + F.lit(_BESIDE_ITS_BYTES)).cast("bigint")
 
 
+def _terms(task: IngestTask) -> Iterator[Column]:
+    """What a record says of its stream's version and of its sequence, where a record can say so; see ``terms``."""
+    if not any(can_carry(task.envelope, task.source.format, name) for name in ("expectedVersion", "sequenceId")):
+        return
+    expected = whole_number(F.col(wire("expectedVersion")))
+    member = F.col("sequence_id").isNotNull()
+    told = (expected, F.when(member, F.col("sequence_number")), F.when(member, told_size()))
     parts = [F.coalesce(number.cast("string"), F.lit("")) for number in told]
     sequence = F.coalesce(F.concat(F.lit(IS_THERE), "sequence_id"), F.lit(""))
     yield F.when(expected.isNotNull() | member, F.concat_ws(SEPARATOR, *parts, sequence))

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs import native
 from messagestore_jobs.contract.run_document import Envelope, FieldMapping, FileFormat
+from messagestore_jobs.ingest import cloud_events
 from messagestore_jobs.ingest.kafka_envelope import binary_event, is_binary_event, of_record, with_record_headers
 from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.paths import steps
@@ -50,23 +51,6 @@ _READ_FIELDS = (
 )
 """What ``messagestore.envelope`` gives, in its order."""
 
-CLOUDEVENTS_PATHS = {
-    "messageId": "$.id",
-    "streamName": "$.streamname",
-    "category": "$.source",
-    "streamId": "$.subject",
-    "type": "$.type",
-    "correlationId": "$.correlationid",
-    "causationId": "$.causationid",
-    "time": "$.time",
-    "expiresAt": "$.expirytime",
-    "contentType": "$.datacontenttype",
-    "payload": "$.data",
-    "payloadBase64": "$.data_base64",
-}
-"""CloudEvents 1.0, JSON format; the extensions are those the CloudEvents community documents. Other attributes become
-headers. A stream is what an event is about: its source (each "-" as "_") and its subject."""
-
 
 def default_content_type(file_format: FileFormat) -> str:
     """Of a payload whose record names none."""
@@ -95,17 +79,12 @@ def envelope_columns(envelope: Envelope, file_format: FileFormat, *, of_kafka: b
     if envelope.format == "CloudEvents":
         there |= {"headers"}
         if of_kafka:
-            read = F.when(is_binary_event(), binary_event(CLOUDEVENTS_PATHS, _READ_FIELDS)).otherwise(read)
+            read = F.when(is_binary_event(), binary_event(cloud_events.PATHS, _READ_FIELDS)).otherwise(read)
     columns = {name: F.col(f"envelope.{name}") if name in there else _absent(name) for name in FIELDS}
     columns |= {name: of_record(m, name) for name, m in envelope.fields.items() if of_kafka and (m.header or m.record)}
-def tells_unknown(envelope: Envelope, file_format: FileFormat) -> bool:
-    """Whether a record can have a field that is none of its envelope's; those of the others may hold anything."""
-    return envelope.format == "Native" and file_format != "Text"
-
-
     columns |= {name: _with_default(name, columns[name], m) for name, m in envelope.fields.items()}
     if envelope.format == "CloudEvents":
-        columns["category"] = F.translate(columns["category"], "-", "_")
+        columns = cloud_events.event_columns(columns)
     if of_kafka:
         of_events = envelope.format == "CloudEvents"
         columns["headers"] = with_record_headers(columns["headers"], cloud_events=of_events)
@@ -114,10 +93,14 @@ def tells_unknown(envelope: Envelope, file_format: FileFormat) -> bool:
     return (read.alias("envelope"),), tuple(column.alias(wire(name)) for name, column in columns.items())
 
 
-        "known": sorted(native.NAMES) if envelope.format == "Native" else [],
 def can_carry(envelope: Envelope, file_format: FileFormat, name: str) -> bool:
     """Whether a record can have a field at all."""
     return name in envelope.fields or (file_format != "Text" and name in _paths(envelope))
+
+
+def tells_unknown(envelope: Envelope, file_format: FileFormat) -> bool:
+    """Whether a record can have a field that is none of its envelope's; those of the others may hold anything."""
+    return envelope.format == "Native" and file_format != "Text"
 
 
 def _absent(name: str) -> Column:
@@ -131,6 +114,7 @@ def _json_record(envelope: Envelope) -> Column:
         "paths": {name: steps(path) for name, path in _paths(envelope).items()},
         "contentType": (content_type and (content_type.value or content_type.default)) or default_content_type("JSON"),
         "restAsHeaders": envelope.format == "CloudEvents",
+        "known": sorted(native.NAMES) if envelope.format == "Native" else [],
     }
     return F.call_function("messagestore.envelope", F.col("value"), F.lit(json.dumps(spec)))
 
@@ -140,7 +124,7 @@ def _paths(envelope: Envelope) -> dict[str, str]:
         case "Native":
             return {name: f"$.{name}" for name in (*FIELDS, "payloadBase64")}
         case "CloudEvents":
-            return CLOUDEVENTS_PATHS
+            return cloud_events.PATHS
         case "Custom":
             return {name: m.path for name, m in envelope.fields.items() if m.path is not None}
 

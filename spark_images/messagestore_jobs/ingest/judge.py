@@ -7,6 +7,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Envelope, Filter, IngestTask
+from messagestore_jobs.ingest import cloud_events
 from messagestore_jobs.ingest.envelope import wire
 from messagestore_jobs.ingest.fields import problems
 from messagestore_jobs.ingest.projections import Projections
@@ -14,8 +15,8 @@ from messagestore_jobs.predicate import FILTER_COLUMNS, compile_predicate
 from messagestore_jobs.predicate.spark import condition, failure
 from messagestore_jobs.reasons import DeadLetterReason as Reason
 
-_Violation = tuple[Column, Reason, Column]
 _LONGEST_NAME = 100
+_Violation = tuple[Column, Reason, Column]
 """A condition, and the reason and detail of records that meet it."""
 
 
@@ -29,10 +30,11 @@ def verdict_columns(task: IngestTask) -> Projections:
     violations = [
         *_unreadable(),
         *_missing(task.envelope),
+        *_of_event(task.envelope),
         *((condition, Reason.INVALID_FIELD, F.lit(words)) for condition, words in problems()),
+        *_unknown(task.envelope),
         *_bad_stream_name(),
         *_too_large(task.max_payload_bytes),
-        *_unknown(task.envelope),
         (failed, Reason.FILTER_ERROR, F.lit("filter.where can't be computed for this record")),
     ]
     if task.filter.unmatched == "DeadLetter":
@@ -72,16 +74,14 @@ def _unreadable() -> list[_Violation]:
 
 
 def _missing(envelope: Envelope) -> list[_Violation]:
-    required = {name: F.col(wire(name)) for name in ("messageId", *envelope.required)}
-    if envelope.format == "CloudEvents":
-        version = F.col(wire("headers")).getItem("specversion")
-        required |= {"specversion": version, "source": F.col(wire("category")), "type": F.col(wire("type"))}
+    names = {name: name for name in envelope.required}
+    names |= cloud_events.REQUIRED if envelope.format == "CloudEvents" else {"messageId": "messageId"}
+    required = {shown: F.col(wire(name)) for name, shown in names.items()}
     found = [(value, f"{name} is absent or null") for name, value in required.items()]
     found.append((F.col("stream_name"), "streamName is absent or null, and so is category"))
     return [(value.isNull(), Reason.MISSING_FIELD, F.lit(words)) for value, words in found]
 
 
-def _bad_stream_name() -> list[_Violation]:
 def _of_event(envelope: Envelope) -> list[_Violation]:
     if envelope.format != "CloudEvents":
         return []
@@ -95,6 +95,7 @@ def _unknown(envelope: Envelope) -> list[_Violation]:
     return [(name.isNotNull(), Reason.INVALID_FIELD, words)] if envelope.unknown_fields == "Refuse" else []
 
 
+def _bad_stream_name() -> list[_Violation]:
     composed = F.col(wire("streamName")).isNull()
     dashed = composed & F.col(wire("category")).contains("-")
     return [

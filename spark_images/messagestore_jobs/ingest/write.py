@@ -24,10 +24,10 @@ from messagestore_jobs.store.schemas import MESSAGES, SOURCE
 Numbers = npt.NDArray[np.int64]
 
 _CLOCK = "messagestore_clock"
-_ASSIGNMENT = "messagestore_assignment"
-_OPTIONAL = (
 _FIRST_LETTER = -2
 """Stands for a position in dead letters of the first portion; further ones count down."""
+_ASSIGNMENT = "messagestore_assignment"
+_OPTIONAL = (
     *("type_namespace", "type_revision", "causation_id", "reply_to", "sequence_number", "sequence_size"),
     *("sequence_end", "metadata", "payload_encoding", "schema_version", "result", "error", "ttl"),
 )
@@ -82,7 +82,7 @@ def _narrowest(numbers: Numbers) -> npt.NDArray[np.integer]:
 
 
 def assignment_columns() -> Projections:
-    """Columns position (-1 for what is not stored), global_position and judged_as, from a record's part and row.
+    """Columns position (below 0 for what is not stored), global_position and judged_as, from a record's part and row.
 
     A record's place in the arrays is its part's start and its row in it: no join and no shuffle. A part's last row
     must tell as many records as were judged.

@@ -31,7 +31,12 @@ def read_updates(records: DataFrame) -> DataFrame:
 
 def _columns() -> Projections:
     steps = {"messageId": ["messageId"], "status": ["status"], "error": ["error"], "time": ["time"]}
-    spec = {"paths": {**steps, "result": ["result"]}, "contentType": "application/json", "restAsHeaders": False}
+    spec = {
+        "paths": {**steps, "result": ["result"]},
+        "contentType": "application/json",
+        "restAsHeaders": False,
+        "known": [],
+    }
     record = F.call_function("messagestore.envelope", F.col("value"), F.lit(json.dumps(spec)))
     attempt = F.call_function("messagestore.json_text", F.col("value"), F.lit("$.attempt"))
     return (

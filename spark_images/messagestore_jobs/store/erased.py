@@ -54,6 +54,6 @@ def names_in(text: str) -> Iterator[str]:
             yield name
 
 
-def open_erased(uri: str) -> Erased:
-    """The tombstones of the store in a folder."""
-    return Erased(tombstone_key(uri) or b"", read_tombstone_keys(uri))
+def open_erased(uri: str, before: int | None = None) -> Erased:
+    """The tombstones of the store in a folder; of messages that may have stood ``before`` a global position."""
+    return Erased(tombstone_key(uri) or b"", read_tombstone_keys(uri, before))

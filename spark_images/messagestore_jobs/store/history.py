@@ -36,6 +36,8 @@ class CommitNote(ContractModel):
     updates: UpdateCounts = UpdateCounts()
     epoch: int | None = None
     """Of the run's grant; see ``fence``."""
+    events_since: int | None = None
+    """From which global position on CloudEvents are told apart by source and id; absent: none came since they are."""
 
     def json_text(self) -> str:
         """As it stands in the commit."""

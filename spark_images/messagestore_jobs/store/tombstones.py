@@ -11,6 +11,7 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import write_deltalake
 
 from messagestore_jobs.store.documents import LARGEST
@@ -42,9 +43,13 @@ def tombstone_key(uri: str) -> bytes | None:
     return key
 
 
-def read_tombstone_keys(uri: str) -> set[str]:
-    """The keys of all that was erased."""
-    return set(open_table(uri, "tombstones").to_pyarrow_table(columns=["message_key"])["message_key"].to_pylist())
+def read_tombstone_keys(uri: str, before: int | None = None) -> set[str]:
+    """The keys of all that was erased; of what may have stood ``before`` a global position, if one is given."""
+    rows = open_table(uri, "tombstones").to_pyarrow_table()
+    if before is not None and "global_position" in rows.column_names:
+        position = pc.field("global_position")
+        rows = rows.filter(position.is_null() | (position < before))
+    return set(rows["message_key"].to_pylist())
 
 
 def erased_positions(uri: str) -> npt.NDArray[np.int64]:

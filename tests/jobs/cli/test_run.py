@@ -28,6 +28,7 @@ def test_status_adds_up_with_the_sources_bytes(local_run: LocalRuns, tmp_path: P
         "deadLettered": 2,
         "filtered": 1,
         "discarded": 0,
+        "unknownFields": 0,
     }
     assert lines == 7 + 1 + 2 + 1
     assert status["table"]["messages"] == len(stored(f"file://{tmp_path}/orders")) == 7

@@ -139,7 +139,7 @@ def test_every_example_and_every_pattern_is_listed() -> None:
 
 
 def _totals(**given: int) -> dict[str, int]:
-    names = ("received", "stored", "duplicates", "deadLettered", "filtered", "discarded")
+    names = ("received", "stored", "duplicates", "deadLettered", "filtered", "discarded", "unknownFields")
     return {name: given.get(name, 0) for name in names}
 
 

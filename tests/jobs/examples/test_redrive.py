@@ -60,4 +60,5 @@ def test_redrive(local_run: LocalRuns, tmp_path: Path) -> None:
         "deadLettered": 5,
         "filtered": 0,
         "discarded": 0,
+        "unknownFields": 0,
     }

@@ -83,6 +83,7 @@ def uninterrupted(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
         "dead_lettered": 2,
         "filtered": 0,
         "discarded": 0,
+        "unknown_fields": 0,
     }
     return contents(stream), Counter(writes)
 

@@ -122,7 +122,7 @@ def event(**given: Any) -> bytes:
 def test_cloud_events_are_stored_and_each_that_lacks_an_attribute_is_set_aside(stream: Stream) -> None:
     stream.settings["envelope"] = Envelope(format="CloudEvents")
     full = event(
-        id="full",
+        id="f#u%l",
         source="/my-shop",
         subject="7-8",
         time="2026-01-05T11:00:00Z",
@@ -135,20 +135,46 @@ def test_cloud_events_are_stored_and_each_that_lacks_an_attribute_is_set_aside(s
         number=1,
     )
     lacking = [event(**{name: ...}) for name in ("specversion", "id", "source", "type")]
+    wrong = [event(id="v", specversion="0.3"), event(id=""), event(source=""), event(id="n", Region="eu")]
+    wrong += [event(id="i" * 600, source="s" * 600), event(id="both", data=1, data_base64="AA==")]
     others = [event(id="base64", data_base64="AP8="), event(id="bare"), event(id="named", streamname="orders-1")]
-    stream.arrive("a.jsonl", lines(full, *lacking, event(id="both", data=1, data_base64="AA=="), *others))
-    assert stream.run().counts == IngestCounts(received=9, stored=4, dead_lettered=5)
-    assert [reason for reason, _ in stream.set_aside()] == ["MissingField"] * 4 + ["InvalidField"]
+    same_id = [event(id="bare", source="/other"), event(id="bare", source="/other", type="again")]
+    stream.arrive("a.jsonl", lines(full, *lacking, *wrong, *others, *same_id))
+    assert stream.run().counts == IngestCounts(received=16, stored=5, duplicates=1, dead_lettered=10)
+    assert [reason for reason, _ in stream.set_aside()] == ["MissingField"] * 4 + ["InvalidField"] * 6
     details = [row["detail"] for row in stream.dead_letters()]
-    assert [words.split()[0] for words in details] == ["specversion", "messageId", "source", "type", "payload"]
-    first, base64, bare, named = stream.messages()
+    assert [words.split()[0] for words in details[:4]] == ["specversion", "id", "source", "type"]
+    assert details[4:] == [
+        "specversion is 0.3, 1.0 is read",
+        "id is empty",
+        "source is empty",
+        "attribute 'Region' has a name that is not of small letters a to z and digits alone",
+        "source and id make an id of 1201 bytes, at most 1024 are allowed",
+        "payload and payloadBase64 are both there",
+    ]
+    first, base64, bare, named, other = stream.messages()
     assert first["stream_name"] == "/my_shop-7-8"
     assert (first["payload"], first["correlation_id"], first["causation_id"]) == (b"hallo", "c", "k")
     assert first["time"] == datetime(2026, 1, 5, 11, tzinfo=UTC)
     assert first["expires_at"] == datetime(2027, 1, 1, tzinfo=UTC)
-    assert first["headers"] == {"specversion": "1.0", "myextension": "x", "number": "1"}
+    said = {"specversion": "1.0", "myextension": "x", "number": "1"}
+    assert first["headers"] == {**said, "source": "/my-shop", "subject": "7-8"}
     assert (base64["payload"], bare["payload"]) == (b"\x00\xff", None)
     assert (bare["stream_name"], named["stream_name"]) == ("/shop", "orders-1")
+    assert [row["message_id"] for row in (first, bare, other)] == ["/my-shop#f%23u%25l", "/shop#bare", "/other#bare"]
+
+
+def test_an_event_that_an_earlier_release_stored_under_its_id_alone_is_known(stream: Stream) -> None:
+    stored = {"streamName": "orders-1", "type": "created", "headers": {"specversion": "1.0"}}
+    stream.arrive("earlier.jsonl", lines(record("e1", **stored, payload=b"1"), record("e2", **stored, payload=b"2")))
+    stream.run()
+
+    stream.settings["envelope"] = Envelope(format="CloudEvents")
+    again = event(id="e1", streamname="orders-1", data=1)
+    of_others = [event(source="/other", streamname="orders-1", data=7), event(source="/third", data=1)]
+    stream.arrive("now.jsonl", lines(again, *of_others, event(id="e3", streamname="orders-1", data=1)))
+    assert stream.run().counts == IngestCounts(received=4, stored=3, duplicates=1)
+    assert stream.ids() == ["e1", "e2", "/other#e1", "/third#e1", "/shop#e3"]
 
 
 CUSTOM = {
@@ -203,3 +229,15 @@ def test_what_no_record_can_carry_is_null_beside_batches_that_carry_it(stream: S
     assert rows == [("1", None, None, None), ("2", '{"n": 1}', "P1D", None)]
     read_by_spark = read_messages(spark, stream.table.uri).select("message_id", "metadata", "ttl")
     assert sorted(map(tuple, read_by_spark.collect())) == [row[:3] for row in rows]
+
+
+def test_a_field_that_no_native_record_has_is_counted_or_refused(stream: Stream) -> None:
+    replayed = record("replayed", insertedAt="2026-01-05T11:00:00Z", payloadSha256="e3b0", retries=1)
+    stream.arrive("a.jsonl", lines(record("plain"), record("odd", corelationId="c", other=[1]), replayed))
+    assert stream.run().counts == IngestCounts(received=3, stored=3, unknown_fields=1)
+
+    stream.settings["envelope"] = Envelope(unknown_fields="Refuse")
+    stream.arrive("b.jsonl", lines(record("strict"), record("misspelt", corelationId="c")))
+    assert stream.run().counts == IngestCounts(received=2, stored=1, dead_lettered=1)
+    (letter,) = stream.dead_letters()
+    assert (letter["reason"], letter["detail"]) == ("InvalidField", "corelationId is no field of a Native record")

@@ -89,11 +89,15 @@ def test_cloud_events_come_in_binary_and_in_structured_mode(topics: Topics, stre
         Record(None, headers={**EVENT, "ce_id": b"e3"}),
         Record(b"\x00\x01", headers={**EVENT, "ce_id": b"e4", "content-type": b"application/octet-stream"}),
         Record(b"x", headers={"ce_specversion": b"1.0"}),
+        Record(b"x", headers={**EVENT, "ce_specversion": b"0.3"}),
+        Record(b"x", headers={**EVENT, "ce_a-b": b"c", "a-b": b"c"}),
+        Record(b"x", headers={**EVENT, "ce_source": b"shop-2"}),
     )
     stream = stream_of(name)
     outcome = stream.run(envelope=Envelope(format="CloudEvents"))
-    assert outcome.counts == IngestCounts(received=5, stored=4, dead_lettered=1)
-    one, two, three, four = stream.messages()
+    assert outcome.counts == IngestCounts(received=8, stored=5, dead_lettered=3)
+    one, two, three, four, other = stream.messages()
+    assert (one["message_id"], two["message_id"], other["message_id"]) == ("shop-1#e1", "shop-1#e2", "shop-2#e1")
     assert (one["stream_name"], one["type"], one["payload"]) == ("shop_1-7", "placed", b'{"n": 1.10}')
     assert (two["stream_name"], two["type"], two["payload"]) == ("shop_1-7", "placed", b'{"n":1.10}')
     assert (three["payload"], four["payload"], four["content_type"]) == (None, b"\0\1", "application/octet-stream")
@@ -101,9 +105,11 @@ def test_cloud_events_come_in_binary_and_in_structured_mode(topics: Topics, stre
         "specversion": "1.0",
         "region": "eu",
         "trace": "t",
+        "source": "shop-1",
+        "subject": "7",
     }
     assert two["headers"]["region"] == "eu"
-    assert [row["reason"] for row in stream.dead_letters()] == ["MissingField"]
+    assert [row["reason"] for row in stream.dead_letters()] == ["MissingField", "InvalidField", "InvalidField"]
 
 
 def test_an_envelope_of_ones_own_may_take_what_stands_beside_the_value(topics: Topics, stream_of: StreamOf) -> None:
@@ -285,6 +291,8 @@ def test_a_dead_letter_that_is_sent_again_says_what_it_said(topics: Topics, stre
     assert row["headers"] == {
         "specversion": "1.0",
         "region": "eu",
+        "source": "shop-1",
+        "subject": "7",
         "kafka-key": "k",
         "kafka-timestamp": "2026-01-01T12:00:00Z",
     }

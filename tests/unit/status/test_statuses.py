@@ -131,6 +131,7 @@ def test_a_streams_numbers() -> None:
         "deadLettered": 1,
         "filtered": 0,
         "discarded": 0,
+        "unknownFields": 0,
     }
     assert status["table"]["messages"] == 329
     assert status["table"]["oldestMessageTime"] == "2026-01-05T08:20:00Z"

@@ -1,0 +1,86 @@
+"""CloudEvents 1.0: where an event has a message's fields, and what the standard asks of it.
+
+An event is told from others by its source and its id together, so both are in the message's id.
+"""
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+PATHS = {
+    "messageId": "$.id",
+    "streamName": "$.streamname",
+    "category": "$.source",
+    "streamId": "$.subject",
+    "type": "$.type",
+    "correlationId": "$.correlationid",
+    "causationId": "$.causationid",
+    "time": "$.time",
+    "expiresAt": "$.expirytime",
+    "contentType": "$.datacontenttype",
+    "payload": "$.data",
+    "payloadBase64": "$.data_base64",
+}
+"""JSON format; the extensions are those the CloudEvents community documents. Other attributes become headers. A stream
+is what an event is about: its source (each "-" as "_") and its subject."""
+
+_VERSION = "1.0"
+_LONGEST_ID = 1024
+_LONGEST_SHOWN = 100
+REQUIRED = {"specversion": "specversion", "eventId": "id", "source": "source", "type": "type"}
+"""What an event must have, and how it names that itself."""
+JUDGED = (*REQUIRED, "messageId", "misnamed")
+"""The columns that :func:`problems` asks for."""
+
+
+def event_columns(columns: dict[str, Column]) -> dict[str, Column]:
+    """The columns of an event, from those that its envelope gives.
+
+    Args:
+        columns: the event's id as messageId, its source as category, and as headers what has no column of its own.
+    """
+    event_id, source, headers = columns["messageId"], columns["category"], columns["headers"]
+    names = F.map_keys(headers)
+    return columns | {
+        "eventId": event_id,
+        "source": source,
+        "specversion": headers.getItem("specversion"),
+        "misnamed": F.get(F.filter(names, lambda name: ~name.rlike(r"^[a-z0-9]+\z")), F.lit(0)),
+        "messageId": message_id(source, event_id),
+        "category": F.translate(source, "-", "_"),
+        "headers": _with_own(headers, {"source": source, "subject": columns["streamId"]}),
+    }
+
+
+def message_id(source: Column, event_id: Column) -> Column:
+    """``source#id``, with each # of the id as %23 and each % as %25: what is behind the last # is the id."""
+    escaped = F.replace(F.replace(event_id, F.lit("%"), F.lit("%25")), F.lit("#"), F.lit("%23"))
+    return F.concat(source, F.lit("#"), escaped)
+
+
+def problems(wire: dict[str, Column]) -> list[tuple[Column, Column]]:
+    """What the standard doesn't allow: a condition over :func:`event_columns`, and words for people."""
+    empty = [(wire[name] == "", F.lit(f"{shown} is empty")) for name, shown in REQUIRED.items()]
+    version, misnamed = wire["specversion"], wire["misnamed"]
+    size = F.octet_length(wire["messageId"])
+    return [
+        *empty,
+        (version != _VERSION, F.concat(F.lit("specversion is "), _shown(version), F.lit(f", {_VERSION} is read"))),
+        (misnamed.isNotNull(), F.concat(F.lit("attribute '"), _shown(misnamed), F.lit(_NAMES))),
+        (
+            size > _LONGEST_ID,
+            F.format_string(f"source and id make an id of %d bytes, at most {_LONGEST_ID} are allowed", size),
+        ),
+    ]
+
+
+_NAMES = "' has a name that is not of small letters a to z and digits alone"
+
+
+def _shown(text: Column) -> Column:
+    return F.substring(text, 1, _LONGEST_SHOWN)
+
+
+def _with_own(headers: Column, own: dict[str, Column]) -> Column:
+    kept = F.map_from_arrays(F.array(*map(F.lit, own)), F.array(*own.values()))
+    others = F.coalesce(headers, F.create_map().cast("map<string,string>"))
+    return F.map_concat(F.map_filter(kept, lambda _, value: value.isNotNull()), others)

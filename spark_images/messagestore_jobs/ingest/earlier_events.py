@@ -1,0 +1,96 @@
+"""CloudEvents that an earlier release stored: their message id is the event's id alone.
+
+Such an event is known by that id, its stream, its type and its payload's digest: it tells no more of its source. One
+that was scrubbed since is known by id and stream; one that was erased by its id, as nothing else is left of it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from messagestore_jobs.contract.run_document import IngestTask
+from messagestore_jobs.ingest.envelope import wire
+from messagestore_jobs.ingest.hashed_ids import Flags, HashedIds
+from messagestore_jobs.ingest.known import FIRST_GLOBAL_POSITION, Known
+from messagestore_jobs.store.erased import Erased, open_erased
+from messagestore_jobs.store.messages import read_messages
+
+
+def events_since(task: IngestTask, noted: int | None, next_global: int) -> int | None:
+    """From which global position on CloudEvents are told apart by source and id; None where that is not yet decided.
+
+    Args:
+        task: the run's.
+        noted: what the last commit says.
+        next_global: of the store.
+    """
+    return next_global if noted is None and task.envelope.format == "CloudEvents" else noted
+
+
+def looked_for(task: IngestTask, since: int | None) -> bool:
+    """Whether the store may hold any."""
+    return task.envelope.format == "CloudEvents" and since is not None and since > FIRST_GLOBAL_POSITION
+
+
+def earlier_columns() -> tuple[Column, ...]:
+    """What an event would be known by, of judged records."""
+    event_id = F.col(wire("eventId"))
+    return (
+        event_id.alias("event_id"),
+        F.xxhash64(event_id).alias("event_hash"),
+        _content().alias("event_content"),
+    )
+
+
+def _content() -> Column:
+    return F.xxhash64("type", "payload_sha256")
+
+
+@dataclass(frozen=True)
+class EarlierEvents:
+    """Of one store: those below global position ``since``."""
+
+    spark: SparkSession
+    uri: str
+    since: int
+    known: Known
+    erased: Erased
+
+    @staticmethod
+    def open(spark: SparkSession, uri: str, since: int, known: Known) -> "EarlierEvents":
+        """As the store is now."""
+        return EarlierEvents(spark, uri, since, known, open_erased(uri, before=since))
+
+    def contains(self, narrow: pa.Table, not_before: int | None) -> Flags:
+        """Which records were stored before, or erased.
+
+        Args:
+            narrow: the batch's records, with :func:`earlier_columns`.
+            not_before: in microseconds: among rows inserted since.
+        """
+        ids = narrow["event_id"].combine_chunks()
+        found: Flags = self.erased.contains(ids)
+        candidates = self.known.contains(HashedIds.of(narrow["event_hash"].to_numpy(), ids), not_before)
+        rows = np.flatnonzero(candidates & ~found)
+        if len(rows):
+            asked = narrow.select(["event_id", "stream_name", "event_content"]).take(pa.array(rows))
+            stored = self._stored(asked["event_id"])
+            told = zip(*(asked[name].to_pylist() for name in asked.column_names), strict=True)
+            found[rows] = [(*one[:2], None) in stored or one in stored for one in told]
+        return found
+
+    def _stored(self, ids: pa.ChunkedArray) -> set[tuple[str, str, int | None]]:
+        """Id, stream and content of each; without its content where that was scrubbed."""
+        asked = F.broadcast(self.spark.createDataFrame(pa.table({"message_id": pc.unique(ids)})))
+        rows = (
+            read_messages(self.spark, self.uri)
+            .where(F.col("global_position") < self.since)
+            .join(asked, "message_id", "left_semi")
+            .select("message_id", "stream_name", F.when(F.col("scrubbed_at").isNull(), _content()).alias("content"))
+            .toArrow()
+        )
+        return set(zip(*(rows[name].to_pylist() for name in rows.column_names), strict=True))
