@@ -67,7 +67,8 @@ class KafkaSource(Model):
         description="Where a stream begins that has read nothing yet; what appears later is read from its start.",
     )
     max_records_per_batch: BatchSize | None = Field(
-        default=None, description="Most records in a batch; absent: 1000000."
+        default=None,
+        description="Most records in a batch; absent: 1000000. Never more than one for each 4 KiB of the heap.",
     )
     security: KafkaSecurity | None = Field(
         default=None, description="Absent: plain text, and nobody proves who is there."

@@ -10,10 +10,18 @@ from messagestore_jobs.contract.run_document import IngestTask, KafkaSource, Run
 from messagestore_jobs.contract.run_report import Lag, Loss
 from messagestore_jobs.ingest.arrivals import Due
 from messagestore_jobs.ingest.kafka_listing import kafka_failure, list_partitions, oldest_record
-from messagestore_jobs.ingest.kafka_plan import RETENTION, TOPIC_DELETED, next_batch, pending, rest, still_there
+from messagestore_jobs.ingest.kafka_plan import (
+    RETENTION,
+    TOPIC_DELETED,
+    most_records,
+    next_batch,
+    pending,
+    rest,
+    still_there,
+)
 from messagestore_jobs.ingest.planned import Planned
-from messagestore_jobs.ingest.throttle import PACED_SECONDS
 from messagestore_jobs.progress import Progress
+from messagestore_jobs.session import heap_bytes
 from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
 from messagestore_jobs.store.history import committed_batch
 from messagestore_jobs.store.offsets import OffsetBatch, OffsetRange, ReadOffsets
@@ -122,10 +130,8 @@ class KafkaArrivals:
         )
 
     def _limit(self) -> int:
-        wanted = self._source.max_records_per_batch or self._task.memory.batch_records
-        rate = self._task.messages_per_second
-        paced = wanted if rate is None else max(1, round(rate * PACED_SECONDS))
-        return min(wanted, self._task.memory.batch_records, paced)
+        wanted, setting = self._source.max_records_per_batch, self._task.memory.batch_records
+        return most_records(wanted, setting, self._task.messages_per_second, heap_bytes(self._spark))
 
     def _tell_losses(self, ranges: Iterable[OffsetRange]) -> None:
         for r in ranges:

@@ -4,12 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from messagestore_jobs.ingest.throttle import PACED_SECONDS
 from messagestore_jobs.store.offsets import OffsetRange, Partition, ReadUpTo, in_order
 
 RETENTION: Final = "Retention"
 """The broker removed the records before they were read."""
 TOPIC_DELETED: Final = "TopicDeleted"
 """The topic was deleted, and made again, before they were read."""
+
+_SHARE_OF_HEAP = 4
+_BYTES_A_RECORD = 1024
+"""About what a driver holds of each while a batch is decided on: its id, its stream, hashes and positions."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +24,19 @@ class Listed:
     partition: Partition
     earliest: int
     latest: int
+
+
+def most_records(wanted: int | None, setting: int, rate: float | None, heap: int) -> int:
+    """How many records a batch may have: the least of what the stream asks for and a driver may hold.
+
+    Args:
+        wanted: by the stream; None is no bound.
+        setting: the run's own bound.
+        rate: records a second that the stream may take; None is no bound.
+        heap: in bytes.
+    """
+    paced = setting if rate is None else max(1, round(rate * PACED_SECONDS))
+    return min(wanted or setting, setting, paced, max(1, heap // (_SHARE_OF_HEAP * _BYTES_A_RECORD)))
 
 
 def pending(listed: Iterable[Listed], read: Mapping[Partition, ReadUpTo], *, from_latest: bool) -> list[OffsetRange]:

@@ -1,9 +1,10 @@
 """Which offsets a batch reads: each once, in order, and nothing passed over without a word."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messagestore_jobs.ingest.kafka_plan import Listed, next_batch, parts, pending, rest, still_there
+from messagestore_jobs.ingest.kafka_plan import Listed, most_records, next_batch, parts, pending, rest, still_there
 from messagestore_jobs.store.offsets import OffsetRange, Partition, ReadUpTo
 
 ORDERS = Partition("orders", "id-1", 0)
@@ -97,3 +98,20 @@ def test_a_planned_batch_tells_what_is_gone_since() -> None:
     assert offsets(still_there(planned, [listed(9, 9)])) == [(2, 8, "Retention")]
     assert offsets(still_there(planned, [listed(0, 9, AGAIN)])) == [(2, 8, "TopicDeleted")]
     assert offsets(still_there(planned, [listed(0, 6)])) == [(2, 6, None)]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "rate", "heap", "most"),
+    [
+        (None, None, 8 << 30, 1_000_000),
+        (500_000, None, 8 << 30, 500_000),
+        (500_000, None, 1 << 30, 262_144),
+        (500_000, 20, 1 << 30, 100),
+        (None, 0.01, 1 << 30, 1),
+        (None, None, 100, 1),
+    ],
+)
+def test_a_batch_has_the_least_of_what_is_asked_for_and_what_a_driver_may_hold(
+    wanted: int | None, rate: float | None, heap: int, most: int
+) -> None:
+    assert most_records(wanted, 1_000_000, rate, heap) == most
