@@ -95,6 +95,9 @@ def rows(spark: SparkSession) -> DataFrame:
     for name in PARSING:
         session.conf.unset(name)
     session.conf.set("spark.sql.variable.substitute", "true")
+    # What Spark's parser learns from texts that are all different fills the heap after 20,000 of them.
+    session.conf.set("spark.sql.parser.manageParserCaches", "true")
+    session.conf.set("spark.sql.parser.parserDfaCacheFlushThreshold", "20000")
     schema = ", ".join(f"`{name}` {TYPES[kind]}" for name, kind in MESSAGE_COLUMNS.kinds.items())
     return session.createDataFrame([], schema)
 
