@@ -16,7 +16,7 @@ TWO_AT_ONCE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 export MESSAGESTORE_CACHE := $(CACHE)
 
 .PHONY: help install tools images cluster cluster-down demo demo-cluster test test-unit test-jobs test-hostile \
-	test-operator test-e2e fuzz fuzz-records bench lint format crds lock sbom clean
+	test-operator test-e2e test-histories fuzz fuzz-records bench lint format crds lock sbom clean
 
 help: ## This list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -88,6 +88,12 @@ fuzz-records: install tools ## Hostile records, each of which ends as one thing;
 	@echo "fuzz-records: $(RECORDS) records of seed $(SEED)"
 	MESSAGESTORE_RECORDS=$(RECORDS) MESSAGESTORE_RECORDS_SEED=$(SEED) $(PYTEST) --timeout 0 \
 		tests/jobs/ingest/test_hostile_records.py tests/jobs/kafka/test_hostile_records.py
+
+HISTORIES ?= 200
+
+test-histories: install ## Random histories of a store against a model of it; HISTORIES says how many, SEED which
+	@echo "test-histories: $(HISTORIES) histories of seed $(SEED)"
+	MESSAGESTORE_HISTORIES=$(HISTORIES) $(PYTEST) --timeout 0 --hypothesis-seed=$(SEED) tests/jobs/histories
 
 bench: install ## Benchmarks: tables of ratios, and the operator under load
 	$(PYTHON) -m tests.perf

@@ -14,7 +14,7 @@ from support.histories.steps import GoOn, Ingest, Purge, Record, Redeliver, Repl
 from support.histories.world import World
 
 HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "1"))
-"""How many random histories; ``MESSAGESTORE_HISTORIES=30 pytest tests/jobs/histories`` looks for ten minutes."""
+"""How many random histories (`make test-histories`)."""
 STREAMS = ("a-1", "a-2", "b")
 KINDS = (
     "stored", "duplicates", "Unparseable", "InvalidField", "ExpiredOnArrival", "WrongExpectedVersion",
