@@ -85,6 +85,8 @@ def test_retries(local_run: LocalRuns, tmp_path: Path) -> None:
         "deadLettered": 1,
         "exhausted": 0,
         "expired": 0,
+        "retried": 0,
+        "timedOut": 0,
         "lag": "0 files",
     }
     assert first.status("ReplayJob/orders-again")["selection"]["messages"] == 0

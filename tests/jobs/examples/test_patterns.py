@@ -35,7 +35,12 @@ def test_resequencer(local_run: LocalRuns, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.stderr
     uploads = done.status("MessageStream/uploads")
     assert (uploads["totals"]["stored"], uploads["totals"]["deadLettered"]) == (6, 2)
-    assert uploads["sequences"] == {"incomplete": 1, "oldestId": "upload-9", "oldestTime": "2026-03-01T10:00:04Z"}
+    assert uploads["sequences"] == {
+        "incomplete": 1,
+        "overdue": 0,
+        "oldestId": "upload-9",
+        "oldestTime": "2026-03-01T10:00:04Z",
+    }
     letters = open_table(f"file://{tmp_path}/resequencer/uploads", "dead_letters").to_pyarrow_table()
     assert letters["reason"].to_pylist() == ["InvalidField"] * 2
     assert done.status("ReplayJob/whole-uploads")["progress"]["replayed"] == 5
