@@ -100,11 +100,11 @@ class Reconciler:
         if snapshot is None or resource is None:
             self._queue.forget(key)
             return
-        for run in snapshot.runs:
-            await self._applier.mend(run)
         # Nothing is awaited between the picture and this: two looks never take the same room.
         decision = self._decide(snapshot)
         self._starts.let_start(decision)
+        for run in snapshot.runs:
+            await self._applier.mend(run)
         await self._applier.carry_out(resource, decision.actions)
         if decision.look_again is not None:
             self._queue.add(key, (decision.look_again - datetime.now(UTC)).total_seconds())
