@@ -35,6 +35,6 @@ def test_kafka(topics: Topics, broker: Broker, tmp_path: Path) -> None:
     assert (stream["totals"]["stored"], stream["totals"]["deadLettered"], stream["lag"]["records"]) == (3, 1, 0)
     assert job["progress"]["replayed"] == 2
     again = topics.read("orders-again")
-    assert sorted(json.loads(record.value or b"")["messageId"] for record in again) == ["e1", "e3"]
+    assert sorted(json.loads(record.value or b"")["messageId"] for record in again) == ["shop#e1", "shop#e3"]
     assert {record.key for record in again} == {b"shop-7"}
     assert all(record.headers["x-replay-job"] == b"placed-again" for record in again)

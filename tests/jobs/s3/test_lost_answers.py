@@ -50,19 +50,23 @@ ELSEWHERE = {
     # To Kafka.
     *("replay-transaction", "replay-staged-removed"),
     # After a run was cut off, or input was gone.
-    *("archive-sweep", "archive-withdrawn", "plan-anew", "sweep-plan", "take-out"),
+    *("archive-sweep", "archive-withdrawn", "plan-anew", "sweep-plan", "take-out", "sweep"),
     *("replay-erased", "replay-forgotten", "replay-placed"),
+    # By a run that has an epoch, or on a store of an earlier release.
+    *("claim", "upgrade-.+", "properties-.+"),
+    # Of whole days, of updates that waited, of translators, and of what names an erased message elsewhere.
+    *("delete-days", "pending-dropped", "translators", "erase-dead-letters", "erase-staged", "audit-hidden"),
 }
-"""Writes that this story has not."""
+"""Writes that this story has not, each of which has its own test; a name that is made up has its pattern."""
 OWN_COLUMNS = {
     *("inserted_at", "inserted_date", "failed_at", "at", "updated_at", "modified_at"),
     *("run", "rules", "key", "message_key"),
 }
 OWN_WORDS = re.compile(
-    r"run-\d+|(-[0-9a-f]{16,})+|(?<=archive/)[0-9a-f]{32}|(?<=preview\": \")[0-9a-f]{32}"
-    r"|(PerSecond|[vV]ersion)(_before|_after)?['\"]: ?([0-9.]+|null)"
+    r"run-\d+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(-[0-9a-f]{16,})+|[0-9a-f]{32,}"
+    r"|(PerSecond|[vV]ersion|bytes)(_before|_after)?['\"]: ?([0-9.]+|null)"
 )
-"""Times, keys, digests of them, names of runs and speeds; and versions, as a run that is tried again claims anew."""
+"""Times, keys, digests, sizes, names of runs and speeds; and versions, as a run that is tried again claims anew."""
 Task = IngestTask | PurgeTask | EraseTask | ReplayTask | MaintainTask | DeleteTask
 
 
@@ -189,7 +193,7 @@ def test_each_run_ends_as_if_no_answer_had_been_lost(
             wrong |= {(hour, name): both for name, both in different(unheard.contents(), heard.contents()).items()}
     assert wrong == {}
     missed = {one for one in patterns_in_code() if not any(re.fullmatch(one, name) for name in unheard.writes)}
-    assert missed == set(map(re.escape, ELSEWHERE))
+    assert {one.replace("\\", "") for one in missed} == ELSEWHERE
 
 
 def different(found: dict[str, str], expected: dict[str, str]) -> dict[str, tuple[str | None, str | None]]:
