@@ -87,8 +87,7 @@ def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], n
     placed = placed_all.where("position >= 0")
     if task.claim_check_bytes is not None:
         _write_claims(context, placed)
-    about = {"failed_at": batch.at, "batch": _id(task, batch)}
-    letters = read_letters(placed_all, unfit, portion, assigned, about)
+    letters = read_letters(placed_all, unfit, portion, assigned, (batch.at, _id(task, batch)))
     again = _set_aside(context, batch, letters, read_before if len(unfit) else set())
     counts = count(arrived, assigned, task.on_arrival_expired, again)
     done = note.model_copy(

@@ -4,6 +4,7 @@ Of what is set aside the driver holds a portion's bytes and no more, however muc
 """
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +15,9 @@ from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.ingest.expected import Numbers
 from messagestore_jobs.ingest.write import REPLACED, letter_columns, letters_of
 from messagestore_jobs.session import heap_bytes
+from messagestore_jobs.store.dead_letters import new_letters
 from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.schemas import DEAD_LETTERS, SOURCE, UTC
+from messagestore_jobs.store.schemas import SOURCE
 
 _SHARE_OF_HEAP = 32
 """A portion is held several times while it is written: as it came, as rows, as a file."""
@@ -40,7 +42,7 @@ def portions(sizes: Numbers, most: int) -> Numbers:
 
 
 def read_letters(
-    placed: DataFrame, unfit: Numbers, portion: Numbers, assigned: Assignment, about: dict[str, object]
+    placed: DataFrame, unfit: Numbers, portion: Numbers, assigned: Assignment, about: tuple[datetime, str]
 ) -> Iterator[pa.Table]:
     """The rows to set aside (schema DEAD_LETTERS), a table a portion, in order of arrival.
 
@@ -49,7 +51,7 @@ def read_letters(
         unfit: the places of those that are set aside, ascending.
         portion: of each.
         assigned: what becomes of each record.
-        about: what all of them have in common: columns failed_at and batch.
+        about: when they are set aside, and by which batch.
 
     Raises:
         SourceChangedError: others are there by now.
@@ -69,18 +71,7 @@ def read_letters(
         yield _letters(rows, {"reason": reasons, "detail": details}, about)
 
 
-def _letters(rows: pa.Table, why: dict[str, pa.ChunkedArray], about: dict[str, object]) -> pa.Table:
-    count, empty = rows.num_rows, pa.nulls(rows.num_rows)
-    columns = {
-        **why,
-        "raw": rows["raw"],
-        "source": pa.StructArray.from_arrays([rows[n].combine_chunks() for n in SOURCE.names], fields=list(SOURCE)),
-        "failed_at": pa.repeat(pa.scalar(about["failed_at"], UTC), count),
-        "redriven_at": empty,
-        "redriven_by": empty,
-        "batch": pa.repeat(pa.scalar(about["batch"]), count),
-        "headers": rows["record_says"] if "record_says" in rows.column_names else empty,
-        "tries": empty,
-        "earlier": empty,
-    }
-    return pa.table({name: columns[name] for name in DEAD_LETTERS.names}).cast(DEAD_LETTERS)
+def _letters(rows: pa.Table, why: dict[str, pa.ChunkedArray], about: tuple[datetime, str]) -> pa.Table:
+    source = pa.StructArray.from_arrays([rows[n].combine_chunks() for n in SOURCE.names], fields=list(SOURCE))
+    headers = {"headers": rows["record_says"]} if "record_says" in rows.column_names else {}
+    return new_letters({**why, **headers, "raw": rows["raw"], "source": source}, *about)

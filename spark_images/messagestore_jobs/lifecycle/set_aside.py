@@ -5,8 +5,8 @@ from datetime import datetime
 import pyarrow as pa
 
 from messagestore_jobs.lifecycle.updates import KIND
-from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_before
-from messagestore_jobs.store.schemas import DEAD_LETTERS, SOURCE, UTC
+from messagestore_jobs.store.dead_letters import new_letters, places, set_aside, set_aside_before
+from messagestore_jobs.store.schemas import SOURCE
 
 
 def source_of(records: pa.Table) -> pa.StructArray:
@@ -19,21 +19,8 @@ def source_of(records: pa.Table) -> pa.StructArray:
 
 def dead_letters(raw: pa.ChunkedArray, source: pa.Array, why: pa.Table, at: datetime, batch: str) -> pa.Table:
     """Rows of DEAD_LETTERS; ``why`` has columns reason and detail."""
-    empty = pa.nulls(why.num_rows)
-    columns = {
-        "raw": raw,
-        "source": source,
-        "reason": why["reason"],
-        "detail": why["detail"],
-        "failed_at": pa.repeat(pa.scalar(at, UTC), why.num_rows),
-        "redriven_at": empty,
-        "redriven_by": empty,
-        "batch": pa.repeat(pa.scalar(batch), why.num_rows),
-        "headers": empty,
-        "tries": empty,
-        "earlier": empty,
-    }
-    return pa.table({name: columns[name] for name in DEAD_LETTERS.names}).cast(DEAD_LETTERS)
+    told = {"raw": raw, "source": source, "reason": why["reason"], "detail": why["detail"]}
+    return new_letters(told, at, batch)
 
 
 def set_aside_once(uri: str, letters: pa.Table, batch: str, read_before: set[str]) -> int:

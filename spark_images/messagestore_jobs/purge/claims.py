@@ -30,18 +30,23 @@ def delete_claim_checks(context: Context, rows: DataFrame) -> None:
             objects.delete(row["name"])
 
 
-def drop_unclaimed(context: Run) -> None:
-    """Delete what lies among the store's claim checks and no message refers to; earlier versions are gone."""
+def drop_unclaimed(context: Run) -> set[str]:
+    """Delete what lies among the store's claim checks and no message refers to; earlier versions are gone.
+
+    Returns:
+        The names that messages refer to; none where nothing lay there.
+    """
     objects = Objects(claims_uri(context.uri))
     found = [name for name in objects.names(recursive=True) if not name.endswith("/")]
     if not found:
-        return
+        return set()
     rows = read_messages(context.spark, context.uri).where(is_own_claim(context.uri))
     claimed = {row["name"] for row in rows.select(own_claim_name().alias("name")).collect()}
     for name in found:
         if sum_of(name) not in claimed:
             with external_write("claim-check-delete"):
                 objects.delete(name)
+    return claimed
 
 
 def rewrite_claim_checks(

@@ -112,9 +112,9 @@ def erase_due(context: Run) -> Done | None:
         forget_pending(context.uri, waiting.filter(pa.array(erased.contains(waiting))).to_pylist())
         hide_in_audit(context, erased)
     left = {name: forget_past(context.uri, name, context.note() if name == "messages" else None) for name in TABLES}
-    drop_unclaimed(context)
+    claims = drop_unclaimed(context)
     context.progress.step("look for what is left")
-    refuse_remains(context, erased, left)
+    refuse_remains(context.uri, erased, left, claims)
     for one in due:
         _audit(context, one, before)
     return Done(sum(one.erased for one in due), not_reached(context.uri))

@@ -27,21 +27,24 @@ def hidden(detail: Any, key: bytes, within: bool = False) -> Any:
 
 def hide_in_audit(context: Run, erased: Erased) -> None:
     """Hide them in rows that name something erased: by another rule, or by a release that did not hide them."""
-    heads = read_heads(context.uri)
-    for row in read_audit(context.uri):
-        told = row["rules"] or ""
-        news = _less(told, erased, heads)
-        if news != told:
-            replace_rules(context.uri, told, news)
+    for row, less in _in_clear(context.uri, erased):
+        replace_rules(context.uri, row["rules"], less)
 
 
 def in_clear(uri: str, erased: Erased) -> Iterator[str]:
     """Rows of the audit that name something erased, in words."""
+    for row, _ in _in_clear(uri, erased):
+        yield f"the row of run {row['run']} in audit names an erased message"
+
+
+def _in_clear(uri: str, erased: Erased) -> Iterator[tuple[dict[str, Any], str]]:
+    """Those rows, and what column ``rules`` of each is to say."""
     heads = read_heads(uri)
     for row in read_audit(uri):
         told = row["rules"] or ""
-        if _less(told, erased, heads) != told:
-            yield f"the row of run {row['run']} in audit names an erased message"
+        less = _less(told, erased, heads)
+        if less != told:
+            yield row, less
 
 
 def _less(told: str, erased: Erased, heads: Heads) -> str:

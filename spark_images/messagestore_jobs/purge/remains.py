@@ -12,13 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from messagestore_jobs.context import Run
 from messagestore_jobs.purge.dead_letters import naming
 from messagestore_jobs.purge.hidden import in_clear
 from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.replay.copies import copies_left
 from messagestore_jobs.replay.state import REPLAYS
-from messagestore_jobs.store.claimed import is_own_claim, own_claim_name
 from messagestore_jobs.store.claims import CLAIMS
 from messagestore_jobs.store.erased import Erased
 from messagestore_jobs.store.errors import RunFailedError
@@ -26,7 +24,6 @@ from messagestore_jobs.store.folder import MARKER
 from messagestore_jobs.store.heads import Heads, read_heads
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.keyed import KEY_OBJECT
-from messagestore_jobs.store.messages import read_messages
 from messagestore_jobs.store.objects import Objects, sum_of
 from messagestore_jobs.store.past import not_needed
 from messagestore_jobs.store.pending_updates import read_pending
@@ -44,30 +41,30 @@ _STATE = re.compile(
 """What purges and replays keep of themselves, besides what is staged."""
 
 
-def refuse_remains(context: Run, erased: Erased, left: Mapping[str, int]) -> None:
+def refuse_remains(uri: str, erased: Erased, left: Mapping[str, int], claims: Set[str]) -> None:
     """Look at all that a store's folder holds after an erasure.
 
     Args:
-        context: of the run.
+        uri: the table folder.
         erased: all that was.
         left: of each table the version that was left alone.
+        claims: the names of claim checks that messages have.
 
     Raises:
         RunFailedError: something erased is there, or something that nobody can tell from it.
     """
-    found = list(islice(_remains(context, erased, left), _SHOWN + 1))
+    found = list(islice(_remains(uri, erased, left, claims), _SHOWN + 1))
     if found:
         more = "; and more" if len(found) > _SHOWN else ""
         raise RunFailedError(
             "ErasureIncomplete",
-            f"{context.uri} still holds what was to be erased, or what nobody can tell from it: "
+            f"{uri} still holds what was to be erased, or what nobody can tell from it: "
             f"{'; '.join(found[:_SHOWN])}{more}. Find out who wrote it and remove it; the next run looks again",
         )
 
 
-def _remains(context: Run, erased: Erased, left: Mapping[str, int]) -> Iterator[str]:
-    uri = context.uri
-    yield from strange(Objects(uri).names(recursive=True), *_needed(context, left))
+def _remains(uri: str, erased: Erased, left: Mapping[str, int], claims: Set[str]) -> Iterator[str]:
+    yield from strange(Objects(uri).names(recursive=True), _needed(uri, left), claims)
     yield from _rows(uri, erased)
     yield from _names(uri, read_heads(uri))
     yield from copies_left(uri, erased)
@@ -79,14 +76,13 @@ def _remains(context: Run, erased: Erased, left: Mapping[str, int]) -> Iterator[
         yield from in_clear(uri, erased)
 
 
-def _needed(context: Run, left: Mapping[str, int]) -> tuple[Mapping[str, tuple[Set[str], int, int]], Set[str]]:
-    """Of each table its data files, first and last version, and the claim checks that messages name."""
+def _needed(uri: str, left: Mapping[str, int]) -> Mapping[str, tuple[Set[str], int, int]]:
+    """Of each table its data files, first and last version."""
     tables = {}
     for name in TABLES:
-        table = open_table(context.uri, name)
+        table = open_table(uri, name)
         tables[name] = set(files_of(table)["path"].to_pylist()), left[name], table.version()
-    rows = read_messages(context.spark, context.uri).where(is_own_claim(context.uri))
-    return tables, {row["name"] for row in rows.select(own_claim_name().alias("name")).collect()}
+    return tables
 
 
 def strange(names: list[str], tables: Mapping[str, tuple[Set[str], int, int]], claims: Set[str]) -> Iterator[str]:

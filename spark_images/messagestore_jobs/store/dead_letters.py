@@ -1,7 +1,8 @@
 """The ``dead_letters`` table: each record that was set aside, once."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +12,7 @@ from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import open_table
-from messagestore_jobs.store.schemas import DEAD_LETTERS, REFUSAL, SOURCE
+from messagestore_jobs.store.schemas import DEAD_LETTERS, REFUSAL, SOURCE, UTC
 
 _EARLIER = 10
 """How many refusals a dead letter keeps beside the last."""
@@ -21,6 +22,17 @@ PLACES = pa.schema([("uri", pa.string()), ("partition", pa.int32()), ("offset", 
 """Places as columns."""
 
 _LETTERS_AT_ONCE = 64
+
+
+def new_letters(columns: Mapping[str, pa.Array | pa.ChunkedArray], failed_at: datetime, batch: str) -> pa.Table:
+    """Rows of DEAD_LETTERS that a batch sets aside; what is not among the columns is null. Reason is."""
+    count = len(columns["reason"])
+    given = {
+        **columns,
+        "failed_at": pa.repeat(pa.scalar(failed_at, UTC), count),
+        "batch": pa.repeat(pa.scalar(batch), count),
+    }
+    return pa.table({name: given.get(name, pa.nulls(count)) for name in DEAD_LETTERS.names}).cast(DEAD_LETTERS)
 
 
 def places(rows: pa.Table) -> list[Place]:

@@ -14,8 +14,6 @@ from pyspark.sql import SparkSession
 
 from messagestore.reader import Reader
 from messagestore_jobs.contract.run_document import Archive, Match, Rule, Table
-from messagestore_jobs.progress import Silent
-from messagestore_jobs.purge.context import context
 from messagestore_jobs.purge.remains import refuse_remains
 from messagestore_jobs.store.audit import read_audit
 from messagestore_jobs.store.erased import open_erased
@@ -26,7 +24,7 @@ from messagestore_jobs.store.keyed import message_key
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import HEADS, TABLES
 from messagestore_jobs.store.tombstones import read_tombstone_keys, tombstone_key
-from support.purges import archived_positions, files_with, purge, purge_document
+from support.purges import archived_positions, files_with, purge
 from support.stores import START, add_dead_letters, add_messages, make_store, message, positions
 
 DAY = timedelta(days=1)
@@ -155,14 +153,13 @@ def test_a_copy_in_any_kind_of_place_keeps_an_erasure_from_being_done(spark: Spa
     assert outcome.purge is not None
     assert outcome.purge.erased_at == NOW
     shutil.copytree(tmp_path / "store", tmp_path / "clean")
-    look = context(purge_document(table, NOW), spark, Silent())
     # What was written after the look is the audit's row alone.
     left = {name: open_table(table.uri, name).version() - (name == "audit") for name in TABLES}
     for words, place in PLANTED.items():
         place(table)
         with pytest.raises(RunFailedError, match=f"it: [^;]*{words}") as refused:
-            refuse_remains(look, open_erased(table.uri), left)
+            refuse_remains(table.uri, open_erased(table.uri), left, set())
         assert refused.value.reason == "ErasureIncomplete"
         shutil.rmtree(tmp_path / "store")
         shutil.copytree(tmp_path / "clean", tmp_path / "store")
-    refuse_remains(look, open_erased(table.uri), left)
+    refuse_remains(table.uri, open_erased(table.uri), left, set())
