@@ -24,7 +24,7 @@ from messagestore_jobs.ingest.known_sequences import KnownSequences
 from messagestore_jobs.ingest.planned import Planned, read_planned
 from messagestore_jobs.ingest.projections import with_projections
 from messagestore_jobs.ingest.refused import set_aside_earlier
-from messagestore_jobs.ingest.set_aside import portion_bytes, portions, read_letters
+from messagestore_jobs.ingest.set_aside import brought_along, portion_bytes, portions, read_letters
 from messagestore_jobs.ingest.terms import terms_of
 from messagestore_jobs.ingest.write import claimed_payloads, set_assignment, set_clock, with_letters
 from messagestore_jobs.store.claims import claims_uri
@@ -80,14 +80,16 @@ def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], n
         arrived = replace(arrived, refused_before=earlier.refused, set_aside=earlier.own)
     assigned = _assign(context, arrived, batch, narrow)
     unfit = _unfit(arrived, assigned, task)
-    portion = portions(narrow["letter_bytes"].to_numpy()[unfit].astype(np.int64), portion_bytes(spark))
-    positions = with_letters(assigned.position, unfit, portion)
+    along = brought_along(narrow, unfit)
+    left = unfit if along is None else np.setdiff1d(unfit, along["place"].to_numpy(), assume_unique=True)
+    portion = portions(narrow["letter_bytes"].to_numpy()[left].astype(np.int64), portion_bytes(spark))
+    positions = with_letters(assigned.position, left, portion)
     set_assignment(spark, sizes, narrow["identity"].to_numpy(), replace(assigned, position=positions))
     placed_all = with_projections(judged, context.columns.placed)
     placed = placed_all.where("position >= 0")
     if task.claim_check_bytes is not None:
         _write_claims(context, placed)
-    letters = read_letters(placed_all, unfit, portion, assigned, (batch.at, _id(task, batch)))
+    letters = read_letters(along, placed_all, left, portion, assigned, (batch.at, _id(task, batch)))
     again = _set_aside(context, batch, letters, read_before if len(unfit) else set())
     counts = count(arrived, assigned, task.on_arrival_expired, again)
     done = note.model_copy(

@@ -16,9 +16,10 @@ from messagestore_jobs.ingest.judge import verdict_columns
 from messagestore_jobs.ingest.kafka_envelope import record_says
 from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.ingest.terms import COLUMN, IS_THERE, SEPARATOR
-from messagestore_jobs.ingest.write import assignment_columns, clock, identity, row_columns
+from messagestore_jobs.ingest.write import assignment_columns, clock, identity, letter_columns, row_columns
 from messagestore_jobs.sequences import told_size
 
+LETTER = "letter"
 _BESIDE_ITS_BYTES = 1024
 """Of a dead letter: where it was read, why it was set aside, and what Python takes for each."""
 
@@ -40,13 +41,14 @@ class Columns:
     rows: tuple[Column, ...]
 
 
-def columns_of(task: IngestTask, uri: str, suffix: str, *, earlier_events: bool) -> Columns:
+def columns_of(task: IngestTask, uri: str, suffix: str, letters_at_once: int, *, earlier_events: bool) -> Columns:
     """The columns for one task.
 
     Args:
         task: the run's.
         uri: the table folder.
         suffix: what the names of the run's claim checks end with.
+        letters_at_once: how many bytes of dead letters each task of Spark may bring along.
         earlier_events: whether events are looked for that an earlier release stored.
     """
     return Columns(
@@ -56,7 +58,7 @@ def columns_of(task: IngestTask, uri: str, suffix: str, *, earlier_events: bool)
             *field_columns(task, clock()),
             *verdict_columns(task),
         ),
-        narrow=(*_narrow(task), *(earlier_columns() if earlier_events else ())),
+        narrow=(*_narrow(task, letters_at_once), *(earlier_columns() if earlier_events else ())),
         placed=assignment_columns(),
         rows=row_columns(task, uri.rstrip("/"), suffix),
     )
@@ -66,7 +68,7 @@ def _of_kafka(task: IngestTask) -> bool:
     return task.source.kind == "kafka" or (task.source.kind == "records" and task.source.of_kafka)
 
 
-def _narrow(task: IngestTask) -> tuple[Column, ...]:
+def _narrow(task: IngestTask, letters_at_once: int) -> tuple[Column, ...]:
     terms = tuple(_terms(task))
     suspect = reduce(or_, [F.col("reason").isNotNull(), F.col("expired"), *(t.isNotNull() for t in terms)])
     return (
@@ -80,6 +82,7 @@ def _narrow(task: IngestTask) -> tuple[Column, ...]:
         F.col("unselected"),
         F.col("expired"),
         F.when(suspect, _letter_bytes(of_kafka=_of_kafka(task))).alias("letter_bytes"),
+        *_letter(task, letters_at_once),
         *_unknown(task),
         *(t.alias(COLUMN) for t in terms),
     )
@@ -88,6 +91,24 @@ def _narrow(task: IngestTask) -> tuple[Column, ...]:
 def _unknown(task: IngestTask) -> Iterator[Column]:
     if tells_unknown(task.envelope, task.source.format):
         yield F.col(wire("unknown")).isNotNull().alias("unknown")
+
+
+def _letter(task: IngestTask, at_once: int) -> Iterator[Column]:
+    """Column letter: all of a dead letter, while a task's are few; null where there is none, or they are many.
+
+    A batch has few as a rule, and to read them alone is to read all of it once more.
+    """
+    if task.source.kind != "records":
+        size = _letter_bytes(of_kafka=_of_kafka(task))
+        fits = F.call_function("messagestore.within", size, F.lit(at_once).cast("bigint"))
+        letter = F.struct(*letter_columns(says=_of_kafka(task)))
+        # Without the cast fields that are never null in a letter would be told to be so where there is none.
+        yield F.when(F.col("reason").isNotNull() & fits, letter).cast(_letter_type(task)).alias(LETTER)
+
+
+def _letter_type(task: IngestTask) -> str:
+    fields = "raw binary, reason string, detail string, kind string, uri string, partition int, offset bigint"
+    return f"struct<{fields}{', record_says map<string, string>' if _of_kafka(task) else ''}>"
 
 
 def _letter_bytes(*, of_kafka: bool) -> Column:

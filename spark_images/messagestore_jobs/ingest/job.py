@@ -18,7 +18,7 @@ from messagestore_jobs.ingest.file_arrivals import FileArrivals
 from messagestore_jobs.ingest.incomplete import IncompleteSequences
 from messagestore_jobs.ingest.kafka_arrivals import KafkaArrivals
 from messagestore_jobs.ingest.known import open_known
-from messagestore_jobs.ingest.set_aside import SourceChangedError
+from messagestore_jobs.ingest.set_aside import SourceChangedError, bytes_at_once
 from messagestore_jobs.ingest.throttle import Throttle
 from messagestore_jobs.lifecycle.job import LifecycleWork, updates_task
 from messagestore_jobs.progress import Progress
@@ -74,7 +74,7 @@ class _Ingest:
         suffix = claim_suffix(run, self._document.table.epoch)
         since = events_since(task, self._note.events_since, known.next_global)
         earlier = EarlierEvents.open(self._spark, uri, since, known) if since and looked_for(task, since) else None
-        columns = columns_of(task, uri, suffix, earlier_events=earlier is not None)
+        columns = columns_of(task, uri, suffix, bytes_at_once(self._spark), earlier_events=earlier is not None)
         return BatchContext(self._spark, run, uri, task, known, open_erased(uri), suffix, columns, since, earlier)
 
     def take_in_what_has_arrived(self) -> None:

@@ -1,9 +1,10 @@
-"""The dead letters of a batch: their bytes are read once it is known which they are, a portion at a time.
+"""The dead letters of a batch.
 
-Of what is set aside the driver holds a portion's bytes and no more, however much of a batch that is.
+What is wrong by itself comes along as the batch is judged, a portion's bytes of it at most. The rest is read once it is
+known which they are, a portion at a time: of what is set aside the driver holds no more than that, however much it is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 import numpy as np
@@ -12,8 +13,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from messagestore_jobs.ingest.assign import Assignment
+from messagestore_jobs.ingest.columns import LETTER
 from messagestore_jobs.ingest.expected import Numbers
-from messagestore_jobs.ingest.write import REPLACED, letter_columns, letters_of
+from messagestore_jobs.ingest.write import REPLACED, as_judged, letter_columns, letters_of
 from messagestore_jobs.session import heap_bytes
 from messagestore_jobs.store.dead_letters import new_letters
 from messagestore_jobs.store.errors import RunFailedError
@@ -21,6 +23,8 @@ from messagestore_jobs.store.schemas import SOURCE
 
 _SHARE_OF_HEAP = 32
 """A portion is held several times while it is written: as it came, as rows, as a file."""
+_TASKS = 32
+"""More than a batch has, unless there are as many cores."""
 
 
 class SourceChangedError(RunFailedError):
@@ -35,6 +39,21 @@ def portion_bytes(spark: SparkSession) -> int:
     return max(1, heap_bytes(spark) // _SHARE_OF_HEAP)
 
 
+def bytes_at_once(spark: SparkSession) -> int:
+    """How many bytes of dead letters each task of Spark may bring along, so that all bring about a portion."""
+    return portion_bytes(spark) // max(_TASKS, spark.sparkContext.defaultParallelism)
+
+
+def brought_along(narrow: pa.Table, unfit: Numbers) -> pa.Table | None:
+    """Those of the records at ``unfit`` that came along: their letters, and column place; None without one."""
+    if LETTER not in narrow.column_names:
+        return None
+    letters = narrow[LETTER].take(pa.array(unfit)).combine_chunks()
+    there = letters.is_valid()
+    rows = pa.Table.from_struct_array(letters.filter(there))
+    return rows.append_column("place", pa.array(unfit).filter(there)) if rows.num_rows else None
+
+
 def portions(sizes: Numbers, most: int) -> Numbers:
     """Which portion each dead letter is in (0, 1, … with gaps), by the size of each in order of arrival."""
     numbers: Numbers = (np.cumsum(sizes) - sizes) // most
@@ -42,13 +61,19 @@ def portions(sizes: Numbers, most: int) -> Numbers:
 
 
 def read_letters(
-    placed: DataFrame, unfit: Numbers, portion: Numbers, assigned: Assignment, about: tuple[datetime, str]
+    along: pa.Table | None,
+    placed: DataFrame,
+    left: Numbers,
+    portion: Numbers,
+    assigned: Assignment,
+    about: tuple[datetime, str],
 ) -> Iterator[pa.Table]:
-    """The rows to set aside (schema DEAD_LETTERS), a table a portion, in order of arrival.
+    """The rows to set aside (schema DEAD_LETTERS), a table a portion, each in order of arrival.
 
     Args:
+        along: as :func:`brought_along` has them.
         placed: the batch's records, with their assignment.
-        unfit: the places of those that are set aside, ascending.
+        left: the places of those that are set aside beside these, ascending.
         portion: of each.
         assigned: what becomes of each record.
         about: when they are set aside, and by which batch.
@@ -58,20 +83,24 @@ def read_letters(
     """
     refused = assigned.refused
     why = dict(zip(refused.rows.tolist(), zip(refused.reasons, refused.details, strict=True), strict=True))
-    columns = letter_columns(placed)
+    if along is not None:
+        yield _letters(along, why, about)
     for number in np.unique(portion).tolist():
-        rows = placed.where(letters_of(number)).select(*columns).toArrow().sort_by("place")
-        if rows["place"].to_pylist() != unfit[portion == number].tolist():
+        checked = placed.where(letters_of(number)).withColumn("value", as_judged())
+        columns = letter_columns(says="record_says" in placed.columns)
+        rows = checked.select("place", *columns).toArrow().sort_by("place")
+        if rows["place"].to_pylist() != left[portion == number].tolist():
             raise SourceChangedError
-        told = [why.get(place, (None, None)) for place in rows["place"].to_pylist()]
-        reasons = pc.coalesce(pa.array([reason and str(reason) for reason, _ in told], pa.string()), rows["reason"])
-        if reasons.null_count:
-            raise SourceChangedError
-        details = pc.coalesce(pa.array([detail for _, detail in told], pa.string()), rows["detail"])
-        yield _letters(rows, {"reason": reasons, "detail": details}, about)
+        yield _letters(rows, why, about)
 
 
-def _letters(rows: pa.Table, why: dict[str, pa.ChunkedArray], about: tuple[datetime, str]) -> pa.Table:
+def _letters(rows: pa.Table, refused: Mapping[int, tuple[str, str]], about: tuple[datetime, str]) -> pa.Table:
+    told = [refused.get(place, (None, None)) for place in rows["place"].to_pylist()]
+    reasons = pc.coalesce(pa.array([reason and str(reason) for reason, _ in told], pa.string()), rows["reason"])
+    if reasons.null_count:
+        raise SourceChangedError
+    details = pc.coalesce(pa.array([detail for _, detail in told], pa.string()), rows["detail"])
     source = pa.StructArray.from_arrays([rows[n].combine_chunks() for n in SOURCE.names], fields=list(SOURCE))
     headers = {"headers": rows["record_says"]} if "record_says" in rows.column_names else {}
-    return new_letters({**why, **headers, "raw": rows["raw"], "source": source}, *about)
+    given = {"raw": rows["raw"], "reason": reasons, "detail": details, "source": source}
+    return new_letters({**given, **headers}, *about)

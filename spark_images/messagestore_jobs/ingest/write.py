@@ -164,23 +164,26 @@ def letters_of(portion: int) -> Column:
     return F.col("position") == _FIRST_LETTER - portion
 
 
-def letter_columns(placed: DataFrame) -> tuple[Column, ...]:
-    """Columns place, raw, reason, detail, those of SOURCE, and record_says where there is one.
+def letter_columns(*, says: bool) -> tuple[Column, ...]:
+    """Of a judged record: columns raw, reason, detail, those of SOURCE, and record_says where there is one.
 
     Reason and detail are null where it is the driver that refused a record.
     """
-    value = F.when(identity() == F.col("judged_as"), F.col("value")).otherwise(_replaced().cast("binary"))
     expired = F.when(F.col("expired"), F.lit(str(DeadLetterReason.EXPIRED_ON_ARRIVAL)))
     when = F.concat(F.lit("it had expired at "), rfc3339(F.col("expires_at")))
     words = F.concat(when, F.lit(", before it arrived at "), rfc3339(clock()))
     return (
-        F.col("place"),
-        value.alias("raw"),
+        F.col("value").alias("raw"),
         F.coalesce("reason", expired).alias("reason"),
         F.coalesce("detail", F.when(F.col("expired"), words)).alias("detail"),
         *map(F.col, SOURCE.names),
-        *(F.col(name) for name in ("record_says",) if name in placed.columns),
+        *([F.col("record_says")] if says else []),
     )
+
+
+def as_judged() -> Column:
+    """Column value of a record with an assignment. Raises (in Spark) where it is not the one that was judged."""
+    return F.when(identity() == F.col("judged_as"), F.col("value")).otherwise(_replaced().cast("binary"))
 
 
 def claimed_payloads(stored: DataFrame, task: IngestTask, suffix: str) -> DataFrame:

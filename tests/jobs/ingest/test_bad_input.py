@@ -9,13 +9,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_report import IngestOutcome
-from messagestore_jobs.ingest import batch
+from messagestore_jobs.ingest import batch, job
 from messagestore_jobs.store.dead_letters import set_aside
 from support.ingests import START, Row, Stream, adds_up, lines, positions_have_no_gap, received_in, record
 
 PARSERS = ("Source:", "StreamRead", "(code", "start marker", "Illegal base64")
 """What only somebody who knows the parser would understand."""
 PORTION = 1 << 20
+ALONG = 1 << 15
+"""What each task of Spark may bring along of bad lines."""
 LIMIT = 8_192
 """The payload limit in these tests."""
 
@@ -394,6 +396,7 @@ def ingested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> T
     portions: list[pa.Table] = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(batch, "portion_bytes", lambda spark: PORTION)
+        patched.setattr(job, "bytes_at_once", lambda spark: ALONG)
         patched.setattr(batch, "set_aside", lambda uri, rows: (portions.append(rows), set_aside(uri, rows)))
         outcome = stream.run()
     return Table(stream, outcome, portions, by_file(stream.messages()), by_file(stream.dead_letters()))
@@ -442,6 +445,12 @@ def test_of_what_is_set_aside_no_more_is_held_at_once_than_a_portion(ingested: T
     assert len(held) > 2
     assert max(held) <= PORTION + largest
     assert sum(held) == sum(len(case.line) for case in BAD)
+
+
+def test_the_first_portion_has_what_came_along_with_the_judging_and_no_large_line(ingested: Table) -> None:
+    along = ingested.portions[0]["raw"].to_pylist()
+    assert 0 < len(along) < len(BAD)
+    assert max(len(raw) for raw in along) < ALONG
 
 
 def test_positions_have_no_gap_where_a_line_was_set_aside(ingested: Table) -> None:

@@ -12,7 +12,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * The functions that Spark has no exact equal of, as a catalog: {@code messagestore.envelope(value, spec)}, {@code
  * messagestore.json_text(value, path)}, {@code messagestore.is_json(value)}, {@code messagestore.scrub_json(value, paths,
  * method, given)}, {@code messagestore.hmac_sha256(value, key)}, {@code messagestore.time(text)}, {@code
- * messagestore.like(text, pattern)} and {@code messagestore.matches(text, pattern)}.
+ * messagestore.like(text, pattern)}, {@code messagestore.matches(text, pattern)} and {@code messagestore.within(size, budget)}.
  */
 public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sql.connector.catalog.FunctionCatalog {
   private static final Map<String, BoundFunction> FUNCTIONS =
@@ -24,7 +24,8 @@ public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sq
           "hmac_sha256", new HmacFunction(),
           "time", new TimeFunction(),
           "like", new LikeFunction(),
-          "matches", new MatchesFunction());
+          "matches", new MatchesFunction(),
+          "within", new WithinFunction());
 
   private String name;
 
