@@ -51,8 +51,8 @@ class Heads:
 
     def raise_to(self, stream: str, position: int) -> None:
         """Raise one to at least this, and keep it by its name."""
-        self.by_name[stream] = max(position, self.next_position(stream))
-        self.by_key.pop(stream_key(self.key, stream), None)
+        hidden = self.by_key.pop(stream_key(self.key, stream), 0) if self.by_key else 0
+        self.by_name[stream] = max(position, hidden, self.by_name.get(stream, 0))
 
     def forget(self, stream: str) -> None:
         """Keep one by the hash of its name alone."""
