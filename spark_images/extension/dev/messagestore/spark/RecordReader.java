@@ -1,5 +1,6 @@
 package dev.messagestore.spark;
 
+import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.Iterator;
@@ -80,10 +81,20 @@ final class RecordReader implements PartitionReader<InternalRow> {
       return documents ? new DocumentFraming(plain, limit) : new LineFraming(plain, range, 0, limit);
     }
     long at = Math.max(0, range.start() - 1);
-    file.seek(at);
     // Lines of a range may end behind it, but never behind the file as it was planned.
-    InputStream bounded = new BoundedInput(file, range.size() - at);
+    InputStream bounded = new BoundedInput(from(file, at), range.size() - at);
     return documents ? new DocumentFraming(bounded, limit) : new LineFraming(bounded, range, at, limit);
+  }
+
+  /** A file from a place on; nothing, where it has become shorter meanwhile. */
+  private static InputStream from(FSDataInputStream file, long place) throws IOException {
+    try {
+      file.seek(place);
+      return file;
+    } catch (EOFException e) {
+      file.close();
+      return InputStream.nullInputStream();
+    }
   }
 
   @Override
