@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from messagestore_jobs.contract.run_report import IngestCounts
 from messagestore_jobs.store.history import last_note
 from support.external_writes import observing
-from support.ingests import START, Stream, lines, record
+from support.ingests import START, Stream, lines, positions_have_no_gap, record
 
 
 def losing_the_first_answer(write: str, meanwhile: Callable[[], object]) -> Callable[[str, str], None]:
@@ -24,14 +26,13 @@ def losing_the_first_answer(write: str, meanwhile: Callable[[], object]) -> Call
     return observer
 
 
-@pytest.mark.parametrize("gone", [True, False], ids=["and a file of the batch is gone", "and its files are there"])
-def test_a_batch_that_is_in_the_table_is_not_taken_in_again(spark: SparkSession, tmp_path: Path, gone: bool) -> None:
+def test_a_batch_that_is_in_the_table_is_not_taken_in_again(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path, {"max_files_per_batch": 2})
-    first = stream.arrive("a.jsonl", lines(record("m1"), record("m2", streamName="other-1")))
+    stream.arrive("a.jsonl", lines(record("m1"), record("m2", streamName="other-1")))
     stream.arrive("b.jsonl", lines(b"garbage"))
     stream.arrive("c.jsonl", lines(record("m1"), record("m3"), record("m4", streamName="other-1")))
 
-    with observing(losing_the_first_answer("messages", first.unlink if gone else lambda: None)):
+    with observing(losing_the_first_answer("messages", lambda: None)):
         outcome = stream.run()
 
     rows = stream.messages()
@@ -50,6 +51,71 @@ def test_a_batch_that_is_in_the_table_is_not_taken_in_again(spark: SparkSession,
     assert last_note(stream.table.uri).totals == outcome.totals
     assert outcome.batches == 2
     assert stream.run(at=START).batches == 0
+
+
+BEFORE = {
+    "gone.jsonl": [record("m1")],
+    "shrunk.jsonl": [record("m2"), record("m3")],
+    "grown.jsonl": [record("m4", streamName="other-1"), b"garbage a"],
+    "replaced.jsonl": [record("m5"), b"garbage b"],
+}
+AFTER = {
+    "shrunk.jsonl": BEFORE["shrunk.jsonl"][:1],
+    "grown.jsonl": [*BEFORE["grown.jsonl"], record("m6", streamName="other-1")],
+    "replaced.jsonl": [record("m7", streamName="other-1"), record("m8")],
+}
+REPLACED_WITHIN = record("m8")[: len(b"garbage b\n")]
+"""Of the second record, what lies where the file ended when its batch was planned."""
+
+
+class Ends(NamedTuple):
+    """What a store has in the end: ids in order of arrival, dead letters, and the counts over all runs."""
+
+    ids: str
+    set_aside: set[bytes]
+    counts: IngestCounts
+
+
+ENDS = {
+    # What was there at the commit of the batch is what came first.
+    "messages": Ends(
+        "m1 m2 m3 m4 m5 m9 m6 m7 m8",
+        {b"garbage a", b"garbage b"},
+        IngestCounts(received=15, stored=9, duplicates=4, dead_lettered=2),
+    ),
+    # What is there at the next try; what the first has set aside of a record that is gone stays, and is not counted.
+    "dead-letters": Ends(
+        "m2 m4 m7 m1 m9 m6 m8",
+        {b"garbage a", b"garbage b", REPLACED_WITHIN},
+        IngestCounts(received=13, stored=7, duplicates=4, dead_lettered=2),
+    ),
+}
+
+
+@pytest.mark.parametrize("write", ENDS)
+def test_of_files_that_change_before_the_next_try_each_record_is_stored_once(
+    spark: SparkSession, tmp_path: Path, write: str
+) -> None:
+    stream = Stream(spark, tmp_path, {"max_files_per_batch": len(BEFORE)})
+    for name, records in BEFORE.items():
+        stream.arrive(name, lines(*records))
+    stream.arrive("c.jsonl", lines(record("m1"), record("m9")))
+
+    def change() -> None:
+        (stream.landing / "gone.jsonl").unlink()
+        for name, records in AFTER.items():
+            stream.arrive(name, lines(*records))
+
+    with observing(losing_the_first_answer(write, change)):
+        stream.run()
+    totals = stream.run().totals
+
+    ends = ENDS[write]
+    assert stream.ids() == ends.ids.split()
+    assert {raw for _, raw in stream.set_aside()} == ends.set_aside
+    assert totals == ends.counts
+    assert [row["global_position"] for row in stream.messages()] == list(range(1, totals.stored + 1))
+    assert positions_have_no_gap(stream.messages())
 
 
 def test_a_plan_whose_answer_got_lost_is_carried_out_by_the_next_run(spark: SparkSession, tmp_path: Path) -> None:
