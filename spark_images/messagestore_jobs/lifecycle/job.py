@@ -20,7 +20,7 @@ from messagestore_jobs.lifecycle.updates import read_updates
 from messagestore_jobs.lifecycle.waiting import settle, was_cut_off
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.store.history import CommitNote
-from messagestore_jobs.store.pending_updates import count_pending
+from messagestore_jobs.store.pending_updates import count_pending, forget_waiting
 
 BATCH_BYTES = 64 << 20
 BATCH_RECORDS = 250_000
@@ -122,6 +122,8 @@ class LifecycleWork:
         try:
             records = read_updates(read_planned(self._context.spark, self._task, due.batch)[0]).toArrow()
         except (PySparkException, Py4JJavaError) as error:
+            # What an earlier try of the batch let wait may be gone; where it is not, the next lets it wait again.
+            forget_waiting(self._context.uri, self._task.source_id, due.batch.number)
             if not self._arrivals.mend(due.batch):
                 why = self._arrivals.explained(error)
                 if why is None:

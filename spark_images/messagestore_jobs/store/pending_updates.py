@@ -42,6 +42,12 @@ def let_wait(uri: str, rows: pa.Table, source_id: str, batch: int) -> None:
     _overwrite(uri, rows, f"source_id = {literal(source_id)} and batch = {batch}", "pending-updates")
 
 
+def forget_waiting(uri: str, source_id: str, batch: int) -> None:
+    """Let go of what a batch kept that has not been committed, durably."""
+    if count_pending(uri):
+        let_wait(uri, PENDING_UPDATES.empty_table(), source_id, batch)
+
+
 def take(uri: str, rows: pa.Table, number: int) -> None:
     """Mark rows as those that a step deals with; all others are marked by none."""
     marked = rows.set_column(rows.column_names.index("taken"), "taken", pa.array([number] * rows.num_rows, pa.int64()))

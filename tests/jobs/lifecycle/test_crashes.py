@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Retry
+from messagestore_jobs.contract.run_report import UpdateCounts
 from messagestore_jobs.store.history import last_note, open_table
 from messagestore_jobs.store.schemas import TABLES
 from support.crash import crash_run, forget_tables
@@ -166,3 +167,20 @@ def test_killed_at_every_write_it_ends_with_the_same_store(
     for name, moment in KILLS:
         crash_run(spark, document, name, moment)
     assert ends_the_same(stream, uninterrupted)
+
+
+def test_an_update_that_a_failed_try_let_wait_goes_with_its_file(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Updated(spark, tmp_path)
+    gone = stream.tell(update("m1", "COMPLETED"))
+
+    def crash(at: str, when: str) -> None:
+        if (at, when) == ("pending-updates", "after"):
+            raise Crash
+
+    with observing(crash), pytest.raises(Crash):
+        stream.run()
+    gone.unlink()
+    stream.arrive("a.jsonl", lines(message("m1")))
+    told = stream.told()
+    assert (stream.states(), stream.pending()) == ({"m1": ("RECEIVED", 0)}, [])
+    assert told.totals == UpdateCounts()
