@@ -2,6 +2,10 @@
 
 Only what decisions need is kept of each object. An object is as new as its resource version says, wherever it came
 from: a watch, a list, or the answer to a write of the operator's own.
+
+That last one is why these are not kopf's indexes, which its watches alone fill: a look right after a launch would not
+see what was launched, and launch it again. Nor can kopf's be compared with a list, where a watch broke off and may have
+missed a deletion, or tell whom a change concerns.
 """
 
 from __future__ import annotations

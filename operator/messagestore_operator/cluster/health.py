@@ -3,6 +3,8 @@
 That the process breathes is told by an answer at all: the probes are served by the event loop that does the work. How
 late the work is makes a replica unready and rings an alert, and never ends it: another one would have as much to do,
 and all there is to read besides.
+
+Kopf's probes are served while kopf watches: not by a replica that waits to lead, which has to be alive and unready.
 """
 
 from __future__ import annotations
