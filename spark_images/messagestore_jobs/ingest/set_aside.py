@@ -51,7 +51,7 @@ def brought_along(narrow: pa.Table, unfit: Numbers) -> pa.Table | None:
     letters = narrow[LETTER].take(pa.array(unfit)).combine_chunks()
     there = letters.is_valid()
     rows = pa.Table.from_struct_array(letters.filter(there))
-    return rows.append_column("place", pa.array(unfit).filter(there)) if rows.num_rows else None
+    return rows.append_column("place", pa.array(unfit, pa.int32()).filter(there)) if rows.num_rows else None
 
 
 def portions(sizes: Numbers, most: int) -> Numbers:
@@ -71,7 +71,7 @@ def read_letters(
     """The rows to set aside (schema DEAD_LETTERS), a table a portion, each in order of arrival.
 
     Args:
-        along: as :func:`brought_along` has them.
+        along: as :func:`brought_along` has them; they go with the first portion.
         placed: the batch's records, with their assignment.
         left: the places of those that are set aside beside these, ascending.
         portion: of each.
@@ -83,7 +83,7 @@ def read_letters(
     """
     refused = assigned.refused
     why = dict(zip(refused.rows.tolist(), zip(refused.reasons, refused.details, strict=True), strict=True))
-    if along is not None:
+    if along is not None and not len(left):
         yield _letters(along, why, about)
     for number in np.unique(portion).tolist():
         checked = placed.where(letters_of(number)).withColumn("value", as_judged())
@@ -91,6 +91,9 @@ def read_letters(
         rows = checked.select("place", *columns).toArrow().sort_by("place")
         if rows["place"].to_pylist() != left[portion == number].tolist():
             raise SourceChangedError
+        if along is not None:
+            both = [along.select(rows.column_names), rows]
+            rows, along = pa.concat_tables(both, promote_options="default").sort_by("place"), None
         yield _letters(rows, why, about)
 
 
