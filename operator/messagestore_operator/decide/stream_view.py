@@ -12,7 +12,7 @@ from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import EmitEvent
 from messagestore_operator.decide.life import Step
 from messagestore_operator.decide.snapshot import StreamSnapshot
-from messagestore_operator.decide.trigger import failed, failed_as_it_is
+from messagestore_operator.decide.trigger import failed, failed_as_it_is, is_final
 from messagestore_operator.reasons import TERMINAL, Reason
 from messagestore_operator.status.conditions import Aspect, after_error, conditions, generation, under_way, well
 from messagestore_operator.status.stream import stored
@@ -166,7 +166,7 @@ def _phase(snapshot: StreamSnapshot, status: MessageStreamStatus, step: Step, bl
     if snapshot.stream.spec.suspend:
         return "Suspended"
     if last is not None and failed_as_it_is(last, snapshot.stream):
-        return "Stalled" if last.error is not None and last.error.reason in TERMINAL else "Failing"
+        return "Stalled" if is_final(last, snapshot.stream) else "Failing"
     if step.current is not None or last is None:
         return "Pending"
     return "Idle"

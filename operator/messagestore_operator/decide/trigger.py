@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from messagestore_operator.api import Resource
+from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api.common import Schedule
 from messagestore_operator.api.status import FinishedRun, TriggeredStatus
 from messagestore_operator.decide.backoff import backoff, jitter_of
 from messagestore_operator.decide.schedule import is_too_late, latest_time, next_time
 from messagestore_operator.decide.snapshot import Defaults
-from messagestore_operator.reasons import TERMINAL
+from messagestore_operator.reasons import TERMINAL, Reason
 from messagestore_operator.status.conditions import generation
-from messagestore_operator.translate.annotations import run_requested
+from messagestore_operator.translate.annotations import adopts, run_requested
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,18 @@ def failed_as_it_is(run: FinishedRun | None, resource: Resource) -> bool:
     return run is not None and failed(run) and run.generation == generation(resource)
 
 
+def is_final(run: FinishedRun, resource: Resource) -> bool:
+    """Whether no other try mends a failure, as the resource is."""
+    if run.error is None or run.error.reason not in TERMINAL:
+        return False
+    # Whoever has the folder that it asks for may release it meanwhile, and nothing of this resource changes by that.
+    asks = isinstance(resource, MessageStream) and adopts(resource)
+    return not (asks and run.error.reason == Reason.TABLE_REFUSED)
+
+
 def retry_at(run: FinishedRun, resource: Resource, defaults: Defaults) -> datetime | None:
     """When a run that failed is tried again; None where no other try mends it."""
-    if run.error is not None and run.error.reason in TERMINAL:
+    if is_final(run, resource):
         return None
     assert run.finished_at is not None
     jitter = jitter_of(f"{resource.metadata.uid}/{run.name}")

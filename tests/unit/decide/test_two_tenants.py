@@ -104,6 +104,24 @@ def test_a_table_is_handed_over_once_the_old_owners_run_is_over(world: World) ->
     assert [name for name in world.launched if name.startswith("secretive")] == [running.name]
 
 
+def test_a_stream_that_asks_for_a_folder_is_tried_again_until_it_is_given(world: World) -> None:
+    refused = RunError(reason="TableRefused", message="it belongs to another namespace's MessageStream")
+    stream(world, "secretive", "stranger", suspend=True)
+    new = stream(world, "orders", "heirs")
+    run_once(world, error=refused)
+    world.wait(days=1)
+    world.settle()
+    assert (len(world.launched), world.status(new).phase) == (1, "Stalled")
+    stream(world, "orders", "heirs", annotations=ADOPTS)
+    run_once(world, error=refused)
+    assert (world.status(new).phase, world.ready(new)[:2]) == ("Failing", ("False", "TableRefused"))
+    assert "the next try is at" in world.ready(new)[2]
+    stream(world, "secretive", "stranger", suspend=True, annotations=RELEASED)
+    world.wait(minutes=10)
+    run_once(world)
+    assert world.ready(new)[0] == "True"
+
+
 def test_a_continuous_run_on_a_table_that_was_given_away_is_stopped(world: World) -> None:
     stream(world, "secretive", "stranger", trigger={"continuous": {}})
     world.settle()
