@@ -26,6 +26,7 @@ _TOLD_WHEN_NEW: dict[str, bool] = {
     Reason.SPARK_OPERATOR_MISSING: True,
     Reason.STREAM_MISSING: True,
     Reason.TABLE_BUSY: False,
+    Reason.TABLE_RELEASED: False,
     Reason.TOO_MANY_STREAMS: True,
     Reason.UNSCHEDULABLE: True,
     Reason.WAITING_FOR_DRIVER: True,

@@ -99,6 +99,7 @@ def test_a_table_is_handed_over_once_the_old_owners_run_is_over(world: World) ->
     epoch = world.only_run().create.document.table.epoch
     assert (epoch or 0) > (running.create.document.table.epoch or 0)
     assert world.ready(old)[:2] == ("False", "TableReleased")
+    assert world.reasons(old).count("TableReleased") == 1
     world.wait(hours=1)
     world.settle()
     assert [name for name in world.launched if name.startswith("secretive")] == [running.name]
