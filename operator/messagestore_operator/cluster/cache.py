@@ -180,9 +180,10 @@ class Cache:
         """What there is of a run."""
         return self._runs.get(key) or RunObjects()
 
-    def runs_of(self, uid: str | None) -> list[RunKey]:
-        """The runs of a resource."""
-        return sorted(self._runs_by_uid.get(uid or "", ()))
+    def runs_of(self, resource: Resource) -> list[RunKey]:
+        """The runs of a resource; what is in another namespace is none, whatever uid somebody gave it as a label."""
+        _, namespace, _ = resource.identity
+        return sorted(key for key in self._runs_by_uid.get(resource.metadata.uid or "", ()) if key[0] == namespace)
 
     def has_runs(self, namespace: str) -> bool:
         """Whether there is anything of any run in a namespace."""

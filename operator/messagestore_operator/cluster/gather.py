@@ -180,7 +180,7 @@ class Gatherer:
     async def _runs(self, resource: Resource) -> tuple[ObservedRun, ...]:
         namespace = resource.metadata.namespace
         current = {(namespace, name) for name in current_runs(resource)}
-        keys = sorted({*self._cache.runs_of(resource.metadata.uid), *current})
+        keys = sorted({*self._cache.runs_of(resource), *current})
         found = [await self._observe(key, sure=key in current) for key in keys]
         for key, run in zip(keys, found, strict=True):
             if run is not None and run.state.ended and run.driver_gone and key not in current:

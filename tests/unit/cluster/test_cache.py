@@ -111,14 +111,20 @@ def _ends_with_the_second(order: Sequence[tuple[str, str, int]]) -> bool:
 
 
 def test_a_run_is_found_by_the_uid_of_its_resource_until_nothing_is_left_of_it(cache: Cache) -> None:
-    uid = application(launch())["metadata"]["labels"][UID]
     cache.put(_application())
     cache.put(_pod("orders-ingest-1-driver", "driver", phase="Running"))
-    assert cache.runs_of(uid) == [RUN]
+    assert cache.runs_of(stream()) == [RUN]
     cache.remove(_application(version=2))
-    assert cache.runs_of(uid) == [RUN]
+    assert cache.runs_of(stream()) == [RUN]
     cache.remove(_pod("orders-ingest-1-driver", "driver", version=2))
-    assert cache.runs_of(uid) == []
+    assert cache.runs_of(stream()) == []
+
+
+def test_what_says_in_another_namespace_that_it_is_a_run_of_a_resource_is_none(cache: Cache) -> None:
+    forged = _pod("orders-ingest-1-driver", "driver", phase="Succeeded")
+    forged["metadata"]["namespace"] = "another"
+    cache.put(forged)
+    assert cache.runs_of(stream()) == []
 
 
 def test_a_change_of_a_run_is_for_its_resource_to_look_at(cache: Cache) -> None:
