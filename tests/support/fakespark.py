@@ -6,7 +6,7 @@ and notices at once when two drivers could write to one table.
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from support.background import repeated
 from support.outcomes import outcome
 
 MERGE = "application/merge-patch+json"
+DENIED = {"reason": "StorageDenied", "message": "403 from the object store"}
 
 
 @dataclass
@@ -40,12 +41,16 @@ class Run:
 
 @dataclass
 class FakeSpark:
-    """Runs what it finds in a namespace; `seconds` is how long a driver runs."""
+    """Runs what it finds in a namespace.
+
+    `seconds` is how long a driver runs, `opens` what a run's document makes it do to its store: an error, or None.
+    """
 
     server: ApiServer
     namespace: str
     seconds: float = 0.3
     fails: bool = False
+    opens: Callable[[dict[str, Any]], dict[str, str] | None] = lambda document: None
     runs: dict[str, Run] = field(default_factory=dict)
     overlaps: list[tuple[str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -103,10 +108,12 @@ class FakeSpark:
         told = json.loads(config_map.get("data", {}).get("control.json", "{}"))
         enough = time.monotonic() - run.started > self.seconds
         if told.get("stop") or (enough and not _is_continuous(run)):
-            self._report(run, "Failed" if self.fails else "Succeeded")
-            self._set_pod(run, "Failed" if self.fails else "Succeeded")
+            error = DENIED if self.fails else self.opens(run.document)
+            ended = "Failed" if error else "Succeeded"
+            self._report(run, ended, error)
+            self._set_pod(run, ended)
             run.over = True
-            sparkoperator.set_state(self.server, run.namespace, run.name, "FAILED" if self.fails else "COMPLETED")
+            sparkoperator.set_state(self.server, run.namespace, run.name, "FAILED" if error else "COMPLETED")
 
     def _collect(self, run: Run) -> None:
         self.server.request("DELETE", f"/api/v1/namespaces/{run.namespace}/pods/{run.name}-driver")
@@ -119,7 +126,7 @@ class FakeSpark:
         if not answer.accepted:
             self.problems.append(str(answer.body))
 
-    def _report(self, run: Run, state: str) -> None:
+    def _report(self, run: Run, state: str, error: dict[str, str] | None = None) -> None:
         now = datetime.now(UTC).isoformat()
         report: dict[str, Any] = {
             "run": run.name,
@@ -131,8 +138,8 @@ class FakeSpark:
             report["finishedAt"] = now
         if state == "Succeeded" or (state == "Running" and _is_continuous(run)):
             report["outcome"] = outcome(run.document, now)
-        if state == "Failed":
-            report["error"] = {"reason": "StorageDenied", "message": "403 from the object store"}
+        if error:
+            report["error"] = error
         patch = {"data": {"report.json": json.dumps(report)}}
         self.server.request("PATCH", _config_map(run.namespace, run.name), patch, MERGE)
 

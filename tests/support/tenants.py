@@ -1,6 +1,7 @@
 """Tenants: people who may edit the three kinds in one namespace and nothing else, and an operator that serves them."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -20,6 +21,14 @@ Document = dict[str, Any]
 
 RBAC = "rbac.authorization.k8s.io"
 MERGE = "application/merge-patch+json"
+_PLAIN: dict[str, Document] = {
+    "RetentionPolicy": {
+        "streamRefs": [{"name": "orders"}],
+        "trigger": {"manual": {}},
+        "rules": [{"name": "old", "maxAge": "P1D"}],
+    },
+    "ReplayJob": {"streamRef": {"name": "orders"}, "destination": {"files": {"uri": "s3a://landing/again"}}},
+}
 _numbers = count()
 
 
@@ -50,16 +59,24 @@ class Tenant:
     namespace: str
     user: str
 
-    def apply(self, document: Document) -> Answer:
-        """Make a resource in the tenant's namespace."""
-        document = {**document, "metadata": {**document["metadata"], "namespace": self.namespace}}
-        return self.request("POST", self.path(document["kind"]), document)
-
     def stream(self, name: str = "orders", annotations: dict[str, str] | None = None, **spec: Any) -> Answer:
         """Make a MessageStream: a plain one, but for what is given of its spec."""
-        document = stream(name, namespace=self.namespace, **spec).to_dict()
-        metadata = {"name": name, **({"annotations": annotations} if annotations else {})}
-        return self.apply({**document, "metadata": metadata})
+        return self.make("MessageStream", name, spec, annotations=annotations or {})
+
+    def make(self, kind: str, name: str, spec: Document, **metadata: dict[str, str]) -> Answer:
+        """Make a resource of any kind: a plain one, about stream `orders`, but for what is given of its spec.
+
+        Args:
+            kind: of the three.
+            name: of the resource.
+            spec: parts that replace those of the plain one; None leaves one out.
+            metadata: labels or annotations.
+        """
+        plain = stream(name, namespace=self.namespace).to_dict()["spec"] if kind == "MessageStream" else _PLAIN[kind]
+        whole = {field: value for field, value in {**plain, **spec}.items() if value is not None}
+        about = {"name": name, "namespace": self.namespace, **metadata}
+        document = {"apiVersion": API_VERSION, "kind": kind, "metadata": about, "spec": whole}
+        return self.request("POST", self.path(kind), document)
 
     def change(self, kind: str, name: str, patch: Document) -> Answer:
         """Merge a patch into a resource."""
@@ -80,6 +97,11 @@ class Tenant:
     ) -> Document:
         """Wait until a resource is Ready, and return its status."""
         return dict(eventually(lambda: self._status_when_ready(kind, name), seconds, of))
+
+    def heard(self) -> str:
+        """All that the namespace is told: statuses, and what Events say."""
+        found = [item.get("status") for kind in NAMES for item in self.request("GET", self.path(kind)).body["items"]]
+        return json.dumps([found, [event["message"] for event in self._all_events()]])
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Answer:
         """Ask the API server as this tenant."""
@@ -102,10 +124,16 @@ class Tenant:
         return next((one for one in conditions if one["type"] == "Ready"), {})
 
     def _events(self, kind: str, name: str, reason: str) -> list[Document]:
-        # Whoever may edit resources may not read Events by that; the cluster's own view role lets them.
-        found = self.server.request("GET", f"/api/v1/namespaces/{self.namespace}/events").body["items"]
-        about = [one for one in found if (one["involvedObject"]["kind"], one["involvedObject"]["name"]) == (kind, name)]
+        events = self._all_events()
+        about = [
+            one for one in events if (one["involvedObject"]["kind"], one["involvedObject"]["name"]) == (kind, name)
+        ]
         return about if any(one["reason"] == reason for one in about) else []
+
+    def _all_events(self) -> list[Document]:
+        # Whoever may edit resources may not read Events by that; the cluster's own view role lets them.
+        found: list[Document] = self.server.request("GET", f"/api/v1/namespaces/{self.namespace}/events").body["items"]
+        return found
 
 
 @dataclass(frozen=True)
@@ -123,20 +151,29 @@ class Tenants:
         return [run.name for run in self.sparks[tenant.namespace].launched("")]
 
 
+def make_namespaces(server: ApiServer) -> list[str]:
+    """New ones, of an operator and of two tenants."""
+    number = next(_numbers)
+    names = [f"{name}-{number}" for name in ("system", "tenant", "neighbour")]
+    for name in names:
+        assert server.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).accepted
+    return names
+
+
 @contextmanager
-def served_tenants(server: ApiServer, folder: Path, tenancy: Document, *values: str) -> Iterator[Tenants]:
+def served_tenants(
+    server: ApiServer, namespaces: list[str], folder: Path, tenancy: Document, values: Iterable[str] = ()
+) -> Iterator[Tenants]:
     """Two tenants, and an operator with the chart's own rights that serves all namespaces.
 
     Args:
         server: with the definitions in it.
+        namespaces: the operator's, and those of the tenants.
         folder: for files with credentials.
         tenancy: the settings of this name, beside the chart's own.
         values: of the chart, as `name=value`.
     """
-    number = next(_numbers)
-    own, *names = (f"{name}-{number}" for name in ("system", "tenant", "neighbour"))
-    for name in (own, *names):
-        assert server.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).accepted
+    own, *names = namespaces
     with installed_chart(server, own, folder, *values) as chart:
         one, other = (_tenant(server, name) for name in names)
         settings = {**chart.settings, **FAST, "tenancy": {**chart.settings.get("tenancy", {}), **tenancy}}

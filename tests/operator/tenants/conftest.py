@@ -1,6 +1,7 @@
 """Two tenants on a real API server, each an editor of one namespace, and an operator as the chart installs it.
 
-What a file's tests need of `tenancy` in the operator's settings it says with a fixture of that name.
+What a file's tests need of `tenancy` in the operator's settings it says with a fixture of that name, and what they need
+of the chart's other values with one of the name `values`.
 """
 
 from collections.abc import Iterator
@@ -9,7 +10,13 @@ from typing import Any
 import pytest
 
 from support.apiserver import ApiServer
-from support.tenants import Tenants, served_tenants
+from support.tenants import Tenants, make_namespaces, served_tenants
+
+
+@pytest.fixture(scope="module")
+def namespaces(apiserver: ApiServer) -> list[str]:
+    """The operator's, and those of the two tenants."""
+    return make_namespaces(apiserver)
 
 
 @pytest.fixture(scope="module")
@@ -19,8 +26,18 @@ def tenancy() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
+def values() -> tuple[str, ...]:
+    """The chart's values, as `name=value`."""
+    return ()
+
+
+@pytest.fixture(scope="module")
 def tenants(
-    apiserver: ApiServer, tenancy: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+    apiserver: ApiServer,
+    namespaces: list[str],
+    tenancy: dict[str, Any],
+    values: tuple[str, ...],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Tenants]:
-    with served_tenants(apiserver, tmp_path_factory.mktemp("tenants"), tenancy) as found:
+    with served_tenants(apiserver, namespaces, tmp_path_factory.mktemp("tenants"), tenancy, values) as found:
         yield found

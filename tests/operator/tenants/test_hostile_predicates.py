@@ -1,8 +1,9 @@
-"""A tenant whose predicates take for ever to read waits alone: the operator and its other tenants go on."""
+"""A tenant's predicate gets no run where it is more than a predicate; one that takes for ever to read waits alone."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,51 @@ def _parser_without_end(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(folder))
         yield
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "words"),
+    [
+        ("variable", "${env:MESSAGESTORE_STORAGE_1_SECRET_KEY} LIKE 's3c%'", "variables are not taken"),
+        ("setting", "${spark.dynamicAllocation.executorIdleTimeout}", "variables are not taken"),
+        ("shell", "TRANSFORM (type) USING 'sh'", "no SQL expression"),
+        ("java", "java_method('java.lang.System', 'exit', 1) = 1", "calls any Java method"),
+        ("files", "type IN (SELECT * FROM json.`s3a://lake/others`)", "is a subquery"),
+        ("nest", f"type = {'int[' * 18}1{']' * 18}", "is not a function here"),
+        ("nested-types", f"CAST(type AS {'array<' * 40}int{'>' * 40}) IS NULL", "a type that nothing is cast to"),
+        ("look-around", "type RLIKE '(?=a)b'", "which RE2 does not"),
+        ("back-reference", r"type RLIKE '(a)\\1'", "which is not taken"),
+        ("steps", "type RLIKE '((a{30}){30}){30}'", "more than 1000 steps"),
+    ],
+)
+def test_what_is_more_than_a_predicate_is_refused_on_the_resource(
+    tenants: Tenants, name: str, where: str, words: str
+) -> None:
+    assert tenants.other.stream(name, filter={"where": where}).accepted
+    told = tenants.other.told(name, "PredicateRefused", of=tenants.operator)
+    assert told.words.startswith("spec.filter.where: ")
+    assert words in told.words
+    assert not [run for run in tenants.launched(tenants.other) if run.startswith(name)]
+
+
+def _of_policy(where: str) -> dict[str, Any]:
+    return {"rules": [{"name": "some", "match": {"where": where}}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "spec"),
+    [
+        ("MessageStream", "spec.holds.0.match.where", lambda where: {"holds": _of_policy(where)["rules"]}),
+        ("RetentionPolicy", "spec.rules.0.match.where", _of_policy),
+        ("ReplayJob", "spec.select.where", lambda where: {"select": {"where": where}}),
+    ],
+)
+def test_wherever_a_kind_has_one(
+    tenants: Tenants, kind: str, field: str, spec: Callable[[str], dict[str, Any]]
+) -> None:
+    name = f"of-{kind}".lower()
+    assert tenants.other.make(kind, name, spec("reflect('java.lang.Runtime', 'getRuntime') = 'a'")).accepted
+    assert tenants.other.told(name, "PredicateRefused", kind, of=tenants.operator).words.startswith(f"{field}: ")
 
 
 def test_only_the_resource_itself_pays_for_a_predicate_without_end(tenants: Tenants) -> None:

@@ -1,8 +1,18 @@
-"""A tenant is served in the own namespace, sees no other, and may do nothing there but edit the three kinds."""
+"""A tenant is served in the own namespace, sees and names no other, and may do nothing but edit the three kinds."""
+
+from typing import Any
 
 import pytest
 
+from messagestore_operator.api import MessageStream
+from messagestore_operator.cluster.runref import run_annotations, run_labels
+from messagestore_operator.decide.snapshot import RunRef
+from messagestore_operator.translate import numbered_run_name
+from support.operators import eventually
 from support.tenants import Tenants
+
+THEIRS = {"name": "theirs", "namespace": "neighbour"}
+"""A reference has a name and no more; the API server drops the rest."""
 
 
 def test_a_tenants_stream_is_served(tenants: Tenants) -> None:
@@ -35,3 +45,84 @@ def test_beyond_that_the_tenant_sees_nothing(tenants: Tenants, path: str) -> Non
     names = {"own": tenants.one.namespace, "other": tenants.other.namespace}
     answer = tenants.one.request("GET", path.format(operators=tenants.chart.settings["namespace"], **names))
     assert answer.status == 403
+
+
+@pytest.mark.parametrize("part", ["{streams}/own/status", "/api/v1/namespaces/{own}", "/api/v1/namespaces/{other}"])
+def test_nor_can_the_tenant_write_what_the_operator_believes(tenants: Tenants, part: str) -> None:
+    streams, names = tenants.one.path("MessageStream"), {"own": tenants.one.namespace, "other": tenants.other.namespace}
+    paused = {"metadata": {"annotations": {"messagestore.dev/paused": "true"}}, "status": {"runNumber": 7}}
+    path = part.format(streams=streams, **names)
+    assert tenants.one.request("PATCH", path, paused, "application/merge-patch+json").status == 403
+
+
+def _conf(name: str, value: str) -> dict[str, Any]:
+    return {"spark": {"conf": {name: value}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (_conf("spark.dynamicAllocation.executorIdleTimeout", "TRANSFORM (id) USING 'sh'"), "the value must be a time"),
+        (_conf("spark.sql.variable.substitute", "true"), "conf holds a setting that is not allowed"),
+        (_conf("spark.jars", "s3a://theirs/code.jar"), "conf holds a setting that is not allowed"),
+        (_conf("spark.driver.extraJavaOptions", "-javaagent:/tmp/x.jar"), "conf holds a setting that is not allowed"),
+        (_conf("spark.authenticate", "false"), "conf holds a setting that is not allowed"),
+        (_conf("spark.eventLog.enabled", "true"), "conf holds a setting that is not allowed"),
+        ({"trigger": {"schedule": {"cron": "R 3 * * *"}}}, "spec.trigger.schedule.cron"),
+        ({"table": {"uri": "s3a://lake/own/../theirs"}}, "must not hold . or .. as a part of its path"),
+        ({"storage": {"endpoint": "https://user:secret@objects.example.org"}}, "spec.storage.endpoint"),
+    ],
+)
+def test_what_its_form_tells_the_api_server_refuses(tenants: Tenants, spec: dict[str, Any], words: str) -> None:
+    answer = tenants.one.stream("at-once", **spec)
+    assert answer.status == 422
+    assert words in answer.body["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "spec"),
+    [
+        ("reads", "ReplayJob", {"streamRef": THEIRS}),
+        (
+            "sends",
+            "ReplayJob",
+            {"streamRef": {"name": "mine"}, "destination": {"stream": THEIRS}},
+        ),
+        ("purges", "RetentionPolicy", {"streamRefs": [THEIRS], "mode": "Enforce"}),
+    ],
+)
+def test_a_policy_or_replay_is_about_streams_of_its_own_namespace(
+    tenants: Tenants, name: str, kind: str, spec: dict[str, Any]
+) -> None:
+    tenants.other.stream("theirs", trigger={"manual": {}})
+    tenants.one.stream("mine", trigger={"manual": {}})
+    asked = {"messagestore.dev/run-requested": "now"}
+    assert tenants.one.make(kind, name, spec, annotations=asked).accepted
+    told = tenants.one.told(name, "StreamMissing", kind, of=tenants.operator)
+    assert "there is no MessageStream theirs" in told.words
+    assert not [run for tenant in (tenants.one, tenants.other) for run in tenants.launched(tenant) if name in run]
+
+
+def test_a_selector_finds_streams_of_its_own_namespace(tenants: Tenants) -> None:
+    labels, manual = {"team": "shop"}, {"trigger": {"manual": {}}}
+    assert tenants.other.make("MessageStream", "labelled-there", manual, labels=labels).accepted
+    assert tenants.one.make("MessageStream", "labelled-here", manual, labels=labels).accepted
+    spec = {"streamRefs": None, "streamSelector": {"matchLabels": labels}, "mode": "Enforce"}
+    asked = {"messagestore.dev/run-requested": "now"}
+    assert tenants.one.make("RetentionPolicy", "selects", spec, annotations=asked).accepted
+    status = tenants.one.ready("selects", "RetentionPolicy", of=tenants.operator)
+    assert [entry["name"] for entry in status["streams"]] == ["labelled-here"]
+    assert not [run for run in tenants.launched(tenants.other) if run.startswith("selects")]
+
+
+def test_what_another_namespace_makes_to_look_like_a_run_is_none(tenants: Tenants) -> None:
+    """Whoever may make ConfigMaps, as the cluster's own editors may, can give them any label."""
+    assert tenants.one.stream("victim", suspend=True, trigger={"interval": "PT1H"}).accepted
+    victim = MessageStream.model_validate(tenants.one.read("MessageStream", "victim"))
+    forged = RunRef(tenants.other.namespace, numbered_run_name(victim, "ingest", 1), 1, "ingest")
+    metadata = {"name": forged.name, "labels": run_labels(forged, victim), "annotations": run_annotations(forged)}
+    path = f"/api/v1/namespaces/{tenants.other.namespace}/configmaps"
+    assert tenants.one.server.request("POST", path, {"metadata": metadata}).accepted
+    assert tenants.one.change("MessageStream", "victim", {"spec": {"suspend": False}}).accepted
+    last = eventually(lambda: tenants.one.ready("victim", of=tenants.operator).get("lastRun"), of=tenants.operator)
+    assert (last["name"], last["state"]) == (forged.name, "Succeeded")

@@ -83,6 +83,31 @@ def test_keys_authorities_and_users_need_their_labels_too(
     assert f"Secret {name} may not be used for {use}" in told.words
 
 
+def _scrub(name: str) -> dict[str, object]:
+    return {"action": "Scrub", "scrub": {"headers": ["user"], "method": "Hash", "keySecretRef": {"name": name}}}
+
+
+def _broker(name: str) -> dict[str, object]:
+    kafka = {**_user(name)["source"]["kafka"], "topics": None, "topic": "a"}
+    return {"destination": {"kafka": {field: value for field, value in kafka.items() if value is not None}}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "use"), [("RetentionPolicy", _scrub, "seal"), ("ReplayJob", _broker, "kafka")]
+)
+def test_nor_do_policies_and_replays_get_others(
+    apiserver: ApiServer, tenants: Tenants, kind: str, spec: Callable[[str], dict[str, object]], use: str
+) -> None:
+    name = f"for-a-{kind}".lower()
+    make_secret(apiserver, tenants.one.namespace, name, "storage")
+    tenants.one.stream(trigger={"manual": {}})
+    asked = {"messagestore.dev/run-requested": "now"}
+    assert tenants.one.make(kind, name, spec(name), annotations=asked).accepted
+    told = tenants.one.told(name, "NotAllowed", kind, of=tenants.operator)
+    assert f"Secret {name} may not be used for {use}" in told.words
+    assert not [run for run in tenants.launched(tenants.one) if run.startswith(name)]
+
+
 def test_credentials_go_to_no_broker_in_clear(apiserver: ApiServer, tenants: Tenants) -> None:
     make_secret(apiserver, tenants.one.namespace, "user", "kafka")
     assert tenants.one.stream("clear", **_user("user", "SASL_PLAINTEXT")).accepted

@@ -1,10 +1,17 @@
-"""A tenant gets neither an image nor a size that the operator's settings don't allow."""
+"""A tenant gets no image, size, setting, label or account that the operator's settings don't allow."""
 
 from typing import Any
 
 import pytest
 
+from support import sparkoperator
 from support.tenants import Tenants
+
+
+@pytest.fixture(scope="module")
+def values() -> tuple[str, ...]:
+    """Of a setting that resources may give the operator says what it is."""
+    return (r"spark.conf.spark\.network\.timeout=600s",)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +24,13 @@ from support.tenants import Tenants
             "spec.spark.executor.instances",
             "tenancy.sizes.executor.instances",
         ),
+        (
+            "dynamic",
+            {"conf": {"spark.dynamicAllocation.enabled": "true"}},
+            "spark.dynamicAllocation.maxExecutors",
+            "tenancy.sizes.executor.instances",
+        ),
+        ("driver", {"driver": {"memory": "33g"}}, "spec.spark.driver.memory", "tenancy.sizes.driver.memory"),
     ],
 )
 def test_it_is_refused_with_the_field_and_the_setting(
@@ -35,3 +49,26 @@ def test_a_stream_that_asks_for_less_again_is_served(tenants: Tenants) -> None:
     tenants.one.told("shrinks", "NotAllowed", of=tenants.operator)
     assert tenants.one.change("MessageStream", "shrinks", {"spec": {"spark": {"executor": {"instances": 2}}}}).accepted
     tenants.one.ready("shrinks", of=tenants.operator)
+
+
+def test_a_run_is_what_the_operator_says(tenants: Tenants) -> None:
+    name, server = "obedient", tenants.one.server
+    wishes = {
+        "conf": {"spark.network.timeout": "1s", "spark.locality.wait": "1s"},
+        # No kind has such fields, and the API server drops them.
+        "serviceAccount": "admin",
+        "driver": {"cores": 1, "serviceAccount": "admin", "hostNetwork": True},
+    }
+    labels = {"spark-role": "driver", "messagestore.dev/run": "another", "team": "shop"}
+    spec = {"spark": wishes, "trigger": {"interval": "PT1H"}}
+    assert tenants.one.make("MessageStream", name, spec, labels=labels).accepted
+    tenants.one.ready(name, of=tenants.operator)
+    (run,) = [run for run in tenants.launched(tenants.one) if run.startswith(name)]
+
+    made = server.request("GET", sparkoperator.path(tenants.one.namespace, run)).body
+    conf, driver = made["spec"]["sparkConf"], made["spec"]["driver"]
+    assert (conf["spark.network.timeout"], conf["spark.locality.wait"]) == ("600s", "1s")
+    assert (driver["serviceAccount"], "hostNetwork" in driver) == ("message-store-driver", False)
+    for labelled in (made, driver["template"], made["spec"]["executor"]["template"]):
+        found = labelled["metadata"]["labels"]
+        assert (found["messagestore.dev/run"], found.keys() & {"spark-role", "team"}) == (run, set())

@@ -36,9 +36,28 @@ def test_a_table_in_the_part_of_another_namespace_is_refused(tenants: Tenants) -
     refused(tenants, "stranger", "spec.table.uri: the folders of namespace")
     # Nor does what would read it by the stream's word get a run.
     again = {"streamRef": {"name": "stranger"}, "destination": {"files": {"uri": "s3a://landing/again"}}}
-    replay = {"apiVersion": "messagestore.dev/v1alpha1", "kind": "ReplayJob", "metadata": {"name": "reader"}}
-    assert tenants.one.apply({**replay, "spec": again}).accepted
+    assert tenants.one.make("ReplayJob", "reader", again).accepted
     refused(tenants, "reader", "(MessageStream stranger)", "ReplayJob")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "field"),
+    [
+        ("escaped", "MessageStream", "table"),
+        ("source", "MessageStream", "source.files"),
+        ("updates", "MessageStream", "lifecycle.source.files"),
+        ("archive", "RetentionPolicy", "archive"),
+        ("destination", "ReplayJob", "destination.files"),
+    ],
+)
+def test_no_folder_of_a_resource_lies_there(tenants: Tenants, name: str, kind: str, field: str) -> None:
+    """Whatever the way there: this one is another folder to whoever undoes escapes."""
+    part: Any = {"uri": f"s3a://lake/{tenants.one.namespace}/%2e%2e/{tenants.other.namespace}/orders"}
+    for step in reversed(field.split(".")):
+        part = {step: part}
+    own = {"table": table(tenants, name)} if kind == "MessageStream" else {}
+    assert tenants.one.make(kind, name, own | part).accepted
+    refused(tenants, name, f"spec.{field}.uri: the folders of namespace", kind)
 
 
 def test_a_source_by_the_pods_identity_is_refused(tenants: Tenants) -> None:

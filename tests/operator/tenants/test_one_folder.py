@@ -1,0 +1,144 @@
+"""Two namespaces that name one folder: neither waits for the other or hears of it, and none takes what is not given.
+
+Spark is played, but its drivers open and delete stores by the jobs' own code, which reads whose a folder is.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messagestore_jobs.contract.run_document import DeleteTask, Owner, RunDocument, Table
+from messagestore_jobs.delete.job import run_delete
+from messagestore_jobs.driver.failures import error_of
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.folder import MARKER, open_folder
+from support.operators import eventually
+from support.tenants import Tenants
+
+ELSEWHERE = {"endpoint": "https://elsewhere.example.org", "credentialsSecretRef": {"name": "lake-credentials"}}
+HOURLY, NEVER = {"interval": "PT1H"}, {"manual": {}}
+
+
+class Stores:
+    """Stores in a local folder, for object stores that no test has."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def table(self, uri: str, owner: Owner, server: str = "objects.example.org") -> Table:
+        """A table on an object store, as it is here."""
+        return Table(uri=f"file://{self._folder}/{server}/{uri.partition('://')[2]}", owner=owner)
+
+    def owner(self, uri: str) -> str:
+        """Whose a table is."""
+        found = json.loads((Path(self.table(uri, Owner(namespace="", name="")).uri[7:]) / MARKER).read_text())["owner"]
+        return f"{found['namespace']}/{found['name']}"
+
+    def opened(self, given: dict[str, Any]) -> dict[str, str] | None:
+        """What a driver does first by its document: the error that it ends with, or None."""
+        document = RunDocument.model_validate_json(json.dumps(given))
+        server = (document.storage[0].endpoint or "").partition("://")[2]
+        here = self.table(document.table.uri, document.table.owner, server)
+        table = document.table.model_copy(update={"uri": here.uri})
+        try:
+            if isinstance(document.task, DeleteTask):
+                run_delete(document.model_copy(update={"table": table}), Silent())
+            else:
+                open_folder(table)
+        except RunFailedError as failure:
+            error = error_of(failure, document)
+            return {"reason": error.reason, "message": error.message.replace(table.uri, document.table.uri)}
+        return None
+
+
+@pytest.fixture(scope="module")
+def tenancy(namespaces: list[str]) -> dict[str, Any]:
+    """The settings speak for an owner of the neighbour's that is gone."""
+    _, one, other = namespaces
+    return {"adoptions": [{"uri": "s3a://lake/left", "from": f"{other}/gone", "to": f"{one}/finder"}]}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stores(tenants: Tenants, tmp_path_factory: pytest.TempPathFactory) -> Stores:
+    found = Stores(tmp_path_factory.mktemp("stores"))
+    for spark in tenants.sparks.values():
+        spark.opens = found.opened
+    return found
+
+
+def asks_for(uri: str) -> dict[str, str]:
+    return {"messagestore.dev/adopt-table": uri}
+
+
+def test_a_slow_replay_of_one_namespace_keeps_no_run_of_the_other_waiting(tenants: Tenants) -> None:
+    """Their folders have the same URI, on different servers."""
+    one, other, folder = tenants.one, tenants.other, {"uri": "s3a://lake/shared"}
+    slow, quick = tenants.sparks[one.namespace], tenants.sparks[other.namespace]
+    for name, table in (("secretive", {"uri": "s3a://lake/source"}), ("hidden", folder)):
+        assert one.stream(name, table=table, trigger=NEVER).accepted
+    slow.seconds = 600
+    spec = {"streamRef": {"name": "secretive"}, "destination": {"stream": {"name": "hidden"}}}
+    assert one.make("ReplayJob", "veiled", spec).accepted
+    (replay,) = eventually(lambda: slow.launched("veiled"), of=tenants.operator)
+
+    assert other.stream("ledger", table=folder, storage=ELSEWHERE, trigger=HOURLY).accepted
+    other.ready("ledger", of=tenants.operator)
+    assert replay.document["task"]["destination"]["table"]["uri"] == quick.launched("ledger")[0].table
+    assert not replay.over
+
+    slow.seconds = 0.3
+    one.ready("veiled", "ReplayJob", of=tenants.operator)
+    for foreign in (one.namespace, "secretive", "hidden", "veiled"):
+        assert foreign not in other.heard()
+    for foreign in (other.namespace, "ledger"):
+        assert foreign not in one.heard()
+
+
+def test_a_store_goes_to_another_namespace_by_its_owners_word_alone(tenants: Tenants, stores: Stores) -> None:
+    one, other, uri = tenants.one, tenants.other, "s3a://lake/wanted"
+    assert other.stream("landlord", table={"uri": uri}, trigger=HOURLY).accepted
+    other.ready("landlord", of=tenants.operator)
+
+    release = {"messagestore.dev/release-table-to": f"{one.namespace}/heir"}
+    assert one.stream("heir", asks_for(uri) | release, table={"uri": uri}, trigger=HOURLY).accepted
+    told = one.told("heir", "TableRefused", of=tenants.operator)
+    assert f"{uri} belongs to another namespace's MessageStream" in told.words
+    assert "its owner has to release it, by annotation messagestore.dev/release-table-to" in told.words
+    for foreign in (other.namespace, "landlord"):
+        assert foreign not in one.heard()
+    assert stores.owner(uri) == f"{other.namespace}/landlord"
+
+    assert other.change("MessageStream", "landlord", {"metadata": {"annotations": release}}).accepted
+    one.ready("heir", of=tenants.operator, seconds=60)
+    assert stores.owner(uri) == f"{one.namespace}/heir"
+    other.told("landlord", "TableReleased", of=tenants.operator)
+
+
+def test_the_settings_speak_for_an_owner_that_is_gone_to_the_one_heir_that_they_name(
+    tenants: Tenants, stores: Stores
+) -> None:
+    one, uri = tenants.one, "s3a://lake/left"
+    open_folder(stores.table(uri, Owner(namespace=tenants.other.namespace, name="gone")))
+    assert one.stream("thief", asks_for(uri), table={"uri": uri}, trigger=HOURLY).accepted
+    one.told("thief", "TableRefused", of=tenants.operator)
+    # Of its own namespace it could take the store over, once that has it.
+    assert one.request("DELETE", f"{one.path('MessageStream')}/thief").accepted
+    assert one.stream("finder", asks_for(uri), table={"uri": uri}, trigger=HOURLY).accepted
+    one.ready("finder", of=tenants.operator)
+    assert stores.owner(uri) == f"{one.namespace}/finder"
+
+
+def test_a_stranger_deletes_no_store(tenants: Tenants, stores: Stores) -> None:
+    one, uri = tenants.one, "s3a://lake/kept"
+    open_folder(stores.table(uri, Owner(namespace=tenants.other.namespace, name="keeper")))
+    assert one.stream("wrecker", table={"uri": uri, "deletionPolicy": "Delete"}, trigger=HOURLY).accepted
+    one.told("wrecker", "TableRefused", of=tenants.operator)
+    assert one.request("DELETE", f"{one.path('MessageStream')}/wrecker").accepted
+    refused = f"the data could not be deleted: {uri} belongs to another namespace's MessageStream; not deleted"
+    eventually(lambda: refused in one.heard(), of=tenants.operator)
+    assert stores.owner(uri) == f"{tenants.other.namespace}/keeper"
+    for foreign in (tenants.other.namespace, "keeper"):
+        assert foreign not in one.heard()
