@@ -313,8 +313,10 @@ def test_an_api_server_that_breaks_down_again_and_again_makes_no_run_twice_and_f
     for name in names:
         status, launched = _status(apiserver, namespace, name), [run.name for run in spark.launched(f"{name}-")]
         told = [run["name"] for run in reversed(status["recentRuns"])]
-        assert (status["runNumber"], told) == (len(launched), launched[-len(told) :])
-        assert {run["state"] for run in status["recentRuns"]} == {"Succeeded"}
+        assert told == launched[-len(told) :]
+        # Every number that was reserved was launched, but for one that the suspension took back.
+        assert status["runNumber"] - len(launched) in (0, 1)
+        assert [run for run in status["recentRuns"] if run["state"] != "Succeeded"] == []
 
 
 def test_what_a_paused_namespace_or_a_bound_holds_back_says_so_and_starts_in_order(
