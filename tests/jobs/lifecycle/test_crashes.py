@@ -126,8 +126,8 @@ def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Begu
     return Begun(stream, kept)
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("name", WRITES)
+# What a run has done after one write and before the next is the same; the last is "expire".
+@pytest.mark.parametrize(("name", "moment"), [*((name, "before") for name in WRITES), ("expire", "after")])
 def test_cut_off_at_a_write_of_the_second_run(
     begun: Begun, name: str, moment: str, uninterrupted: tuple[Any, Counter[str]]
 ) -> None:

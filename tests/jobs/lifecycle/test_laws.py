@@ -194,7 +194,7 @@ LATE = (Told(1, "FAILED", 1), Told(1, "PROCESSING", 2), Told(9, "COMPLETED"))
     ]
 )
 @settings(
-    max_examples=2,
+    max_examples=1,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     deadline=None,
     suppress_health_check=list(HealthCheck),
