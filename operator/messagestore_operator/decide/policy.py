@@ -218,7 +218,7 @@ def _due(
     """The run that a stream is owed, when it will be, or nothing."""
     policy, last, now = snapshot.policy, entry.last_run, snapshot.now
     if last is not None and failed_as_it_is(last, policy) and entry.round >= status.round:
-        at = retry_at(last, policy, snapshot.defaults)
+        at = retry_at(last, policy, snapshot.defaults, now)
         return at if at is None or at > now else _kind(last.kind)
     if entry.round < status.round or _owed_again(entry, policy):
         return "purge"

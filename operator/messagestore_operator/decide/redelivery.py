@@ -23,6 +23,7 @@ from messagestore_operator.decide.trigger import (
     failed_as_it_is,
     new_request,
     next_attempt,
+    next_start,
     retry_at,
     scheduled,
 )
@@ -118,14 +119,13 @@ def _due_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | Non
     job, last, now = snapshot.job, status.last_run, snapshot.now
     asked = new_request(job, status) is not None
     if last is not None and failed_as_it_is(last, job) and not asked:
-        return retry_at(last, job, snapshot.defaults)
+        return retry_at(last, job, snapshot.defaults, now)
     if asked or failed(last) or (last is not None and last.state == "Cancelled") or _is_cut_short(status):
         return now
     trigger = job.spec.trigger
     assert trigger is not None
     if trigger.interval is not None:
-        begun = last.started_at if last else None
-        return begun.datetime + trigger.interval.timedelta if begun else now
+        return next_start(last, trigger.interval.timedelta, now)
     if trigger.schedule is not None:
         times = scheduled(trigger.schedule, job, status, now)
         return times.due or times.next

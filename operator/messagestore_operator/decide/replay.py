@@ -19,6 +19,7 @@ from messagestore_operator.decide.replay_start import GONE, beginning_of, blocke
 from messagestore_operator.decide.replay_view import ENDED, Place, has_ended, viewed
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.tell import of_conditions, of_run
+from messagestore_operator.decide.trigger import later
 from messagestore_operator.decide.trust import believed
 from messagestore_operator.reasons import TERMINAL, Reason
 from messagestore_operator.status.conditions import condition_of, generation
@@ -109,7 +110,8 @@ def _retry_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | N
     if last is None or last.state != "Failed" or last.finished_at is None:
         return None
     jitter = jitter_of(f"{snapshot.job.metadata.uid}/{last.name}")
-    at = last.finished_at.datetime + backoff(status.failures, defaults.backoff_base, defaults.backoff_max, jitter)
+    wait = backoff(status.failures, defaults.backoff_base, defaults.backoff_max, jitter)
+    at = later(last.finished_at.datetime, wait, snapshot.now)
     return at if at > snapshot.now else None
 
 

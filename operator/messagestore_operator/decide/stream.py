@@ -34,6 +34,7 @@ from messagestore_operator.decide.trigger import (
     failed_as_it_is,
     new_request,
     next_attempt,
+    next_start,
     retry_at,
     scheduled,
 )
@@ -151,7 +152,7 @@ def next_run(snapshot: StreamSnapshot, status: MessageStreamStatus) -> Due | dat
     """The run that is due, or when the next will be; None where only a change brings one."""
     stream, last, now = snapshot.stream, status.last_run, snapshot.now
     if last is not None and failed_as_it_is(last, stream) and not new_request(stream, status):
-        at = retry_at(last, stream, snapshot.defaults)
+        at = retry_at(last, stream, snapshot.defaults, now)
         if at is None or at > now:
             return at
         return Due(attempt=next_attempt(last, stream, snapshot.defaults))
@@ -167,12 +168,11 @@ def trigger_time(snapshot: StreamSnapshot, status: MessageStreamStatus) -> datet
     """When the trigger asks for the next run; None for one that only people pull."""
     stream, now = snapshot.stream, snapshot.now
     trigger, last = stream.spec.trigger, status.last_run
-    begun = last.started_at.datetime if last and last.started_at else None
     if trigger.interval is not None:
-        return begun + trigger.interval.timedelta if begun else now
+        return next_start(last, trigger.interval.timedelta, now)
     if trigger.continuous is not None:
         # One that ends by itself at once must not be made again at once.
-        return begun + snapshot.defaults.backoff_base if begun else now
+        return next_start(last, snapshot.defaults.backoff_base, now)
     if trigger.schedule is not None:
         times = scheduled(trigger.schedule, stream, status, now)
         return times.due or times.next

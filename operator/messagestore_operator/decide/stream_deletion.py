@@ -20,7 +20,7 @@ from messagestore_operator.decide.snapshot import StreamSnapshot
 from messagestore_operator.decide.stream_record import recorded
 from messagestore_operator.decide.tables import table_key
 from messagestore_operator.decide.tell import of_conditions, of_run
-from messagestore_operator.decide.trigger import next_attempt, retry_at
+from messagestore_operator.decide.trigger import later, next_attempt, retry_at
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import conditions, generation, under_way
 from messagestore_operator.status.times import clock_time
@@ -155,9 +155,9 @@ def _last_delete(status: MessageStreamStatus) -> FinishedRun | None:
 
 def _wait(snapshot: StreamSnapshot, last: FinishedRun) -> datetime | None:
     """When the next try is due; None: now. No failure is for good here: people need a way to mend it."""
-    at = retry_at(last, snapshot.stream, snapshot.defaults)
+    at = retry_at(last, snapshot.stream, snapshot.defaults, snapshot.now)
     if at is None and last.finished_at is not None:
-        at = last.finished_at.datetime + snapshot.defaults.backoff_max
+        at = later(last.finished_at.datetime, snapshot.defaults.backoff_max, snapshot.now)
     return at if at is not None and at > snapshot.now else None
 
 

@@ -59,13 +59,28 @@ def is_final(run: FinishedRun, resource: Resource) -> bool:
     return not (asks and run.error.reason == Reason.TABLE_REFUSED)
 
 
-def retry_at(run: FinishedRun, resource: Resource, defaults: Defaults) -> datetime | None:
+def next_start(run: FinishedRun | None, interval: timedelta, now: datetime) -> datetime:
+    """When the run after the last one is due, from start to start; now where there was none."""
+    if run is None or run.started_at is None:
+        return now
+    begun = run.started_at.datetime
+    # The start may be the API server's word; the end is always the operator's, and never before it.
+    return later(min(begun, run.finished_at.datetime) if run.finished_at else begun, interval, now)
+
+
+def retry_at(run: FinishedRun, resource: Resource, defaults: Defaults, now: datetime) -> datetime | None:
     """When a run that failed is tried again; None where no other try mends it."""
     if is_final(run, resource):
         return None
     assert run.finished_at is not None
     jitter = jitter_of(f"{resource.metadata.uid}/{run.name}")
-    return run.finished_at.datetime + backoff(run.attempt, defaults.backoff_base, defaults.backoff_max, jitter)
+    wait = backoff(run.attempt, defaults.backoff_base, defaults.backoff_max, jitter)
+    return later(run.finished_at.datetime, wait, now)
+
+
+def later(moment: datetime, wait: timedelta, now: datetime) -> datetime:
+    """So long after a moment; now where that lies ahead, as a clock wrote it that is ahead of this one."""
+    return moment + wait if moment <= now else now
 
 
 def next_attempt(run: FinishedRun | None, resource: Resource, defaults: Defaults) -> int:

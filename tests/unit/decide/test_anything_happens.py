@@ -102,6 +102,10 @@ class Anything(RuleBasedStateMachine):
     def time_goes_by(self, seconds: int) -> None:
         self.world.wait(seconds=seconds)
 
+    @rule(minutes=st.sampled_from([-4, 4]))
+    def another_operators_clock_is_ahead_or_behind(self, minutes: int) -> None:
+        self.world.wait(minutes=minutes)
+
     @rule(number=st.integers(0, 9), waiting=st.sampled_from(WAITS))
     def a_driver_waits(self, number: int, waiting: Waiting | None) -> None:
         if (app := self.app(number, AppState.PENDING)) is not None:

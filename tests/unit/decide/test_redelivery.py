@@ -56,6 +56,14 @@ def test_it_sends_what_is_due_again_and_again_and_holds_the_table(world: World) 
     assert (status.round, status.redelivered, len(status.recent_runs)) == (2, 5, 2)
 
 
+def test_a_clock_that_is_behind_the_last_leaders_keeps_nothing_waiting(world: World) -> None:
+    stream(world)
+    job(world)
+    first = run_once(world, outcome=sent(3, 1))
+    world.wait(minutes=-4)
+    assert world.launched == [first, run_once(world, outcome=sent(2, 2))]
+
+
 def test_a_run_with_nothing_due_counts_no_selection(world: World) -> None:
     stream(world)
     key = job(world)

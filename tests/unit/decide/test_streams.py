@@ -87,6 +87,38 @@ def test_an_interval_counts_from_start_to_start(world: World) -> None:
     assert {event.message for _, event in world.events} == {"ingest run started", "ingest run ended well"}
 
 
+@pytest.mark.parametrize("trigger", [INTERVAL, CONTINUOUS], ids=["interval", "continuous"])
+@pytest.mark.parametrize("error", [None, DENIED], ids=["well", "failed"])
+def test_a_clock_that_is_behind_the_last_leaders_keeps_no_stream_waiting(
+    world: World, trigger: dict[str, Any], error: RunError | None
+) -> None:
+    orders(world, trigger)
+    first = run_once(world, error=error)
+    world.wait(minutes=-4)
+    second = run_once(world)
+    assert world.launched == [first, second]
+    # By its own clock it waits again.
+    world.settle()
+    assert world.launched == [first, second]
+
+
+def test_a_run_begins_no_later_than_it_ends_whatever_clock_told_its_start(world: World) -> None:
+    stream = orders(world)
+    world.look(stream)
+    app = world.only_run()
+    # Nobody sees it run, so its start is the API server's word, whose clock is ahead.
+    app.made_at += timedelta(minutes=4)
+    world.settle()
+    world.finish(app)
+    world.settle()
+    world.wait(minutes=4)
+    world.settle()
+    assert len(world.launched) == 1
+    world.wait(minutes=1)
+    world.settle()
+    assert len(world.launched) == 2
+
+
 def test_a_failed_run_is_tried_again_ever_later(world: World) -> None:
     stream = orders(world)
     waits = []
