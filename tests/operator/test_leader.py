@@ -1,6 +1,7 @@
 """Replicas and their leader on a real API server."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import TypeVar
@@ -40,6 +41,16 @@ class Hanging(KubeClient):
     async def find(self, path: str) -> Document | None:
         if self.hangs:
             await asyncio.sleep(60)
+        return await super().find(path)
+
+
+class Counting(KubeClient):
+    """A connection that counts what it is asked."""
+
+    asked = 0
+
+    async def find(self, path: str) -> Document | None:
+        self.asked += 1
         return await super().find(path)
 
 
@@ -108,6 +119,24 @@ def test_a_leader_whose_requests_hang_knows_that_it_leads_no_more_before_another
 
     lost, taken = _with_client(apiserver, scenario)
     assert lost < taken
+
+
+def test_a_leader_that_was_frozen_past_its_deadline_ends_without_another_request(
+    apiserver: ApiServer, name: str
+) -> None:
+    async def scenario(client: KubeClient) -> tuple[int, int]:
+        frozen, connection = 0.0, Counting(client._api)
+        leader = Leader(connection, "default", name, "first", FAST, lambda: time.monotonic() + frozen)
+        await leader.acquire()
+        holding = asyncio.create_task(leader.hold())
+        await asyncio.sleep(0.3)
+        before, frozen = connection.asked, 10.0
+        await asyncio.wait_for(holding, 5)
+        return before, connection.asked
+
+    before, after = _with_client(apiserver, scenario)
+    assert before > 1
+    assert after == before
 
 
 def test_a_leader_whose_lease_another_holds_leads_no_more(apiserver: ApiServer, name: str) -> None:

@@ -76,7 +76,11 @@ class Leader:
         while self._clock() - renewed < self._timing.renew_deadline:
             await asyncio.sleep(self._timing.retry)
             started = self._clock()
-            if await self._try(self._timing.renew_deadline - (started - renewed)):
+            left = self._timing.renew_deadline - (started - renewed)
+            if left <= 0:
+                # It was frozen, or its machine was: another may lead by now, and what was under way must not go on.
+                break
+            if await self._try(left):
                 renewed = started
             elif self.holder not in ("", self._identity):
                 break
