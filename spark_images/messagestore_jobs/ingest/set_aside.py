@@ -83,11 +83,13 @@ def read_letters(
     """
     refused = assigned.refused
     why = dict(zip(refused.rows.tolist(), zip(refused.reasons, refused.details, strict=True), strict=True))
-    if along is not None and not len(left):
-        yield _letters(along, why, about)
+    if not len(left):
+        if along is not None:
+            yield _letters(along, why, about)
+        return
+    columns = letter_columns(says="record_says" in placed.columns)
     for number in np.unique(portion).tolist():
         checked = placed.where(letters_of(number)).withColumn("value", as_judged())
-        columns = letter_columns(says="record_says" in placed.columns)
         rows = checked.select("place", *columns).toArrow().sort_by("place")
         if rows["place"].to_pylist() != left[portion == number].tolist():
             raise SourceChangedError
