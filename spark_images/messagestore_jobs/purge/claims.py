@@ -56,15 +56,16 @@ def rewrite_claim_checks(
 
     Args:
         context: of the run.
-        rows: with global_position, payload_uri and scrubs, as the table has them.
+        rows: with global_position, payload_size, payload_uri and scrubs, as the table has them. An object that is
+            longer than its payload was put there by somebody else: it is not read, and counts as none.
         suffix: what is added to the objects' names.
         scrub: makes the new payload of the old one, by column ``scrubs``.
     """
     found: list[tuple[Any, ...]] = []
     objects = Objects(claims_uri(context.uri))
-    for row in _claimed(context, rows, "scrubs"):
+    for row in _claimed(context, rows, "payload_size", "scrubs"):
         name = row["name"]
-        payload = objects.read(name)
+        payload = objects.read(name) if (objects.size(name) or 0) <= (row["payload_size"] or 0) else None
         if payload is None:
             continue
         new = _apply(context, bytearray(payload), row["scrubs"], scrub)
@@ -78,11 +79,11 @@ def rewrite_claim_checks(
 
 def with_claimed_payloads(context: Context, messages: DataFrame, rows: DataFrame) -> DataFrame:
     """The messages with their claim-checked payloads in them. ``rows`` are the frozen rows that they are of."""
-    names = [row["name"] for row in _claimed(context, rows)]
-    if not names:
+    sizes = {row["name"]: row["payload_size"] or 0 for row in _claimed(context, rows, "payload_size")}
+    if not sizes:
         return messages
     own = is_own_claim(context.uri) & (own_claim_name() == F.col("_name"))
-    found = messages.join(claimed_objects(context.spark, context.uri, names), own, "left")
+    found = messages.join(claimed_objects(context.spark, context.uri, sizes), own, "left")
     inside = {
         "payload": F.coalesce("payload", "_content"),
         "payload_uri": F.when(F.col("_content").isNull(), F.col("payload_uri")),

@@ -57,7 +57,7 @@ def scrub(context: Context, plan: Plan) -> None:
 def _due(context: Context, rows: DataFrame, what: Scrub) -> DataFrame:
     """Those of the frozen rows that are still to be scrubbed, as the table has them."""
     messages = within(read_messages(context.spark, context.uri), rows).where(due(what))
-    found = messages.select("global_position", "message_id", "payload_uri", "scrubs")
+    found = messages.select("global_position", "message_id", "payload_size", "payload_uri", "scrubs")
     return found.join(rows.select("global_position"), "global_position", "left_semi")
 
 

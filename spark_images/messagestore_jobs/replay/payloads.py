@@ -52,10 +52,11 @@ def _filled(rows: DataFrame, source: Source) -> tuple[DataFrame, list[str]]:
     """The rows with their payloads, and the names of the claim checks that are not there."""
     own = is_own_claim(source.uri)
     claimed = rows.where(own)
-    names = [row[0] for row in claimed.select(own_claim_name()).distinct().toLocalIterator()]
+    found = claimed.select(own_claim_name().alias("name"), "payload_size").distinct().toLocalIterator()
+    sizes: dict[str, int] = {row["name"]: row["payload_size"] or 0 for row in found}
     objects = Objects(claims_uri(source.uri))
-    missing = [name for name in names if not objects.exists(name)]
-    there = sorted(set(names) - set(missing))
+    missing = [name for name in sizes if not objects.exists(name)]
+    there = {name: size for name, size in sizes.items() if name not in missing}
     if there:
         contents = claimed_objects(source.spark, source.uri, there).withColumnRenamed("_content", "payload")
         claimed = claimed.drop("payload").join(contents, own_claim_name() == F.col("_name"), "left")

@@ -104,9 +104,14 @@ class Objects:
         with self._fs.open_input_stream(self._path(name), compression=None) as stream:
             return bytes(stream.read())
 
+    def size(self, name: str) -> int | None:
+        """How many bytes an object has, or None where there is none."""
+        info = self._fs.get_file_info(self._path(name))
+        return info.size if info.type == fs.FileType.File else None
+
     def exists(self, name: str) -> bool:
         """Whether there is such an object."""
-        return bool(self._fs.get_file_info(self._path(name)).type == fs.FileType.File)
+        return self.size(name) is not None
 
     def write(self, name: str, content: bytes) -> None:
         """Write an object whole: a reader sees all of it or none."""
