@@ -23,14 +23,19 @@ class Kind:
         """Group and version as objects carry them."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def resources(self) -> str:
+        """Where the API tells which kinds of this one's group and version it serves."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
     def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
         """The address of a collection or an object; without a namespace that of all namespaces."""
-        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        parts = [self.resources]
         if namespace is not None:
             parts += ["namespaces", quote(namespace, safe="")]
         parts.append(self.plural)
         parts += [quote(part, safe="") for part in (name, subresource) if part is not None]
-        return "/" + "/".join(parts)
+        return "/".join(parts)
 
 
 CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
 
 from messagestore_operator.cluster.cache import Cache, ResourceKey
 from messagestore_operator.cluster.client import ApiError, KubeClient, NotFoundError
@@ -15,6 +16,7 @@ from messagestore_operator.cluster.labels import SELECTOR
 from messagestore_operator.cluster.metrics import Metrics
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 _GRACE_SECONDS = 5.0
 """A watch may be so much behind a list."""
 _RETRY_SECONDS = (1.0, 60.0)
@@ -72,8 +74,10 @@ class Sync:
         Raises:
             KindMissingError: a kind is not installed that the operator can't do without; names it.
         """
-        for kind in (*self._kinds, LEASES):
+        # A Lease that is read after the statuses may name a run of which none of these tells yet.
+        for kind in (LEASES, *self._kinds):
             await self._fill(kind)
+        await self._discovered()
         self._touch_all()
         self._health.synced()
 
@@ -84,26 +88,49 @@ class Sync:
             if self._cache.missing_kind is not None:
                 await self._fill(self._applications)
                 if self._cache.missing_kind is None:
+                    await self._discovered()
                     self._touch_all()
                     return
 
     async def _fill(self, kind: Kind) -> None:
-        """Read a kind for the first time, or find it missing; what fails is tried again, later each time."""
-        wait, longest = _RETRY_SECONDS
-        while True:
-            try:
-                missing = not await self._read(kind)
-                break
-            except ApiError as error:
-                _log.warning("%s can't be read yet: %s", kind.plural, error)
-                self._health.unread = str(error)
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, longest)
-        self._health.unread = ""
+        """Read a kind for the first time, or find it missing."""
+        missing = not await self._until_answered(kind.plural, lambda: self._read(kind))
         if kind is self._applications:
             self._note(f"{kind.plural}.{kind.group}" if missing else None)
         elif missing:
             raise KindMissingError(f"{kind.plural}.{kind.group} is not installed in this cluster")
+
+    async def _discovered(self) -> None:
+        """Wait until the API server tells of all kinds that are watched.
+
+        One that has just started tells of custom kinds some time after it serves them. Kopf asks once, and never
+        watches a kind that it was not told of.
+        """
+        await self._until_answered("what the API server serves", self._check_discovery)
+
+    async def _check_discovery(self) -> None:
+        """Raise an error where a kind that is watched is not told of."""
+        found = await self._client.get("/apis")
+        groups = {"", *(group["name"] for group in found.get("groups") or [])}
+        for kind in self.kinds:
+            served = (await self._client.get(kind.resources)).get("resources") or []
+            if kind.group not in groups or kind.plural not in {one["name"] for one in served}:
+                raise NotFoundError("GET", kind.resources, 404, "NotFound", f"{kind.plural} are not told of")
+
+    async def _until_answered(self, what: str, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask the API server until it answers, later each time."""
+        wait, longest = _RETRY_SECONDS
+        while True:
+            try:
+                answer = await ask()
+            except ApiError as error:
+                _log.warning("%s can't be read yet: %s", what, error)
+                self._health.unread = str(error)
+            else:
+                self._health.unread = ""
+                return answer
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, longest)
 
     async def _read(self, kind: Kind) -> bool:
         """Take all objects of a kind in; whether it is installed."""
@@ -127,8 +154,7 @@ class Sync:
         while True:
             await asyncio.sleep(every)
             try:
-                missed = sum([await self._compare(kind) for kind in self.kinds])
-                await self._refresh_leases()
+                missed = await self._compare_all()
             except ApiError as error:
                 _log.warning("not everything could be read: %s", error)
                 continue
@@ -137,6 +163,23 @@ class Sync:
                 self._metrics.missed.inc(missed)
             self._health.synced(missed)
             self._touch_all()
+
+    async def _compare_all(self) -> int:
+        """Read everything, and return how much the watches had not shown.
+
+        Leases aren't watched: but for people, only the leader changes them. They are read first, as at the start, and
+        taken in last.
+        """
+        before, listed, newer = self._cache.versions(), list[tuple[str, str]](), list[Document]()
+        async for document in self._list(LEASES):
+            listed.append((namespace_of(document), name_of(document)))
+            if self._cache.is_news(document):
+                newer.append(document)
+        missed = sum([await self._compare(kind) for kind in self.kinds])
+        for document in newer:
+            self._touched(self._cache.put(document))
+        self._touched(self._cache.forget_others(LEASES.name, listed, before))
+        return missed
 
     async def _compare(self, kind: Kind) -> int:
         """Read a kind, wait for its watch to show the same, make up for the rest, and return how much that is."""
@@ -153,14 +196,6 @@ class Sync:
             self._touched(self._cache.put(document))
         self._touched(self._cache.forget_others(kind.name, listed, before))
         return len(newer)
-
-    async def _refresh_leases(self) -> None:
-        """Leases aren't watched: but for people, only the leader changes them."""
-        before, listed = self._cache.versions(), list[tuple[str, str]]()
-        async for document in self._list(LEASES):
-            listed.append((namespace_of(document), name_of(document)))
-            self._touched(self._cache.put(document))
-        self._touched(self._cache.forget_others(LEASES.name, listed, before))
 
     async def _list(self, kind: Kind) -> AsyncIterator[Document]:
         if kind is LEASES:

@@ -1,7 +1,7 @@
 """Reading everything anew: what a watch has missed is made up for, and counted."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,9 +11,11 @@ from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import ApiError, KubeClient, NotFoundError
 from messagestore_operator.cluster.health import Health
-from messagestore_operator.cluster.kinds import RESOURCES
+from messagestore_operator.cluster.kinds import LEASES, RESOURCES
+from messagestore_operator.cluster.lease import holder_of, lease_name
 from messagestore_operator.cluster.metrics import Metrics
 from messagestore_operator.cluster.sync import KindMissingError, Sync
+from messagestore_operator.decide.snapshot import TableKey
 from support.launches import stream
 
 STREAMS = RESOURCES["MessageStream"]
@@ -21,20 +23,31 @@ APPLICATIONS = KubeflowBackend(KubeClient(None)).kind  # type: ignore[arg-type]
 
 
 class _Server:
-    """Lists what it has."""
+    """Lists what it has; `meanwhile` is what somebody does after the first list of anything."""
 
     def __init__(self) -> None:
         self.objects: list[dict[str, Any]] = []
+        self.leases: list[dict[str, Any]] = []
         self.refusals: list[ApiError] = []
         self.knows_applications = True
+        self.tells_of = [STREAMS, APPLICATIONS]
+        self.meanwhile: Callable[[], None] | None = None
 
     async def items(self, path: str, selector: str = "") -> AsyncIterator[dict[str, Any]]:
         if path == STREAMS.path(None) and self.refusals:
             raise self.refusals.pop(0)
         if path == APPLICATIONS.path(None) and not self.knows_applications:
             raise NotFoundError("GET", path, 404, "NotFound", "the server could not find the requested resource")
-        for one in self.objects if path == STREAMS.path(None) else ():
+        for one in {STREAMS.path(None): self.objects, LEASES.path("op"): self.leases}.get(path, ()):
             yield one
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+
+    async def get(self, path: str) -> dict[str, Any]:
+        if path == "/apis":
+            return {"groups": [{"name": kind.group} for kind in self.tells_of] or None}
+        return {"resources": [{"name": kind.plural} for kind in self.tells_of if kind.resources == path]}
 
 
 class _Kept:
@@ -141,6 +154,51 @@ def test_a_first_reading_that_fails_is_tried_again_and_says_meanwhile_why(kept: 
     assert kept.health.unready() == []
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_whatever_happens_while_everything_is_read_the_resource_of_each_tables_holder_is_known(
+    kept: _Kept, again: bool
+) -> None:
+    table = TableKey("default", "https://objects.example.org", "s3a://lake/orders")
+    holder = "default/orders-ingest-1"
+
+    def another_leader_launches() -> None:
+        (orders,) = _streams("orders", versions=(7,))
+        current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": "2026-03-01T06:00:00Z"}
+        kept.server.objects = [{**orders, "status": {"currentRun": current}}]
+        metadata = {"namespace": "op", "name": lease_name(table), "uid": "l1", "resourceVersion": "8"}
+        kept.server.leases = [{"kind": "Lease", "metadata": metadata, "spec": {"holderIdentity": holder}}]
+        # Otherwise the next reading makes up for this one.
+        kept.server.refusals = [ApiError("GET", "", 500, "", "")] * 100 if again else []
+
+    def unknown_holders() -> set[str | None]:
+        return {holder_of(lease) for lease in kept.cache.leases()} - {
+            claim.holder for claim, _ in kept.cache.claims(table)
+        }
+
+    kept.server.meanwhile = another_leader_launches
+    if again:
+        kept.read_again()
+    else:
+        kept.fill()
+    assert unknown_holders() == set()
+
+
+def test_it_waits_until_the_api_server_tells_of_all_kinds_that_are_to_be_watched(kept: _Kept) -> None:
+    async def read() -> None:
+        for told in ([], [STREAMS]):
+            kept.health = kept.sync._health = Health(60, 60)
+            kept.server.tells_of = told
+            reading = asyncio.create_task(kept.sync.fill())
+            await asyncio.sleep(0.05)
+            assert not reading.done()
+            assert "are not told of" in kept.health.unready()[0]
+            kept.server.tells_of = [STREAMS, APPLICATIONS]
+            await reading
+
+    asyncio.run(read())
+    assert kept.health.unready() == []
+
+
 def test_a_kind_that_the_operator_can_not_do_without_ends_it(kept: _Kept) -> None:
     kept.server.refusals = [NotFoundError("GET", STREAMS.path(None), 404, "NotFound", "no such resource")]
     with pytest.raises(KindMissingError, match=r"messagestreams\.messagestore\.dev is not installed in this cluster"):
@@ -148,7 +206,7 @@ def test_a_kind_that_the_operator_can_not_do_without_ends_it(kept: _Kept) -> Non
 
 
 def test_applications_that_are_not_installed_are_waited_for_and_nothing_else_is(kept: _Kept) -> None:
-    kept.server.knows_applications = False
+    kept.server.knows_applications, kept.server.tells_of = False, [STREAMS]
     kept.fill()
     assert kept.cache.missing_kind == "sparkapplications.sparkoperator.k8s.io"
     assert kept.sync.kinds == [STREAMS]
@@ -161,6 +219,10 @@ def test_applications_that_are_not_installed_are_waited_for_and_nothing_else_is(
         assert not comes.done()
         kept.touched.clear()
         kept.server.knows_applications = True
+        kept.server.tells_of = [STREAMS]
+        await asyncio.sleep(0.05)
+        assert not comes.done()
+        kept.server.tells_of = [STREAMS, APPLICATIONS]
         await comes
 
     asyncio.run(install())
