@@ -207,6 +207,9 @@ class Gatherer:
         elif sure and run.state.ended and run.driver is None:
             await self._look_for_driver(key)
             run = self._observed(key)
+        if sure and run is not None and run.over and not _has_final_report(run):
+            await self._look_for_report(key)
+            run = self._observed(key)
         return await self._with_mounts(run) if sure and run is not None else run
 
     def _is_nothing(self, key: RunKey) -> bool:
@@ -257,6 +260,10 @@ class Gatherer:
         if self._cache.run(key).driver is None:
             self._put(PODS.name, await self._client.find(PODS.path(namespace, self._backend.driver_name(name))))
 
+    async def _look_for_report(self, key: RunKey) -> None:
+        """Each kind has a watch of its own: that of ConfigMaps may be behind that of applications."""
+        self._put(CONFIG_MAPS.name, await self._client.find(CONFIG_MAPS.path(*key)))
+
     def _put(self, kind: str, document: Document | None) -> None:
         if document is not None:
             self._cache.put({**document, "kind": kind})
@@ -285,6 +292,10 @@ def current_runs(resource: Resource) -> list[str]:
     status: Any = getattr(resource, "status", None)
     runs = [getattr(status, "current_run", None), *(entry.current_run for entry in getattr(status, "streams", ()))]
     return [run.name for run in runs if run is not None]
+
+
+def _has_final_report(run: ObservedRun) -> bool:
+    return run.report is not None and run.report.state != "Running"
 
 
 def _written(table: TableKey, document: Document) -> TableLease:

@@ -30,8 +30,6 @@ from messagestore_operator.status.runs import api_error
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate import numbered_run_name
 
-_FINAL = ("Succeeded", "Failed")
-
 
 @dataclass(frozen=True)
 class Wishes:

@@ -14,6 +14,7 @@ from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import KubeClient
 from messagestore_operator.cluster.gather import Gatherer
+from messagestore_operator.cluster.kinds import CONFIG_MAPS
 from messagestore_operator.cluster.lease import TableLeases, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.predicates import Predicates
@@ -153,6 +154,39 @@ def test_a_run_that_waits_for_its_table_is_not_looked_for_again_and_again() -> N
     asked = [look(), look()]
     clock[0] += timedelta(seconds=6)
     assert [*asked, look()] == [3, 0, 3]
+
+
+class _Late(_Empty):
+    """An API server that has one object by now, of which no watch has told yet."""
+
+    def __init__(self, path: str, document: dict[str, Any]) -> None:
+        super().__init__()
+        self._path, self._document = path, document
+
+    async def find(self, path: str) -> dict[str, Any] | None:  # type: ignore[override]
+        self.asked += 1
+        return self._document if path == self._path else None
+
+
+def test_a_run_that_is_over_has_its_last_report_however_late_the_watch_of_reports_is() -> None:
+    application, config_map, driver = _over("orders-ingest-1")
+    last = {**config_map, "metadata": {**config_map["metadata"], "resourceVersion": "2"}}
+    running = {"run": "orders-ingest-1", "sequence": 1, "state": "Running", "startedAt": EARLY}
+    client: Any = _Late(CONFIG_MAPS.path("default", "orders-ingest-1"), last)
+    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    namespaces.note("default", False)
+    for part in (application, driver, {**config_map, "data": {"report.json": json.dumps(running)}}):
+        cache.put(part)
+    current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY, "launchedAt": EARLY}
+    cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {"currentRun": current}})
+    gatherer = gatherer_of(cache, client, namespaces)
+    for _ in range(2):
+        seen = asyncio.run(gatherer.snapshot(("MessageStream", "default", "orders")))
+        assert seen is not None
+        (run,) = seen.runs
+        assert run.report is not None
+        assert run.report.state == "Succeeded"
+    assert client.asked == 1
 
 
 def test_of_a_run_that_is_over_the_report_is_kept_until_no_resource_has_it_as_its_current_one() -> None:
