@@ -126,7 +126,8 @@ def _impossible(snapshot: StreamSnapshot) -> _Way | None:
         return None
     end = datetime.fromisoformat(asked) + snapshot.defaults.deletion_bound
     if snapshot.now < end:
-        return _Way(kept_by=why, look_at=(end,))
+        says = f"{why.message}; the resource goes at {clock_time(end)}, and its data stays"
+        return _Way(kept_by=RunError(reason=why.reason, message=says), look_at=(end,))
     words = f"the data at {snapshot.stream.spec.table.uri} is kept: {why.message}"
     return _Way(over=EmitEvent("Warning", Reason.DATA_KEPT, words))
 
