@@ -16,7 +16,7 @@ TWO_AT_ONCE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 export MESSAGESTORE_CACHE := $(CACHE)
 
 .PHONY: help install tools images cluster cluster-down demo demo-cluster test test-unit test-jobs test-hostile \
-	test-operator test-e2e test-histories fuzz fuzz-records bench lint format crds lock sbom clean
+	test-operator test-e2e test-histories test-faults fuzz fuzz-records bench lint format crds lock sbom clean
 
 help: ## This list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -94,6 +94,11 @@ HISTORIES ?= 200
 test-histories: install ## Random histories of a store against a model of it; HISTORIES says how many, SEED which
 	@echo "test-histories: $(HISTORIES) histories of seed $(SEED)"
 	MESSAGESTORE_HISTORIES=$(HISTORIES) $(PYTEST) --timeout 0 --hypothesis-seed=$(SEED) tests/jobs/histories
+
+test-faults: install tools ## A hundred streams while operators are killed, API servers restarted and leaders doubled; SEED says when
+	@echo "test-faults: seed $(SEED)"
+	MESSAGESTORE_FAULTS=all MESSAGESTORE_FAULTS_SEED=$(SEED) $(PYTEST) --timeout 0 --log-cli-level INFO \
+		tests/operator/test_faults.py
 
 bench: install ## Benchmarks: tables of ratios, and the operator under load
 	$(PYTHON) -m tests.perf

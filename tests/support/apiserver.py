@@ -44,11 +44,19 @@ class ApiServer:
 
     port: int
     certificate: Path
+    program: "_Program | None" = field(default=None, repr=False)
     _connection: http.client.HTTPSConnection | None = field(default=None, repr=False)
 
     def another(self) -> "ApiServer":
         """A connection of its own to the same server, for another thread."""
         return ApiServer(self.port, self.certificate)
+
+    def restart(self) -> None:
+        """Kill the server and start it again; what it knows is in etcd."""
+        assert self.program is not None
+        self.close()
+        self.program.restart()
+        _wait_until_ready(self, self.program)
 
     def request(
         self,
@@ -123,18 +131,18 @@ def running_apiserver(flags: Sequence[str] = ()) -> Iterator[ApiServer]:
     with tempfile.TemporaryDirectory(prefix="apiserver-") as folder:
         home = Path(folder)
         etcd_port, peer_port, api_port = free_ports(3)
-        etcd = _start(home / "etcd.log", _etcd(programs, home, etcd_port, peer_port))
+        etcd = _Program(home / "etcd.log", _etcd(programs, home, etcd_port, peer_port))
         try:
-            apiserver = _start(home / "apiserver.log", [*_apiserver(programs, home, etcd_port, api_port), *flags])
+            apiserver = _Program(home / "apiserver.log", [*_apiserver(programs, home, etcd_port, api_port), *flags])
             try:
-                server = ApiServer(api_port, home / "certificates" / "apiserver.crt")
-                _wait_until_ready(server, apiserver, home / "apiserver.log")
+                server = ApiServer(api_port, home / "certificates" / "apiserver.crt", apiserver)
+                _wait_until_ready(server, apiserver)
                 yield server
                 server.close()
             finally:
-                _end(apiserver)
+                apiserver.end()
         finally:
-            _end(etcd)
+            etcd.end()
 
 
 def _programs() -> Path:
@@ -177,27 +185,39 @@ def _apiserver(programs: Path, home: Path, etcd_port: int, port: int) -> list[st
     ]
 
 
-def _start(log: Path, command: list[str]) -> "subprocess.Popen[bytes]":
-    with log.open("wb") as output:
-        return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+class _Program:
+    """A process, and how it is started."""
+
+    def __init__(self, log: Path, command: list[str]) -> None:
+        self.log = log
+        self._command = command
+        self.process = self._start()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        with self.log.open("ab") as output:
+            return subprocess.Popen(self._command, stdout=output, stderr=subprocess.STDOUT)
+
+    def restart(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.process = self._start()
+
+    def end(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
 
-def _wait_until_ready(server: ApiServer, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def _wait_until_ready(server: ApiServer, program: _Program) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
+    while time.monotonic() < deadline and program.process.poll() is None:
         try:
             if server.request("GET", "/readyz").accepted:
                 return
-        except OSError:
+        except (OSError, http.client.HTTPException):
             server.close()
         time.sleep(0.2)
-    raise RuntimeError(f"kube-apiserver didn't get ready:\n{log.read_text()[-4000:]}")
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    process.terminate()
-    try:
-        process.wait(timeout=20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    raise RuntimeError(f"kube-apiserver didn't get ready:\n{program.log.read_text()[-4000:]}")

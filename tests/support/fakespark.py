@@ -62,7 +62,10 @@ class FakeSpark:
     def step(self) -> None:
         """Bring every application one step on."""
         answer = self.server.request("GET", sparkoperator.path(self.namespace))
-        applications = {app["metadata"]["uid"]: app for app in answer.body.get("items", [])}
+        if not answer.accepted:
+            # It is overloaded, say: that tells nothing of what there is.
+            return
+        applications = {app["metadata"]["uid"]: app for app in answer.body["items"] or []}
         for uid, app in applications.items():
             state = app.get("status", {}).get("applicationState", {}).get("state", "")
             if uid not in self.runs:

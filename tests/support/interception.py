@@ -61,10 +61,13 @@ class Interception:
                 client, _ = self._server.accept()
             except OSError:
                 return
-            if self._down:
+            try:
+                server = None if self._down else socket.create_connection(self._target)
+            except OSError:
+                server = None
+            if server is None:
                 client.close()
                 continue
-            server = socket.create_connection(self._target)
             self._open += [client, server]
             threading.Thread(target=self._pass, args=(client, server, True), daemon=True).start()
             threading.Thread(target=self._pass, args=(server, client, False), daemon=True).start()

@@ -19,6 +19,7 @@ from support.apiserver import ApiServer
 from support.servers import free_ports
 
 _COMMAND = [sys.executable, "-c", "from messagestore_operator.cli.main import main; main()", "operator"]
+_HERE = Path(__file__).parents[1]
 FAST: dict[str, Any] = {
     "leader": {"duration": 3.0, "renewDeadline": 2.0, "retry": 0.3},
     "runs": {"lookAgain": "PT1S", "yieldAfter": "PT2S", "backoffBase": "PT1S"},
@@ -85,18 +86,24 @@ def running_operator(
 
 
 def start_operator(
-    server: ApiServer, folder: Path, settings: dict[str, Any] | None = None, kubeconfig: Path | None = None
+    server: ApiServer,
+    folder: Path,
+    settings: dict[str, Any] | None = None,
+    kubeconfig: Path | None = None,
+    ahead: float = 0,
 ) -> Operator:
-    """Start one; whoever starts it ends it."""
+    """Start one, whose clock may be ahead by so many seconds; whoever starts it ends it."""
     folder.mkdir(parents=True, exist_ok=True)
     health, metrics = free_ports(2)
     file = folder / f"settings-{health}.yaml"
     file.write_text(yaml.safe_dump({**FAST, "healthPort": health, "metricsPort": metrics, **(settings or {})}))
     config = kubeconfig or server.kubeconfig(folder)
     log = folder / f"operator-{health}.log"
+    command = [sys.executable, "-m", "support.wrongclock", str(ahead), "operator"] if ahead else _COMMAND
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*_COMMAND, "--settings", str(file)],
+            [*command, "--settings", str(file)],
+            cwd=_HERE if ahead else None,
             env={**os.environ, "KUBECONFIG": str(config)},
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -11,6 +11,7 @@ import signal
 import ssl
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +24,10 @@ from support.apiserver import TOKEN
 from support.outcomes import outcome
 
 _ALL = f"/apis/{sparkoperator.GROUP}/v1beta2/{sparkoperator.PLURAL}"
+_JSON = "application/json"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_AWAY = (401, 429, 500, 502, 503, 504)
 
 
 @dataclass
@@ -33,6 +37,10 @@ class Record:
     started: dict[str, int] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    ingests: dict[str, int] = field(default_factory=dict)
+    """By each table, how many have ended."""
+    runs: dict[str, str] = field(default_factory=dict)
+    """Each that was driven, with its kind."""
     writing: dict[str, str] = field(default_factory=dict)
     """By each table, the run that writes to it now."""
 
@@ -68,11 +76,32 @@ class Fakes:
             self.record.problems.append(f"{name}: {error!r}")
 
     async def _watch(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        known: dict[str, dict[str, Any]] = {}
+        while True:
+            listed = await self._ask("GET", _ALL, accept=_METADATA_LIST)
+            there = {item["metadata"]["uid"]: item["metadata"] for item in listed["items"] or []}
+            for uid in [uid for uid in known if uid not in there]:
+                yield "DELETED", known.pop(uid)
+            for uid in [uid for uid in there if uid not in known]:
+                known[uid] = there[uid]
+                yield "ADDED", there[uid]
+            with suppress(aiohttp.ClientError, OSError, ValueError):
+                async for happened, metadata in self._events(listed["metadata"]["resourceVersion"]):
+                    if happened == "DELETED":
+                        known.pop(metadata["uid"], None)
+                    else:
+                        known[metadata["uid"]] = metadata
+                    yield happened, metadata
+
+    async def _events(self, version: str) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         timeout = aiohttp.ClientTimeout(total=None)
-        headers = {"Accept": _METADATA}
-        async with self._session.get(f"{_ALL}?watch=1", headers=headers, timeout=timeout) as answer:
+        address = f"{_ALL}?watch=1&resourceVersion={version}"
+        async with self._session.get(address, headers={"Accept": _METADATA}, timeout=timeout) as answer:
+            answer.raise_for_status()
             async for line in answer.content:
                 event = json.loads(line)
+                if event["type"] == "ERROR":
+                    return
                 yield event["type"], event["object"]["metadata"]
 
     async def _drive(self, application: dict[str, Any]) -> None:
@@ -84,6 +113,7 @@ class Fakes:
         document = json.loads(config_map["data"]["run.json"])
         kind, table = document["task"]["kind"], document["table"]["uri"]
         _count(self.record.started, kind)
+        self.record.runs[name] = kind
         other = self.record.writing.setdefault(table, name)
         if other != name:
             self.record.problems.append(f"{name} and {other} write to one table")
@@ -96,7 +126,7 @@ class Fakes:
     async def _run(self, application: dict[str, Any], document: dict[str, Any]) -> None:
         namespace, name = application["namespace"], application["name"]
         await self._set_state(namespace, name, "SUBMITTED")
-        await self._ask("POST", _core(namespace, "pods"), _pod(application))
+        await self._ask("POST", _core(namespace, "pods"), _pod(application), fine=(409,))
         await self._set_pod(namespace, name, "Running")
         await self._set_state(namespace, name, "RUNNING")
         started = _now()
@@ -104,13 +134,22 @@ class Fakes:
             await self._report(namespace, name, {"sequence": sequence, "state": "Running", "startedAt": started})
             await asyncio.sleep(self._seconds / 2)
         end = {"sequence": 3, "state": "Succeeded", "startedAt": started, "finishedAt": _now()}
-        await self._report(namespace, name, {**end, "outcome": outcome(document, _now())})
+        await self._report(namespace, name, {**end, "outcome": self._outcome(document)})
+
+    def _outcome(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Of an ingest with the totals of all that its table has had."""
+        found = outcome(document, _now())
+        if found["kind"] == "ingest":
+            _count(self.record.ingests, document["table"]["uri"])
+            times = self.record.ingests[document["table"]["uri"]]
+            found["totals"] = {name: times * number for name, number in found["counts"].items()}
+        return found
 
     async def _collect(self, application: dict[str, Any]) -> None:
         namespace, name = application["namespace"], application["name"]
         for path in (_core(namespace, "pods", f"{name}-driver"), _core(namespace, "configmaps", name)):
             # A ConfigMap without its application may have been deleted by the operator: to a collector it is gone.
-            await self._ask("DELETE", path, missing_ok=True)
+            await self._ask("DELETE", path, fine=(404,))
 
     async def _set_state(self, namespace: str, name: str, state: str) -> None:
         driver = {"podName": f"{name}-driver"}
@@ -124,13 +163,22 @@ class Fakes:
         text = json.dumps({"run": name, **report})
         await self._ask("PATCH", _core(namespace, "configmaps", name), {"data": {"report.json": text}})
 
-    async def _ask(self, method: str, path: str, body: Any = None, missing_ok: bool = False) -> Any:
-        content = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        async with self._session.request(method, path, json=body, headers={"Content-Type": content}) as answer:
-            found = await answer.json()
-            if answer.status >= 300 and not (missing_ok and answer.status == 404):
-                raise RuntimeError(f"{method} {path}: {answer.status} {found.get('message')}")
-            return found
+    async def _ask(
+        self, method: str, path: str, body: Any = None, accept: str = _JSON, fine: tuple[int, ...] = ()
+    ) -> Any:
+        """Ask until there is an answer; done twice, as the first answer was lost, a request is done once."""
+        content = "application/merge-patch+json" if method == "PATCH" else _JSON
+        headers = {"Content-Type": content, "Accept": accept}
+        while True:
+            with suppress(aiohttp.ClientError, OSError, TimeoutError, ValueError):
+                async with self._session.request(method, path, json=body, headers=headers) as answer:
+                    found = await answer.json()
+                    if answer.status not in _AWAY:
+                        break
+            await asyncio.sleep(0.2)
+        if answer.status >= 300 and answer.status not in fine:
+            raise RuntimeError(f"{method} {path}: {answer.status} {found.get('message')}")
+        return found
 
 
 def _count(tally: dict[str, int], kind: str) -> None:

@@ -24,19 +24,19 @@ from support.installed import ACCOUNT, installed_chart
 from support.operators import Operator, eventually, running_operator
 from support.secrets import make_secret
 
-_OWN = "message-store"
-OPERATOR = f"system:serviceaccount:{_OWN}:{ACCOUNT}"
+OWN = "message-store"
+"""The operator's namespace."""
+OPERATOR = f"system:serviceaccount:{OWN}:{ACCOUNT}"
 """Who the operator is to the API server."""
 _ROOT = "/apis/messagestore.dev/v1alpha1"
 _PLURALS = {"MessageStream": "messagestreams", "RetentionPolicy": "retentionpolicies"}
 
 
 @dataclass
-class Scene:
-    """Everything that runs, and where it writes."""
+class Stage:
+    """Everything that an operator needs, and where it writes."""
 
     server: ApiServer
-    operator: Operator
     fakes: "subprocess.Popen[bytes]"
     folder: Path
     settings: dict[str, Any]
@@ -48,12 +48,23 @@ class Scene:
         return found
 
     def end(self) -> dict[str, Any]:
-        """End the operator and then the fakes in order, and return what the fakes saw."""
-        self.operator.stop()
+        """End the fakes in order, and return what they saw."""
         self.fakes.send_signal(signal.SIGTERM)
         self.fakes.wait(timeout=20)
         record: dict[str, Any] = json.loads(_record(self.folder).read_text())
         return record
+
+
+@dataclass
+class Scene(Stage):
+    """A stage with one operator that works."""
+
+    operator: Operator
+
+    def end(self) -> dict[str, Any]:
+        """End the operator, and then the fakes."""
+        self.operator.stop()
+        return super().end()
 
     def restarted(self) -> Usage:
         """What another operator takes that finds everything there."""
@@ -67,10 +78,15 @@ class Scene:
 
 def apply(server: ApiServer, resource: dict[str, Any]) -> None:
     """Make a resource."""
-    path = f"{_ROOT}/namespaces/{resource['metadata']['namespace']}/{_PLURALS[resource['kind']]}"
-    answer = server.request("POST", path, resource)
+    answer = server.request("POST", address(resource).rpartition("/")[0], resource)
     if not answer.accepted:
         raise RuntimeError(f"{resource['metadata']['name']} was refused: {answer.body}")
+
+
+def address(resource: dict[str, Any]) -> str:
+    """Where a resource is."""
+    name, namespace = resource["metadata"]["name"], resource["metadata"]["namespace"]
+    return f"{_ROOT}/namespaces/{namespace}/{_PLURALS[resource['kind']]}/{name}"
 
 
 def _wait_until_it_works(operator: Operator) -> None:
@@ -88,22 +104,31 @@ def scene(run_seconds: float, values: list[str]) -> Iterator[Scene]:
         run_seconds: how long a driver runs.
         values: of the chart, as `name=value`, where they differ from its own.
     """
+    with (
+        stage(run_seconds, values) as found,
+        running_operator(found.server, found.folder, found.settings, found.kubeconfig) as operator,
+    ):
+        _wait_until_it_works(operator)
+        yield Scene(found.server, found.fakes, found.folder, found.settings, found.kubeconfig, operator)
+
+
+@contextmanager
+def stage(run_seconds: float, values: list[str]) -> Iterator[Stage]:
+    """The same without an operator."""
     # Elsewhere the API server has its own machine; here it leaves more of this one by collecting garbage less often.
     less = mock.patch.dict(os.environ, GOGC="400")
     with less, tempfile.TemporaryDirectory(prefix="operator-load-") as name:
         folder = Path(name)
         with running_apiserver(audit.flags(folder, OPERATOR)) as server:
             install_definitions(server)
-            for namespace in (_OWN, *NAMESPACES):
+            for namespace in (OWN, *NAMESPACES):
                 server.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
                 make_secret(server, namespace, "lake-credentials", "storage")
             with (
-                installed_chart(server, _OWN, folder, *values) as chart,
-                running_operator(server, folder, chart.settings, chart.kubeconfig) as operator,
+                installed_chart(server, OWN, folder, *values) as chart,
                 _running_fakes(server, folder, run_seconds) as fakes,
             ):
-                _wait_until_it_works(operator)
-                yield Scene(server, operator, fakes, folder, chart.settings, chart.kubeconfig)
+                yield Stage(server, fakes, folder, chart.settings, chart.kubeconfig)
 
 
 @contextmanager

@@ -1,0 +1,38 @@
+"""An operator whose clock is wrong: ``python -m support.wrongclock SECONDS operator …`` is ``messagestore operator …``.
+
+Only its own modules see the other time: certificates are still valid, and loops keep their own.
+"""
+
+import sys
+from datetime import datetime, timedelta, tzinfo
+from typing import Any
+
+from messagestore_operator.cli.main import main
+
+
+class _Kind(type):
+    """What is a time to others is one to the operator."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, datetime)
+
+
+def _shifted(seconds: float) -> type:
+    class Shifted(datetime, metaclass=_Kind):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return datetime.now(tz) + timedelta(seconds=seconds)
+
+        @classmethod
+        def fromisoformat(cls, text: str) -> datetime:  # type: ignore[override]
+            return datetime.fromisoformat(text)
+
+    return Shifted
+
+
+if __name__ == "__main__":
+    wrong = _shifted(float(sys.argv.pop(1)))
+    for name, module in list(sys.modules.items()):
+        if name.startswith("messagestore_operator.") and getattr(module, "datetime", None) is datetime:
+            module.datetime = wrong  # type: ignore[attr-defined]
+    main()
