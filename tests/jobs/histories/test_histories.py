@@ -10,18 +10,20 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.replay import cut
-from support.histories.steps import GoOn, Ingest, Purge, Record, Redeliver, Replay, Step, Told
+from support.histories.steps import GoOn, Ingest, Maintain, Purge, Record, Redeliver, Replay, Step, Told
 from support.histories.world import World
 
 HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "1"))
 """How many random histories (`make test-histories`)."""
+HALF_A_YEAR = 4400
 STREAMS = ("a-1", "a-2", "b")
 KINDS = (
     "stored", "duplicates", "Unparseable", "InvalidField", "ExpiredOnArrival", "WrongExpectedVersion",
     "applied", "stale", "waits", "met", "UnknownMessage", "expired", "RetriesExhausted", "set aside as it was",
     "purged", "erased", "scrubbed", "purge went on", "stays after all",
     "to files", "to stream", "in order of sequences", "replay went on", "sent again",
-    "Ingest cut off", "Purge cut off", "Replay cut off", "Redeliver cut off",
+    "maintained", "maintained under a replay",
+    "Ingest cut off", "Purge cut off", "Replay cut off", "Redeliver cut off", "Maintain cut off",
 )  # fmt: skip
 
 record = st.builds(
@@ -72,8 +74,13 @@ replays = st.builds(
 )
 steps = st.builds(
     Step,
-    st.one_of(ingests, ingests, ingests, purges, purges, replays, st.just(Redeliver()), st.just(GoOn())),
-    st.sampled_from([0, 1, 1, 3, 13]),
+    st.one_of(
+        *[ingests] * 3,
+        *[purges] * 2,
+        replays,
+        *map(st.just, (Redeliver(), Maintain(), GoOn())),
+    ),
+    st.sampled_from([0, 1, 1, 3, 13, HALF_A_YEAR]),
     st.lists(st.integers(0, 30), max_size=2).map(tuple),
     st.booleans(),
 )
@@ -92,6 +99,7 @@ RETRIED = [
     Step(Ingest(((Record(8),),), ((Told(0, "FAILED", 2), Told(9, "COMPLETED"), Told(2, "RECEIVED")),)), cuts=(9, 14)),
     Step(Redeliver(), hours=3, cuts=(3, 8)),
     Step(Replay("files", "Sequence"), cuts=(6,)),
+    Step(Maintain()),
     Step(Ingest(updates=((Told(0, "COMPLETED"),),)), hours=30, cuts=(5,), left=True),
 ]
 EXHAUSTED = [
@@ -109,6 +117,7 @@ PURGED = [
     Step(Ingest((FIVE, MIXED), again=(0,))),
     Step(Replay("stream"), cuts=(30,), left=True),
     Step(Purge(stream="a-1", held=(3,)), cuts=(9,), left=True),
+    Step(Maintain(), cuts=(6,)),
     Step(Ingest((MIXED,), ((Told(0, "COMPLETED"),),), again=(0,)), cuts=(7,)),
     Step(Purge(older=1, scrubs=True), cuts=(16,), left=True),
     Step(Ingest(updates=((Told(2, "FAILED"), Told(4, "PROCESSING")),))),

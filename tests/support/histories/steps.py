@@ -119,6 +119,10 @@ class Redeliver(NamedTuple):
     """One more run of the job that sends again what is due."""
 
 
+class Maintain(NamedTuple):
+    """A maintenance that keeps of the past only what somebody still needs, as after half a year."""
+
+
 class GoOn(NamedTuple):
     """All replays that were cut off are carried on."""
 
@@ -130,7 +134,7 @@ class Step(NamedTuple):
     as it is.
     """
 
-    does: Ingest | Purge | Replay | Redeliver | GoOn
+    does: Ingest | Purge | Replay | Redeliver | Maintain | GoOn
     hours: int = 1
     cuts: tuple[int, ...] = ()
     left: bool = False

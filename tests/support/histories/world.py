@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from messagestore_jobs.contract.run_document import MaintainTask, RunDocument
+from messagestore_jobs.maintain.job import run_maintain
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
@@ -22,8 +24,8 @@ from support.histories.lifecycle import RETRY
 from support.histories.purge import purge
 from support.histories.replay import redeliver, replay
 from support.histories.state import File, Store, Writes
-from support.histories.steps import HOUR, GoOn, Ingest, Purge, Redeliver, Replay, Step
-from support.ingests import START, lines
+from support.histories.steps import HOUR, GoOn, Ingest, Maintain, Purge, Redeliver, Replay, Step
+from support.ingests import RESOURCE, START, lines
 from support.lifecycles import Updated
 from support.purges import archived_positions
 from support.replays import Crash
@@ -35,6 +37,7 @@ FOLLOWED = {
     },
     Replay: {"replay-frozen"},
     Redeliver: {"lifecycle"},
+    Maintain: set(),
 }  # fmt: skip
 """The writes that the model knows, by kind of run; the others change nothing that is compared."""
 
@@ -122,6 +125,8 @@ class World:
                 return [self._replay(self._new_replay(does))]
             case Redeliver():
                 return [self._redeliver()]
+            case Maintain():
+                return [self._maintain()]
         left = [one for one in self.replays if not one.job.ended]
         self.model.seen["replay went on"] += sum(one.job.sends is not None for one in left)
         return [self._replay(one) for one in left]
@@ -179,6 +184,19 @@ class World:
             lambda: redeliver(self.model, self.now),
             lambda: self._compare_rounds(ended=True),
         )
+
+    def _maintain(self) -> Run:
+        begun = [one.document.at for one in self.replays if not one.job.ended]
+        none = timedelta(0)
+        task = MaintainTask(
+            log_retention=none, deleted_file_retention=none, oldest_replay=min(filter(None, begun), default=None)
+        )
+        document = RunDocument(
+            run=f"maintain-{self.steps}", resource=RESOURCE, table=self.stream.table, at=self.now, task=task
+        )
+        self.model.seen["maintained"] += 1
+        self.model.seen["maintained under a replay"] += bool(begun)
+        return Run(Maintain, lambda: run_maintain(document, self.spark, Silent()), lambda: iter(()))
 
     def _compare(self) -> None:
         """The store, and what replays have sent, with the model."""
