@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from messagestore_operator.cluster.client import KubeClient
-from messagestore_operator.cluster.events import Events, Happening, last_warning
+from messagestore_operator.cluster.events import Events, NewEvent, last_warning
 from support.apiserver import ApiServer
 from support.kube import connected
 from support.launches import stream
 
 T = TypeVar("T")
-DEAD = Happening("Warning", "DeadLetters", "records were set aside as dead letters")
+DEAD = NewEvent("Warning", "DeadLetters", "records were set aside as dead letters")
 
 
 class Clock:
@@ -44,7 +44,7 @@ def test_the_same_event_is_one_object_with_a_count_also_after_a_restart(apiserve
             for _ in range(5):
                 await events.say(resource, DEAD)
                 clock.now += 61
-        await events.say(resource, Happening("Normal", "RunStarted", "ingest run 1"))
+        await events.say(resource, NewEvent("Normal", "RunStarted", "ingest run 1"))
 
     _with_client(apiserver, scenario)
     told = {event["reason"]: event for event in _events(apiserver, "told-often")}

@@ -32,7 +32,7 @@ from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.decision import decide
 from messagestore_operator.decide.leases import claimed
 from messagestore_operator.decide.needs import Uses
-from messagestore_operator.decide.room import Place, Room
+from messagestore_operator.decide.room import Room, RunSlot
 from messagestore_operator.decide.snapshot import (
     AppState,
     Claim,
@@ -48,7 +48,7 @@ from messagestore_operator.decide.snapshot import (
     TableLease,
     Waiting,
 )
-from messagestore_operator.decide.tables import claims_of, former_tables, places_of, table_key, tables_of
+from messagestore_operator.decide.tables import claims_of, former_tables, slots_of, table_key, tables_of
 from messagestore_operator.manifests.predicates import predicate_problems
 from messagestore_operator.tenancy import StorageBounds, Tenancy
 
@@ -137,7 +137,7 @@ class World:
     written: dict[Key, datetime] = field(default_factory=dict)
     """When each status was written last."""
     version: int = 0
-    line: dict[str, Place] = field(default_factory=dict)
+    line: dict[str, RunSlot] = field(default_factory=dict)
     """Reserved runs that were told to wait for room."""
     starts: int = 1_000_000
     """How many runs may be started at this moment."""
@@ -244,10 +244,10 @@ class World:
 
     def room(self) -> Room:
         """All runs, as far as there are bounds to them."""
-        places = [one for each in self.resources.values() for one in places_of(each, self._streams(each))]
+        slots = [one for each in self.resources.values() for one in slots_of(each, self._streams(each))]
         made = {f"{namespace}/{name}" for (namespace, name), app in self.apps.items() if app.there}
-        under_way = tuple(one for one in places if one.launched or one.holder in made)
-        waiting = tuple(one for one in places if one.holder in self.line and one not in under_way)
+        under_way = tuple(one for one in slots if one.launched or one.holder in made)
+        waiting = tuple(one for one in slots if one.holder in self.line and one not in under_way)
         return Room(under_way, waiting, self.starts, self.defaults.bounds)
 
     def look(self, key: Key, cut_after: int | None = None) -> Decision:
@@ -421,7 +421,7 @@ class World:
 
     @do.register
     def _(self, action: act.AwaitRoom, key: Key) -> None:
-        self.line[action.place.holder] = action.place
+        self.line[action.slot.holder] = action.slot
 
     @do.register
     def _(self, action: act.CreateRun, key: Key) -> None:

@@ -14,7 +14,7 @@ from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import KubeClient, NotFoundError
 from messagestore_operator.cluster.documents import Document
 from messagestore_operator.cluster.drivers import Drivers
-from messagestore_operator.cluster.events import Events, Happening
+from messagestore_operator.cluster.events import Events, NewEvent
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, RESOURCES
 from messagestore_operator.cluster.labels import FINALIZER
 from messagestore_operator.cluster.launch import Launcher, LaunchRefusedError, control_text
@@ -107,7 +107,7 @@ class Applier:
 
     @_do.register
     async def _(self, action: actions.AwaitRoom, resource: Resource) -> None:
-        self._starts.wait(action.place)
+        self._starts.wait(action.slot)
 
     @_do.register
     async def _(self, action: actions.CreateRun, resource: Resource) -> None:
@@ -139,7 +139,7 @@ class Applier:
 
     @_do.register
     async def _(self, action: actions.EmitEvent, resource: Resource) -> None:
-        await self._events.say(resource, Happening(action.type, str(action.reason), action.message))
+        await self._events.say(resource, NewEvent(action.type, str(action.reason), action.message))
 
     @_do.register
     async def _(self, action: actions.AddFinalizer, resource: Resource) -> None:

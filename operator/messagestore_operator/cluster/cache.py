@@ -31,9 +31,9 @@ from messagestore_operator.cluster.lease import TABLE, holder_of
 from messagestore_operator.cluster.reports import CONTROL, REPORT
 from messagestore_operator.cluster.resources import read
 from messagestore_operator.cluster.runref import UID, owner_key
-from messagestore_operator.decide.room import Place
+from messagestore_operator.decide.room import RunSlot
 from messagestore_operator.decide.snapshot import AppState, Claim, ObservedRun, RunRef, TableKey
-from messagestore_operator.decide.tables import claims_of, places_of, table_key
+from messagestore_operator.decide.tables import claims_of, slots_of, table_key
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Cache:
         self._resources: dict[ResourceKey, Resource] = {}
         self._problems: dict[ResourceKey, str] = {}
         self._written: dict[ResourceKey, datetime] = {}
-        self._places: dict[ResourceKey, tuple[Place, ...]] = {}
+        self._slots: dict[ResourceKey, tuple[RunSlot, ...]] = {}
         self._streams: dict[str, dict[str, MessageStream]] = defaultdict(dict)
         self._by_table: dict[TableKey, set[ResourceKey]] = defaultdict(set)
         self._by_folder: dict[tuple[str, str], set[ResourceKey]] = defaultdict(set)
@@ -159,10 +159,10 @@ class Cache:
                 if claimed == table:
                     yield claim, waits
 
-    def places(self) -> Iterator[Place]:
+    def slots(self) -> Iterator[RunSlot]:
         """What current runs of all resources take of the room for runs, or want of it."""
-        for places in self._places.values():
-            yield from places
+        for slots in self._slots.values():
+            yield from slots
 
     def interested(self, table: TableKey) -> set[ResourceKey]:
         """Resources whose runs may write to a table."""
@@ -337,9 +337,9 @@ class Cache:
         else:
             self._forget_references(before)
             self._note_references(resource)
-        self._places.pop(key, None)
-        if places := tuple(places_of(resource, self.streams_of(resource))):
-            self._places[key] = places
+        self._slots.pop(key, None)
+        if slots := tuple(slots_of(resource, self.streams_of(resource))):
+            self._slots[key] = slots
         return touched | (self._dependents(resource) if news else set())
 
     def _remove_resource(self, key: ResourceKey) -> set[ResourceKey]:
@@ -350,7 +350,7 @@ class Cache:
         del self._resources[key]
         self._note_problem(key, None)
         self._written.pop(key, None)
-        self._places.pop(key, None)
+        self._slots.pop(key, None)
         if isinstance(resource, MessageStream):
             self._streams[key[1]].pop(key[2], None)
             self._forget_table(resource)

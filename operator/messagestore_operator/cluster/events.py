@@ -36,7 +36,7 @@ _MAX_MESSAGE = 1024
 
 
 @dataclass(frozen=True)
-class Happening:
+class NewEvent:
     """One thing to say: a constant for machines, and words for people."""
 
     type: Literal["Normal", "Warning"]
@@ -64,24 +64,24 @@ class Events:
         self._budgets: OrderedDict[tuple[str, str], TokenBucket] = OrderedDict()
         """By uid and type: what goes well leaves room for what does not."""
 
-    async def say(self, resource: Resource, happening: Happening) -> None:
+    async def say(self, resource: Resource, event: NewEvent) -> None:
         """Send an Event about a resource, unless the same was sent a moment ago, or too many were."""
-        name, now = _name(resource, happening), self._clock()
+        name, now = _name(resource, event), self._clock()
         told = _kept(self._told, name, _Told)
         told.said += 1
-        if now - told.at < _QUIET_SECONDS or not self._budget(resource, happening).take():
+        if now - told.at < _QUIET_SECONDS or not self._budget(resource, event).take():
             return
         told.at = now
         try:
-            await self._send(resource, happening, name, told)
+            await self._send(resource, event, name, told)
         except ApiError as error:
             _log.warning("an Event was lost: %s", error)
 
-    def _budget(self, resource: Resource, happening: Happening) -> TokenBucket:
-        key = (resource.metadata.uid or "", happening.type)
+    def _budget(self, resource: Resource, event: NewEvent) -> TokenBucket:
+        key = (resource.metadata.uid or "", event.type)
         return _kept(self._budgets, key, lambda: TokenBucket(_A_SECOND, _AT_ONCE, self._clock))
 
-    async def _send(self, resource: Resource, happening: Happening, name: str, told: _Told) -> None:
+    async def _send(self, resource: Resource, event: NewEvent, name: str, told: _Told) -> None:
         """Say it: as a new Event, or as the count of the one that is there."""
         namespace, now = resource.metadata.namespace, _time(datetime.now(UTC))
         path = EVENTS.path(namespace, name)
@@ -93,9 +93,9 @@ class Events:
             except NotFoundError:
                 # It ran out, as Events do after an hour: it begins anew.
                 told.said, told.sent = told.said - told.sent, 0
-        event = _event(resource, happening, name, now, self._instance)
+        document = _event(resource, event, name, now, self._instance)
         try:
-            await self._client.create(EVENTS.path(namespace), {**event, "count": told.said})
+            await self._client.create(EVENTS.path(namespace), {**document, "count": told.said})
         except AlreadyExistsError:
             # Another process has said it before.
             known = await self._client.merge_patch(path, {"lastTimestamp": now})
@@ -123,12 +123,12 @@ def _kept(of: OrderedDict[K, V], key: K, new: Callable[[], V]) -> V:
     return found
 
 
-def _name(resource: Resource, happening: Happening) -> str:
-    said = "\0".join([resource.metadata.uid or "", happening.type, happening.reason, happening.message])
+def _name(resource: Resource, event: NewEvent) -> str:
+    said = "\0".join([resource.metadata.uid or "", event.type, event.reason, event.message])
     return f"{resource.metadata.name}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
 
 
-def _event(resource: Resource, happening: Happening, name: str, now: str, instance: str) -> dict[str, Any]:
+def _event(resource: Resource, event: NewEvent, name: str, now: str, instance: str) -> dict[str, Any]:
     kind, namespace, owner = resource.identity
     return {
         "apiVersion": EVENTS.api_version,
@@ -142,9 +142,9 @@ def _event(resource: Resource, happening: Happening, name: str, now: str, instan
             "uid": resource.metadata.uid,
             "resourceVersion": resource.metadata.resource_version,
         },
-        "type": happening.type,
-        "reason": happening.reason,
-        "message": happening.message[:_MAX_MESSAGE],
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message[:_MAX_MESSAGE],
         "source": {"component": MANAGER},
         "reportingComponent": MANAGER,
         "reportingInstance": instance,

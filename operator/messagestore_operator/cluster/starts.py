@@ -9,7 +9,7 @@ from collections.abc import Callable
 from messagestore_operator.cluster.cache import Cache, ResourceKey
 from messagestore_operator.cluster.ratelimit import TokenBucket
 from messagestore_operator.decide.actions import CreateRun, Decision
-from messagestore_operator.decide.room import Bounds, Place, Room, have_room
+from messagestore_operator.decide.room import Bounds, Room, RunSlot, have_room
 
 _SEEN_SECONDS = 60.0
 """After this a run that was let start, and that no status says was launched, has none of the room any more."""
@@ -29,12 +29,12 @@ class Starts:
         self._bounds = bounds
         self._clock = clock
         self._rate = TokenBucket(bounds.starts_per_second, math.ceil(bounds.starts_per_second), clock)
-        self._let_start: dict[str, tuple[float, Place]] = {}
-        self._line: dict[str, Place] = {}
+        self._let_start: dict[str, tuple[float, RunSlot]] = {}
+        self._line: dict[str, RunSlot] = {}
 
     def room(self) -> Room:
         """The runs of this moment."""
-        known = {place.holder: place for place in self._cache.places()}
+        known = {slot.holder: slot for slot in self._cache.slots()}
         now = self._clock()
         self._let_start = {
             holder: one
@@ -42,25 +42,25 @@ class Starts:
             if now - one[0] < _SEEN_SECONDS and not (holder in known and known[holder].launched)
         }
         self._line = {
-            holder: place for holder, place in self._line.items() if holder in known and not known[holder].launched
+            holder: slot for holder, slot in self._line.items() if holder in known and not known[holder].launched
         }
-        under_way = [place for place in known.values() if place.launched]
-        under_way += [place for _, place in self._let_start.values()]
+        under_way = [slot for slot in known.values() if slot.launched]
+        under_way += [slot for _, slot in self._let_start.values()]
         return Room(tuple(under_way), tuple(self._line.values()), self._rate.ready, self._bounds)
 
     def let_start(self, decision: Decision) -> None:
         """Count the runs of a decision at once: they show in no status before their applications are there."""
         for action in decision.actions:
-            if isinstance(action, CreateRun) and action.place is not None:
-                holder = action.place.holder
+            if isinstance(action, CreateRun) and action.slot is not None:
+                holder = action.slot.holder
                 if holder not in self._let_start:
                     self._rate.reserve()
-                self._let_start[holder] = (self._clock(), action.place)
+                self._let_start[holder] = (self._clock(), action.slot)
                 self._line.pop(holder, None)
 
-    def wait(self, place: Place) -> None:
+    def wait(self, slot: RunSlot) -> None:
         """Put a reserved run in line."""
-        self._line[place.holder] = place
+        self._line[slot.holder] = slot
 
     def waits(self, holder: str) -> bool:
         """Whether a run is in line, and so was never launched."""
@@ -68,4 +68,4 @@ class Starts:
 
     def next(self) -> list[ResourceKey]:
         """The resources of those in line that there is room for now."""
-        return [place.resource for place in have_room(self.room())] if self._line else []
+        return [slot.resource for slot in have_room(self.room())] if self._line else []

@@ -13,7 +13,7 @@ from typing import Literal
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, RetentionPolicyStatus
 from messagestore_operator.api.spark import Spark
-from messagestore_operator.decide.room import Place
+from messagestore_operator.decide.room import RunSlot
 from messagestore_operator.decide.snapshot import Control, RunRef, TableKey
 from messagestore_operator.translate import SecretVariable, StorageAccess
 
@@ -74,7 +74,7 @@ class CreateRun:
     variables: tuple[SecretVariable, ...] = ()
     """What its pods need of Secrets besides, such as a scrub key."""
     spark: Spark | None = None
-    place: Place | None = None
+    slot: RunSlot | None = None
     """What it takes of the room for runs."""
 
 
@@ -82,7 +82,7 @@ class CreateRun:
 class AwaitRoom:
     """Have a reserved run wait for room with the others, and looked at when there is some."""
 
-    place: Place
+    slot: RunSlot
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from messagestore_jobs.contract.run_document import (
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.actions import CreateRun
-from messagestore_operator.decide.life import run_ref
 from messagestore_operator.decide.maintenance import oldest_replay
+from messagestore_operator.decide.run_lifecycle import run_ref
 from messagestore_operator.decide.snapshot import Control, ReplaySnapshot, StreamSnapshot, TableKey
 from messagestore_operator.tenancy.adoption import former_owners
 from messagestore_operator.translate import (

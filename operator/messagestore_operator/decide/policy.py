@@ -14,15 +14,16 @@ from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import Action, CreateRun, Decision, EmitEvent
 from messagestore_operator.decide.assemble import decision
 from messagestore_operator.decide.check import barred, held_back, refused, uninstalled, unreachable
-from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import policy_run
-from messagestore_operator.decide.life import NOTHING, Wishes, follow, launch, reserve
+from messagestore_operator.decide.events import condition_events, run_events
+from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.missed import pass_over_missed
 from messagestore_operator.decide.policy_record import erasure_due, purge_events, recorded
-from messagestore_operator.decide.policy_view import Track, viewed
+from messagestore_operator.decide.policy_view import StreamPurge, viewed
+from messagestore_operator.decide.report_checks import believed
+from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, follow, launch, reserve
 from messagestore_operator.decide.snapshot import PolicySnapshot, RunKind
 from messagestore_operator.decide.tables import table_key, writes
-from messagestore_operator.decide.tell import of_conditions, of_run
 from messagestore_operator.decide.trigger import (
     failed,
     failed_as_it_is,
@@ -31,7 +32,6 @@ from messagestore_operator.decide.trigger import (
     retry_at,
     scheduled,
 )
-from messagestore_operator.decide.trust import believed
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.times import clock_time
@@ -58,36 +58,36 @@ def decide_policy(snapshot: PolicySnapshot) -> Decision:
     policy, before = snapshot.policy, snapshot.policy.status or RetentionPolicyStatus()
     refusal = refused(policy, snapshot) or _too_many(snapshot) or uninstalled(snapshot)
     now_round = _round(snapshot, before, refusal)
-    tracks = [_watched(snapshot, entry) for entry in _entries(snapshot, before, now_round.status)]
-    tracks, number = _launched(snapshot, tracks, now_round.status, refusal)
+    purges = [_watched(snapshot, entry) for entry in _entries(snapshot, before, now_round.status)]
+    purges, number = _launched(snapshot, purges, now_round.status, refusal)
     known = now_round.status.model_copy(
-        update={"streams": tuple(track.entry for track in tracks), "run_number": number or before.run_number}
+        update={"streams": tuple(purge.entry for purge in purges), "run_number": number or before.run_number}
     )
-    status = viewed(snapshot, before, known, tracks, refusal, now_round.next)
-    return _decided(snapshot, before, status, tracks, now_round)
+    status = viewed(snapshot, before, known, purges, refusal, now_round.next)
+    return _decided(snapshot, before, status, purges, now_round)
 
 
 def _decided(
     snapshot: PolicySnapshot,
     before: RetentionPolicyStatus,
     status: RetentionPolicyStatus,
-    tracks: Sequence[Track],
+    purges: Sequence[StreamPurge],
     now_round: _Round,
 ) -> Decision:
     policy, earlier = snapshot.policy, {entry.name: entry for entry in before.streams}
     actions: list[Action] = [*now_round.told]
-    for track in tracks:
-        old = earlier.get(track.entry.name)
-        actions += [*of_run(old.current_run if old else None, track.step), *purge_events(old, track.entry)]
-        actions += track.step.actions
-    actions += of_conditions(before, status)
-    current = {track.entry.current_run.name for track in tracks if track.entry.current_run}
+    for purge in purges:
+        old = earlier.get(purge.entry.name)
+        actions += [*run_events(old.current_run if old else None, purge.stage), *purge_events(old, purge.entry)]
+        actions += purge.stage.actions
+    actions += condition_events(before, status)
+    current = {purge.entry.current_run.name for purge in purges if purge.entry.current_run}
     over = {entry.current_run.name for entry in before.streams if entry.current_run} - current
     actions += old_runs(snapshot, current)
     actions += old_leases(snapshot, policy.metadata.namespace, current, over)
-    looks = [look for track in tracks for look in track.looks]
+    looks = [look for purge in purges for look in purge.looks]
     looks += [now_round.next] if now_round.next else []
-    looks += [snapshot.now] if any(track.step.ended for track in tracks) else []
+    looks += [snapshot.now] if any(purge.stage.ended for purge in purges) else []
     return decision(policy, policy.status, status, actions, looks)
 
 
@@ -135,7 +135,7 @@ def _entries(
     yield from [entry for entry in known.values() if entry.current_run is not None][: max(room, 0)]
 
 
-def _watched(snapshot: PolicySnapshot, entry: PolicyStreamStatus) -> Track:
+def _watched(snapshot: PolicySnapshot, entry: PolicyStreamStatus) -> StreamPurge:
     policy = snapshot.policy
     stream = next((one for one in snapshot.streams if one.metadata.name == entry.name), None)
     abort = None
@@ -143,53 +143,53 @@ def _watched(snapshot: PolicySnapshot, entry: PolicyStreamStatus) -> Track:
         abort = _GONE
     elif stream is None:
         abort = _LEFT
-    wishes = Wishes(generation(policy), wanted=not policy.spec.suspend, abort=abort)
-    step = follow(snapshot, entry.current_run, wishes)
-    return Track(recorded(entry, step), step, stream, looks=step.look_at)
+    desired = DesiredRun(generation(policy), wanted=not policy.spec.suspend, abort=abort)
+    stage = follow(snapshot, entry.current_run, desired)
+    return StreamPurge(recorded(entry, stage), stage, stream, looks=stage.look_at)
 
 
 def _launched(
-    snapshot: PolicySnapshot, tracks: Sequence[Track], status: RetentionPolicyStatus, refusal: RunError | None
-) -> tuple[list[Track], int]:
+    snapshot: PolicySnapshot, purges: Sequence[StreamPurge], status: RetentionPolicyStatus, refusal: RunError | None
+) -> tuple[list[StreamPurge], int]:
     """Each stream's next run, as long as there is room for one more at a time; and the last number that was given."""
     number = status.run_number or 0
-    busy = sum(track.step.current is not None and not track.step.unlaunched for track in tracks)
-    found: list[Track] = []
-    for track in tracks:
-        if track.step.ended is not None or (track.step.current is not None and not track.step.unlaunched):
-            found.append(track)
+    busy = sum(purge.stage.current is not None and not purge.stage.unlaunched for purge in purges)
+    found: list[StreamPurge] = []
+    for purge in purges:
+        if purge.stage.ended is not None or (purge.stage.current is not None and not purge.stage.unlaunched):
+            found.append(purge)
             continue
-        after = _one(snapshot, track, status, refusal, number, room=busy < snapshot.defaults.streams_at_once)
+        after = _one(snapshot, purge, status, refusal, number, room=busy < snapshot.defaults.streams_at_once)
         current = after.entry.current_run
         if current is not None:
             busy += 1
             number = max(number, current.number or 0)
-        for place in (action.place for action in after.step.actions if isinstance(action, CreateRun)):
-            snapshot = replace(snapshot, room=snapshot.room.taken(place)) if place else snapshot
+        for slot in (action.slot for action in after.stage.actions if isinstance(action, CreateRun)):
+            snapshot = replace(snapshot, room=snapshot.room.taken(slot)) if slot else snapshot
         found.append(after)
     return found, number
 
 
 def _one(
     snapshot: PolicySnapshot,
-    track: Track,
+    purge: StreamPurge,
     status: RetentionPolicyStatus,
     refusal: RunError | None,
     number: int,
     *,
     room: bool,
-) -> Track:
+) -> StreamPurge:
     """A stream on which nothing runs: what is in the way of a run, or when it is due, or its launch."""
-    policy, stream = snapshot.policy, track.stream
-    idle = _idle(track, status)
+    policy, stream = snapshot.policy, purge.stream
+    idle = _idle(purge, status)
     if stream is None:
-        return _in_the_way(idle, Reason.STREAM_MISSING, f"there is no MessageStream {track.entry.name}")
+        return _in_the_way(idle, Reason.STREAM_MISSING, f"there is no MessageStream {purge.entry.name}")
     if refusal is not None or policy.spec.suspend or not snapshot.can_run or _deleted(policy, stream):
         return idle
     blocker = barred(stream, snapshot) or unreachable(
         snapshot, lambda: purge_access(policy, stream), scrub_keys(policy)
     )
-    due, current = _due(snapshot, track.entry, status), track.entry.current_run
+    due, current = _due(snapshot, purge.entry, status), purge.entry.current_run
     if blocker is not None and (due is not None or current is not None):
         return replace(idle, blocker=blocker)
     if (current is not None or isinstance(due, str)) and (held := held_back(snapshot)) is not None:
@@ -202,14 +202,14 @@ def _one(
         if not room:
             return idle
         answers = {"round": status.round} if due == "purge" else {}
-        track = replace(track, entry=track.entry.model_copy(update=answers))
-        attempt = next_attempt(track.entry.last_run, policy, snapshot.defaults)
+        purge = replace(purge, entry=purge.entry.model_copy(update=answers))
+        attempt = next_attempt(purge.entry.last_run, policy, snapshot.defaults)
         current = reserve(snapshot, policy, due, number + 1, attempt)
     run = current
     tables = [table_key(stream)] if writes(policy, run.kind or "") else []
-    step = launch(snapshot, policy, run, tables, partial(policy_run, policy, stream, run), [stream])
-    entry = track.entry.model_copy(update={"current_run": step.current})
-    return Track(entry, step, stream, looks=step.look_at)
+    stage = launch(snapshot, policy, run, tables, partial(policy_run, policy, stream, run), [stream])
+    entry = purge.entry.model_copy(update={"current_run": stage.current})
+    return StreamPurge(entry, stage, stream, looks=stage.look_at)
 
 
 def _due(
@@ -226,13 +226,13 @@ def _due(
     return "erase" if erasure is not None and erasure <= now else erasure
 
 
-def _idle(track: Track, status: RetentionPolicyStatus) -> Track:
+def _idle(purge: StreamPurge, status: RetentionPolicyStatus) -> StreamPurge:
     """A stream without a run; one that was reserved and not made leaves its round unanswered."""
     news: dict[str, object] = {"current_run": None}
-    current = track.entry.current_run
+    current = purge.entry.current_run
     if current is not None and current.kind == "purge":
-        news["round"] = max(min(track.entry.round, status.round - 1), 0)
-    return replace(track, entry=track.entry.model_copy(update=news), step=NOTHING, looks=())
+        news["round"] = max(min(purge.entry.round, status.round - 1), 0)
+    return replace(purge, entry=purge.entry.model_copy(update=news), stage=NO_RUN, looks=())
 
 
 def _owed_again(entry: PolicyStreamStatus, policy: RetentionPolicy) -> bool:
@@ -256,5 +256,5 @@ def _deleted(policy: RetentionPolicy, stream: MessageStream) -> bool:
     return policy.metadata.deletion_timestamp is not None or stream.metadata.deletion_timestamp is not None
 
 
-def _in_the_way(track: Track, reason: Reason, words: str) -> Track:
-    return replace(track, blocker=RunError(reason=reason, message=words))
+def _in_the_way(purge: StreamPurge, reason: Reason, words: str) -> StreamPurge:
+    return replace(purge, blocker=RunError(reason=reason, message=words))

@@ -8,7 +8,7 @@ from datetime import datetime
 from messagestore_jobs.contract.run_report import EraseOutcome, PurgeOutcome
 from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.decide.actions import EmitEvent
-from messagestore_operator.decide.life import Ended, Step
+from messagestore_operator.decide.run_lifecycle import Ended, RunStage
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.facts import StreamResult
 from messagestore_operator.status.policy import policy_stream
@@ -16,11 +16,11 @@ from messagestore_operator.status.runs import api_error, ended_run
 from messagestore_operator.status.times import clock_time
 
 
-def recorded(before: PolicyStreamStatus, step: Step) -> PolicyStreamStatus:
+def recorded(before: PolicyStreamStatus, stage: RunStage) -> PolicyStreamStatus:
     """A stream's entry with its run under way, or with what came of the one that has ended."""
-    if step.ended is None:
-        return before.model_copy(update={"current_run": step.current})
-    ended = step.ended
+    if stage.ended is None:
+        return before.model_copy(update={"current_run": stage.current})
+    ended = stage.ended
     after = _with_outcome(before, ended) if ended.state == "Succeeded" else before
     news: dict[str, object] = {
         "current_run": None,

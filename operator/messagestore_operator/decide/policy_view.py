@@ -9,11 +9,19 @@ from datetime import datetime
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.api import MessageStream, RetentionPolicy, RetentionPolicyStatus
 from messagestore_operator.api.retentionpolicy_status import PolicyPhase, PolicyStreamStatus
-from messagestore_operator.decide.life import Step
+from messagestore_operator.decide.run_lifecycle import RunStage
 from messagestore_operator.decide.snapshot import PolicySnapshot
 from messagestore_operator.decide.trigger import failed_as_it_is
 from messagestore_operator.reasons import TERMINAL, Reason
-from messagestore_operator.status.conditions import Aspect, after_error, conditions, generation, stuck, under_way, well
+from messagestore_operator.status.conditions import (
+    ConditionValue,
+    after_error,
+    conditions,
+    generation,
+    stuck,
+    under_way,
+    well,
+)
 from messagestore_operator.status.policy import over_all, summary
 from messagestore_operator.status.runs import api_error
 from messagestore_operator.status.times import clock_time
@@ -26,11 +34,11 @@ _TURNS = (Reason.PAUSED, Reason.TABLE_BUSY, Reason.WAITING_FOR_ROOM, Reason.WAIT
 
 
 @dataclass(frozen=True)
-class Track:
+class StreamPurge:
     """One stream of a policy: what is remembered of it, where its run is, and what is in its way."""
 
     entry: PolicyStreamStatus
-    step: Step
+    stage: RunStage
     stream: MessageStream | None
     blocker: RunError | None = None
     retry: datetime | None = None
@@ -41,7 +49,7 @@ def viewed(
     snapshot: PolicySnapshot,
     before: RetentionPolicyStatus,
     status: RetentionPolicyStatus,
-    tracks: Sequence[Track],
+    purges: Sequence[StreamPurge],
     refusal: RunError | None,
     upcoming: datetime | None,
 ) -> RetentionPolicyStatus:
@@ -51,87 +59,87 @@ def viewed(
         snapshot: what there is.
         before: the status so far.
         status: with all that is remembered.
-        tracks: one a stream.
+        purges: one a stream.
         refusal: why the policy can't run at all.
         upcoming: when the schedule asks for the next run.
     """
     policy = snapshot.policy
-    streams = [_with_blocker(track) for track in tracks]
-    aspects = _aspects(policy, tracks, refusal, upcoming)
+    streams = [_with_blocker(purge) for purge in purges]
+    values = _condition_values(policy, purges, refusal, upcoming)
     return status.model_copy(
         update={
             "streams": tuple(streams),
             "observed_generation": generation(policy),
-            "conditions": conditions(policy, before, aspects, snapshot.now),
-            "phase": _phase(policy, tracks, refusal),
-            "next_run_time": clock_time(min([*_retries(tracks), *([upcoming] if upcoming else [])], default=None)),
+            "conditions": conditions(policy, before, values, snapshot.now),
+            "phase": _phase(policy, purges, refusal),
+            "next_run_time": clock_time(min([*_retries(purges), *([upcoming] if upcoming else [])], default=None)),
             **over_all(policy, streams),
         }
     )
 
 
-def _aspects(
-    policy: RetentionPolicy, tracks: Sequence[Track], refusal: RunError | None, upcoming: datetime | None
-) -> list[Aspect]:
+def _condition_values(
+    policy: RetentionPolicy, purges: Sequence[StreamPurge], refusal: RunError | None, upcoming: datetime | None
+) -> list[ConditionValue]:
     if refusal is not None:
         return after_error(refusal)
-    under = [track.entry.current_run.name for track in tracks if track.entry.current_run]
+    under = [purge.entry.current_run.name for purge in purges if purge.entry.current_run]
     if policy.spec.suspend:
         if under:
             return under_way(Reason.SUSPENDED, f"run {under[0]} is let end; none follows while spec.suspend is true")
         return well(Reason.SUSPENDED, "no run is started while spec.suspend is true")
-    if problems := list(_problems(policy, tracks)):
+    if problems := list(_problems(policy, purges)):
         message = few([f"stream {name}: {error.message}" for name, error in problems])
         state = stuck if all(error.reason in TERMINAL for _, error in problems) else under_way
         return state(problems[0][1].reason, message)
-    if wrong := _wrong_approval(policy, tracks):
+    if wrong := _wrong_approval(policy, purges):
         return well(Reason.WRONG_APPROVAL, wrong)
-    if any(track.entry.preview for track in tracks):
-        return well(*summary(policy, [track.entry for track in tracks]))
-    return _of_beginning(policy, tracks, under, upcoming)
+    if any(purge.entry.preview for purge in purges):
+        return well(*summary(policy, [purge.entry for purge in purges]))
+    return _of_beginning(policy, purges, under, upcoming)
 
 
-def _problems(policy: RetentionPolicy, tracks: Sequence[Track]) -> Iterator[tuple[str, RunError]]:
+def _problems(policy: RetentionPolicy, purges: Sequence[StreamPurge]) -> Iterator[tuple[str, RunError]]:
     """What keeps the policy from single streams, the worst first; others go on."""
-    found = [(track, _problem(policy, track)) for track in tracks]
-    told = [(track.entry.name, error) for track, error in found if error is not None]
+    found = [(purge, _problem(policy, purge)) for purge in purges]
+    told = [(purge.entry.name, error) for purge, error in found if error is not None]
     yield from sorted(told, key=lambda one: one[1].reason in _TURNS)
 
 
-def _problem(policy: RetentionPolicy, track: Track) -> RunError | None:
-    current, last = track.entry.current_run, track.entry.last_run
-    if track.blocker is not None:
-        return track.blocker
+def _problem(policy: RetentionPolicy, purge: StreamPurge) -> RunError | None:
+    current, last = purge.entry.current_run, purge.entry.last_run
+    if purge.blocker is not None:
+        return purge.blocker
     if current is not None and current.ending is not None:
         return RunError(reason=current.ending.reason, message=f"run {current.name} is ended: {current.ending.message}")
-    if track.step.trouble is not None:
-        return track.step.trouble
+    if purge.stage.trouble is not None:
+        return purge.stage.trouble
     if last is None or last.error is None or not failed_as_it_is(last, policy):
         return None
     said = ""
     if current is not None:
         said = f"; try {current.attempt} is under way"
-    elif track.retry is not None:
-        said = f"; the next try is at {clock_time(track.retry)}"
+    elif purge.retry is not None:
+        said = f"; the next try is at {clock_time(purge.retry)}"
     return RunError(reason=last.error.reason, message=f"{last.error.message}{said}")
 
 
-def _wrong_approval(policy: RetentionPolicy, tracks: Sequence[Track]) -> str | None:
+def _wrong_approval(policy: RetentionPolicy, purges: Sequence[StreamPurge]) -> str | None:
     """What is said where somebody approved a preview that is not the one that waits."""
     approved = approved_preview(policy)
-    waiting = [track.entry.preview.id for track in tracks if track.entry.awaiting_approval and track.entry.preview]
-    known = {track.entry.preview.id for track in tracks if track.entry.preview}
+    waiting = [purge.entry.preview.id for purge in purges if purge.entry.awaiting_approval and purge.entry.preview]
+    known = {purge.entry.preview.id for purge in purges if purge.entry.preview}
     if approved is None or not waiting or approved in known:
         return None
     return f"annotation {APPROVED_PREVIEW} approves preview {approved}; the one that waits is {few(waiting, ' or ')}"
 
 
 def _of_beginning(
-    policy: RetentionPolicy, tracks: Sequence[Track], under: Sequence[str], upcoming: datetime | None
-) -> list[Aspect]:
+    policy: RetentionPolicy, purges: Sequence[StreamPurge], under: Sequence[str], upcoming: datetime | None
+) -> list[ConditionValue]:
     if under:
         return under_way(Reason.RUNNING, f"run {under[0]} looks at what the rules select")
-    if not tracks:
+    if not purges:
         return well(Reason.WAITING, "no MessageStream has the labels of spec.streamSelector")
     if upcoming is not None:
         return well(Reason.WAITING, f"the first run is at {clock_time(upcoming)}")
@@ -140,34 +148,34 @@ def _of_beginning(
     return under_way(Reason.PENDING, "no run has been made yet")
 
 
-def _phase(policy: RetentionPolicy, tracks: Sequence[Track], refusal: RunError | None) -> PolicyPhase:
+def _phase(policy: RetentionPolicy, purges: Sequence[StreamPurge], refusal: RunError | None) -> PolicyPhase:
     if refusal is not None:
         return "Stalled" if refusal.reason in TERMINAL else "Failing"
-    launched = [track for track in tracks if track.entry.current_run and track.entry.current_run.launched_at]
+    launched = [purge for purge in purges if purge.entry.current_run and purge.entry.current_run.launched_at]
     if launched:
         waits = policy.spec.approval == "Required" and not _approved(policy, launched)
         return "Previewing" if waits or policy.spec.mode == "DryRun" else "Running"
     if policy.spec.suspend:
         return "Suspended"
-    problems = [error for _, error in _problems(policy, tracks) if error.reason not in _TURNS]
+    problems = [error for _, error in _problems(policy, purges) if error.reason not in _TURNS]
     if problems:
         return "Stalled" if all(error.reason in TERMINAL for error in problems) else "Failing"
-    if any(track.entry.awaiting_approval for track in tracks):
+    if any(purge.entry.awaiting_approval for purge in purges):
         return "AwaitingApproval"
-    return "Idle" if any(track.entry.last_run for track in tracks) else "Pending"
+    return "Idle" if any(purge.entry.last_run for purge in purges) else "Pending"
 
 
-def _approved(policy: RetentionPolicy, tracks: Sequence[Track]) -> bool:
+def _approved(policy: RetentionPolicy, purges: Sequence[StreamPurge]) -> bool:
     approved = approved_preview(policy)
-    return any(track.entry.preview is not None and track.entry.preview.id == approved for track in tracks)
+    return any(purge.entry.preview is not None and purge.entry.preview.id == approved for purge in purges)
 
 
-def _with_blocker(track: Track) -> PolicyStreamStatus:
+def _with_blocker(purge: StreamPurge) -> PolicyStreamStatus:
     """The entry with what keeps the policy from the stream: that, or why its last run failed."""
-    last = track.entry.last_run
+    last = purge.entry.last_run
     known = last.error if last is not None and last.state == "Failed" else None
-    return track.entry.model_copy(update={"error": api_error(track.blocker) or known})
+    return purge.entry.model_copy(update={"error": api_error(purge.blocker) or known})
 
 
-def _retries(tracks: Sequence[Track]) -> list[datetime]:
-    return [track.retry for track in tracks if track.retry is not None]
+def _retries(purges: Sequence[StreamPurge]) -> list[datetime]:
+    return [purge.retry for purge in purges if purge.retry is not None]

@@ -10,14 +10,14 @@ from messagestore_operator.api.replayjob_status import Progress, Selection
 from messagestore_operator.decide.actions import Action, Decision, EmitEvent
 from messagestore_operator.decide.assemble import decision
 from messagestore_operator.decide.check import held_back, refused
-from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import rate
-from messagestore_operator.decide.life import Step, Wishes, follow, reserve
+from messagestore_operator.decide.events import condition_events, run_events
+from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.missed import pass_over_missed
 from messagestore_operator.decide.redelivery_view import viewed
 from messagestore_operator.decide.replay_start import GONE, blocker_of, start
+from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, reserve
 from messagestore_operator.decide.snapshot import ReplaySnapshot
-from messagestore_operator.decide.tell import of_conditions, of_run
 from messagestore_operator.decide.trigger import (
     failed,
     failed_as_it_is,
@@ -39,26 +39,26 @@ MOST_RUNS = 10
 def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Decision:
     """One look; it ends only with the resource."""
     job = snapshot.job
-    watched = follow(snapshot, before.current_run, _wishes(snapshot))
+    watched = follow(snapshot, before.current_run, _desired_run(snapshot))
     status, told = _with_schedule(snapshot, recorded(before, watched))
     blocker = refused(job, snapshot) or blocker_of(snapshot)
-    step, wait = _next(snapshot, status, watched, blocker)
-    status = viewed(snapshot, before, _reserved(snapshot, status, step), step, blocker, wait)
-    current = {step.current.name} if step.current else set()
+    stage, wait = _next(snapshot, status, watched, blocker)
+    status = viewed(snapshot, before, _reserved(snapshot, status, stage), stage, blocker, wait)
+    current = {stage.current.name} if stage.current else set()
     over = {before.current_run.name} - current if before.current_run else set()
-    actions: list[Action] = [*watched.actions, *told, *of_run(before.current_run, watched)]
-    actions += of_conditions(before, status)
-    actions += [action for action in step.actions if action not in watched.actions]
+    actions: list[Action] = [*watched.actions, *told, *run_events(before.current_run, watched)]
+    actions += condition_events(before, status)
+    actions += [action for action in stage.actions if action not in watched.actions]
     actions += old_runs(snapshot, current)
     actions += old_leases(snapshot, job.metadata.namespace, current, over)
-    looks = [*watched.look_at, *step.look_at, *([wait] if wait else []), *([snapshot.now] if watched.ended else [])]
+    looks = [*watched.look_at, *stage.look_at, *([wait] if wait else []), *([snapshot.now] if watched.ended else [])]
     return decision(job, job.status, status, actions, looks)
 
 
-def recorded(before: ReplayJobStatus, step: Step) -> ReplayJobStatus:
+def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     """The status with how far the selection under way is, or with what came of the run that has ended."""
-    ended = step.ended
-    report = ended.report if ended else step.live
+    ended = stage.ended
+    report = ended.report if ended else stage.live
     outcome = report.outcome if report else None
     news: dict[str, object] = {}
     if isinstance(outcome, ReplayOutcome):
@@ -77,11 +77,11 @@ def recorded(before: ReplayJobStatus, step: Step) -> ReplayJobStatus:
     return before.model_copy(update=news)
 
 
-def _wishes(snapshot: ReplaySnapshot) -> Wishes:
+def _desired_run(snapshot: ReplaySnapshot) -> DesiredRun:
     job = snapshot.job
     abort = GONE if job.metadata.deletion_timestamp is not None else None
     suspend = job.spec.suspend
-    return Wishes(generation(job), wanted=not suspend, stop=suspend, abort=abort, messages_per_second=rate(job))
+    return DesiredRun(generation(job), wanted=not suspend, stop=suspend, abort=abort, messages_per_second=rate(job))
 
 
 def _with_schedule(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> tuple[ReplayJobStatus, list[EmitEvent]]:
@@ -93,24 +93,24 @@ def _with_schedule(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> tuple[R
 
 
 def _next(
-    snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: Step, blocker: RunError | None
-) -> tuple[Step, datetime | None]:
+    snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunStage, blocker: RunError | None
+) -> tuple[RunStage, datetime | None]:
     """Where it goes from here: its run goes on, a new one is made, or the time to wait for."""
     job = snapshot.job
     if watched.ended is not None or (watched.current is not None and not watched.unlaunched):
-        return Step(watched.current, watched.ended, watched.trouble, watched.live), None
+        return RunStage(watched.current, watched.ended, watched.trouble, watched.live), None
     deleted = job.metadata.deletion_timestamp is not None
     if blocker is not None or job.spec.suspend or deleted or not snapshot.can_run:
-        return Step(), None
+        return RunStage(), None
     current = watched.current
     if current is None:
         at = _due_at(snapshot, status)
         if at is None or at > snapshot.now:
-            return Step(), at
+            return RunStage(), at
         attempt = next_attempt(status.last_run, job, snapshot.defaults)
         current = reserve(snapshot, job, "replay", (status.run_number or 0) + 1, attempt)
     if (held := held_back(snapshot)) is not None:
-        return Step(trouble=held.error), held.until
+        return RunStage(trouble=held.error), held.until
     return start(snapshot, current), None
 
 
@@ -137,9 +137,9 @@ def _is_cut_short(status: ReplayJobStatus) -> bool:
     return status.last_run is not None and status.started_at is not None
 
 
-def _reserved(snapshot: ReplaySnapshot, status: ReplayJobStatus, step: Step) -> ReplayJobStatus:
+def _reserved(snapshot: ReplaySnapshot, status: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     """The status with the run that goes on or is new; a new one answers all that was asked for until now."""
-    current, job = step.current, snapshot.job
+    current, job = stage.current, snapshot.job
     news: dict[str, object] = {"current_run": current}
     if current is not None:
         news["started_at"] = status.started_at or current.launched_at

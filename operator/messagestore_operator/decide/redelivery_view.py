@@ -7,11 +7,11 @@ from datetime import datetime
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.api import ReplayJobStatus
 from messagestore_operator.api.replayjob_status import ReplayPhase
-from messagestore_operator.decide.life import Step
+from messagestore_operator.decide.run_lifecycle import RunStage
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.trigger import failed, failed_as_it_is
 from messagestore_operator.reasons import TERMINAL, Reason
-from messagestore_operator.status.conditions import Aspect, after_error, conditions, generation, under_way, well
+from messagestore_operator.status.conditions import ConditionValue, after_error, conditions, generation, under_way, well
 from messagestore_operator.status.replay import degraded, redelivered, short_destination
 from messagestore_operator.status.times import clock_time
 
@@ -20,7 +20,7 @@ def viewed(
     snapshot: ReplaySnapshot,
     before: ReplayJobStatus,
     status: ReplayJobStatus,
-    step: Step,
+    stage: RunStage,
     blocker: RunError | None,
     wait: datetime | None,
 ) -> ReplayJobStatus:
@@ -30,7 +30,7 @@ def viewed(
         snapshot: what there is.
         before: the status so far.
         status: with all that is remembered.
-        step: where the current run is.
+        stage: where the current run is.
         blocker: why no run can be made.
         wait: when the next run is due.
     """
@@ -38,18 +38,20 @@ def viewed(
     return status.model_copy(
         update={
             "observed_generation": generation(job),
-            "conditions": conditions(job, before, _aspects(snapshot, status, step, blocker, wait), snapshot.now),
-            "phase": _phase(snapshot, status, step, blocker),
+            "conditions": conditions(
+                job, before, _condition_values(snapshot, status, stage, blocker, wait), snapshot.now
+            ),
+            "phase": _phase(snapshot, status, stage, blocker),
             "destination": short_destination(job.spec.destination),
             "next_run_time": clock_time(wait),
         }
     )
 
 
-def _aspects(
-    snapshot: ReplaySnapshot, status: ReplayJobStatus, step: Step, blocker: RunError | None, wait: datetime | None
-) -> list[Aspect]:
-    job, current, last = snapshot.job, step.current, status.last_run
+def _condition_values(
+    snapshot: ReplaySnapshot, status: ReplayJobStatus, stage: RunStage, blocker: RunError | None, wait: datetime | None
+) -> list[ConditionValue]:
+    job, current, last = snapshot.job, stage.current, status.last_run
     if job.metadata.deletion_timestamp is not None:
         return under_way(Reason.DELETING, "the ReplayJob is being deleted")
     if blocker is not None:
@@ -58,10 +60,10 @@ def _aspects(
         return under_way(current.ending.reason, f"run {current.name} is being ended: {current.ending.message}")
     if job.spec.suspend:
         return well(Reason.SUSPENDED, "nothing is sent while spec.suspend is true")
-    if step.trouble is not None:
-        return under_way(step.trouble.reason, step.trouble.message)
+    if stage.trouble is not None:
+        return under_way(stage.trouble.reason, stage.trouble.message)
     if last is not None and failed_as_it_is(last, job):
-        return _of_failure(status, step, wait)
+        return _of_failure(status, stage, wait)
     if status.round is not None or last is not None:
         sent = redelivered(job, status.redelivered or 0, status.round or 0)
         return [*well(Reason.REPLAYED, sent), *degraded(status.progress)]
@@ -70,24 +72,24 @@ def _aspects(
     return well(Reason.WAITING, "no run has been made yet")
 
 
-def _of_failure(status: ReplayJobStatus, step: Step, wait: datetime | None) -> list[Aspect]:
+def _of_failure(status: ReplayJobStatus, stage: RunStage, wait: datetime | None) -> list[ConditionValue]:
     last = status.last_run
     assert last is not None
     if last.error is None:
         return under_way(Reason.RUN_FAILED, f"run {last.name} failed")
-    if step.current is not None:
-        return under_way(last.error.reason, f"{last.error.message}; try {step.current.attempt} is under way")
+    if stage.current is not None:
+        return under_way(last.error.reason, f"{last.error.message}; try {stage.current.attempt} is under way")
     if wait is not None:
         return under_way(last.error.reason, f"{last.error.message}; the next try is at {clock_time(wait)}")
     return after_error(RunError(reason=last.error.reason, message=last.error.message))
 
 
-def _phase(snapshot: ReplaySnapshot, status: ReplayJobStatus, step: Step, blocker: RunError | None) -> ReplayPhase:
-    job, current, last = snapshot.job, step.current, status.last_run
+def _phase(snapshot: ReplaySnapshot, status: ReplayJobStatus, stage: RunStage, blocker: RunError | None) -> ReplayPhase:
+    job, current, last = snapshot.job, stage.current, status.last_run
     if blocker is not None:
         return "Stalled" if blocker.reason in TERMINAL else "Failing"
     if current is not None and current.launched_at is not None:
-        return "Failing" if step.trouble is not None else "Running"
+        return "Failing" if stage.trouble is not None else "Running"
     if job.spec.suspend:
         return "Paused"
     if last is not None and failed(last) and failed_as_it_is(last, job):

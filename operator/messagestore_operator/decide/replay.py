@@ -10,17 +10,17 @@ from messagestore_operator.decide.actions import Action, Decision, DeleteResourc
 from messagestore_operator.decide.assemble import decision
 from messagestore_operator.decide.backoff import backoff, jitter_of
 from messagestore_operator.decide.check import held_back, refused
-from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import rate
-from messagestore_operator.decide.life import Step, Wishes, follow, reserve
+from messagestore_operator.decide.events import condition_events, run_events
+from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.redelivery import decide_redelivery
 from messagestore_operator.decide.replay_record import is_complete, recorded, with_pause
 from messagestore_operator.decide.replay_start import GONE, beginning_of, blocker_of, start
-from messagestore_operator.decide.replay_view import ENDED, Place, has_ended, viewed
+from messagestore_operator.decide.replay_view import ENDED, ReplayStage, has_ended, viewed
+from messagestore_operator.decide.report_checks import believed
+from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, reserve
 from messagestore_operator.decide.snapshot import ReplaySnapshot
-from messagestore_operator.decide.tell import of_conditions, of_run
 from messagestore_operator.decide.trigger import later
-from messagestore_operator.decide.trust import believed
 from messagestore_operator.reasons import TERMINAL, Reason
 from messagestore_operator.status.conditions import condition_of, generation
 
@@ -34,51 +34,51 @@ def decide_replay(snapshot: ReplaySnapshot) -> Decision:
     if has_ended(job):
         return _after_the_end(snapshot, before)
     paused = with_pause(snapshot, before)
-    watched = follow(snapshot, before.current_run, _wishes(snapshot, paused))
+    watched = follow(snapshot, before.current_run, _desired_run(snapshot, paused))
     status = recorded(paused, watched)
-    place = _place(snapshot, status, watched)
-    current = place.step.current
+    replay = _stage(snapshot, status, watched)
+    current = replay.stage.current
     number = max(status.run_number or 0, current.number or 0) if current else status.run_number
     status = status.model_copy(update={"current_run": current, "run_number": number})
-    status = viewed(snapshot, before, status, place)
-    actions: list[Action] = [*of_run(before.current_run, watched), *of_conditions(before, status)]
-    actions += [*_end_event(status), *watched.actions, *place.step.actions]
-    looks = [*watched.look_at, *place.step.look_at, *([place.wait] if place.wait else [])]
+    status = viewed(snapshot, before, status, replay)
+    actions: list[Action] = [*run_events(before.current_run, watched), *condition_events(before, status)]
+    actions += [*_end_event(status), *watched.actions, *replay.stage.actions]
+    looks = [*watched.look_at, *replay.stage.look_at, *([replay.wait] if replay.wait else [])]
     looks += [snapshot.now] if watched.ended or status.phase in ENDED else []
     return decision(job, job.status, status, [*actions, *_cleaning(snapshot, before, status)], looks)
 
 
-def _wishes(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> Wishes:
+def _desired_run(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> DesiredRun:
     job, abort = snapshot.job, None
     if job.metadata.deletion_timestamp is not None:
         abort = GONE
     elif (deadline := _deadline(snapshot, status)) is not None and deadline <= snapshot.now:
         abort = _too_long(snapshot)
     suspend = job.spec.suspend
-    return Wishes(generation(job), wanted=not suspend, stop=suspend, abort=abort, messages_per_second=rate(job))
+    return DesiredRun(generation(job), wanted=not suspend, stop=suspend, abort=abort, messages_per_second=rate(job))
 
 
-def _place(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: Step) -> Place:
+def _stage(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunStage) -> ReplayStage:
     """Where the replay is: ended, kept from going on, or with a run."""
     job, ended = snapshot.job, watched.ended
     if ended is not None and is_complete(ended):
-        return Place(complete=True)
+        return ReplayStage(complete=True)
     if watched.current is not None and not watched.unlaunched:
         deadline = _deadline(snapshot, status)
-        return Place(Step(watched.current, trouble=watched.trouble, live=watched.live), wait=deadline)
+        return ReplayStage(RunStage(watched.current, trouble=watched.trouble, live=watched.live), wait=deadline)
     if (given_up := _given_up(snapshot, status)) is not None:
-        return Place(given_up=given_up)
+        return ReplayStage(given_up=given_up)
     if job.spec.suspend or job.metadata.deletion_timestamp is not None or not snapshot.can_run or ended is not None:
-        return Place()
+        return ReplayStage()
     if (blocker := blocker_of(snapshot)) is not None:
-        return Place(blocker=blocker)
+        return ReplayStage(blocker=blocker)
     if status.selection is None and (beginning := beginning_of(snapshot)) is not None:
-        return Place(blocker=beginning, wait=snapshot.now + snapshot.defaults.look_again)
+        return ReplayStage(blocker=beginning, wait=snapshot.now + snapshot.defaults.look_again)
     if (retry := _retry_at(snapshot, status)) is not None and watched.current is None:
-        return Place(wait=retry)
+        return ReplayStage(wait=retry)
     if (held := held_back(snapshot)) is not None:
-        return Place(blocker=held.error, wait=held.until)
-    return Place(_launched(snapshot, status, watched), wait=_deadline(snapshot, status))
+        return ReplayStage(blocker=held.error, wait=held.until)
+    return ReplayStage(_launched(snapshot, status, watched), wait=_deadline(snapshot, status))
 
 
 def _given_up(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> RunError | None:
@@ -99,7 +99,7 @@ def _given_up(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> RunError | N
     return RunError(reason=error.reason, message=f"{tries}{error.message}")
 
 
-def _launched(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: Step) -> Step:
+def _launched(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunStage) -> RunStage:
     number = (status.run_number or 0) + 1
     return start(snapshot, watched.current or reserve(snapshot, snapshot.job, "replay", number, status.failures + 1))
 

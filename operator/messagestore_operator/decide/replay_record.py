@@ -5,18 +5,18 @@ from __future__ import annotations
 from messagestore_jobs.contract.run_report import ReplayOutcome, RunReport
 from messagestore_operator.api import ReplayJobStatus
 from messagestore_operator.api.replayjob_status import Progress, Selection
-from messagestore_operator.decide.life import Ended, Step
+from messagestore_operator.decide.run_lifecycle import Ended, RunStage
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.status.runs import api_error, ended_run
 from messagestore_operator.status.times import clock_time
 
 
-def recorded(before: ReplayJobStatus, step: Step) -> ReplayJobStatus:
+def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     """The status with how far the run under way is, or with what came of the one that has ended."""
-    ended = step.ended
+    ended = stage.ended
     if ended is None:
-        begun = before.started_at or (step.current.launched_at if step.current else None)
-        return _with_progress(before, step.live).model_copy(update={"started_at": begun})
+        begun = before.started_at or (stage.current.launched_at if stage.current else None)
+        return _with_progress(before, stage.live).model_copy(update={"started_at": begun})
     status = _with_progress(before, ended.report)
     failed = ended.state == "Failed"
     return status.model_copy(

@@ -9,7 +9,7 @@ from messagestore_operator.api import MessageStream
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.check import barred, refused, uninstalled, unreachable
 from messagestore_operator.decide.documents import missing_streams, replay_run
-from messagestore_operator.decide.life import Step, launch
+from messagestore_operator.decide.run_lifecycle import RunStage, launch
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.tables import replay_tables
 from messagestore_operator.reasons import Reason
@@ -61,7 +61,7 @@ def _begins(stream: MessageStream) -> bool:
     return condition_of(status, "Reconciling") is not None
 
 
-def start(snapshot: ReplaySnapshot, run: CurrentRun) -> Step:
+def start(snapshot: ReplaySnapshot, run: CurrentRun) -> RunStage:
     """Take the tables that a reserved run writes, and make it; its streams are there."""
     job, stream = snapshot.job, snapshot.stream
     assert stream is not None

@@ -24,7 +24,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Place:
+class RunSlot:
     """A current run, as it counts."""
 
     holder: str
@@ -47,17 +47,17 @@ class Place:
 class Room:
     """The runs of all resources, as far as they count."""
 
-    under_way: tuple[Place, ...] = ()
+    under_way: tuple[RunSlot, ...] = ()
     """Those that were launched, or are being launched."""
-    waiting: tuple[Place, ...] = ()
+    waiting: tuple[RunSlot, ...] = ()
     """Those that have waited for room so far; what waits for its table keeps nobody from starting."""
     starts: int = 1_000_000
     """How many may be started at this moment."""
     bounds: Bounds = Bounds()
 
-    def taken(self, place: Place) -> Room:
+    def taken(self, slot: RunSlot) -> Room:
         """What is left with one more run."""
-        return replace(self, under_way=(*self.under_way, place), starts=self.starts - 1)
+        return replace(self, under_way=(*self.under_way, slot), starts=self.starts - 1)
 
 
 @dataclass(frozen=True)
@@ -68,22 +68,22 @@ class Full:
     until: datetime
 
 
-def full(room: Room, place: Place, now: datetime) -> Full | None:
+def full(room: Room, slot: RunSlot, now: datetime) -> Full | None:
     """Why a run can't start now; None where it can."""
-    if any(place.holder == other.holder for other in room.under_way):
+    if any(slot.holder == other.holder for other in room.under_way):
         return None
     count = _Count(room)
-    for before, other in enumerate(_in_turn({*room.waiting, place}, count)):
-        if other.holder == place.holder:
+    for before, other in enumerate(_in_turn({*room.waiting, slot}, count)):
+        if other.holder == slot.holder:
             if before < room.starts:
                 return None
             rate = room.bounds.starts_per_second
             seconds = (before + 1 - room.starts) / rate
             return Full(f"{rate:g} are started a second (runs.startsPerSecond)", now + timedelta(seconds=seconds))
-    return Full(count.reached(place) or "others come first", now + _AGAIN)
+    return Full(count.reached(slot) or "others come first", now + _AGAIN)
 
 
-def have_room(room: Room) -> Iterator[Place]:
+def have_room(room: Room) -> Iterator[RunSlot]:
     """Those that wait and can start now."""
     # Of a long line no more is put in order than can start.
     yield from islice(_in_turn(room.waiting, _Count(room)), room.starts)
@@ -99,13 +99,13 @@ class _Count:
     at_endpoint: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        for place in self.room.under_way:
-            self.add(place)
+        for slot in self.room.under_way:
+            self.add(slot)
 
-    def add(self, place: Place) -> None:
+    def add(self, slot: RunSlot) -> None:
         self.in_all += 1
-        self.in_namespace[place.namespace] += 1
-        self.at_endpoint.update(place.endpoints)
+        self.in_namespace[slot.namespace] += 1
+        self.at_endpoint.update(slot.endpoints)
 
     @property
     def all_reached(self) -> bool:
@@ -113,35 +113,35 @@ class _Count:
         most = self.room.bounds.in_all
         return most is not None and self.in_all >= most
 
-    def reached(self, place: Place) -> str | None:
+    def reached(self, slot: RunSlot) -> str | None:
         """The bound that one more run would be beyond."""
         bounds = self.room.bounds
         if self.all_reached:
             return f"{bounds.in_all} go on at once (runs.atOnce.inAll)"
-        if bounds.in_namespace is not None and self.in_namespace[place.namespace] >= bounds.in_namespace:
+        if bounds.in_namespace is not None and self.in_namespace[slot.namespace] >= bounds.in_namespace:
             return f"{bounds.in_namespace} of a namespace go on at once (runs.atOnce.inNamespace)"
         most = bounds.at_endpoint
-        if most is not None and any(self.at_endpoint[endpoint] >= most for endpoint in place.endpoints):
+        if most is not None and any(self.at_endpoint[endpoint] >= most for endpoint in slot.endpoints):
             return f"{most} at a storage endpoint go on at once (runs.atOnce.atEndpoint)"
         return None
 
 
-def _in_turn(places: Iterable[Place], count: _Count) -> Iterator[Place]:
+def _in_turn(slots: Iterable[RunSlot], count: _Count) -> Iterator[RunSlot]:
     """Those that the bounds have room for, in their order, counted one by one.
 
     The namespace with the fewest runs comes first, so that none fills the cluster by asking for much; of it, and of two
     with as many, the run that was reserved first.
     """
-    lines: dict[str, deque[Place]] = defaultdict(deque)
-    for place in sorted(places, key=lambda one: (one.since, one.holder)):
-        lines[place.namespace].append(place)
+    lines: dict[str, deque[RunSlot]] = defaultdict(deque)
+    for slot in sorted(slots, key=lambda one: (one.since, one.holder)):
+        lines[slot.namespace].append(slot)
     heads = [(count.in_namespace[name], line[0].since, name) for name, line in lines.items()]
     heapify(heads)
     while heads and not count.all_reached:
         _, _, name = heappop(heads)
-        place = lines[name].popleft()
-        if count.reached(place) is None:
-            count.add(place)
-            yield place
+        slot = lines[name].popleft()
+        if count.reached(slot) is None:
+            count.add(slot)
+            yield slot
         if lines[name]:
             heappush(heads, (count.in_namespace[name], lines[name][0].since, name))

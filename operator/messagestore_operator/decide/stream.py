@@ -11,12 +11,14 @@ from messagestore_operator.api import MessageStream, MessageStreamStatus
 from messagestore_operator.decide.actions import Action, AddFinalizer, Decision, EmitEvent, RemoveFinalizer
 from messagestore_operator.decide.assemble import decision
 from messagestore_operator.decide.check import refused, uninstalled, unreachable
-from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import stream_run
+from messagestore_operator.decide.events import condition_events, run_events
+from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.leases import longest_wait
-from messagestore_operator.decide.life import Step, Wishes, follow, launch, reserve
 from messagestore_operator.decide.maintenance import maintenance_due, upkeep_of
 from messagestore_operator.decide.missed import pass_over_missed
+from messagestore_operator.decide.report_checks import believed
+from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, launch, reserve
 from messagestore_operator.decide.snapshot import RunKind, StreamSnapshot
 from messagestore_operator.decide.stream_deletion import FINALIZER, decide_deletion
 from messagestore_operator.decide.stream_record import recorded
@@ -28,7 +30,6 @@ from messagestore_operator.decide.stream_view import (
     viewed,
 )
 from messagestore_operator.decide.tables import former_tables, table_key
-from messagestore_operator.decide.tell import of_conditions, of_run
 from messagestore_operator.decide.trigger import (
     failed,
     failed_as_it_is,
@@ -38,7 +39,6 @@ from messagestore_operator.decide.trigger import (
     retry_at,
     scheduled,
 )
-from messagestore_operator.decide.trust import believed
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.times import clock_time
@@ -64,35 +64,35 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
     if stream.metadata.deletion_timestamp is not None:
         return decide_deletion(snapshot, before)
     blocker = refused(stream, snapshot) or uninstalled(snapshot) or unreachable(snapshot, lambda: ingest_access(stream))
-    watched = follow(snapshot, before.current_run, _wishes(snapshot, before, blocker))
+    watched = follow(snapshot, before.current_run, _desired_run(snapshot, before, blocker))
     status, actions = _with_schedule(snapshot, recorded(snapshot, before, watched))
-    step, wait = _next(snapshot, status, watched, blocker)
-    status = _reserved(snapshot, status, step)
-    status = viewed(snapshot, before, status, step, blocker, wait)
-    told = [*of_run(before.current_run, watched), *dead_letters_event(before, status)]
+    stage, wait = _next(snapshot, status, watched, blocker)
+    status = _reserved(snapshot, status, stage)
+    status = viewed(snapshot, before, status, stage, blocker, wait)
+    told = [*run_events(before.current_run, watched), *dead_letters_event(before, status)]
     told += [*lifecycle_events(before, status), *loss_event(before, status)]
-    told += [*sequences_event(before, status), *of_conditions(before, status)]
-    current = {step.current.name} if step.current else set()
+    told += [*sequences_event(before, status), *condition_events(before, status)]
+    current = {stage.current.name} if stage.current else set()
     over = {watched.ended.run.name} if watched.ended else set()
-    if step.current is None and before.current_run is not None:
+    if stage.current is None and before.current_run is not None:
         over.add(before.current_run.name)
     cleaning: list[Action] = [
         *old_runs(snapshot, current, stream.spec.run_history_limit),
         *old_leases(snapshot, stream.metadata.namespace, current, over),
     ]
-    look_at = [*watched.look_at, *step.look_at, *([wait] if wait else [])]
+    look_at = [*watched.look_at, *stage.look_at, *([wait] if wait else [])]
     look_at += [snapshot.now] if watched.ended and wait is None else []
-    done: list[Action] = [*_finalizer(stream), *watched.actions, *actions, *told, *cleaning, *step.actions]
+    done: list[Action] = [*_finalizer(stream), *watched.actions, *actions, *told, *cleaning, *stage.actions]
     return decision(stream, stream.status, status, _once(done), look_at)
 
 
-def _wishes(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker: RunError | None) -> Wishes:
+def _desired_run(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker: RunError | None) -> DesiredRun:
     """A finite run is let end; a continuous one ends where anything else is to be done first, or differently."""
     stream, current = snapshot.stream, status.current_run
     suspend = stream.spec.suspend
     run = snapshot.run(current.name) if current else None
     if current is None or run is None or not run.ref.continuous:
-        return Wishes(generation(stream), wanted=not suspend)
+        return DesiredRun(generation(stream), wanted=not suspend)
     # While the spec is refused, or nothing is launched, nothing could follow.
     followed = snapshot.paused is None and (blocker is None or blocker.reason != Reason.INVALID_SPEC)
     stop = (
@@ -101,7 +101,7 @@ def _wishes(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker: RunE
         or _others_wait_long(snapshot, run.ref.holder)
         or (followed and current.generation != generation(stream))
     )
-    return Wishes(generation(stream), wanted=not suspend, stop=stop, maintain=upkeep_of(snapshot, status, run))
+    return DesiredRun(generation(stream), wanted=not suspend, stop=stop, maintain=upkeep_of(snapshot, status, run))
 
 
 def _others_wait_long(snapshot: StreamSnapshot, holder: str) -> bool:
@@ -120,8 +120,8 @@ def _with_schedule(
 
 
 def _next(
-    snapshot: StreamSnapshot, status: MessageStreamStatus, watched: Step, blocker: RunError | None
-) -> tuple[Step, datetime | None]:
+    snapshot: StreamSnapshot, status: MessageStreamStatus, watched: RunStage, blocker: RunError | None
+) -> tuple[RunStage, datetime | None]:
     """Where the stream goes from here: its run launched, a new one made, or the time to wait for."""
     stream = snapshot.stream
     if watched.current is not None and not watched.unlaunched:
@@ -132,20 +132,20 @@ def _next(
         due = None if held_back else next_run(snapshot, status)
         return _without_actions(watched), None if isinstance(due, Due) else due
     if held_back:
-        return Step(), None
-    step = watched
+        return RunStage(), None
+    stage = watched
     if watched.current is None:
         due = next_run(snapshot, status)
         if not isinstance(due, Due):
-            return Step(), due
+            return RunStage(), due
         number = (status.run_number or 0) + 1
-        step = Step(reserve(snapshot, stream, due.kind, number, due.attempt))
-    current = step.current
+        stage = RunStage(reserve(snapshot, stream, due.kind, number, due.attempt))
+    current = stage.current
     assert current is not None
     table = table_key(stream)
     former = former_tables(stream, snapshot.sharing, snapshot.defaults)
-    step = launch(snapshot, stream, current, [table], partial(stream_run, snapshot, current), [stream], former)
-    return step, None
+    stage = launch(snapshot, stream, current, [table], partial(stream_run, snapshot, current), [stream], former)
+    return stage, None
 
 
 def next_run(snapshot: StreamSnapshot, status: MessageStreamStatus) -> Due | datetime | None:
@@ -179,9 +179,9 @@ def trigger_time(snapshot: StreamSnapshot, status: MessageStreamStatus) -> datet
     return None
 
 
-def _reserved(snapshot: StreamSnapshot, status: MessageStreamStatus, step: Step) -> MessageStreamStatus:
+def _reserved(snapshot: StreamSnapshot, status: MessageStreamStatus, stage: RunStage) -> MessageStreamStatus:
     """The status with the run that goes on or is new; a new one answers all that was asked for until now."""
-    current, known = step.current, status.run_number or 0
+    current, known = stage.current, status.run_number or 0
     news: dict[str, object] = {"current_run": current}
     if current is not None and current.number is not None and current.number > known:
         news["run_number"] = current.number
@@ -201,9 +201,9 @@ def _finalizer(stream: MessageStream) -> list[Action]:
     return [AddFinalizer() if wanted else RemoveFinalizer()]
 
 
-def _without_actions(step: Step) -> Step:
-    """The same step, whose actions are taken already."""
-    return Step(step.current, step.ended, step.trouble, step.live)
+def _without_actions(stage: RunStage) -> RunStage:
+    """The same stage, whose actions are taken already."""
+    return RunStage(stage.current, stage.ended, stage.trouble, stage.live)
 
 
 def _once(actions: list[Action]) -> list[Action]:

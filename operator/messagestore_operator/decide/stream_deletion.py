@@ -13,13 +13,13 @@ from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import Action, Decision, EmitEvent, RemoveFinalizer
 from messagestore_operator.decide.assemble import decision
 from messagestore_operator.decide.check import barred, uninstalled, unreachable
-from messagestore_operator.decide.clean import old_leases, old_runs
 from messagestore_operator.decide.documents import stream_run
-from messagestore_operator.decide.life import NOTHING, Step, Wishes, follow, launch, reserve
+from messagestore_operator.decide.events import condition_events, run_events
+from messagestore_operator.decide.garbage_collection import old_leases, old_runs
+from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, RunStage, follow, launch, reserve
 from messagestore_operator.decide.snapshot import StreamSnapshot
 from messagestore_operator.decide.stream_record import recorded
 from messagestore_operator.decide.tables import table_key
-from messagestore_operator.decide.tell import of_conditions, of_run
 from messagestore_operator.decide.trigger import later, next_attempt, retry_at
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import conditions, generation, under_way
@@ -35,7 +35,7 @@ _WAY_OUT = "to keep the data and let the resource go, set spec.table.deletionPol
 class _Way:
     """How a deletion goes on: it is over, or a run goes on, or something keeps it."""
 
-    step: Step = NOTHING
+    stage: RunStage = NO_RUN
     over: EmitEvent | None = None
     kept_by: RunError | None = None
     look_at: tuple[datetime, ...] = ()
@@ -50,27 +50,27 @@ def decide_deletion(snapshot: StreamSnapshot, before: MessageStreamStatus) -> De
         kept = EmitEvent("Normal", Reason.DATA_KEPT, f"{stream.spec.table.uri} is kept, as deletionPolicy says")
         return decision(stream, stream.status, before, [kept, RemoveFinalizer()], [])
     deletes = before.current_run is not None and before.current_run.kind == "delete"
-    wishes = Wishes(generation(stream), abort=None if deletes else _GONE)
-    watched = follow(snapshot, before.current_run, wishes)
+    desired = DesiredRun(generation(stream), abort=None if deletes else _GONE)
+    watched = follow(snapshot, before.current_run, desired)
     status = recorded(snapshot, before, watched)
     way = _way(snapshot, status, watched)
-    current = way.step.current
+    current = way.stage.current
     news: dict[str, object] = {"current_run": current}
     if current is not None and current.number is not None:
         news["run_number"] = max(status.run_number or 0, current.number)
     status = _viewed(snapshot, before, status.model_copy(update=news), way)
-    looks = [*way.look_at, *way.step.look_at, *watched.look_at]
+    looks = [*way.look_at, *way.stage.look_at, *watched.look_at]
     return decision(stream, stream.status, status, _actions(snapshot, before, status, watched, way), looks)
 
 
-def _way(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: Step) -> _Way:
+def _way(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: RunStage) -> _Way:
     uri = snapshot.stream.spec.table.uri
     if watched.ended is not None:
         done = watched.ended.run.kind == "delete" and watched.ended.state == "Succeeded"
         over = EmitEvent("Normal", Reason.DATA_DELETED, f"the store at {uri} is deleted") if done else None
         return _Way(over=over, look_at=() if done else (snapshot.now,))
     if watched.current is not None and not watched.unlaunched:
-        return _Way(Step(watched.current, trouble=watched.trouble))
+        return _Way(RunStage(watched.current, trouble=watched.trouble))
     if not status.run_number:
         return _Way(over=EmitEvent("Normal", Reason.DATA_KEPT, f"no run of this resource ever wrote to {uri}"))
     if (blocked := _blocked(snapshot)) is not None:
@@ -132,7 +132,7 @@ def _impossible(snapshot: StreamSnapshot) -> _Way | None:
     return _Way(over=EmitEvent("Warning", Reason.DATA_KEPT, words))
 
 
-def _deleting(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: Step) -> _Way:
+def _deleting(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: RunStage) -> _Way:
     stream, last = snapshot.stream, _last_delete(status)
     current = watched.current
     if current is not None and current.kind != "delete":
@@ -165,16 +165,16 @@ def _wait(snapshot: StreamSnapshot, last: FinishedRun) -> datetime | None:
 def _viewed(
     snapshot: StreamSnapshot, before: MessageStreamStatus, status: MessageStreamStatus, way: _Way
 ) -> MessageStreamStatus:
-    current, trouble = way.step.current, way.kept_by or way.step.trouble
+    current, trouble = way.stage.current, way.kept_by or way.stage.trouble
     if trouble is not None:
-        aspects = under_way(trouble.reason, trouble.message)
+        values = under_way(trouble.reason, trouble.message)
     else:
         doing = f"run {current.name}" if current else "the last steps"
-        aspects = under_way(Reason.DELETING, f"the store is being deleted: {doing}")
+        values = under_way(Reason.DELETING, f"the store is being deleted: {doing}")
     return status.model_copy(
         update={
             "observed_generation": generation(snapshot.stream),
-            "conditions": conditions(snapshot.stream, before, aspects, snapshot.now),
+            "conditions": conditions(snapshot.stream, before, values, snapshot.now),
             "phase": "Deleting",
             "next_run_time": None,
         }
@@ -182,12 +182,12 @@ def _viewed(
 
 
 def _actions(
-    snapshot: StreamSnapshot, before: MessageStreamStatus, status: MessageStreamStatus, watched: Step, way: _Way
+    snapshot: StreamSnapshot, before: MessageStreamStatus, status: MessageStreamStatus, watched: RunStage, way: _Way
 ) -> list[Action]:
-    current = {way.step.current.name} if way.step.current else set()
+    current = {way.stage.current.name} if way.stage.current else set()
     over = {before.current_run.name} if before.current_run and before.current_run.name not in current else set()
-    actions: list[Action] = [*of_run(before.current_run, watched), *of_conditions(before, status)]
-    actions += [*watched.actions, *way.step.actions]
+    actions: list[Action] = [*run_events(before.current_run, watched), *condition_events(before, status)]
+    actions += [*watched.actions, *way.stage.actions]
     actions += old_runs(snapshot, current | over, snapshot.stream.spec.run_history_limit)
     actions += old_leases(snapshot, snapshot.stream.metadata.namespace, current, over)
     return [*actions, way.over, RemoveFinalizer()] if way.over else actions

@@ -6,20 +6,20 @@ from messagestore_jobs.contract.run_report import MaintainOutcome, RunError, Upk
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import MaintenanceStatus, StreamRun
 from messagestore_operator.api.status import CurrentRun, RunState
-from messagestore_operator.decide.life import Ended, Step
 from messagestore_operator.decide.maintenance import upkeep_done
+from messagestore_operator.decide.run_lifecycle import Ended, RunStage
 from messagestore_operator.decide.snapshot import StreamSnapshot
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.runs import counts_of, ended_run
 from messagestore_operator.status.stream import with_progress
 
 
-def recorded(snapshot: StreamSnapshot, before: MessageStreamStatus, step: Step) -> MessageStreamStatus:
+def recorded(snapshot: StreamSnapshot, before: MessageStreamStatus, stage: RunStage) -> MessageStreamStatus:
     """The status with the numbers of the run under way, or with what came of the one that has ended."""
-    if step.ended is None:
-        status = with_progress(before, step.live, snapshot.now)
-        return _with_upkeep(snapshot, status, step.current, upkeep_done(step.live))
-    ended = step.ended
+    if stage.ended is None:
+        status = with_progress(before, stage.live, snapshot.now)
+        return _with_upkeep(snapshot, status, stage.current, upkeep_done(stage.live))
+    ended = stage.ended
     status = with_progress(before, ended.report, snapshot.now)
     status = _with_upkeep(snapshot, status, ended.run, _of_ended(snapshot, ended))
     run = _run(ended)

@@ -10,11 +10,11 @@ from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import LifecycleStatus, StreamPhase
 from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import EmitEvent
-from messagestore_operator.decide.life import Step
+from messagestore_operator.decide.run_lifecycle import RunStage
 from messagestore_operator.decide.snapshot import StreamSnapshot
 from messagestore_operator.decide.trigger import failed, failed_as_it_is, is_final
 from messagestore_operator.reasons import TERMINAL, Reason
-from messagestore_operator.status.conditions import Aspect, after_error, conditions, generation, under_way, well
+from messagestore_operator.status.conditions import ConditionValue, after_error, conditions, generation, under_way, well
 from messagestore_operator.status.stream import stored
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate.annotations import RUN_REQUESTED
@@ -27,7 +27,7 @@ def viewed(
     snapshot: StreamSnapshot,
     before: MessageStreamStatus,
     status: MessageStreamStatus,
-    step: Step,
+    stage: RunStage,
     blocker: RunError | None,
     wait: datetime | None,
 ) -> MessageStreamStatus:
@@ -37,16 +37,16 @@ def viewed(
         snapshot: what there is.
         before: the status so far.
         status: with all that is remembered.
-        step: where the current run is.
+        stage: where the current run is.
         blocker: why no run can be made.
         wait: when the next run is due.
     """
-    aspects = _aspects(snapshot, status, step, blocker, wait)
+    values = _condition_values(snapshot, status, stage, blocker, wait)
     return status.model_copy(
         update={
             "observed_generation": generation(snapshot.stream),
-            "conditions": conditions(snapshot.stream, before, aspects, snapshot.now),
-            "phase": _phase(snapshot, status, step, blocker),
+            "conditions": conditions(snapshot.stream, before, values, snapshot.now),
+            "phase": _phase(snapshot, status, stage, blocker),
             "next_run_time": clock_time(wait),
         }
     )
@@ -90,66 +90,68 @@ def lifecycle_events(before: MessageStreamStatus, after: MessageStreamStatus) ->
         yield EmitEvent("Warning", Reason.RETRIES_EXHAUSTED, words)
 
 
-def _aspects(
+def _condition_values(
     snapshot: StreamSnapshot,
     status: MessageStreamStatus,
-    step: Step,
+    stage: RunStage,
     blocker: RunError | None,
     wait: datetime | None,
-) -> list[Aspect]:
+) -> list[ConditionValue]:
     if blocker is not None:
         return after_error(blocker)
-    if (said := _of_current(snapshot, status, step)) is not None:
+    if (said := _of_current(snapshot, status, stage)) is not None:
         return said
     last = status.last_run
-    if last is not None and failed(last) and not _works(step):
-        return _of_failure(snapshot, last, step, wait)
+    if last is not None and failed(last) and not _works(stage):
+        return _of_failure(snapshot, last, stage, wait)
     if status.totals is None:
-        return _of_beginning(snapshot, step, wait)
+        return _of_beginning(snapshot, stage, wait)
     return well(Reason.INGESTING, stored(status))
 
 
-def _of_current(snapshot: StreamSnapshot, status: MessageStreamStatus, step: Step) -> list[Aspect] | None:
+def _of_current(snapshot: StreamSnapshot, status: MessageStreamStatus, stage: RunStage) -> list[ConditionValue] | None:
     """What the current run says, where that is more than that it goes on."""
-    current = step.current
+    current = stage.current
     if snapshot.stream.spec.suspend:
         if current is None:
             return well(Reason.SUSPENDED, "no run is started while spec.suspend is true")
         return under_way(Reason.SUSPENDED, f"run {current.name} is let end; none follows while spec.suspend is true")
     if current is not None and current.ending is not None:
         return under_way(current.ending.reason, f"run {current.name} is being ended: {current.ending.message}")
-    if snapshot.paused is not None and step.trouble is None:
+    if snapshot.paused is not None and stage.trouble is None:
         if current is None:
             return well(Reason.PAUSED, snapshot.paused)
         goes_on = f"run {current.name} goes on; none follows: {snapshot.paused}"
         return (under_way if status.totals is None else well)(Reason.PAUSED, goes_on)
-    if step.trouble is None or current is None:
+    if stage.trouble is None or current is None:
         return None
     waited = snapshot.now - current.requested_at.datetime if current.requested_at else _PATIENCE
     is_well = status.totals is not None and not failed(status.last_run)
-    if step.trouble.reason in (Reason.TABLE_BUSY, Reason.WAITING_FOR_ROOM) and is_well and waited < _PATIENCE:
+    if stage.trouble.reason in (Reason.TABLE_BUSY, Reason.WAITING_FOR_ROOM) and is_well and waited < _PATIENCE:
         return None
-    return under_way(step.trouble.reason, step.trouble.message)
+    return under_way(stage.trouble.reason, stage.trouble.message)
 
 
-def _of_failure(snapshot: StreamSnapshot, last: FinishedRun, step: Step, wait: datetime | None) -> list[Aspect]:
+def _of_failure(
+    snapshot: StreamSnapshot, last: FinishedRun, stage: RunStage, wait: datetime | None
+) -> list[ConditionValue]:
     if not failed_as_it_is(last, snapshot.stream):
         return under_way(Reason.PENDING, "the last run failed; the spec has changed since, and a new run is made")
     error = RunError(reason=last.error.reason, message=last.error.message) if last.error else None
     if error is None:
         return under_way(Reason.RUN_FAILED, f"run {last.name} failed")
-    if step.current is not None:
-        return under_way(error.reason, f"{error.message}; try {step.current.attempt} is under way")
+    if stage.current is not None:
+        return under_way(error.reason, f"{error.message}; try {stage.current.attempt} is under way")
     if wait is not None:
         return under_way(error.reason, f"{error.message}; the next try is at {clock_time(wait)}")
     return after_error(error)
 
 
-def _of_beginning(snapshot: StreamSnapshot, step: Step, wait: datetime | None) -> list[Aspect]:
-    if step.current is not None and step.current.state == "Running":
-        return under_way(Reason.RUNNING, f"run {step.current.name} takes in what has arrived")
-    if step.current is not None:
-        return under_way(Reason.PENDING, f"run {step.current.name} is being started")
+def _of_beginning(snapshot: StreamSnapshot, stage: RunStage, wait: datetime | None) -> list[ConditionValue]:
+    if stage.current is not None and stage.current.state == "Running":
+        return under_way(Reason.RUNNING, f"run {stage.current.name} takes in what has arrived")
+    if stage.current is not None:
+        return under_way(Reason.PENDING, f"run {stage.current.name} is being started")
     if wait is not None:
         return well(Reason.WAITING, f"the first run is at {clock_time(wait)}")
     if snapshot.stream.spec.trigger.manual is not None:
@@ -157,22 +159,24 @@ def _of_beginning(snapshot: StreamSnapshot, step: Step, wait: datetime | None) -
     return under_way(Reason.PENDING, "nothing has been taken in yet")
 
 
-def _phase(snapshot: StreamSnapshot, status: MessageStreamStatus, step: Step, blocker: RunError | None) -> StreamPhase:
+def _phase(
+    snapshot: StreamSnapshot, status: MessageStreamStatus, stage: RunStage, blocker: RunError | None
+) -> StreamPhase:
     last = status.last_run
     if blocker is not None:
         return "Stalled" if blocker.reason in TERMINAL else "Failing"
-    if step.current is not None and step.current.launched_at is not None:
-        return "Failing" if step.trouble is not None else "Running"
+    if stage.current is not None and stage.current.launched_at is not None:
+        return "Failing" if stage.trouble is not None else "Running"
     if snapshot.stream.spec.suspend:
         return "Suspended"
     if last is not None and failed_as_it_is(last, snapshot.stream):
         return "Stalled" if is_final(last, snapshot.stream) else "Failing"
-    if step.current is not None or last is None:
+    if stage.current is not None or last is None:
         return "Pending"
     return "Idle"
 
 
-def _works(step: Step) -> bool:
+def _works(stage: RunStage) -> bool:
     """Whether a run under way has taken something in since the last one failed."""
-    outcome = step.live.outcome if step.live else None
+    outcome = stage.live.outcome if stage.live else None
     return isinstance(outcome, IngestOutcome) and outcome.batches > 0

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.status import CurrentRun
-from messagestore_operator.decide.room import Place
+from messagestore_operator.decide.room import RunSlot
 from messagestore_operator.decide.snapshot import Claim, Defaults, RunKind, TableKey
 from messagestore_operator.tenancy.adoption import givers
 from messagestore_operator.translate.storage import endpoint_key, job_uri
@@ -83,18 +83,18 @@ def claim_of(resource: Resource, run: CurrentRun) -> Claim:
     )
 
 
-def places_of(resource: Resource, streams: Iterable[MessageStream]) -> Iterator[Place]:
+def slots_of(resource: Resource, streams: Iterable[MessageStream]) -> Iterator[RunSlot]:
     """What a resource's current runs take of the room for runs, or want of it; `streams` as for `tables_of`."""
     known = {stream.metadata.name: stream for stream in streams}
     for run, name in _current_runs(resource):
         on = known.values() if name is None else filter(None, [known.get(name)])
-        yield place_of(resource, run, on)
+        yield slot_of(resource, run, on)
 
 
-def place_of(resource: Resource, run: CurrentRun, on: Iterable[MessageStream]) -> Place:
+def slot_of(resource: Resource, run: CurrentRun, on: Iterable[MessageStream]) -> RunSlot:
     """What a current run that works on the stores of these streams takes of the room."""
     assert run.requested_at is not None
-    return Place(
+    return RunSlot(
         holder=f"{resource.metadata.namespace}/{run.name}",
         resource=resource.identity,
         endpoints=frozenset(table_key(stream).endpoint for stream in on),

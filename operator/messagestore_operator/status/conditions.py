@@ -21,7 +21,7 @@ Truth = Literal["True", "False", "Unknown"]
 
 
 @dataclass(frozen=True)
-class Aspect:
+class ConditionValue:
     """One condition without its bookkeeping."""
 
     type: str
@@ -30,22 +30,22 @@ class Aspect:
     message: str
 
 
-def well(reason: str, message: str) -> list[Aspect]:
+def well(reason: str, message: str) -> list[ConditionValue]:
     """All is as it was asked for."""
-    return [Aspect("Ready", "True", reason, message)]
+    return [ConditionValue("Ready", "True", reason, message)]
 
 
-def under_way(reason: str, message: str) -> list[Aspect]:
+def under_way(reason: str, message: str) -> list[ConditionValue]:
     """It is being worked on."""
-    return [Aspect("Ready", "False", reason, message), Aspect("Reconciling", "True", reason, message)]
+    return [ConditionValue("Ready", "False", reason, message), ConditionValue("Reconciling", "True", reason, message)]
 
 
-def stuck(reason: str, message: str) -> list[Aspect]:
+def stuck(reason: str, message: str) -> list[ConditionValue]:
     """It won't come about until somebody changes something."""
-    return [Aspect("Ready", "False", reason, message), Aspect("Stalled", "True", reason, message)]
+    return [ConditionValue("Ready", "False", reason, message), ConditionValue("Stalled", "True", reason, message)]
 
 
-def after_error(error: RunError) -> list[Aspect]:
+def after_error(error: RunError) -> list[ConditionValue]:
     """It went wrong; another try may mend it, or not."""
     return (stuck if is_terminal(error) else under_way)(error.reason, error.message)
 
@@ -61,14 +61,14 @@ def is_terminal(error: RunError) -> bool:
 
 
 def conditions(
-    resource: Resource, previous: BaseStatus | None, aspects: Iterable[Aspect], now: datetime
+    resource: Resource, previous: BaseStatus | None, values: Iterable[ConditionValue], now: datetime
 ) -> tuple[Condition, ...]:
     """The conditions of a status; one whose status did not change keeps the time of its last change."""
     before = {condition.type: condition for condition in previous.conditions} if previous else {}
-    return tuple(_condition(resource, before.get(aspect.type), aspect, now) for aspect in aspects)
+    return tuple(_condition(resource, before.get(aspect.type), aspect, now) for aspect in values)
 
 
-def _condition(resource: Resource, before: Condition | None, aspect: Aspect, now: datetime) -> Condition:
+def _condition(resource: Resource, before: Condition | None, aspect: ConditionValue, now: datetime) -> Condition:
     same = before is not None and before.status == aspect.status
     return Condition(
         type=aspect.type,

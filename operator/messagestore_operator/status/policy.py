@@ -12,7 +12,7 @@ from messagestore_operator.api import RetentionPolicy, RetentionPolicyStatus
 from messagestore_operator.api.retentionpolicy_status import LastPurge, PolicyPhase, PolicyStreamStatus, Preview
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import (
-    Aspect,
+    ConditionValue,
     conditions,
     generation,
     is_terminal,
@@ -42,7 +42,7 @@ def policy_status(
     streams = tuple(policy_stream(result, known.get(result.stream)) for result in results) or before.streams
     return RetentionPolicyStatus(
         observed_generation=generation(policy),
-        conditions=conditions(policy, policy.status, _aspects(policy, results), now),
+        conditions=conditions(policy, policy.status, _condition_values(policy, results), now),
         run_number=before.run_number,
         phase=_phase(policy, results),
         streams=streams,
@@ -131,7 +131,7 @@ def _phase(policy: RetentionPolicy, results: Sequence[StreamResult]) -> PolicyPh
     return "AwaitingApproval" if any(outcome.awaiting_approval for outcome in _outcomes(results)) else "Idle"
 
 
-def _aspects(policy: RetentionPolicy, results: Sequence[StreamResult]) -> list[Aspect]:
+def _condition_values(policy: RetentionPolicy, results: Sequence[StreamResult]) -> list[ConditionValue]:
     failed = [(result.stream, found) for result in results if (found := error_of(result.report, result.error))]
     if failed:
         _, first = failed[0]

@@ -9,7 +9,7 @@ from messagestore_operator.api import ReplayJob, ReplayJobStatus
 from messagestore_operator.api.replayjob import Destination
 from messagestore_operator.api.replayjob_status import Progress, ReplayPhase, Selection
 from messagestore_operator.reasons import Reason
-from messagestore_operator.status.conditions import Aspect, conditions, generation, stuck, under_way, well
+from messagestore_operator.status.conditions import ConditionValue, conditions, generation, stuck, under_way, well
 from messagestore_operator.status.facts import error_of
 from messagestore_operator.status.runs import api_error
 from messagestore_operator.status.times import clock_time
@@ -39,7 +39,7 @@ def replay_status(
     ended = clock_time(report.finished_at if report else now) if phase in ("Succeeded", "Failed") else None
     return ReplayJobStatus(
         observed_generation=generation(job),
-        conditions=conditions(job, job.status, _aspects(job, phase, report, error), now),
+        conditions=conditions(job, job.status, _condition_values(job, phase, report, error), now),
         run_number=before.run_number,
         phase=phase,
         selection=Selection(**outcome.selection.model_dump()) if outcome else before.selection,
@@ -91,11 +91,13 @@ def _redelivered(before: ReplayJobStatus, outcome: ReplayOutcome | None) -> int 
     return (before.redelivered or 0) + outcome.progress.replayed
 
 
-def _aspects(job: ReplayJob, phase: ReplayPhase, report: RunReport | None, error: RunError | None) -> list[Aspect]:
+def _condition_values(
+    job: ReplayJob, phase: ReplayPhase, report: RunReport | None, error: RunError | None
+) -> list[ConditionValue]:
     found = error_of(report, error)
     if found is not None:
         if phase == "Failed":
-            return [*stuck(found.reason, found.message), Aspect("Failed", "True", found.reason, found.message)]
+            return [*stuck(found.reason, found.message), ConditionValue("Failed", "True", found.reason, found.message)]
         return under_way(found.reason, found.message)
     if phase == "Succeeded":
         assert report is not None
@@ -116,20 +118,20 @@ def _aspects(job: ReplayJob, phase: ReplayPhase, report: RunReport | None, error
     return under_way(Reason.PENDING, "no run has been made yet")
 
 
-def complete(job: ReplayJob, selection: Selection | None, progress: Progress | None) -> list[Aspect]:
+def complete(job: ReplayJob, selection: Selection | None, progress: Progress | None) -> list[ConditionValue]:
     """The conditions of a replay that has come to its end."""
     reason, message = _summary(job, selection, progress)
-    return [*well(reason, message), Aspect("Complete", "True", reason, message), *degraded(progress)]
+    return [*well(reason, message), ConditionValue("Complete", "True", reason, message), *degraded(progress)]
 
 
-def degraded(progress: Progress | None) -> list[Aspect]:
+def degraded(progress: Progress | None) -> list[ConditionValue]:
     """The condition of a replay that went on without messages that it couldn't send."""
     if progress is None or not progress.failed:
         return []
     shown = ", ".join(map(str, progress.first_failed_positions))
     which = f"; the first are at global positions {shown}" if shown else ""
     words = f"{count(progress.failed, 'message')} could not be sent, not being what was stored{which}"
-    return [Aspect("Degraded", "True", Reason.MESSAGES_BROKEN, words)]
+    return [ConditionValue("Degraded", "True", Reason.MESSAGES_BROKEN, words)]
 
 
 def _summary(job: ReplayJob, selection: Selection | None, progress: Progress | None) -> tuple[Reason, str]:

@@ -17,7 +17,7 @@ from messagestore_operator.api.messagestream_status import (
 )
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import (
-    Aspect,
+    ConditionValue,
     after_error,
     conditions,
     generation,
@@ -55,7 +55,7 @@ def stream_status(
     known = _known(before, store)
     return MessageStreamStatus(
         observed_generation=generation(stream),
-        conditions=conditions(stream, stream.status, _aspects(stream, now, report, known, error), now),
+        conditions=conditions(stream, stream.status, _condition_values(stream, now, report, known, error), now),
         run_number=before.run_number,
         phase=_phase(stream, report, error),
         totals=known.totals,
@@ -169,13 +169,13 @@ def _phase(stream: MessageStream, report: RunReport | None, error: RunError | No
     return "Running" if report.state == "Running" else "Idle"
 
 
-def _aspects(
+def _condition_values(
     stream: MessageStream,
     now: datetime,
     report: RunReport | None,
     known: MessageStreamStatus,
     error: RunError | None,
-) -> list[Aspect]:
+) -> list[ConditionValue]:
     found = error_of(report, error)
     if found is not None:
         return after_error(found)

@@ -49,8 +49,8 @@ def job_id(job: ReplayJob) -> str:
 
 def _read_from(stream: MessageStream, what: str, source: Source) -> str:
     # Offsets are kept by the ids of topics, which tell clusters and topics of one name apart.
-    place = ["files", source.files.uri.rstrip("/")] if source.files else ["kafka"]
-    return f"{what}-{_digest([stream.metadata.namespace, stream.metadata.name, *place])[:24]}"
+    location = ["files", source.files.uri.rstrip("/")] if source.files else ["kafka"]
+    return f"{what}-{_digest([stream.metadata.namespace, stream.metadata.name, *location])[:24]}"
 
 
 def _digest(parts: list[str]) -> str:

@@ -52,7 +52,7 @@ class StorageAccess:
 
 
 @dataclass(frozen=True)
-class Place:
+class StorageLocation:
     """A folder that a run reads or writes: its field, its URI, how its store is reached, and by whose word.
 
     `path` is where a refusal points to; `said_by` is for people, such as "MessageStream orders".
@@ -70,7 +70,7 @@ def ingest_access(stream: MessageStream) -> StorageAccess:
     Raises:
         NotSupportedError: a folder is on no object store of this release, or storages contradict each other.
     """
-    return _with_keys(access(stream_places(stream)), stream)
+    return _with_keys(access(stream_locations(stream)), stream)
 
 
 def purge_access(policy: RetentionPolicy, stream: MessageStream) -> StorageAccess:
@@ -79,11 +79,11 @@ def purge_access(policy: RetentionPolicy, stream: MessageStream) -> StorageAcces
     Raises:
         NotSupportedError: a folder is on no object store of this release, or storages contradict each other.
     """
-    places = [_table(stream)]
+    locations = [_table(stream)]
     if (archive := policy.spec.archive) is not None:
         path = ("spec", "archive", "uri")
-        places.append(Place(path, archive.uri, archive.storage or stream.spec.storage, _name(policy)))
-    return _with_keys(access(places), *([stream] if policy.spec.action == "Scrub" else []))
+        locations.append(StorageLocation(path, archive.uri, archive.storage or stream.spec.storage, _name(policy)))
+    return _with_keys(access(locations), *([stream] if policy.spec.action == "Scrub" else []))
 
 
 def table_access(stream: MessageStream) -> StorageAccess:
@@ -101,26 +101,26 @@ def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream |
     Raises:
         NotSupportedError: a folder is on no object store of this release, or storages contradict each other.
     """
-    places = [_table(stream)]
+    locations = [_table(stream)]
     if target is not None:
-        places.append(_table(target))
+        locations.append(_table(target))
     if (files := job.spec.destination.files) is not None:
         path = ("spec", "destination", "files", "uri")
-        places.append(Place(path, files.uri, files.storage or stream.spec.storage, _name(job)))
-    return _with_keys(access(places), stream, *([target] if target is not None else []))
+        locations.append(StorageLocation(path, files.uri, files.storage or stream.spec.storage, _name(job)))
+    return _with_keys(access(locations), stream, *([target] if target is not None else []))
 
 
-def stream_places(stream: MessageStream) -> list[Place]:
+def stream_locations(stream: MessageStream) -> list[StorageLocation]:
     """The folders that a stream names itself."""
-    places = [_table(stream)]
+    locations = [_table(stream)]
     path: tuple[str | int, ...]
     if (files := stream.spec.source.files) is not None:
         path = ("spec", "source", "files", "uri")
-        places.append(Place(path, files.uri, files.storage or stream.spec.storage, _name(stream)))
+        locations.append(StorageLocation(path, files.uri, files.storage or stream.spec.storage, _name(stream)))
     if stream.spec.lifecycle is not None and (files := stream.spec.lifecycle.source.files) is not None:
         path = ("spec", "lifecycle", "source", "files", "uri")
-        places.append(Place(path, files.uri, files.storage or stream.spec.storage, _name(stream)))
-    return places
+        locations.append(StorageLocation(path, files.uri, files.storage or stream.spec.storage, _name(stream)))
+    return locations
 
 
 def _with_keys(found: StorageAccess, *sealing: MessageStream) -> StorageAccess:
@@ -128,19 +128,19 @@ def _with_keys(found: StorageAccess, *sealing: MessageStream) -> StorageAccess:
     return replace(found, variables=(*found.variables, *dict.fromkeys(seal_keys(*sealing))))
 
 
-def access(places: Sequence[Place]) -> StorageAccess:
-    """What it takes to reach all of the places.
+def access(locations: Sequence[StorageLocation]) -> StorageAccess:
+    """What it takes to reach all of the locations.
 
     Raises:
         NotSupportedError: one is on no object store of this release, or two storages of a bucket contradict each other.
     """
-    if refused := tuple(refused_places(places)):
+    if refused := tuple(refused_locations(locations)):
         raise NotSupportedError(refused)
     storages: dict[str, Storage] = {}
-    for place in places:
-        bucket = bucket_of(place.uri)
-        if bucket is not None and place.storage is not None:
-            storages[bucket] = place.storage
+    for location in locations:
+        bucket = bucket_of(location.uri)
+        if bucket is not None and location.storage is not None:
+            storages[bucket] = location.storage
     credentials = (storage.credentials_secret_ref for storage in storages.values())
     secrets = _numbered(credential.name for credential in credentials if credential)
     authorities = _numbered(storage.ca_secret_ref for storage in storages.values() if storage.ca_secret_ref)
@@ -155,18 +155,18 @@ def access(places: Sequence[Place]) -> StorageAccess:
     )
 
 
-def refused_places(places: Sequence[Place]) -> Iterator[Refusal]:
-    """Why places can't be reached in one run."""
-    first: dict[str, Place] = {}
-    for place in places:
-        if urlsplit(place.uri).scheme not in (*_S3, _LOCAL):
-            yield Refusal(place.path, "this release reaches object stores by the S3 protocol only: s3a:// or s3://")
-        elif (bucket := bucket_of(place.uri)) is not None:
-            other = first.setdefault(bucket, place)
-            if other.storage != place.storage:
+def refused_locations(locations: Sequence[StorageLocation]) -> Iterator[Refusal]:
+    """Why locations can't be reached in one run."""
+    first: dict[str, StorageLocation] = {}
+    for location in locations:
+        if urlsplit(location.uri).scheme not in (*_S3, _LOCAL):
+            yield Refusal(location.path, "this release reaches object stores by the S3 protocol only: s3a:// or s3://")
+        elif (bucket := bucket_of(location.uri)) is not None:
+            other = first.setdefault(bucket, location)
+            if other.storage != location.storage:
                 yield Refusal(
-                    place.path,
-                    f"bucket {bucket} would be reached in two ways: {_said(place)} and {_said(other)} give it "
+                    location.path,
+                    f"bucket {bucket} would be reached in two ways: {_said(location)} and {_said(other)} give it "
                     "different storage; one run can reach a bucket in one way only",
                 )
 
@@ -191,16 +191,16 @@ def job_uri(uri: str) -> str:
     return uri.replace("s3://", "s3a://", 1) if uri.startswith("s3://") else uri
 
 
-def _table(stream: MessageStream) -> Place:
-    return Place(("spec", "table", "uri"), stream.spec.table.uri, stream.spec.storage, _name(stream))
+def _table(stream: MessageStream) -> StorageLocation:
+    return StorageLocation(("spec", "table", "uri"), stream.spec.table.uri, stream.spec.storage, _name(stream))
 
 
 def _name(resource: MessageStream | RetentionPolicy | ReplayJob) -> str:
     return f"{resource.kind} {resource.metadata.name}"
 
 
-def _said(place: Place) -> str:
-    return f"{'.'.join(map(str, place.path))} of {place.said_by}"
+def _said(location: StorageLocation) -> str:
+    return f"{'.'.join(map(str, location.path))} of {location.said_by}"
 
 
 def _numbered(values: Iterable[_T]) -> dict[_T, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.translate.refusal import NotSupportedError, Refusal
-from messagestore_operator.translate.storage import refused_places, stream_places
+from messagestore_operator.translate.storage import refused_locations, stream_locations
 
 _DOCUMENTS = ("headers", "metadata", "result")
 
@@ -14,7 +14,7 @@ _DOCUMENTS = ("headers", "metadata", "result")
 def refusals(resource: Resource) -> tuple[Refusal, ...]:
     """All that this release can't do of what the resource asks."""
     if isinstance(resource, MessageStream):
-        return (*_of_envelope(resource), *refused_places(stream_places(resource)))
+        return (*_of_envelope(resource), *refused_locations(stream_locations(resource)))
     return ()
 
 

@@ -22,16 +22,16 @@ class RunControl:
         self._clock = clock
         self._told_at: float | None = None
         self._maintenance: Maintenance | None = None
-        self._wish: Upkeep | None = None
+        self._asked: Upkeep | None = None
         self.outcome: Outcome | None = None
 
     def maintain_by(self, maintenance: Maintenance) -> None:
         """Know how what is asked for between batches is done."""
         self._maintenance = maintenance
 
-    def maintain(self, wish: Upkeep) -> None:
+    def maintain(self, asked: Upkeep) -> None:
         """Have the store maintained while the run goes on."""
-        self._wish = wish
+        self._asked = asked
 
     def stop(self) -> None:
         """End the run after what is under way: a batch, or a chunk."""
@@ -54,8 +54,8 @@ class RunControl:
 
     def between_batches(self) -> None:
         """Take a step of the maintenance that is asked for, unless the run is to end."""
-        if self._maintenance is not None and self._wish is not None and not self._stop.is_set():
-            self._maintenance.go_on(self._wish)
+        if self._maintenance is not None and self._asked is not None and not self._stop.is_set():
+            self._maintenance.go_on(self._asked)
 
     def with_upkeep(self, outcome: IngestOutcome) -> IngestOutcome:
         """The same, with what came of the maintenance."""

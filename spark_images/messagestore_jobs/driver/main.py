@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from messagestore_jobs.contract.run_document import ReplayTask, RunDocument
 from messagestore_jobs.contract.run_report import RunError, RunReport
+from messagestore_jobs.driver.commands import Commands
 from messagestore_jobs.driver.configmap import ConfigMap
 from messagestore_jobs.driver.control import RunControl
 from messagestore_jobs.driver.execute import execute
@@ -22,7 +23,6 @@ from messagestore_jobs.driver.report import TERMINATION_BYTES, report_text
 from messagestore_jobs.driver.reporting import Reporting
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
 from messagestore_jobs.driver.tracker import Tracker
-from messagestore_jobs.driver.wishes import Wishes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,13 +113,13 @@ class Driver:
     def _text(self, report: RunReport) -> str:
         return report_text(report, self._secrets)
 
-    def _heed(self, wishes: Wishes) -> None:
-        if wishes.stop:
+    def _heed(self, commands: Commands) -> None:
+        if commands.stop:
             self._control.stop()
-        if wishes.maintain is not None:
-            self._control.maintain(wishes.maintain)
-        if wishes.paced:
-            self._control.limit(wishes.messages_per_second)
+        if commands.maintain is not None:
+            self._control.maintain(commands.maintain)
+        if commands.paced:
+            self._control.limit(commands.messages_per_second)
 
     def _end(self, report: RunReport) -> None:
         """Tell how the run ended, once."""

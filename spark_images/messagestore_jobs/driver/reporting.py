@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Protocol
 
 from messagestore_jobs.contract.run_report import RunReport
+from messagestore_jobs.driver.commands import Commands, read_commands
 from messagestore_jobs.driver.configmap import CONTROL, ConfigMapGoneError
-from messagestore_jobs.driver.wishes import Wishes, read_wishes
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 5.0
 _log = logging.getLogger(__name__)
 
 
 class Board(Protocol):
-    """Where reports are pinned, and wishes are found."""
+    """Where reports are pinned, and commands are found."""
 
     def read(self) -> dict[str, str]:
         """What is there."""
@@ -32,7 +32,7 @@ class Reporting:
         board: Board,
         state: Callable[[], RunReport],
         text: Callable[[RunReport], str],
-        heed: Callable[[Wishes], None],
+        heed: Callable[[Commands], None],
         every_seconds: float,
     ) -> None:
         self._board, self._state, self._text, self._heed = board, state, text, heed
@@ -84,7 +84,7 @@ class Reporting:
 
     def _hear(self, ask: Callable[[], dict[str, str]]) -> bool:
         try:
-            self._heed(read_wishes(ask().get(CONTROL)))
+            self._heed(read_commands(ask().get(CONTROL)))
         except ConfigMapGoneError as error:
             _log.warning("ConfigMap %s is gone: nobody waits for reports", error)
             self._gone = True

@@ -20,25 +20,25 @@ class Maintenance:
 
     def __init__(self, begin: Callable[[MaintainTask], Steps], error_of: Callable[[Exception], RunError]) -> None:
         self._begin, self._error_of = begin, error_of
-        self._wish: Upkeep | None = None
+        self._asked: Upkeep | None = None
         self._steps: Steps | None = None
         self.done: UpkeepDone | None = None
 
-    def go_on(self, wish: Upkeep) -> None:
-        """Take one step; one that has begun is finished before another wish is heard."""
-        if self._steps is None or self._wish is None:
-            if self.done is not None and self.done.asked == wish.asked:
+    def go_on(self, asked: Upkeep) -> None:
+        """Take one step; one that has begun is finished before another is begun."""
+        if self._steps is None or self._asked is None:
+            if self.done is not None and self.done.asked == asked.asked:
                 return
-            self._wish, self._steps = wish, self._begin(MaintainTask(oldest_replay=wish.oldest_replay))
+            self._asked, self._steps = asked, self._begin(MaintainTask(oldest_replay=asked.oldest_replay))
         try:
             next(self._steps)
         except StopIteration as end:
             table = end.value.table
-            self._end(UpkeepDone(asked=self._wish.asked, table_version=table.version, small_files=table.small_files))
+            self._end(UpkeepDone(asked=self._asked.asked, table_version=table.version, small_files=table.small_files))
         except Exception as failure:
             # One that is fenced, too: so is its next batch.
             _log.warning("maintenance failed, and is left alone for now", exc_info=True)
-            self._end(UpkeepDone(asked=self._wish.asked, error=self._error_of(failure)))
+            self._end(UpkeepDone(asked=self._asked.asked, error=self._error_of(failure)))
 
     def _end(self, done: UpkeepDone) -> None:
         self.done, self._steps = done, None

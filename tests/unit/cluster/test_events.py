@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from messagestore_operator.cluster.client import AlreadyExistsError, ApiError, NotFoundError
-from messagestore_operator.cluster.events import Events, Happening
+from messagestore_operator.cluster.events import Events, NewEvent
 from support.launches import stream
 
-DEAD = Happening("Warning", "DeadLetters", "records were set aside as dead letters")
+DEAD = NewEvent("Warning", "DeadLetters", "records were set aside as dead letters")
 
 
 class _Server:
@@ -55,9 +55,9 @@ class Teller:
     def restart(self) -> None:
         self._events = Events(self.server, "replica", lambda: self.now)
 
-    def say(self, happening: Happening = DEAD, after: float = 0, about: str = "orders") -> None:
+    def say(self, event: NewEvent = DEAD, after: float = 0, about: str = "orders") -> None:
         self.now += after
-        asyncio.run(self._events.say(stream(about, uid=f"uid-{about}"), happening))
+        asyncio.run(self._events.say(stream(about, uid=f"uid-{about}"), event))
 
 
 @pytest.fixture
@@ -77,13 +77,13 @@ def test_an_hour_of_one_poison_record_is_one_event_and_few_requests(teller: Tell
 
 def test_an_object_that_says_something_new_each_time_has_a_budget_and_others_have_their_own(teller: Teller) -> None:
     for number in range(100):
-        teller.say(Happening("Normal", "RunStopped", f"run {number}"))
+        teller.say(NewEvent("Normal", "RunStopped", f"run {number}"))
     assert len(teller.server.events) == 25
     # What goes well takes nothing from what does not, nor one object from another.
     teller.say(DEAD)
     teller.say(DEAD, about="returns")
     assert len(teller.server.events) == 27
-    teller.say(Happening("Normal", "RunStopped", "later"), after=301)
+    teller.say(NewEvent("Normal", "RunStopped", "later"), after=301)
     assert len(teller.server.events) == 28
 
 

@@ -7,7 +7,7 @@ import pytest
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide.actions import CreateRun, Decision
-from messagestore_operator.decide.room import Bounds, Place
+from messagestore_operator.decide.room import Bounds, RunSlot
 from support.launches import stream
 
 EARLY = "2026-03-01T06:00:00Z"
@@ -29,14 +29,14 @@ def put(cache: Cache, launched: bool | None, version: str) -> None:
     cache.put({**document, "status": {} if launched is None else {"currentRun": run}})
 
 
-def decision_of(place: Place) -> Decision:
+def decision_of(slot: RunSlot) -> Decision:
     unused: Any = None
-    create = CreateRun(unused, unused, unused, unused, place=place)
+    create = CreateRun(unused, unused, unused, unused, slot=slot)
     return Decision((create,), unused, None)
 
 
-def holders(places: tuple[Place, ...]) -> list[str]:
-    return [place.holder for place in places]
+def holders(slots: tuple[RunSlot, ...]) -> list[str]:
+    return [slot.holder for slot in slots]
 
 
 @pytest.fixture
@@ -47,9 +47,9 @@ def clock() -> list[float]:
 def test_a_run_that_was_let_start_counts_before_its_status_says_so_and_once_afterwards(clock: list[float]) -> None:
     cache = cache_with(launched=False)
     starts = Starts(cache, Bounds(starts_per_second=2), lambda: clock[0])
-    (place,) = cache.places()
-    starts.let_start(decision_of(place))
-    starts.let_start(decision_of(place))
+    (slot,) = cache.slots()
+    starts.let_start(decision_of(slot))
+    starts.let_start(decision_of(slot))
     room = starts.room()
     assert (holders(room.under_way), room.starts) == ([RUN], 1)
     put(cache, True, "2")
@@ -61,7 +61,7 @@ def test_a_run_that_was_let_start_counts_before_its_status_says_so_and_once_afte
 def test_a_run_that_never_came_has_no_room_for_ever(clock: list[float]) -> None:
     cache = cache_with(launched=False)
     starts = Starts(cache, Bounds(), lambda: clock[0])
-    starts.let_start(decision_of(next(cache.places())))
+    starts.let_start(decision_of(next(cache.slots())))
     clock[0] = 61
     assert starts.room().under_way == ()
 
@@ -69,10 +69,10 @@ def test_a_run_that_never_came_has_no_room_for_ever(clock: list[float]) -> None:
 def test_what_waits_is_next_as_soon_as_there_is_room_and_in_line_as_long_as_it_is_wanted(clock: list[float]) -> None:
     cache = cache_with(launched=False)
     starts = Starts(cache, Bounds(starts_per_second=1), lambda: clock[0])
-    (place,) = cache.places()
-    other = Place("default/other", ("MessageStream", "default", "other"), frozenset(), place.since)
+    (slot,) = cache.slots()
+    other = RunSlot("default/other", ("MessageStream", "default", "other"), frozenset(), slot.since)
     starts.let_start(decision_of(other))
-    starts.wait(place)
+    starts.wait(slot)
     assert (starts.next(), starts.waits(RUN)) == ([], True)
     clock[0] = 1
     assert starts.next() == [("MessageStream", "default", "orders")]

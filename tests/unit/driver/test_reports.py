@@ -30,6 +30,7 @@ from messagestore_jobs.contract.run_report import (
     TableState,
     UpkeepDone,
 )
+from messagestore_jobs.driver.commands import Commands, read_commands
 from messagestore_jobs.driver.configmap import ConfigMapGoneError
 from messagestore_jobs.driver.control import RunControl
 from messagestore_jobs.driver.failures import error_of
@@ -38,7 +39,6 @@ from messagestore_jobs.driver.reporting import Reporting
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
 from messagestore_jobs.driver.tracker import Tracker
 from messagestore_jobs.driver.upkeep import Maintenance, Steps
-from messagestore_jobs.driver.wishes import Wishes, read_wishes
 from messagestore_jobs.store.errors import RunFailedError
 
 NOW = datetime(2026, 4, 6, tzinfo=UTC)
@@ -159,23 +159,23 @@ def test_a_report_never_outgrows_its_place(limit: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wishes"),
+    ("text", "commands"),
     [
-        (None, Wishes()),
-        ("no json", Wishes()),
-        ("[]", Wishes()),
-        ('{"stop": true}', Wishes(stop=True)),
-        ('{"stop": "yes"}', Wishes()),
-        ('{"stop": false, "messagesPerSecond": null}', Wishes(paced=True)),
-        ('{"messagesPerSecond": 12.5}', Wishes(paced=True, messages_per_second=12.5)),
-        ('{"messagesPerSecond": true}', Wishes()),
-        ('{"messagesPerSecond": -1}', Wishes()),
-        ('{"maintain": {"asked": 7}}', Wishes(maintain=Upkeep(asked=7))),
-        ('{"maintain": {"asked": "much"}}', Wishes()),
+        (None, Commands()),
+        ("no json", Commands()),
+        ("[]", Commands()),
+        ('{"stop": true}', Commands(stop=True)),
+        ('{"stop": "yes"}', Commands()),
+        ('{"stop": false, "messagesPerSecond": null}', Commands(paced=True)),
+        ('{"messagesPerSecond": 12.5}', Commands(paced=True, messages_per_second=12.5)),
+        ('{"messagesPerSecond": true}', Commands()),
+        ('{"messagesPerSecond": -1}', Commands()),
+        ('{"maintain": {"asked": 7}}', Commands(maintain=Upkeep(asked=7))),
+        ('{"maintain": {"asked": "much"}}', Commands()),
     ],
 )
-def test_wishes(text: str | None, wishes: Wishes) -> None:
-    assert read_wishes(text) == wishes
+def test_commands(text: str | None, commands: Commands) -> None:
+    assert read_commands(text) == commands
 
 
 def test_progress_counts_within_a_step() -> None:
@@ -273,19 +273,19 @@ class Board:
         return answer
 
 
-def reporting(board: Board, state: Callable[[], RunReport], heard: list[Wishes]) -> Reporting:
+def reporting(board: Board, state: Callable[[], RunReport], heard: list[Commands]) -> Reporting:
     return Reporting(board, state, lambda told: report_text(told, ()), heard.append, 3600)
 
 
-def test_only_what_has_changed_is_written_and_wishes_are_heard_either_way() -> None:
-    board, heard = Board({}, {"control.json": '{"stop": true}'}, {}), list[Wishes]()
+def test_only_what_has_changed_is_written_and_commands_are_heard_either_way() -> None:
+    board, heard = Board({}, {"control.json": '{"stop": true}'}, {}), list[Commands]()
     states = iter([report(), report(), report(progress=RunProgress(step="ingest"))])
     one = reporting(board, lambda: next(states), heard)
     for _ in range(3):
         one._look()
     assert [told.sequence for told in board.written] == [1, 2]
     assert board.reads == 1
-    assert [wishes.stop for wishes in heard] == [False, True, False]
+    assert [commands.stop for commands in heard] == [False, True, False]
 
 
 def test_the_last_report_is_tried_again_and_has_the_highest_sequence() -> None:

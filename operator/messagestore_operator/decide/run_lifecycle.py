@@ -23,7 +23,7 @@ from messagestore_operator.decide.causes import (
 from messagestore_operator.decide.leases import Busy, grant, is_held
 from messagestore_operator.decide.room import full
 from messagestore_operator.decide.snapshot import AppState, Control, ObservedRun, RunKind, RunRef, Snapshot, TableKey
-from messagestore_operator.decide.tables import claim_of, place_of
+from messagestore_operator.decide.tables import claim_of, slot_of
 from messagestore_operator.reasons import CANCELLED, Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.runs import api_error
@@ -32,7 +32,7 @@ from messagestore_operator.translate import numbered_run_name
 
 
 @dataclass(frozen=True)
-class Wishes:
+class DesiredRun:
     """What is wanted of a run under way.
 
     `stop` asks it to end after its batch, `abort` says why to end it whatever it does, `messages_per_second` is how
@@ -60,7 +60,7 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Step:
+class RunStage:
     """Where a current run is now.
 
     `current` is what the status says of it from now on, `ended` what came of it, `trouble` what keeps it from getting
@@ -85,7 +85,7 @@ class Step:
         return self.current is not None and self.current.launched_at is None
 
 
-NOTHING = Step()
+NO_RUN = RunStage()
 """There is no run."""
 
 
@@ -101,23 +101,23 @@ def reserve(snapshot: Snapshot, resource: Resource, kind: RunKind, number: int, 
     )
 
 
-def follow(snapshot: Snapshot, current: CurrentRun | None, wishes: Wishes) -> Step:
+def follow(snapshot: Snapshot, current: CurrentRun | None, desired: DesiredRun) -> RunStage:
     """Look at a current run, and do what is wanted of it."""
     if current is None:
-        return Step()
+        return RunStage()
     run = snapshot.run(current.name)
     if run is None or (run.state is AppState.MISSING and run.driver is None):
         if current.launched_at is None:
-            return Step(current)
-        return Step(ended=_ended(snapshot, current, run))
+            return RunStage(current)
+        return RunStage(ended=_ended(snapshot, current, run))
     seen = _seen(snapshot, current, run)
     if run.over:
-        return Step(ended=_ended(snapshot, seen, run))
+        return RunStage(ended=_ended(snapshot, seen, run))
     if run.state.ended or run.state is AppState.MISSING:
         message = f"run {seen.name} has ended, and its driver's pod may still write: nothing follows until it is gone"
         trouble = RunError(reason=Reason.WAITING_FOR_DRIVER, message=message)
-        return Step(seen, trouble=trouble, look_at=_soon(snapshot))
-    return _guide(snapshot, seen, run, wishes)
+        return RunStage(seen, trouble=trouble, look_at=_soon(snapshot))
+    return _guide(snapshot, seen, run, desired)
 
 
 def launch(
@@ -128,7 +128,7 @@ def launch(
     make: Callable[[Mapping[TableKey, int]], CreateRun],
     on: Iterable[MessageStream],
     former: Iterable[TableKey] = (),
-) -> Step:
+) -> RunStage:
     """Take the tables that a reserved run writes and, with all of them and room for it, make it.
 
     Args:
@@ -143,7 +143,7 @@ def launch(
     leases = [snapshot.lease(table) for table in former]
     if any(is_held(lease, snapshot.now, snapshot.defaults) for lease in leases):
         waits = "the table is being written: waits for a run of the namespace that released it"
-        return Step(current, trouble=RunError(reason=Reason.TABLE_BUSY, message=waits), look_at=_soon(snapshot))
+        return RunStage(current, trouble=RunError(reason=Reason.TABLE_BUSY, message=waits), look_at=_soon(snapshot))
     after = max((lease.epoch for lease in leases), default=0)
     epochs: dict[TableKey, int] = {}
     taken: list[AcquireLease] = []
@@ -152,17 +152,17 @@ def launch(
         if isinstance(answer, Busy):
             words = RunError(reason=Reason.TABLE_BUSY, message=f"{table.uri} is being written: waits for {answer.who}")
             when = (answer.until,) if answer.until else ()
-            return Step(current, trouble=words, actions=tuple(taken), look_at=(*when, *_soon(snapshot)))
+            return RunStage(current, trouble=words, actions=tuple(taken), look_at=(*when, *_soon(snapshot)))
         epochs[table] = answer.epoch
         taken += [answer.acquire] if answer.acquire else []
-    place = place_of(resource, current, on)
+    slot = slot_of(resource, current, on)
     # One that has a table must not keep it from others while it waits for room.
     begun = len(taken) < len(epochs)
-    if not begun and (wait := full(snapshot.room, place, snapshot.now)) is not None:
+    if not begun and (wait := full(snapshot.room, slot, snapshot.now)) is not None:
         words = RunError(reason=Reason.WAITING_FOR_ROOM, message=f"waits for its turn among all runs: {wait.why}")
-        return Step(current, trouble=words, actions=(AwaitRoom(place),), look_at=(wait.until,))
+        return RunStage(current, trouble=words, actions=(AwaitRoom(slot),), look_at=(wait.until,))
     fresh = current.model_copy(update={"generation": generation(resource)})
-    return Step(fresh, actions=(*taken, replace(make(epochs), place=place)), look_at=_soon(snapshot))
+    return RunStage(fresh, actions=(*taken, replace(make(epochs), slot=slot)), look_at=_soon(snapshot))
 
 
 def run_ref(resource: Resource, current: CurrentRun, *, stream: str | None = None, continuous: bool = False) -> RunRef:
@@ -195,29 +195,29 @@ def _seen(snapshot: Snapshot, current: CurrentRun, run: ObservedRun) -> CurrentR
     return current.model_copy(update=news)
 
 
-def _guide(snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, wishes: Wishes) -> Step:
+def _guide(snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, desired: DesiredRun) -> RunStage:
     """Let a run go on, or bring it to its end."""
     trouble = waiting_error(run)
-    ending = _known_end(seen) or wishes.abort or _end(snapshot, seen, run, wishes, trouble)
+    ending = _known_end(seen) or desired.abort or _end(snapshot, seen, run, desired, trouble)
     if ending is not None:
         delete = () if run.deleting else (DeleteRun(run.ref.namespace, run.ref.name),)
         ended = seen.model_copy(update={"ending": seen.ending or api_error(ending)})
-        return Step(ended, trouble=trouble, live=run.report, actions=delete, look_at=_soon(snapshot))
-    told = Control(run.control.stop or wishes.stop, wishes.messages_per_second, wishes.maintain)
+        return RunStage(ended, trouble=trouble, live=run.report, actions=delete, look_at=_soon(snapshot))
+    told = Control(run.control.stop or desired.stop, desired.messages_per_second, desired.maintain)
     if told.stop and seen.stop_requested_at is None:
         seen = seen.model_copy(update={"stop_requested_at": clock_time(snapshot.now)})
     tell = (SetControl(run.ref.namespace, run.ref.name, told),) if told != run.control and run.config_map else ()
-    return Step(seen, trouble=trouble, live=run.report, actions=tell, look_at=_soon(snapshot))
+    return RunStage(seen, trouble=trouble, live=run.report, actions=tell, look_at=_soon(snapshot))
 
 
 def _end(
-    snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, wishes: Wishes, trouble: RunError | None
+    snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, desired: DesiredRun, trouble: RunError | None
 ) -> RunError | None:
     """Why a run is not let go on, if it is not."""
     defaults, now = snapshot.defaults, snapshot.now
-    if trouble is not None and seen.generation != wishes.generation:
+    if trouble is not None and seen.generation != desired.generation:
         return RunError(reason=Reason.SPEC_CHANGED, message="it could not start, and the spec has changed since")
-    if trouble is not None and not wishes.wanted:
+    if trouble is not None and not desired.wanted:
         return RunError(reason=Reason.SUSPENDED, message="it could not start, and is not wanted any more")
     begun = _waits_since(seen, run)
     if begun is not None and now - begun >= defaults.start_deadline:

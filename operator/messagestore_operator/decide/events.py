@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from messagestore_operator.api.status import BaseStatus, CurrentRun
 from messagestore_operator.decide.actions import EmitEvent
-from messagestore_operator.decide.life import Ended, Step
+from messagestore_operator.decide.run_lifecycle import Ended, RunStage
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import condition_of
 
@@ -35,20 +35,20 @@ _TOLD_WHEN_NEW: dict[str, bool] = {
 """Reasons of condition Ready that are told when it comes to have them, and whether as a warning."""
 
 
-def of_run(before: CurrentRun | None, step: Step) -> Iterator[EmitEvent]:
+def run_events(before: CurrentRun | None, stage: RunStage) -> Iterator[EmitEvent]:
     """That a run was started, was asked to stop, or has ended."""
-    run = step.current or (step.ended.run if step.ended else None)
+    run = stage.current or (stage.ended.run if stage.ended else None)
     if run is None:
         return
     if run.launched_at is not None and (before is None or before.launched_at is None):
         yield EmitEvent("Normal", Reason.RUN_STARTED, f"{run.kind} run started")
     if run.stop_requested_at is not None and (before is None or before.stop_requested_at is None):
         yield EmitEvent("Normal", Reason.RUN_STOPPED, f"{run.kind} run ends after its batch")
-    if step.ended is not None:
-        yield _ending(step.ended)
+    if stage.ended is not None:
+        yield _ending(stage.ended)
 
 
-def of_conditions(before: BaseStatus | None, after: BaseStatus) -> Iterator[EmitEvent]:
+def condition_events(before: BaseStatus | None, after: BaseStatus) -> Iterator[EmitEvent]:
     """That condition Ready has come to have a reason that people would want to know of."""
     known, ready = condition_of(before, "Ready"), condition_of(after, "Ready")
     if ready is None or ready.reason not in _TOLD_WHEN_NEW or (known is not None and known.reason == ready.reason):

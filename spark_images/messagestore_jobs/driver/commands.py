@@ -9,7 +9,7 @@ from messagestore_jobs.contract.run_document import Upkeep
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Commands:
     """`paced` tells whether a rate limit is asked for at all; if so, None is no limit."""
 
     stop: bool = False
@@ -18,18 +18,18 @@ class Wishes:
     maintain: Upkeep | None = None
 
 
-def read_wishes(text: str | None) -> Wishes:
+def read_commands(text: str | None) -> Commands:
     """What stands in the control key; what can't be understood asks for nothing."""
     try:
         asked = json.loads(text) if text else {}
     except ValueError:
-        return Wishes()
+        return Commands()
     if not isinstance(asked, dict):
-        return Wishes()
+        return Commands()
     stop, rate, maintain = asked.get("stop") is True, asked.get("messagesPerSecond"), _upkeep(asked.get("maintain"))
     if isinstance(rate, int | float) and not isinstance(rate, bool) and rate > 0:
-        return Wishes(stop, paced=True, messages_per_second=float(rate), maintain=maintain)
-    return Wishes(stop, paced=rate is None and "messagesPerSecond" in asked, maintain=maintain)
+        return Commands(stop, paced=True, messages_per_second=float(rate), maintain=maintain)
+    return Commands(stop, paced=rate is None and "messagesPerSecond" in asked, maintain=maintain)
 
 
 def _upkeep(asked: object) -> Upkeep | None:
