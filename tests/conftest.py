@@ -1,5 +1,7 @@
 """What all tests have in common."""
 
+import os
+
 import pytest
 from hypothesis import settings
 from xdist.remote import Producer
@@ -11,9 +13,14 @@ settings.load_profile("messagestore")
 
 
 class OneCluster(LoadFileScheduling):
-    """A worker takes a file after the other, and one of them all the files of tests/e2e: these share one cluster."""
+    """A worker takes a file after the other, and one of them all the files of tests/e2e: these share one cluster.
+
+    Of `make test-hostile` it takes a test after the other: nearly all of them are in one file.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
+        if os.environ.get("MESSAGESTORE_HOSTILE") == "all":
+            return nodeid
         return "tests/e2e" if nodeid.startswith("tests/e2e/") else super()._split_scope(nodeid)
 
 
