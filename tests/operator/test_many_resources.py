@@ -41,5 +41,6 @@ def _purges(policy: dict[str, Any]) -> bool:
 
 def _check_figures(found: Scene) -> None:
     """No look failed, and no change was seen by a list that the watches had not shown."""
+    assert found.operator.get("/metrics")[0] == 200
     for name in ("reconcile_errors_total", "watch_missed_total"):
         assert found.operator.figure(f"messagestore_operator_{name}") == 0, name

@@ -62,8 +62,15 @@ class Operator:
             return 0, ""
 
     def figure(self, name: str) -> float:
-        """The sum of a figure over its labels."""
-        lines = [line for line in self.get("/metrics")[1].splitlines() if line.startswith((f"{name} ", f"{name}{{"))]
+        """The sum of a figure over its labels; 0 while the process doesn't answer.
+
+        Raises:
+            LookupError: it answers, and has no such figure.
+        """
+        status, text = self.get("/metrics")
+        if status and f"# TYPE {name.removesuffix('_count')} " not in text:
+            raise LookupError(f"there is no figure {name}: {status} {text}")
+        lines = [line for line in text.splitlines() if line.startswith((f"{name} ", f"{name}{{"))]
         return sum(float(line.rpartition(" ")[2]) for line in lines)
 
     @property

@@ -107,6 +107,8 @@ def test_a_selector_finds_streams_of_its_own_namespace(tenants: Tenants) -> None
     labels, manual = {"team": "shop"}, {"trigger": {"manual": {}}}
     assert tenants.other.make("MessageStream", "labelled-there", manual, labels=labels).accepted
     assert tenants.one.make("MessageStream", "labelled-here", manual, labels=labels).accepted
+    # Each kind has a watch of its own: that of policies may be ahead.
+    eventually(lambda: tenants.one.read("MessageStream", "labelled-here").get("status"), of=tenants.operator)
     spec = {"streamRefs": None, "streamSelector": {"matchLabels": labels}, "mode": "Enforce"}
     asked = {"messagestore.dev/run-requested": "now"}
     assert tenants.one.make("RetentionPolicy", "selects", spec, annotations=asked).accepted
