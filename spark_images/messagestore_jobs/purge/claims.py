@@ -57,7 +57,7 @@ def rewrite_claim_checks(
     Args:
         context: of the run.
         rows: with global_position, payload_size, payload_uri and scrubs, as the table has them. An object that is
-            longer than its payload was put there by somebody else: it is not read, and counts as none.
+            longer than its payload was put there by somebody else, and counts as none.
         suffix: what is added to the objects' names.
         scrub: makes the new payload of the old one, by column ``scrubs``.
     """
@@ -65,8 +65,9 @@ def rewrite_claim_checks(
     objects = Objects(claims_uri(context.uri))
     for row in _claimed(context, rows, "payload_size", "scrubs"):
         name = row["name"]
-        payload = objects.read(name) if (objects.size(name) or 0) <= (row["payload_size"] or 0) else None
-        if payload is None:
+        size = row["payload_size"] or 0
+        payload = objects.read_first(name, size + 1)
+        if payload is None or len(payload) > size:
             continue
         new = _apply(context, bytearray(payload), row["scrubs"], scrub)
         if new is not None:

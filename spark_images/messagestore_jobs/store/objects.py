@@ -104,14 +104,16 @@ class Objects:
         with self._fs.open_input_stream(self._path(name), compression=None) as stream:
             return bytes(stream.read())
 
-    def size(self, name: str) -> int | None:
-        """How many bytes an object has, or None where there is none."""
-        info = self._fs.get_file_info(self._path(name))
-        return info.size if info.type == fs.FileType.File else None
+    def read_first(self, name: str, length: int) -> bytes | None:
+        """The object's first bytes, ``length`` of them at most, or None where there is none."""
+        if not self.exists(name):
+            return None
+        with self._fs.open_input_stream(self._path(name), compression=None) as stream:
+            return bytes(stream.read(length))
 
     def exists(self, name: str) -> bool:
         """Whether there is such an object."""
-        return self.size(name) is not None
+        return bool(self._fs.get_file_info(self._path(name)).type == fs.FileType.File)
 
     def write(self, name: str, content: bytes) -> None:
         """Write an object whole: a reader sees all of it or none."""

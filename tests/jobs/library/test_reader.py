@@ -1,6 +1,7 @@
 """Reading a store that was written row by row."""
 
 import hashlib
+import os
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
@@ -237,6 +238,7 @@ def test_a_declaration_that_is_none_is_said(tmp_path: Path) -> None:
         ({"payload_sha256": None}, "the row has no digest and size of it"),
         ({"payload_size": None}, "the row has no digest and size of it"),
         ({"payload_size": 7}, "6 bytes, not 7"),
+        ({"payload_size": 5}, "more than 5 bytes"),
         ({"payload_sha256": "0" * 64}, "SHA-256"),
     ],
 )
@@ -249,6 +251,16 @@ def test_no_payload_is_handed_on_that_the_store_has_not_written(tmp_path: Path, 
     add_messages(table.uri, [row])
 
     with pytest.raises(BrokenMessageError, match=problem):
+        list(Reader(table.uri).get_stream_messages("a-1"))
+
+
+def test_no_more_is_read_than_a_payload_had(tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [])
+    add_messages(table.uri, [claimed(tmp_path / "store", 1, b"secret")])
+    # No memory would hold it; on disk it has none of it.
+    os.truncate(tmp_path / "store" / "payloads" / f"{1:020}", 1 << 40)
+
+    with pytest.raises(BrokenMessageError, match="more than 6 bytes"):
         list(Reader(table.uri).get_stream_messages("a-1"))
 
 
