@@ -112,9 +112,12 @@ class Sync:
         """Raise an error where a kind that is watched is not told of."""
         found = await self._client.get("/apis")
         groups = {"", *(group["name"] for group in found.get("groups") or [])}
+        served: dict[str, set[str]] = {}
         for kind in self.kinds:
-            served = (await self._client.get(kind.resources)).get("resources") or []
-            if kind.group not in groups or kind.plural not in {one["name"] for one in served}:
+            if kind.resources not in served:
+                resources = (await self._client.get(kind.resources)).get("resources") or []
+                served[kind.resources] = {one["name"] for one in resources}
+            if kind.group not in groups or kind.plural not in served[kind.resources]:
                 raise NotFoundError("GET", kind.resources, 404, "NotFound", f"{kind.plural} are not told of")
 
     async def _until_answered(self, what: str, ask: Callable[[], Awaitable[T]]) -> T:
