@@ -55,9 +55,8 @@ def _filled(rows: DataFrame, source: Source) -> tuple[DataFrame, list[str]]:
     found = claimed.select(own_claim_name().alias("name"), "payload_size").distinct().toLocalIterator()
     sizes: dict[str, int] = {row["name"]: row["payload_size"] or 0 for row in found}
     objects = Objects(claims_uri(source.uri))
-    missing = [name for name in sizes if not objects.exists(name)]
-    there = {name: size for name, size in sizes.items() if name not in missing}
+    there = {name: size for name, size in sizes.items() if objects.exists(name)}
     if there:
         contents = claimed_objects(source.spark, source.uri, there).withColumnRenamed("_content", "payload")
         claimed = claimed.drop("payload").join(contents, own_claim_name() == F.col("_name"), "left")
-    return rows.where(~own).unionByName(claimed.select(*rows.columns)), missing
+    return rows.where(~own).unionByName(claimed.select(*rows.columns)), list(sizes.keys() - there.keys())
