@@ -9,8 +9,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import MaintainTask, RunDocument
-from messagestore_jobs.maintain.job import run_maintain
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
@@ -25,8 +23,9 @@ from support.histories.purge import purge
 from support.histories.replay import redeliver, replay
 from support.histories.state import File, Store, Writes
 from support.histories.steps import HOUR, GoOn, Ingest, Maintain, Purge, Redeliver, Replay, Step
-from support.ingests import RESOURCE, START, lines
+from support.ingests import START, lines
 from support.lifecycles import Updated
+from support.maintenance import maintain
 from support.purges import archived_positions
 from support.replays import Crash
 
@@ -188,15 +187,14 @@ class World:
     def _maintain(self) -> Run:
         begun = [one.document.at for one in self.replays if not one.job.ended]
         none = timedelta(0)
-        task = MaintainTask(
-            log_retention=none, deleted_file_retention=none, oldest_replay=min(filter(None, begun), default=None)
-        )
-        document = RunDocument(
-            run=f"maintain-{self.steps}", resource=RESOURCE, table=self.stream.table, at=self.now, task=task
-        )
+        task = {
+            "log_retention": none,
+            "deleted_file_retention": none,
+            "oldest_replay": min(filter(None, begun), default=None),
+        }
         self.model.seen["maintained"] += 1
         self.model.seen["maintained under a replay"] += bool(begun)
-        return Run(Maintain, lambda: run_maintain(document, self.spark, Silent()), lambda: iter(()))
+        return Run(Maintain, lambda: maintain(self.spark, self.stream.table, self.now, **task), lambda: iter(()))
 
     def _compare(self) -> None:
         """The store, and what replays have sent, with the model."""
