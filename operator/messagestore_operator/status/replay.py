@@ -141,6 +141,8 @@ def _summary(job: ReplayJob, selection: Selection | None, progress: Progress | N
         return Reason.PREVIEWED, f"{count(selected, what)} would be replayed; mode is DryRun"
     sent, failed = (progress.replayed, progress.failed) if progress else (0, 0)
     replayed = f"{count(sent, what)} replayed to {short_destination(job.spec.destination)}{_taken(progress)}"
+    if progress and progress.erased:
+        replayed += f", {progress.erased} erased since they were selected"
     if failed:
         return Reason.MESSAGES_BROKEN, f"{replayed}, {failed} could not be sent"
     return Reason.REPLAYED, replayed

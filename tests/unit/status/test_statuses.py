@@ -310,9 +310,10 @@ def test_a_policy_keeps_its_last_purge() -> None:
     assert after.streams[0].error is not None
 
 
-def replayed(complete: bool = True, failed: int = 0) -> ReplayOutcome:
+def replayed(complete: bool = True, failed: int = 0, erased: int = 0) -> ReplayOutcome:
     selection = FrozenSelection(table_version=1, messages=13, bytes=90321, first_global_position=4)
-    progress = ReplayProgress(replayed=13 - failed, failed=failed, percent=100, messages_per_second=410.0)
+    sent = {"replayed": 13 - failed - erased, "failed": failed, "erased": erased}
+    progress = ReplayProgress(**sent, percent=100, messages_per_second=410.0)
     return ReplayOutcome(selection=selection, progress=progress, complete=complete)
 
 
@@ -325,6 +326,13 @@ JOBS: list[tuple[dict[str, Any], dict[str, Any], str, dict[str, tuple[str, str]]
     ({}, {}, "Pending", WAITS, "no run has been made yet"),
     ({"suspend": True}, {}, "Paused", {"Ready": ("True", "Suspended")}, "nothing is sent"),
     ({}, {"report": report(replayed())}, "Succeeded", DONE, "13 messages replayed to files/checks"),
+    (
+        {},
+        {"report": report(replayed(erased=2))},
+        "Succeeded",
+        DONE,
+        "11 messages replayed to files/checks, 2 erased since they were selected",
+    ),
     (
         {},
         {"report": report(replayed(failed=1))},
