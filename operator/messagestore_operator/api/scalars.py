@@ -182,6 +182,13 @@ class JsonPath(CheckedText):
 _CRON_VALUE = r"([0-9]{1,2}|[A-Za-z]{3}|[Ll][0-7]?)"
 _CRON_ITEM = rf"(\*|{_CRON_VALUE}(-{_CRON_VALUE})?)(/[0-9]{{1,2}})?"
 _CRON_FIELD = rf"{_CRON_ITEM}(,{_CRON_ITEM})*"
+_CRON_FIELDS = {
+    "minute": "0 to 59",
+    "hour": "0 to 23",
+    "day of the month": "1 to 31, and L for the last",
+    "month": "1 to 12, or jan to dec",
+    "day of the week": "0 to 7, or sun to sat",
+}
 
 
 class Cron(CheckedText):
@@ -195,10 +202,23 @@ class Cron(CheckedText):
 
     def check_meaning(self) -> None:
         """Refuse values out of range, and dates that never come, such as the 30th of February."""
-        try:
-            croniter(self, dt.datetime(2000, 1, 1, tzinfo=dt.UTC)).get_next()
-        except (CroniterError, ValueError, KeyError) as error:
-            raise PydanticCustomError("form", f"must be {self.expected}; this one never fires") from error
+        if not _fires(self):
+            raise PydanticCustomError("form", f"must be {self.expected}; {_why_never(self)}")
+
+
+def _fires(expression: str) -> bool:
+    try:
+        croniter(expression, dt.datetime(2000, 1, 1, tzinfo=dt.UTC)).get_next()
+    except (CroniterError, ValueError, KeyError):
+        return False
+    return True
+
+
+def _why_never(expression: str) -> str:
+    for place, (value, (field, values)) in enumerate(zip(expression.split(), _CRON_FIELDS.items(), strict=True)):
+        if not _fires(" ".join(value if at == place else "*" for at in range(len(_CRON_FIELDS)))):
+            return f"{value} is no {field}, of which there are {values}"
+    return "there is no such day, so it never fires"
 
 
 class TimeZone(CheckedText):

@@ -87,6 +87,20 @@ def test_a_cron_expression_has_five_fields_and_fires(text: str) -> None:
         Cron.parse(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("0 25 * * *", "25 is no hour, of which there are 0 to 23"),
+        ("*/5 8-17 0 * *", "0 is no day of the month"),
+        ("0 0 * * FRY", "FRY is no day of the week"),
+        ("0 0 31 2,4 *", "there is no such day"),
+    ],
+)
+def test_it_is_said_why_a_cron_expression_never_fires(text: str, why: str) -> None:
+    with pytest.raises(PydanticCustomError, match=why):
+        Cron.parse(text)
+
+
 @pytest.mark.parametrize("text", ["R 3 * * *", "R/2 * * * *", "0 0 1 1 R", "H 3 * * *", "H/5 * * * *", "0 0 * r *"])
 def test_a_cron_expression_has_nothing_at_random(text: str) -> None:
     with pytest.raises(PydanticCustomError, match="nothing at random"):

@@ -226,8 +226,8 @@ def test_of_a_spec_that_only_the_models_refuse_the_rest_is_known_and_what_is_wro
     assert cache.interested(TABLE) == {ORDERS}
     assert cache.problem(ORDERS) == (
         'spec.trigger.schedule.cron: must be a cron expression of five fields, such as "0 3 * * *", with nothing at'
-        " random (R, H); this one never fires; spec.trigger.schedule.timeZone: must be the name of a time zone, such as"
-        " UTC or Europe/Vienna; there is none of this name"
+        " random (R, H); 25 is no hour, of which there are 0 to 23; spec.trigger.schedule.timeZone: must be the name of"
+        " a time zone, such as UTC or Europe/Vienna; there is none of this name"
     )
     cache.put(_stream(version=4, generation=3))
     assert cache.problem(ORDERS) is None
