@@ -39,7 +39,7 @@ from messagestore_operator.cluster.reconcile import Decide, Reconciler
 from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.cluster.sync import KindMissingError, Sync
 from messagestore_operator.cluster.visitors import Visitors
-from messagestore_operator.decide.room import Bounds
+from messagestore_operator.decide.run_queue import Bounds
 from messagestore_operator.decide.snapshot import Defaults, Maintenance
 from messagestore_operator.decide.windows import Window
 from messagestore_operator.predicates.process import Reader

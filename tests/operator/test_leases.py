@@ -19,7 +19,7 @@ from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.old_leases import OldLeases
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.starts import Starts
-from messagestore_operator.decide.room import Bounds
+from messagestore_operator.decide.run_queue import Bounds
 from messagestore_operator.decide.snapshot import Defaults, TableKey
 from messagestore_operator.predicates.process import Reader
 from support.apiserver import ApiServer

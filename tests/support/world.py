@@ -32,7 +32,7 @@ from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.decision import decide
 from messagestore_operator.decide.leases import claimed
 from messagestore_operator.decide.needs import Uses
-from messagestore_operator.decide.room import Room, RunSlot
+from messagestore_operator.decide.run_queue import RunQueue, RunSlot
 from messagestore_operator.decide.snapshot import (
     AppState,
     Claim,
@@ -225,7 +225,7 @@ class World:
             "status_written": self.written.get(key),
             "predicate_problems": _predicate_problems([resource, *streams]),
             "paused": self.paused,
-            "room": self.room(),
+            "run_queue": self.run_queue(),
             "defaults": self.defaults,
         }
         if isinstance(resource, MessageStream):
@@ -242,13 +242,13 @@ class World:
             **common,
         )
 
-    def room(self) -> Room:
+    def run_queue(self) -> RunQueue:
         """All runs, as far as there are bounds to them."""
         slots = [one for each in self.resources.values() for one in slots_of(each, self._streams(each))]
         made = {f"{namespace}/{name}" for (namespace, name), app in self.apps.items() if app.there}
         under_way = tuple(one for one in slots if one.launched or one.holder in made)
         waiting = tuple(one for one in slots if one.holder in self.line and one not in under_way)
-        return Room(under_way, waiting, self.starts, self.defaults.bounds)
+        return RunQueue(under_way, waiting, self.starts, self.defaults.bounds)
 
     def look(self, key: Key, cut_after: int | None = None) -> Decision:
         """Decide and carry out; cut off after so many actions, the operator was killed."""

@@ -31,7 +31,7 @@ from messagestore_operator.cluster.lease import TABLE, holder_of
 from messagestore_operator.cluster.reports import CONTROL, REPORT
 from messagestore_operator.cluster.resources import read
 from messagestore_operator.cluster.runref import UID, owner_key
-from messagestore_operator.decide.room import RunSlot
+from messagestore_operator.decide.run_queue import RunSlot
 from messagestore_operator.decide.snapshot import AppState, Claim, ObservedRun, RunRef, TableKey
 from messagestore_operator.decide.tables import claims_of, slots_of, table_key
 

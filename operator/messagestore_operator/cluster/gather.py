@@ -112,7 +112,7 @@ class Gatherer:
             "can_run": not await self._namespaces.terminating(resource.metadata.namespace),
             "defaults": self._defaults,
             "paused": self._paused(resource.metadata.namespace),
-            "room": self._starts.room(),
+            "run_queue": self._starts.run_queue(),
             # Last, so that nothing in the picture is younger than its clock.
             "now": self._now(),
         }

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from messagestore_operator.cluster.cache import Cache, ResourceKey
 from messagestore_operator.cluster.ratelimit import TokenBucket
 from messagestore_operator.decide.actions import CreateRun, Decision
-from messagestore_operator.decide.room import Bounds, Room, RunSlot, have_room
+from messagestore_operator.decide.run_queue import Bounds, RunQueue, RunSlot, startable
 
 _SEEN_SECONDS = 60.0
 """After this a run that was let start, and that no status says was launched, has none of the room any more."""
@@ -32,7 +32,7 @@ class Starts:
         self._let_start: dict[str, tuple[float, RunSlot]] = {}
         self._line: dict[str, RunSlot] = {}
 
-    def room(self) -> Room:
+    def run_queue(self) -> RunQueue:
         """The runs of this moment."""
         known = {slot.holder: slot for slot in self._cache.slots()}
         now = self._clock()
@@ -46,7 +46,7 @@ class Starts:
         }
         under_way = [slot for slot in known.values() if slot.launched]
         under_way += [slot for _, slot in self._let_start.values()]
-        return Room(tuple(under_way), tuple(self._line.values()), self._rate.ready, self._bounds)
+        return RunQueue(tuple(under_way), tuple(self._line.values()), self._rate.ready, self._bounds)
 
     def let_start(self, decision: Decision) -> None:
         """Count the runs of a decision at once: they show in no status before their applications are there."""
@@ -68,4 +68,4 @@ class Starts:
 
     def next(self) -> list[ResourceKey]:
         """The resources of those in line that there is room for now."""
-        return [slot.resource for slot in have_room(self.room())] if self._line else []
+        return [slot.resource for slot in startable(self.run_queue())] if self._line else []

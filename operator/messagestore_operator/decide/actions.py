@@ -13,7 +13,7 @@ from typing import Literal
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, RetentionPolicyStatus
 from messagestore_operator.api.spark import Spark
-from messagestore_operator.decide.room import RunSlot
+from messagestore_operator.decide.run_queue import RunSlot
 from messagestore_operator.decide.snapshot import Control, RunRef, TableKey
 from messagestore_operator.translate import SecretVariable, StorageAccess
 

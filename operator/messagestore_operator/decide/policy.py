@@ -131,8 +131,8 @@ def _entries(
         # One that joins between two rounds waits for the next.
         entry = known.pop(name) if name in known else PolicyStreamStatus(name=name, round=before.round)
         yield entry
-    room = MOST_STREAMS - len(names)
-    yield from [entry for entry in known.values() if entry.current_run is not None][: max(room, 0)]
+    left = MOST_STREAMS - len(names)
+    yield from [entry for entry in known.values() if entry.current_run is not None][: max(left, 0)]
 
 
 def _watched(snapshot: PolicySnapshot, entry: PolicyStreamStatus) -> StreamPurge:
@@ -159,13 +159,13 @@ def _launched(
         if purge.stage.ended is not None or (purge.stage.current is not None and not purge.stage.unlaunched):
             found.append(purge)
             continue
-        after = _one(snapshot, purge, status, refusal, number, room=busy < snapshot.defaults.streams_at_once)
+        after = _one(snapshot, purge, status, refusal, number, may_start=busy < snapshot.defaults.streams_at_once)
         current = after.entry.current_run
         if current is not None:
             busy += 1
             number = max(number, current.number or 0)
         for slot in (action.slot for action in after.stage.actions if isinstance(action, CreateRun)):
-            snapshot = replace(snapshot, room=snapshot.room.taken(slot)) if slot else snapshot
+            snapshot = replace(snapshot, run_queue=snapshot.run_queue.taken(slot)) if slot else snapshot
         found.append(after)
     return found, number
 
@@ -177,7 +177,7 @@ def _one(
     refusal: RunError | None,
     number: int,
     *,
-    room: bool,
+    may_start: bool,
 ) -> StreamPurge:
     """A stream on which nothing runs: what is in the way of a run, or when it is due, or its launch."""
     policy, stream = snapshot.policy, purge.stream
@@ -199,7 +199,7 @@ def _one(
             return replace(idle, looks=(due,), retry=due)
         if due is None:
             return idle
-        if not room:
+        if not may_start:
             return idle
         answers = {"round": status.round} if due == "purge" else {}
         purge = replace(purge, entry=purge.entry.model_copy(update=answers))

@@ -21,7 +21,7 @@ from messagestore_operator.decide.causes import (
     waiting_error,
 )
 from messagestore_operator.decide.leases import Busy, grant, is_held
-from messagestore_operator.decide.room import full
+from messagestore_operator.decide.run_queue import full
 from messagestore_operator.decide.snapshot import AppState, Control, ObservedRun, RunKind, RunRef, Snapshot, TableKey
 from messagestore_operator.decide.tables import claim_of, slot_of
 from messagestore_operator.reasons import CANCELLED, Reason
@@ -158,7 +158,7 @@ def launch(
     slot = slot_of(resource, current, on)
     # One that has a table must not keep it from others while it waits for room.
     begun = len(taken) < len(epochs)
-    if not begun and (wait := full(snapshot.room, slot, snapshot.now)) is not None:
+    if not begun and (wait := full(snapshot.run_queue, slot, snapshot.now)) is not None:
         words = RunError(reason=Reason.WAITING_FOR_ROOM, message=f"waits for its turn among all runs: {wait.why}")
         return RunStage(current, trouble=words, actions=(AwaitRoom(slot),), look_at=(wait.until,))
     fresh = current.model_copy(update={"generation": generation(resource)})

@@ -15,7 +15,7 @@ from messagestore_jobs.contract.run_document import Upkeep
 from messagestore_jobs.contract.run_report import RunReport
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.decide.needs import Uses
-from messagestore_operator.decide.room import Bounds, Room
+from messagestore_operator.decide.run_queue import Bounds, RunQueue
 from messagestore_operator.decide.windows import Window
 from messagestore_operator.tenancy import Tenancy
 
@@ -272,7 +272,7 @@ class Snapshot:
     """When this process wrote the resource's status last; None: not yet."""
     predicate_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """Path and words of a predicate that is refused, by the `identity` of the resource that has it."""
-    room: Room = field(default_factory=Room)
+    run_queue: RunQueue = field(default_factory=RunQueue)
     """The runs of all resources, where there are bounds to them."""
     defaults: Defaults = Defaults()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.status import CurrentRun
-from messagestore_operator.decide.room import RunSlot
+from messagestore_operator.decide.run_queue import RunSlot
 from messagestore_operator.decide.snapshot import Claim, Defaults, RunKind, TableKey
 from messagestore_operator.tenancy.adoption import givers
 from messagestore_operator.translate.storage import endpoint_key, job_uri

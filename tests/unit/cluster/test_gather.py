@@ -21,7 +21,7 @@ from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide.documents import stream_run
-from messagestore_operator.decide.room import Bounds
+from messagestore_operator.decide.run_queue import Bounds
 from messagestore_operator.decide.snapshot import AppState, Defaults, RunRef, StreamSnapshot, TableKey
 from messagestore_operator.predicates.process import Reader
 from messagestore_operator.tenancy import Tenancy

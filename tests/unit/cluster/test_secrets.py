@@ -17,7 +17,7 @@ from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.cluster.secrets import Secrets
 from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide.needs import Need
-from messagestore_operator.decide.room import Bounds
+from messagestore_operator.decide.run_queue import Bounds
 from messagestore_operator.decide.snapshot import Defaults, RunRef
 from messagestore_operator.predicates.process import Reader
 from messagestore_operator.translate.secrets import Use

@@ -1,4 +1,4 @@
-"""Room for runs, as the operator's process counts it between two looks."""
+"""RunQueue for runs, as the operator's process counts it between two looks."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide.actions import CreateRun, Decision
-from messagestore_operator.decide.room import Bounds, RunSlot
+from messagestore_operator.decide.run_queue import Bounds, RunSlot
 from support.launches import stream
 
 EARLY = "2026-03-01T06:00:00Z"
@@ -50,12 +50,12 @@ def test_a_run_that_was_let_start_counts_before_its_status_says_so_and_once_afte
     (slot,) = cache.slots()
     starts.let_start(decision_of(slot))
     starts.let_start(decision_of(slot))
-    room = starts.room()
-    assert (holders(room.under_way), room.starts) == ([RUN], 1)
+    queue = starts.run_queue()
+    assert (holders(queue.under_way), queue.starts) == ([RUN], 1)
     put(cache, True, "2")
-    assert holders(starts.room().under_way) == [RUN]
+    assert holders(starts.run_queue().under_way) == [RUN]
     put(cache, None, "3")
-    assert starts.room().under_way == ()
+    assert starts.run_queue().under_way == ()
 
 
 def test_a_run_that_never_came_has_no_room_for_ever(clock: list[float]) -> None:
@@ -63,7 +63,7 @@ def test_a_run_that_never_came_has_no_room_for_ever(clock: list[float]) -> None:
     starts = Starts(cache, Bounds(), lambda: clock[0])
     starts.let_start(decision_of(next(cache.slots())))
     clock[0] = 61
-    assert starts.room().under_way == ()
+    assert starts.run_queue().under_way == ()
 
 
 def test_what_waits_is_next_as_soon_as_there_is_room_and_in_line_as_long_as_it_is_wanted(clock: list[float]) -> None:

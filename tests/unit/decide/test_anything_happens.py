@@ -11,7 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.decide.actions import CreateRun, Decision
 from messagestore_operator.decide.decision import decide
-from messagestore_operator.decide.room import Bounds
+from messagestore_operator.decide.run_queue import Bounds
 from messagestore_operator.decide.snapshot import AppState, Driver, Waiting
 from support.world import App, Conflict, Key, World, current_runs
 

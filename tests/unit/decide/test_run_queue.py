@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from messagestore_operator.decide.room import Bounds
+from messagestore_operator.decide.run_queue import Bounds
 from support.world import Key, World
 
 INTERVAL = {"interval": "PT5M"}

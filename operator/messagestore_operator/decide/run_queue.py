@@ -44,7 +44,7 @@ class RunSlot:
 
 
 @dataclass(frozen=True)
-class Room:
+class RunQueue:
     """The runs of all resources, as far as they count."""
 
     under_way: tuple[RunSlot, ...] = ()
@@ -55,7 +55,7 @@ class Room:
     """How many may be started at this moment."""
     bounds: Bounds = Bounds()
 
-    def taken(self, slot: RunSlot) -> Room:
+    def taken(self, slot: RunSlot) -> RunQueue:
         """What is left with one more run."""
         return replace(self, under_way=(*self.under_way, slot), starts=self.starts - 1)
 
@@ -68,38 +68,38 @@ class Full:
     until: datetime
 
 
-def full(room: Room, slot: RunSlot, now: datetime) -> Full | None:
+def full(queue: RunQueue, slot: RunSlot, now: datetime) -> Full | None:
     """Why a run can't start now; None where it can."""
-    if any(slot.holder == other.holder for other in room.under_way):
+    if any(slot.holder == other.holder for other in queue.under_way):
         return None
-    count = _Count(room)
-    for before, other in enumerate(_in_turn({*room.waiting, slot}, count)):
+    count = _Count(queue)
+    for before, other in enumerate(_in_turn({*queue.waiting, slot}, count)):
         if other.holder == slot.holder:
-            if before < room.starts:
+            if before < queue.starts:
                 return None
-            rate = room.bounds.starts_per_second
-            seconds = (before + 1 - room.starts) / rate
+            rate = queue.bounds.starts_per_second
+            seconds = (before + 1 - queue.starts) / rate
             return Full(f"{rate:g} are started a second (runs.startsPerSecond)", now + timedelta(seconds=seconds))
     return Full(count.reached(slot) or "others come first", now + _AGAIN)
 
 
-def have_room(room: Room) -> Iterator[RunSlot]:
+def startable(queue: RunQueue) -> Iterator[RunSlot]:
     """Those that wait and can start now."""
     # Of a long line no more is put in order than can start.
-    yield from islice(_in_turn(room.waiting, _Count(room)), room.starts)
+    yield from islice(_in_turn(queue.waiting, _Count(queue)), queue.starts)
 
 
 @dataclass
 class _Count:
     """Runs by what is bounded."""
 
-    room: Room
+    queue: RunQueue
     in_all: int = 0
     in_namespace: Counter[str] = field(default_factory=Counter)
     at_endpoint: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        for slot in self.room.under_way:
+        for slot in self.queue.under_way:
             self.add(slot)
 
     def add(self, slot: RunSlot) -> None:
@@ -110,12 +110,12 @@ class _Count:
     @property
     def all_reached(self) -> bool:
         """Whether there is room for no run, whosever it is."""
-        most = self.room.bounds.in_all
+        most = self.queue.bounds.in_all
         return most is not None and self.in_all >= most
 
     def reached(self, slot: RunSlot) -> str | None:
         """The bound that one more run would be beyond."""
-        bounds = self.room.bounds
+        bounds = self.queue.bounds
         if self.all_reached:
             return f"{bounds.in_all} go on at once (runs.atOnce.inAll)"
         if bounds.in_namespace is not None and self.in_namespace[slot.namespace] >= bounds.in_namespace:
