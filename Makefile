@@ -63,8 +63,8 @@ test-unit: install ## Tests of pure parts, in milliseconds
 test-jobs: install tools ## Tests of the jobs on local Spark
 	$(PYTEST) tests/jobs
 
-test-hostile: install ## Each kind of file of a store replaced by all that it may be; hours
-	MESSAGESTORE_HOSTILE=all $(PYTEST) --timeout 0 tests/jobs/hostile
+test-hostile: install ## Each kind of file of a store replaced by all that it may be; some 40 minutes
+	MESSAGESTORE_HOSTILE=all $(PYTEST) $(TWO_AT_ONCE) --timeout 0 tests/jobs/hostile
 
 test-operator: install tools ## Tests of the operator and its chart against a real kube-apiserver
 	$(PYTEST) tests/operator tests/chart
