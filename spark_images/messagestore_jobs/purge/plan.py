@@ -113,10 +113,13 @@ def frozen_rows(context: Run, plan: Plan) -> DataFrame:
 
 
 def written_rows(context: Run, plan: Plan) -> DataFrame:
-    """Those of the rows that leave that are not of whole days: columns FROZEN."""
+    """Those of the rows that leave that are not of whole days: columns FROZEN.
+
+    Of earlier versions of the table only those are kept that whole days need.
+    """
     if plan.rows:
         return context.spark.read.schema(_FROZEN_TYPES).parquet(join(context.uri, plan.rows_folder))
-    return _before(context, plan).limit(0)
+    return context.spark.createDataFrame([], _FROZEN_TYPES)
 
 
 def _before(context: Run, plan: Plan) -> DataFrame:

@@ -89,6 +89,9 @@ def _digest(files: pa.Table) -> dict[str, Any]:
 
 def streams_of_days(uri: str, version: int, days: Sequence[date]) -> pa.Table:
     """The position after the last one of each stream in some days: columns stream_name, next_position."""
+    if not days:
+        # The version may be gone: only for days is it kept.
+        return pa.table({"stream_name": pa.array([], pa.string()), "next_position": pa.array([], pa.int64())})
     table = open_table(uri, "messages", version)
     found = pa.table({"stream_name": pa.array([], pa.string()), "position_max": pa.array([], pa.int64())})
     for day in days:

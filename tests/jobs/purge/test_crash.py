@@ -17,6 +17,7 @@ from messagestore_jobs.store.schemas import TABLES
 from messagestore_jobs.store.tombstones import read_tombstone_keys
 from support.crash import crash_run
 from support.external_writes import observing
+from support.maintenance import maintain
 from support.purges import (
     CrashError,
     archived_positions,
@@ -258,3 +259,25 @@ def test_whole_days_leave_also_when_the_purge_goes_on_after_the_tables_past_is_p
     assert outcome.purge.purged == 8
     assert sorted(row["global_position"] for row in stored(table.uri)) == [8, 9, 10, 11]
     assert archived_positions(f"file://{tmp_path}/archive") == list(range(8))
+
+
+ROWS: dict[str, Any] = {"rules": (Rule(name="one", match=Match(message_ids=("m5",)), erase=True),), "erase_within": DAY}
+LETTERS: dict[str, Any] = {"rules": (Rule(name="none", max_age=100 * DAY),), "dead_letters_max_age": DAY}
+
+
+@pytest.mark.parametrize(("task", "rows", "letters"), [(ROWS, 11, 2), (LETTERS, 12, 0)], ids=["rows", "dead letters"])
+def test_what_is_no_whole_day_leaves_also_when_the_purge_goes_on_after_the_tables_past_is_gone(
+    spark: SparkSession, tmp_path: Path, task: dict[str, Any], rows: int, letters: int
+) -> None:
+    table = build(tmp_path)
+    archive = Archive(uri=f"file://{tmp_path}/archive")
+    with observing(crash_before_any_but(["freeze-rows", "freeze-plan"])), pytest.raises(CrashError):
+        purge(spark, table, NOW, archive=archive, **task)
+    later = NOW + 50 * DAY
+    maintain(spark, table, later, log_retention=timedelta(0), deleted_file_retention=timedelta(0))
+
+    purge(spark, table, later, run="purge-2", archive=archive, **task)
+
+    assert len(stored(table.uri)) == rows
+    assert open_table(table.uri, "dead_letters").to_pyarrow_table().num_rows == letters
+    assert [name for name in files_below(table.uri) if name.startswith("_purges/")] == []
