@@ -93,7 +93,8 @@ HISTORIES ?= 200
 
 test-histories: install ## Random histories of a store against a model of it; HISTORIES says how many, SEED which
 	@echo "test-histories: $(HISTORIES) histories of seed $(SEED)"
-	MESSAGESTORE_HISTORIES=$(HISTORIES) $(PYTEST) --timeout 0 --hypothesis-seed=$(SEED) tests/jobs/histories
+	MESSAGESTORE_HISTORIES=$(HISTORIES) MESSAGESTORE_HISTORIES_SEED=$(SEED) $(PYTEST) $(TWO_AT_ONCE) --timeout 0 \
+		tests/jobs/histories
 
 test-faults: install tools ## A hundred streams while operators are killed, API servers restarted and leaders doubled; SEED says when
 	@echo "test-faults: seed $(SEED)"

@@ -15,11 +15,11 @@ settings.load_profile("messagestore")
 class OneCluster(LoadFileScheduling):
     """A worker takes a file after the other, and one of them all the files of tests/e2e: these share one cluster.
 
-    Of `make test-hostile` it takes a test after the other: nearly all of them are in one file.
+    Of `make test-hostile` and `make test-histories` it takes a test after the other, as nearly all are in one file.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        if os.environ.get("MESSAGESTORE_HOSTILE") == "all":
+        if os.environ.keys() & {"MESSAGESTORE_HOSTILE", "MESSAGESTORE_HISTORIES"}:
             return nodeid
         return "tests/e2e" if nodeid.startswith("tests/e2e/") else super()._split_scope(nodeid)
 

@@ -1,11 +1,12 @@
 """Whatever happens to a store, in whatever order, and wherever its runs are cut off: it is what the model says."""
 
 import os
+import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -13,8 +14,11 @@ from messagestore_jobs.replay import cut
 from support.histories.steps import GoOn, Ingest, Maintain, Purge, Record, Redeliver, Replay, Step, Told
 from support.histories.world import World
 
-HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "1"))
+HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "20"))
 """How many random histories (`make test-histories`)."""
+SEED = int(os.environ.get("MESSAGESTORE_HISTORIES_SEED", time.time()))
+SHARE = 5
+"""So many make one test; the tests of `make test-histories` go to two workers."""
 HALF_A_YEAR = 4400
 STREAMS = ("a-1", "a-2", "b")
 KINDS = (
@@ -24,6 +28,7 @@ KINDS = (
     "to files", "to stream", "in order of sequences", "replay went on", "sent again",
     "maintained", "maintained under a replay",
     "Ingest cut off", "Purge cut off", "Replay cut off", "Redeliver cut off", "Maintain cut off",
+    "Ingest unheard", "Purge unheard", "Replay unheard", "Redeliver unheard", "Maintain unheard",
 )  # fmt: skip
 
 record = st.builds(
@@ -83,6 +88,7 @@ steps = st.builds(
     st.sampled_from([0, 1, 1, 3, 13, HALF_A_YEAR]),
     st.lists(st.integers(0, 30), max_size=2).map(tuple),
     st.booleans(),
+    st.booleans(),
 )
 
 FIVE = tuple(Record(n, STREAMS[n % 3], place=5 - n) for n in range(5))
@@ -131,6 +137,16 @@ CUT_OFF = [
     Step(Ingest(((Record(1), Record(2, expects=1)),)), cuts=(3,), left=True),
     Step(Purge(stream="a-1")),
 ]
+UNHEARD = [
+    Step(Ingest((FIVE, MIXED), ((Told(0, "FAILED"), Told(8, "FAILED", 1)),)), cuts=(0, 1, 2), left=True, unheard=True),
+    Step(Ingest(((Record(8),),)), cuts=(1,), unheard=True),
+    Step(Redeliver(), hours=2, cuts=(0, 3), unheard=True),
+    Step(Replay("stream", "Sequence"), cuts=(0, 3), unheard=True),
+    Step(Purge(erased=1), cuts=(2, 4), left=True, unheard=True),
+    Step(Maintain(), hours=HALF_A_YEAR, cuts=(5,), unheard=True),
+    Step(Purge(older=1, scrubs=True), cuts=(3,), unheard=True),
+]
+KNOWN = {"retried": RETRIED, "exhausted": EXHAUSTED, "purged": PURGED, "cut off": CUT_OFF, "unheard": UNHEARD}
 
 
 @pytest.fixture(autouse=True)
@@ -141,26 +157,34 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_store_is_what_its_history_makes_it(spark: SparkSession, tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
+    for name, history in KNOWN.items():
+        seen.update(lived(history, spark, tmp_path / name))
+    assert not [kind for kind in KINDS if not seen[kind]]
+
+
+@pytest.mark.parametrize("share", range(-(-HISTORIES // SHARE)))
+def test_a_store_is_what_any_history_makes_it(spark: SparkSession, tmp_path: Path, share: int) -> None:
     folders = (tmp_path / str(n) for n in range(1_000_000))
 
+    @seed(SEED + share)
     @given(histories)
-    @example(RETRIED)
-    @example(PURGED)
-    @example(CUT_OFF)
-    @example(EXHAUSTED)
     @settings(
         # Shrinking would run for an hour; what failed is printed whole.
-        max_examples=HISTORIES,
-        phases=[Phase.explicit, Phase.reuse, Phase.generate],
+        max_examples=min(SHARE, HISTORIES - share * SHARE),
+        phases=[Phase.generate],
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
     def lives(history: list[Step]) -> None:
-        world = World(spark, next(folders))
-        for step in history:
-            world.happen(step)
-        world.end()
-        seen.update(world.model.seen)
+        lived(history, spark, next(folders))
 
     lives()
-    assert not [kind for kind in KINDS if not seen[kind]]
+
+
+def lived(history: list[Step], spark: SparkSession, folder: Path) -> Counter[str]:
+    """What was seen in a history, after each step of which the store is compared with the model."""
+    world = World(spark, folder)
+    for step in history:
+        world.happen(step)
+    world.end()
+    return world.model.seen

@@ -1,12 +1,16 @@
-"""Answers of the object store are lost, one at each kind of write of each kind of run: a store ends as if none was."""
+"""Answers of the object store are lost, one at each kind of write of each kind of run, while the store grows old.
+
+It ends as one that heard every answer, and whose past nobody removed.
+"""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import (
@@ -29,10 +33,12 @@ from messagestore_jobs.contract.run_document import (
     Selection,
     StreamDestination,
     Table,
+    Translator,
 )
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
+from messagestore_jobs.replay import freeze
 from messagestore_jobs.store.folder import MARKER
 from messagestore_jobs.store.history import last_note, open_table
 from messagestore_jobs.store.objects import Objects
@@ -43,19 +49,19 @@ from support.ingests import OWNER, RESOURCE, START, lines, record, write_file
 from support.lifecycles import update
 from support.lost_answers import losing
 from support.objectstore import ObjectStore
+from support.replays import Suspending
 
 HOUR = timedelta(hours=1)
+HALF_A_YEAR = 183 * 24
 LARGE = b'"' + b"x" * 50 + b'"'
 ELSEWHERE = {
     # To Kafka.
-    *("replay-transaction", "replay-staged-removed"),
+    *("replay-transaction", "replay-staged-removed", "erase-staged"),
     # After a run was cut off, or input was gone.
     *("archive-sweep", "archive-withdrawn", "plan-anew", "sweep-plan", "take-out", "sweep"),
-    *("replay-erased", "replay-forgotten", "replay-placed"),
-    # By a run that has an epoch, or on a store of an earlier release.
-    *("claim", "upgrade-.+", "properties-.+"),
-    # Of whole days, of updates that waited, of translators, and of what names an erased message elsewhere.
-    *("delete-days", "pending-dropped", "translators", "erase-dead-letters", "erase-staged", "audit-hidden"),
+    *("replay-erased", "replay-forgotten"),
+    # On a store of an earlier release.
+    *("upgrade-.+", "properties-.+"),
 }
 """Writes that this story has not, each of which has its own test; a name that is made up has its pattern."""
 OWN_COLUMNS = {
@@ -67,6 +73,8 @@ OWN_WORDS = re.compile(
     r"|(PerSecond|[vV]ersion|bytes)(_before|_after)?['\"]: ?([0-9.]+|null)"
 )
 """Times, keys, digests, sizes, names of runs and speeds; and versions, as a run that is tried again claims anew."""
+FILES = re.compile(r'"files": \[\n    \{.*?\n  \]', re.DOTALL)
+"""Of an archive: a table that was compacted gives fewer."""
 Task = IngestTask | PurgeTask | EraseTask | ReplayTask | MaintainTask | DeleteTask
 
 
@@ -80,40 +88,53 @@ class Site:
     writes: set[str] = field(default_factory=set)
     runs: int = 0
 
-    def run(self, task: Task, hour: int) -> RunError | None:
+    def run(self, event: "Event") -> RunError | None:
+        """One run, under an epoch of its own."""
         self.runs += 1
+        at = START + event.hour * HOUR
         document = RunDocument(
             run=f"run-{self.runs}",
             resource=RESOURCE,
-            table=Table(uri=f"s3a://{self.bucket}/orders", owner=OWNER),
-            at=START + hour * HOUR,
+            table=self._granted(Table(uri=f"s3a://{self.bucket}/orders", owner=OWNER)),
+            at=at,
             storage=(self.objects.entry(self.bucket),),
-            task=task,
+            task=self._task(event.task),
         )
+        control = Suspending(0) if event.suspended else None
         with observing(lambda name, moment: self.writes.add(name)):
-            return execute(document, lambda: self.spark, Silent(), 0, lambda: START + hour * HOUR).error
+            return execute(document, lambda: self.spark, Silent(), 0, lambda: at, control).error
 
-    def contents(self) -> dict[str, Any]:
+    def _granted(self, table: Table) -> Table:
+        return table.model_copy(update={"epoch": self.runs})
+
+    def _task(self, task: Task) -> Task:
+        """Into a stream under the epoch of the run too."""
+        if not isinstance(task, ReplayTask) or not isinstance(task.destination, StreamDestination):
+            return task
+        into = task.destination.model_copy(update={"table": self._granted(task.destination.table)})
+        return task.model_copy(update={"destination": into})
+
+    def contents(self) -> dict[str, str]:
         """Rows of all tables, and the objects beside them."""
-        found: dict[str, Any] = {}
+        found: dict[str, str] = {}
         with using([self.objects.entry(self.bucket)], self.spark):
             for uri in (f"s3a://{self.bucket}/orders", f"s3a://{self.bucket}/copy"):
                 if Objects(uri).exists(MARKER):
-                    found |= {f"{uri} {name}": _rows(uri, name) for name in TABLES}
+                    found |= {f"{uri} {name}": self._rows(uri, name) for name in TABLES}
                     found[f"{uri} totals"] = repr(last_note(uri).totals)
             objects = Objects(f"s3a://{self.bucket}")
             for name in objects.names(recursive=True):
                 if not re.search(r"/_delta_log/|\.parquet$|/$|key", name):
-                    found[name] = (objects.read(name) or b"").decode()
-        return {self._common(name): self._common(str(content)) for name, content in found.items()}
+                    found[name] = FILES.sub("", (objects.read(name) or b"").decode())
+        return {self._common(name): self._common(content) for name, content in found.items()}
+
+    def _rows(self, uri: str, name: str) -> str:
+        rows = open_table(uri, name).to_pyarrow_table().to_pylist()
+        kept = ({column: v for column, v in row.items() if column not in OWN_COLUMNS} for row in rows)
+        return "\n".join(sorted(self._common(repr(row)) for row in kept))
 
     def _common(self, text: str) -> str:
         return OWN_WORDS.sub("", text.replace(self.bucket, ""))
-
-
-def _rows(uri: str, name: str) -> list[str]:
-    rows = open_table(uri, name).to_pyarrow_table().to_pylist()
-    return sorted(repr({column: v for column, v in row.items() if column not in OWN_COLUMNS}) for row in rows)
 
 
 def message(message_id: str, **fields: Any) -> bytes:
@@ -123,10 +144,10 @@ def message(message_id: str, **fields: Any) -> bytes:
 def land(folder: Path) -> IngestTask:
     """Messages in two batches, with large payloads, duplicates and garbage; updates that match, wait and are none."""
     arrived = [
-        [message("m1"), b"garbage a", message("m2", payload=LARGE)],
+        [message("m1"), b"garbage about m1", message("m2", payload=LARGE)],
         [message("m3", streamName="other-1")],
         [message("m2", payload=LARGE), message("m4", payload=LARGE), b"garbage c"],
-        [message("m5", payload=LARGE), message("m6", streamName="other-1"), message("m1")],
+        [message("m5", streamName="other-1"), message("m6", payload=LARGE), message("m1")],
     ]
     for number, records in enumerate(arrived):
         write_file(folder / "messages" / f"{number}.jsonl", lines(*records), START - 2 * HOUR)
@@ -135,62 +156,103 @@ def land(folder: Path) -> IngestTask:
     return IngestTask(
         source_id="messages",
         source=FilesSource(uri=f"file://{folder}/messages", max_files_per_batch=2),
-        lifecycle=Lifecycle(source_id="updates", source=FilesSource(uri=f"file://{folder}/updates")),
+        lifecycle=Lifecycle(
+            source_id="updates",
+            source=FilesSource(uri=f"file://{folder}/updates"),
+            pending_for=timedelta(days=1000),
+        ),
         retry=Retry(max_retries=2),
         claim_check_bytes=40,
+        translators=(Translator(from_version=0),),
     )
 
 
-def story(bucket: str, taken: IngestTask) -> Iterator[tuple[int, Task]]:
-    """A store's life: the hour of each run, and what it does."""
-    root = f"s3a://{bucket}"
-    yield 0, taken
+def land_more(folder: Path) -> None:
+    """The message that an update waits for, and two that came before, one of which has been erased."""
+    write_file(folder / "messages" / "4.jsonl", lines(message("m9"), message("m1"), message("m4")), START + HOUR)
+
+
+class Event(NamedTuple):
+    """What a store lives through: hours from its beginning, and what is run then."""
+
+    hour: int
+    task: Task
+    suspended: bool = False
+    """A replay, by its user, before it has sent anything."""
+    ages: bool = False
+    """Of the store that grows old: the other one does not do it."""
+
+
+def story(bucket: str, folder: Path) -> Iterator[Event]:
+    """A year and a half, over whose middle two replays lie still."""
+    root, year = f"s3a://{bucket}", 2 * HALF_A_YEAR
+    taken = land(folder)
+    yield Event(0, taken)
+    yield Event(HALF_A_YEAR, forgotten(), ages=True)
+
     due = Selection(due_for_retry=True, limit=10, held_back="Retrying")
-    yield 4, ReplayTask(job_id="again", rounds=True, select=due, destination=FilesDestination(uri=f"{root}/again"))
-    yield 5, ReplayTask(job_id="files", destination=FilesDestination(uri=f"{root}/files"))
+    again = ReplayTask(job_id="again", rounds=True, select=due, destination=FilesDestination(uri=f"{root}/again"))
+    yield Event(HALF_A_YEAR + 1, again)
+    paused = ReplayTask(job_id="paused", destination=FilesDestination(uri=f"{root}/paused"))
+    of_orders = Selection(categories=("order",))
+    orders = ReplayTask(job_id="orders", select=of_orders, destination=FilesDestination(uri=f"{root}/orders-again"))
+    yield Event(HALF_A_YEAR + 2, paused, suspended=True)
+    yield Event(HALF_A_YEAR + 2, orders, suspended=True)
+    yield Event(HALF_A_YEAR + 3, ReplayTask(job_id="files", destination=FilesDestination(uri=f"{root}/files")))
     copy = Table(uri=f"{root}/copy", owner=Owner(namespace="default", name="copy"))
     into = StreamDestination(table=copy, ingest=taken.model_copy(update={"lifecycle": None}))
-    yield 6, ReplayTask(job_id="copy", destination=into)
-    yield 7, ReplayTask(job_id="redriven", origin="DeadLetters", destination=into)
-    scrubbed = Rule(name="scrubbed", match=Match(message_ids=("m4", "m6")))
-    yield 8, PurgeTask(mode="Enforce", rules=(scrubbed,), action="Scrub", scrub=Scrub(payload_paths=("$",)))
-    yield (
-        9,
-        PurgeTask(
-            mode="Enforce",
-            rules=(
-                Rule(name="erased", match=Match(message_ids=("m1", "m2")), erase=True),
-                Rule(name="other", match=Match(stream_names=("other-1",))),
-            ),
-            archive=Archive(uri=f"{root}/archive"),
-            erase_within=HOUR,
-            dead_letters_max_age=HOUR,
-        ),
-    )
-    yield 12, EraseTask()
-    yield 13, MaintainTask(log_retention=timedelta(0), deleted_file_retention=timedelta(0))
-    yield 14, DeleteTask()
+    yield Event(HALF_A_YEAR + 4, ReplayTask(job_id="copy", destination=into))
+    yield Event(HALF_A_YEAR + 5, ReplayTask(job_id="redriven", origin="DeadLetters", destination=into))
+    yield Event(year, forgotten(oldest_replay=START + (HALF_A_YEAR + 2) * HOUR), ages=True)
+
+    other = Rule(name="other", match=Match(stream_names=("other-1",), message_ids=("m1", "m3", "m5")))
+    yield Event(year + 1, PurgeTask(mode="Enforce", rules=(other,), archive=Archive(uri=f"{root}/archive")))
+    yield Event(year + 2, paused)
+    erased = Rule(name="erased", match=Match(message_ids=("m1", "m2")), erase=True)
+    erasure = PurgeTask(mode="Enforce", rules=(erased,), erase_within=HOUR, dead_letters_max_age=HOUR)
+    yield Event(year + 3, erasure)
+    yield Event(year + 4, orders)
+    scrubbed = Rule(name="scrubbed", match=Match(message_ids=("m4",)))
+    scrub = PurgeTask(mode="Enforce", rules=(scrubbed,), action="Scrub", scrub=Scrub(payload_paths=("$",)))
+    yield Event(year + 5, scrub)
+    land_more(folder)
+    yield Event(year + 6, taken)
+    yield Event(year + HALF_A_YEAR, forgotten(), ages=True)
+
+    yield Event(year + HALF_A_YEAR + 1, EraseTask())
+    yield Event(year + HALF_A_YEAR + 2, MaintainTask(log_retention=timedelta(0), deleted_file_retention=timedelta(0)))
+    whole_days = Rule(name="all", max_age=HOUR)
+    yield Event(year + HALF_A_YEAR + 3, PurgeTask(mode="Enforce", rules=(whole_days,)))
+    yield Event(year + HALF_A_YEAR + 4, DeleteTask())
 
 
-def test_each_run_ends_as_if_no_answer_had_been_lost(
-    spark: SparkSession, object_store: ObjectStore, tmp_path: Path
+def forgotten(**task: Any) -> MaintainTask:
+    """A maintenance that keeps nothing of the past but what somebody still needs."""
+    return MaintainTask(log_retention=timedelta(0), deleted_file_retention=timedelta(0), **task)
+
+
+def test_each_run_of_a_store_that_grows_old_ends_as_if_no_answer_had_been_lost_and_nothing_removed(
+    spark: SparkSession, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # So that a replay that leaves some out has to write down which it has.
+    monkeypatch.setattr(freeze, "GRAINS", 1)
     for bucket in ("heard", "unheard"):
         object_store.make_bucket(bucket)
-    taken = land(tmp_path)
     wrong: dict[tuple[int, str], tuple[str | None, str | None]] = {}
     heard = Site(spark, object_store, "heard")
     with losing(object_store.endpoint, tmp_path / "lost") as way:
         unheard = Site(spark, ObjectStore(way.endpoint), "unheard")
-        for (hour, task), (_, same) in zip(story("heard", taken), story("unheard", taken), strict=True):
-            assert heard.run(task, hour) is None
+        for event, same in zip(story("heard", tmp_path), story("unheard", tmp_path), strict=True):
+            if not event.ages:
+                assert heard.run(event) is None
             way.forget()
             lost = 0
-            while (error := unheard.run(same, hour)) is not None:
+            while (error := unheard.run(same)) is not None:
                 assert len(way.lost()) > lost, error
                 lost = len(way.lost())
             assert way.lost()
-            wrong |= {(hour, name): both for name, both in different(unheard.contents(), heard.contents()).items()}
+            found = different(unheard.contents(), heard.contents())
+            wrong |= {(event.hour, name): both for name, both in found.items()}
     assert wrong == {}
     missed = {one for one in patterns_in_code() if not any(re.fullmatch(one, name) for name in unheard.writes)}
     assert {one.replace("\\", "") for one in missed} == ELSEWHERE

@@ -138,6 +138,8 @@ class Step(NamedTuple):
     hours: int = 1
     cuts: tuple[int, ...] = ()
     left: bool = False
+    unheard: bool = False
+    """Whether it is cut off by an answer that is lost: what it asked for has happened, and it hears that it failed."""
 
 
 def scrubbed(payload: bytes) -> bytes:

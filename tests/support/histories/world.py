@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.progress import Silent
@@ -39,6 +40,10 @@ FOLLOWED = {
     Maintain: set(),
 }  # fmt: skip
 """The writes that the model knows, by kind of run; the others change nothing that is compared."""
+
+
+class UnheardError(PySparkException):
+    """What a run hears of a write whose answer was lost."""
 
 
 @dataclass
@@ -84,13 +89,12 @@ class World:
 
     def _carry_on(self, run: Run, step: Step) -> None:
         for moment in step.cuts:
-            if self._try(run, moment):
+            if self._try(run, moment, unheard=step.unheard):
                 return
-            self.model.seen[f"{run.kind.__name__} cut off"] += 1
         if not step.left:
             self._try(run, None)
 
-    def _try(self, run: Run, moment: int | None) -> bool:
+    def _try(self, run: Run, moment: int | None, *, unheard: bool = False) -> bool:
         """Run to the end, or to a moment; whether it came to its end."""
         writes: list[str] = []
         left = [-1 if moment is None else moment]
@@ -98,12 +102,15 @@ class World:
         def observer(name: str, when: str) -> None:
             if when == "after" and name in FOLLOWED[run.kind]:
                 writes.append(name)
+            if unheard and when == "before":
+                return
             left[0] -= 1
             if left[0] == -1:
-                raise Crash
+                self.model.seen[f"{run.kind.__name__} {'unheard' if unheard else 'cut off'}"] += 1
+                raise UnheardError("connection reset by peer") if unheard else Crash
 
         ended = False
-        with observing(observer), suppress(Crash):
+        with observing(observer), suppress(Crash, UnheardError):
             run.product()
             ended = True
         follow(run.model(), writes, ended)
