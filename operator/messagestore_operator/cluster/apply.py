@@ -73,9 +73,9 @@ class Applier:
         for action in wanted:
             await self._do(action, resource)
 
-    async def mend(self, run: ObservedRun) -> None:
+    async def finish(self, run: ObservedRun) -> None:
         """Finish what a killed operator left half done of a run that is under way."""
-        await self._launcher.mend(run)
+        await self._launcher.finish(run)
 
     @singledispatchmethod
     async def _do(self, action: actions.Action, resource: Resource) -> None:

@@ -75,7 +75,7 @@ class Launcher:
             return
         self._cache.put({**changed, "kind": CONFIG_MAPS.name})
 
-    async def mend(self, run: ObservedRun) -> None:
+    async def finish(self, run: ObservedRun) -> None:
         """Do what is missing of a run whose application is there, where the operator was killed just after that.
 
         Raises:

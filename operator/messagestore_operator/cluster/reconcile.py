@@ -104,7 +104,7 @@ class Reconciler:
         decision = self._decide(snapshot)
         self._starts.let_start(decision)
         for run in snapshot.runs:
-            await self._applier.mend(run)
+            await self._applier.finish(run)
         await self._applier.carry_out(resource, decision.actions)
         if decision.look_again is not None:
             self._queue.add(key, (decision.look_again - datetime.now(UTC)).total_seconds())

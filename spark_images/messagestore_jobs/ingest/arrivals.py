@@ -34,7 +34,7 @@ class Arrivals(Protocol):
     def next(self) -> Due:
         """Plan the next batch of what waits, durably."""
 
-    def mend(self, batch: Planned) -> bool:
+    def replan(self, batch: Planned) -> bool:
         """Plan a batch anew that could not be read, where something of it is gone; false where nothing is."""
 
     def explained(self, error: Exception) -> RunFailedError | None:

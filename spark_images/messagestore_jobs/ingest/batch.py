@@ -16,16 +16,16 @@ from messagestore_jobs.clock import microseconds
 from messagestore_jobs.contract.run_document import IngestTask
 from messagestore_jobs.ingest.assign import Arrived, Assignment, assign, count
 from messagestore_jobs.ingest.columns import Columns
+from messagestore_jobs.ingest.dedup_index import Added, DedupIndex
 from messagestore_jobs.ingest.earlier_events import EarlierEvents
 from messagestore_jobs.ingest.expected import Numbers
 from messagestore_jobs.ingest.hashed_ids import Flags, HashedIds
-from messagestore_jobs.ingest.known import Added, Known
 from messagestore_jobs.ingest.known_sequences import KnownSequences
+from messagestore_jobs.ingest.ordering import ordering_of
 from messagestore_jobs.ingest.planned import Planned, read_planned
 from messagestore_jobs.ingest.projections import with_projections
 from messagestore_jobs.ingest.refused import set_aside_earlier
 from messagestore_jobs.ingest.set_aside import brought_along, portion_bytes, portions, read_letters
-from messagestore_jobs.ingest.terms import terms_of
 from messagestore_jobs.ingest.write import claimed_payloads, set_assignment, set_clock, with_letters
 from messagestore_jobs.store.claims import claims_uri
 from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_again, set_aside_before
@@ -45,7 +45,7 @@ class BatchContext:
     run: str
     uri: str
     task: IngestTask
-    known: Known
+    index: DedupIndex
     erased: Erased
     suffix: str
     columns: Columns
@@ -99,7 +99,7 @@ def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], n
     append_messages(spark, context.uri, rows, done, (task.source_id, batch.number), task.compression)
     if committed_batch(context.uri, task.source_id) != batch.number:
         raise RunFailedError("CommitLost", f"batch {batch.number} is not in the table after its commit; try again")
-    context.known.stored(_added(batch, arrived, assigned))
+    context.index.stored(_added(batch, arrived, assigned))
     context.sequences.stored(arrived.members, assigned.stored)
     return done
 
@@ -110,7 +110,7 @@ def _in_order(narrow: pa.Table, task: IngestTask) -> pa.Table:
 
 
 def _arrived(narrow: pa.Table) -> Arrived:
-    expected, members = terms_of(narrow)
+    expected, members = ordering_of(narrow)
     return Arrived(
         keys=HashedIds.of(narrow["hash"].to_numpy(), narrow["message_id"].combine_chunks()),
         streams=narrow["stream_name"].combine_chunks(),
@@ -135,15 +135,15 @@ def _assign(context: BatchContext, arrived: Arrived, batch: Planned, narrow: pa.
     events = context.earlier_events
 
     def contains(keys: HashedIds) -> Flags:
-        found = context.known.contains(keys, not_before) | context.erased.contains(keys.ids)
+        found = context.index.contains(keys, not_before) | context.erased.contains(keys.ids)
         return found if events is None else found | events.contains(narrow, not_before)
 
-    known = context.known
+    index = context.index
     return assign(
         arrived,
         contains,
-        known.next_positions,
-        known.next_global,
+        index.next_positions,
+        index.next_global,
         context.task.on_arrival_expired,
         context.sequences.of,
     )

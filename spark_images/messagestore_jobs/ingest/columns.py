@@ -14,8 +14,8 @@ from messagestore_jobs.ingest.envelope import can_carry, envelope_columns, tells
 from messagestore_jobs.ingest.fields import field_columns, whole_number
 from messagestore_jobs.ingest.judge import verdict_columns
 from messagestore_jobs.ingest.kafka_envelope import record_says
+from messagestore_jobs.ingest.ordering import COLUMN, IS_THERE, SEPARATOR
 from messagestore_jobs.ingest.projections import Projections
-from messagestore_jobs.ingest.terms import COLUMN, IS_THERE, SEPARATOR
 from messagestore_jobs.ingest.write import assignment_columns, clock, identity, letter_columns, row_columns
 from messagestore_jobs.sequences import told_size
 
@@ -69,8 +69,8 @@ def _of_kafka(task: IngestTask) -> bool:
 
 
 def _narrow(task: IngestTask, letters_at_once: int) -> tuple[Column, ...]:
-    terms = tuple(_terms(task))
-    suspect = reduce(or_, [F.col("reason").isNotNull(), F.col("expired"), *(t.isNotNull() for t in terms)])
+    ordering = tuple(_ordering(task))
+    suspect = reduce(or_, [F.col("reason").isNotNull(), F.col("expired"), *(t.isNotNull() for t in ordering)])
     return (
         F.col("part"),
         F.col("row"),
@@ -84,7 +84,7 @@ def _narrow(task: IngestTask, letters_at_once: int) -> tuple[Column, ...]:
         F.when(suspect, _letter_bytes(of_kafka=_of_kafka(task))).alias("letter_bytes"),
         *_letter(task, letters_at_once),
         *_unknown(task),
-        *(t.alias(COLUMN) for t in terms),
+        *(t.alias(COLUMN) for t in ordering),
     )
 
 
@@ -117,8 +117,8 @@ def _letter_bytes(*, of_kafka: bool) -> Column:
     return (F.coalesce(F.octet_length("value"), F.lit(0)) + beside + F.lit(_BESIDE_ITS_BYTES)).cast("bigint")
 
 
-def _terms(task: IngestTask) -> Iterator[Column]:
-    """What a record says of its stream's version and of its sequence, where a record can say so; see ``terms``."""
+def _ordering(task: IngestTask) -> Iterator[Column]:
+    """What a record says of its stream's version and of its sequence, where a record can say so; see ``ordering``."""
     if not any(can_carry(task.envelope, task.source.format, name) for name in ("expectedVersion", "sequenceId")):
         return
     expected = whole_number(F.col(wire("expectedVersion")))

@@ -13,9 +13,9 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import IngestTask
+from messagestore_jobs.ingest.dedup_index import FIRST_GLOBAL_POSITION, DedupIndex
 from messagestore_jobs.ingest.envelope import wire
 from messagestore_jobs.ingest.hashed_ids import Flags, HashedIds
-from messagestore_jobs.ingest.known import FIRST_GLOBAL_POSITION, Known
 from messagestore_jobs.store.erased import Erased, open_erased
 from messagestore_jobs.store.messages import read_messages
 
@@ -57,13 +57,13 @@ class EarlierEvents:
     spark: SparkSession
     uri: str
     since: int
-    known: Known
+    index: DedupIndex
     erased: Erased
 
     @staticmethod
-    def open(spark: SparkSession, uri: str, since: int, known: Known) -> "EarlierEvents":
+    def open(spark: SparkSession, uri: str, since: int, index: DedupIndex) -> "EarlierEvents":
         """As the store is now."""
-        return EarlierEvents(spark, uri, since, known, open_erased(uri, before=since))
+        return EarlierEvents(spark, uri, since, index, open_erased(uri, before=since))
 
     def contains(self, narrow: pa.Table, not_before: int | None) -> Flags:
         """Which records were stored before, or erased.
@@ -74,7 +74,7 @@ class EarlierEvents:
         """
         ids = narrow["event_id"].combine_chunks()
         found: Flags = self.erased.contains(ids)
-        candidates = self.known.contains(HashedIds.of(narrow["event_hash"].to_numpy(), ids), not_before)
+        candidates = self.index.contains(HashedIds.of(narrow["event_hash"].to_numpy(), ids), not_before)
         rows = np.flatnonzero(candidates & ~found)
         if len(rows):
             asked = narrow.select(["event_id", "stream_name", "event_content"]).take(pa.array(rows))

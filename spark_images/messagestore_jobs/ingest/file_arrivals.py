@@ -78,7 +78,7 @@ class FileArrivals:
         self._waiting = rest(self._waiting, ranges)
         return due
 
-    def mend(self, batch: Planned) -> bool:
+    def replan(self, batch: Planned) -> bool:
         """Take out of a planned batch what is there no more or may not be read; should it come back, it is new."""
         assert isinstance(batch, Batch)
         reasons = unreadable(self._spark, {r.file.uri for r in batch.ranges})

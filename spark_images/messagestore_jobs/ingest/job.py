@@ -13,11 +13,11 @@ from messagestore_jobs.ingest.arrivals import Arrivals, Due, size_of
 from messagestore_jobs.ingest.batch import BatchContext, ingest_batch
 from messagestore_jobs.ingest.columns import columns_of
 from messagestore_jobs.ingest.control import Control, Unattended
+from messagestore_jobs.ingest.dedup_index import open_dedup_index
 from messagestore_jobs.ingest.earlier_events import EarlierEvents, events_since, looked_for
 from messagestore_jobs.ingest.file_arrivals import FileArrivals
 from messagestore_jobs.ingest.incomplete import IncompleteSequences
 from messagestore_jobs.ingest.kafka_arrivals import KafkaArrivals
-from messagestore_jobs.ingest.known import open_known
 from messagestore_jobs.ingest.set_aside import SourceChangedError, bytes_at_once
 from messagestore_jobs.ingest.throttle import Throttle
 from messagestore_jobs.lifecycle.job import LifecycleWork, updates_task
@@ -69,13 +69,13 @@ class _Ingest:
     @cached_property
     def _context(self) -> BatchContext:
         self._progress.step("open")
-        known = open_known(self._spark, self._uri, table_state(self._uri).messages, self._task.memory.index_bytes)
+        index = open_dedup_index(self._spark, self._uri, table_state(self._uri).messages, self._task.memory.index_bytes)
         run, uri, task = self._document.run, self._uri, self._task
         suffix = claim_suffix(run, self._document.table.epoch)
-        since = events_since(task, self._note.events_since, known.next_global)
-        earlier = EarlierEvents.open(self._spark, uri, since, known) if since and looked_for(task, since) else None
+        since = events_since(task, self._note.events_since, index.next_global)
+        earlier = EarlierEvents.open(self._spark, uri, since, index) if since and looked_for(task, since) else None
         columns = columns_of(task, uri, suffix, bytes_at_once(self._spark), earlier_events=earlier is not None)
-        return BatchContext(self._spark, run, uri, task, known, open_erased(uri), suffix, columns, since, earlier)
+        return BatchContext(self._spark, run, uri, task, index, open_erased(uri), suffix, columns, since, earlier)
 
     def take_in_what_has_arrived(self) -> None:
         """First the batch that was cut off, then what is there now."""
@@ -125,7 +125,7 @@ class _Ingest:
                 self._note = last_note(self._uri)
                 self._count(due, before)
                 return
-            if not self._arrivals.mend(due.batch):
+            if not self._arrivals.replan(due.batch):
                 why = self._arrivals.explained(error)
                 if why is None:
                     raise

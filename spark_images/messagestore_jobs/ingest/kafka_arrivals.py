@@ -90,7 +90,7 @@ class KafkaArrivals:
         self._waiting = rest(self._waiting, ranges)
         return due
 
-    def mend(self, batch: Planned) -> bool:
+    def replan(self, batch: Planned) -> bool:
         """Note of a planned batch what is gone since it was planned."""
         assert isinstance(batch, OffsetBatch)
         ranges = still_there(batch.ranges, list_partitions(self._spark, self._source))

@@ -124,7 +124,7 @@ class LifecycleWork:
         except (PySparkException, Py4JJavaError) as error:
             # What an earlier try of the batch let wait may be gone; where it is not, the next lets it wait again.
             forget_waiting(self._context.uri, self._task.source_id, due.batch.number)
-            if not self._arrivals.mend(due.batch):
+            if not self._arrivals.replan(due.batch):
                 why = self._arrivals.explained(error)
                 if why is None:
                     raise

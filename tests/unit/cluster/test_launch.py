@@ -129,7 +129,7 @@ def test_a_run_whose_right_to_report_was_not_written_gets_it_from_the_next_opera
         launcher, cache = _launcher(client)
         await launcher.launch(WANTED)
         drivers = Drivers(client, launcher._backend, cache, WANTED.driver)
-        await Launcher(client, launcher._backend, cache, drivers).mend(ObservedRun(WANTED.run.run, AppState.PENDING))
+        await Launcher(client, launcher._backend, cache, drivers).finish(ObservedRun(WANTED.run.run, AppState.PENDING))
         await drivers.write("default")
         return sum(1 for path in client.patched if "roles/" in path)
 

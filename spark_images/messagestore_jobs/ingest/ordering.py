@@ -12,7 +12,7 @@ from messagestore_jobs.ingest.assign import EXPECTED_BY_NOBODY, IN_NO_SEQUENCE
 from messagestore_jobs.ingest.expected import Expected, Numbers
 from messagestore_jobs.ingest.sequences import Members
 
-COLUMN = "terms"
+COLUMN = "ordering"
 SEPARATOR = "|"
 """Between expected version, number and told size, each empty where there is none, and the sequence."""
 IS_THERE = "="
@@ -20,8 +20,8 @@ IS_THERE = "="
 _PARTS = 4
 
 
-def terms_of(narrow: pa.Table) -> tuple[Expected, Members]:
-    """Who expects a version, and who belongs to a sequence, by column ``terms`` where there is one."""
+def ordering_of(narrow: pa.Table) -> tuple[Expected, Members]:
+    """Who expects a version, and who belongs to a sequence, by column ``ordering`` where there is one."""
     if COLUMN not in narrow.column_names or narrow[COLUMN].null_count == narrow.num_rows:
         return EXPECTED_BY_NOBODY, IN_NO_SEQUENCE
     rows = np.flatnonzero(pc.is_valid(narrow[COLUMN]))

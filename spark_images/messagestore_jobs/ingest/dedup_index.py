@@ -27,7 +27,7 @@ BYTES_A_KEY = 24
 BYTES_A_STREAM = 200
 
 
-class Known(Protocol):
+class DedupIndex(Protocol):
     """What the store holds, as of the last batch."""
 
     next_global: int
@@ -53,17 +53,17 @@ class Added:
     next_global: int
 
 
-def open_known(spark: SparkSession, uri: str, messages: int, memory: int) -> Known:
+def open_dedup_index(spark: SparkSession, uri: str, messages: int, memory: int) -> DedupIndex:
     """In memory where it fits ``memory`` bytes, in the table otherwise."""
     if messages * BYTES_A_KEY > memory:
-        return KnownInTable(spark, uri)
+        return TableIndex(spark, uri)
     heads = _heads_of_messages(read_messages(spark, uri), None)
     if heads.num_rows * BYTES_A_STREAM + messages * BYTES_A_KEY > memory:
-        return KnownInTable(spark, uri)
-    return KnownInMemory(spark, uri, heads)
+        return TableIndex(spark, uri)
+    return InMemoryIndex(spark, uri, heads)
 
 
-class KnownInMemory:
+class InMemoryIndex:
     """Everything, read once."""
 
     def __init__(self, spark: SparkSession, uri: str, heads: pa.Table) -> None:
@@ -84,22 +84,22 @@ class KnownInMemory:
             self._keys.add(ids, found["inserted_at"].to_numpy())
 
     def contains(self, asked: HashedIds, not_before: int | None) -> Flags:
-        """As :class:`Known` has it."""
+        """As :class:`DedupIndex` has it."""
         return self._keys.contains(asked, not_before)
 
     def next_positions(self, streams: pa.Array) -> Positions:
-        """As :class:`Known` has it."""
+        """As :class:`DedupIndex` has it."""
         known, kept = self._next, self._kept
         return np.array([known[s] if s in known else kept.next_position(s) for s in streams.to_pylist()], np.int64)
 
     def stored(self, added: Added) -> None:
-        """As :class:`Known` has it."""
+        """As :class:`DedupIndex` has it."""
         self._next.update(zip(added.streams.to_pylist(), added.next_positions.tolist(), strict=True))
         self.next_global = added.next_global
         self._keys.add(added.keys, np.full(len(added.keys), added.inserted_at, dtype=np.int64))
 
 
-class KnownInTable:
+class TableIndex:
     """Nothing is held: each batch's keys are joined with the table."""
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
@@ -110,7 +110,7 @@ class KnownInTable:
         self.next_global = max(self._kept.next_global, FIRST_GLOBAL_POSITION if newest is None else newest + 1)
 
     def contains(self, asked: HashedIds, not_before: int | None) -> Flags:
-        """As :class:`Known` has it."""
+        """As :class:`DedupIndex` has it."""
         wanted = self._spark.createDataFrame(pa.table({"message_id": asked.ids}))
         held = read_messages(self._spark, self._uri)
         if not_before is not None:
@@ -122,14 +122,14 @@ class KnownInTable:
         return flags
 
     def next_positions(self, streams: pa.Array) -> Positions:
-        """As :class:`Known` has it."""
+        """As :class:`DedupIndex` has it."""
         asked = self._spark.createDataFrame(pa.table({"stream_name": streams}))
         heads = _heads_of_messages(read_messages(self._spark, self._uri), asked)
         held = dict(zip(heads["stream_name"].to_pylist(), heads["next_position"].to_pylist(), strict=True))
         return np.array([max(held.get(s, 0), self._kept.next_position(s)) for s in streams.to_pylist()], dtype=np.int64)
 
     def stored(self, added: Added) -> None:
-        """As :class:`Known` has it; the table itself knows the rest."""
+        """As :class:`DedupIndex` has it; the table itself knows the rest."""
         self.next_global = added.next_global
 
 
