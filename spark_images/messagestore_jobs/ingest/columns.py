@@ -11,13 +11,14 @@ from pyspark.sql import functions as F
 from messagestore_jobs.contract.run_document import IngestTask
 from messagestore_jobs.ingest.earlier_events import earlier_columns
 from messagestore_jobs.ingest.envelope import can_carry, envelope_columns, tells_unknown, wire
-from messagestore_jobs.ingest.fields import field_columns, whole_number
+from messagestore_jobs.ingest.fields import field_columns
 from messagestore_jobs.ingest.judge import verdict_columns
-from messagestore_jobs.ingest.kafka_envelope import record_says
 from messagestore_jobs.ingest.ordering import COLUMN, IS_THERE, SEPARATOR
-from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.ingest.write import assignment_columns, clock, identity, letter_columns, row_columns
 from messagestore_jobs.sequences import told_size
+from messagestore_jobs.source.kafka_envelope import record_says
+from messagestore_jobs.source.projections import Projections
+from messagestore_jobs.source.values import whole_number
 
 LETTER = "letter"
 _BESIDE_ITS_BYTES = 1024

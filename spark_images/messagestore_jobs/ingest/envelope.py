@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from messagestore_jobs import native
 from messagestore_jobs.contract.run_document import Envelope, FieldMapping, FileFormat
 from messagestore_jobs.ingest import cloud_events
-from messagestore_jobs.ingest.kafka_envelope import binary_event, is_binary_event, of_record, with_record_headers
-from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.paths import steps
+from messagestore_jobs.source.kafka_envelope import binary_event, is_binary_event, of_record, with_record_headers
+from messagestore_jobs.source.projections import Projections
 
 TEXT_FIELDS = (
     "messageId",

@@ -10,15 +10,11 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import IngestTask
 from messagestore_jobs.ingest.envelope import default_content_type, wire
-from messagestore_jobs.ingest.projections import Projections
+from messagestore_jobs.source.projections import Projections
+from messagestore_jobs.source.values import duration_microseconds, time_of, true_or_false, whole_number
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 
-_TTL = (
-    r"^P(?!$)(?:(\d{1,6})W)?(?:(\d{1,7})D)?"
-    r"(?:T(?!$)(?:(\d{1,8})H)?(?:(\d{1,9})M)?(?:(\d{1,10})(?:\.(\d{1,6}))?S)?)?\z"
-)
-_TTL_MICROSECONDS = {1: 7 * 86_400_000_000, 2: 86_400_000_000, 3: 3_600_000_000, 4: 60_000_000, 5: 1_000_000}
 _LAST_MOMENT = "9999-12-31 23:59:59.999999"
 _TEXTS = {
     "message_id": "messageId",
@@ -94,30 +90,6 @@ def problems() -> list[tuple[Column, str]]:
         (F.length("error") > 32_768, "error is longer than 32768 characters"),
         (F.length("stream_name") > 1024, "the stream's name is longer than 1024 characters"),
     ]
-
-
-def time_of(text: Column) -> Column:
-    """An RFC 3339 time, years 1 to 9999; null where the text is none."""
-    return F.call_function("messagestore.time", text)
-
-
-def duration_microseconds(text: Column) -> Column:
-    """An ISO 8601 duration in weeks or smaller; null where the text is none."""
-    total: Column = F.lit(0).cast("bigint")
-    for group, unit in _TTL_MICROSECONDS.items():
-        total = total + F.coalesce(F.regexp_extract(text, _TTL, group).cast("bigint"), F.lit(0)) * F.lit(unit)
-    fraction = F.rpad(F.regexp_extract(text, _TTL, 6), 6, "0").cast("bigint")
-    return F.when(text.rlike(_TTL), total + F.coalesce(fraction, F.lit(0)))
-
-
-def whole_number(text: Column) -> Column:
-    """A whole number of at most 18 digits, so that it fits a long; null where the text is none."""
-    return F.when(text.rlike(r"^-?(0|[1-9]\d{0,17})\z"), text.cast("bigint"))
-
-
-def true_or_false(text: Column) -> Column:
-    """Exactly ``true`` or ``false``; null otherwise."""
-    return F.when(text == "true", True).when(text == "false", False)
 
 
 def _text(name: str) -> Column:

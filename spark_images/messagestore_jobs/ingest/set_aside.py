@@ -15,8 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.ingest.columns import LETTER
 from messagestore_jobs.ingest.expected import Numbers
-from messagestore_jobs.ingest.write import REPLACED, as_judged, letter_columns, letters_of
+from messagestore_jobs.ingest.write import as_judged, letter_columns, letters_of
 from messagestore_jobs.session import heap_bytes
+from messagestore_jobs.source.arrivals import REPLACED
 from messagestore_jobs.store.dead_letters import new_letters
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.schemas import SOURCE

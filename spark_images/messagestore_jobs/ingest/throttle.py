@@ -6,8 +6,6 @@ from datetime import timedelta
 
 from messagestore_jobs.ingest.control import Control
 
-PACED_SECONDS = 5
-"""Where a source can be read in parts of any size, a batch is what the rate allows in this time."""
 _LOOK_AGAIN_SECONDS = 0.25
 
 

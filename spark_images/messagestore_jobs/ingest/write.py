@@ -12,12 +12,13 @@ from pyspark.sql import functions as F
 from messagestore_jobs.contract.run_document import IngestTask, Retry
 from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.ingest.envelope import can_carry
-from messagestore_jobs.ingest.projections import Projections
 from messagestore_jobs.integrity.columns import own_columns, seal
 from messagestore_jobs.integrity.key import key_of
 from messagestore_jobs.lifecycle.retry import wait
 from messagestore_jobs.native import rfc3339
 from messagestore_jobs.reasons import DeadLetterReason
+from messagestore_jobs.source.arrivals import REPLACED
+from messagestore_jobs.source.projections import Projections
 from messagestore_jobs.store.claims import claims_uri
 from messagestore_jobs.store.schemas import MESSAGES, SOURCE
 
@@ -32,8 +33,6 @@ _OPTIONAL = (
     *("sequence_end", "metadata", "payload_encoding", "schema_version", "result", "error", "ttl"),
 )
 """Columns that come from the field of the same name alone, and that nobody asks the table's log about."""
-REPLACED = "a file was replaced while it was read"
-"""How Spark's error says that a record is not the one that was judged."""
 
 
 def clock() -> Column:

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from messagestore_jobs.contract.run_report import UpdateCounts
-from messagestore_jobs.ingest.arrivals import Due
 from messagestore_jobs.lifecycle.apply import commit, folded, without_erased
 from messagestore_jobs.lifecycle.context import Context
 from messagestore_jobs.lifecycle.set_aside import dead_letters, set_aside_once, source_of
+from messagestore_jobs.source.arrivals import Due
 from messagestore_jobs.store.history import CommitNote, table_state
 from messagestore_jobs.store.pending_updates import count_pending, let_wait
 from messagestore_jobs.store.schemas import PENDING_UPDATES, UTC

@@ -9,14 +9,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_jobs.lifecycle.fold import Change
-from messagestore_jobs.purge.bounds import Bounds
-from messagestore_jobs.purge.remove import MERGE
 from messagestore_jobs.session import settings
+from messagestore_jobs.store.bounds import Bounds
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write, with_epoch
 from messagestore_jobs.store.history import CommitNote, committed_batch
-from messagestore_jobs.store.messages import committing, messages_table
+from messagestore_jobs.store.messages import MERGE, committing, messages_table
 from messagestore_jobs.store.schemas import UTC
 
 CHANGES = pa.schema(

@@ -11,8 +11,8 @@ from messagestore_jobs.lifecycle.context import Context
 from messagestore_jobs.lifecycle.fold import Message
 from messagestore_jobs.lifecycle.set_aside import dead_letters
 from messagestore_jobs.native import with_native
-from messagestore_jobs.purge.bounds import Bounds
 from messagestore_jobs.reasons import DeadLetterReason
+from messagestore_jobs.store.bounds import Bounds
 from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_for
 from messagestore_jobs.store.messages import read_messages
 

@@ -6,10 +6,10 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_jobs.ingest.fields import time_of, whole_number
-from messagestore_jobs.ingest.projections import Projections, with_projections
 from messagestore_jobs.lifecycle.transitions import UPDATES
 from messagestore_jobs.reasons import DeadLetterReason as Reason
+from messagestore_jobs.source.projections import Projections, with_projections
+from messagestore_jobs.source.values import time_of, whole_number
 
 KIND = "lifecycle"
 """What the source of an update is called in tables, before the kind of what it was read from."""

@@ -12,11 +12,11 @@ from pyspark.sql import functions as F
 from messagestore_jobs.contract.base import ContractModel
 from messagestore_jobs.contract.run_document import Archive, Owner
 from messagestore_jobs.native import to_native
-from messagestore_jobs.purge.bounds import within
 from messagestore_jobs.purge.claims import with_claimed_payloads
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.plan import Plan, frozen_rows
 from messagestore_jobs.session import settings
+from messagestore_jobs.store.bounds import within
 from messagestore_jobs.store.documents import read_document
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write

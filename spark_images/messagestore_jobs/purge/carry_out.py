@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any
 
 from messagestore_jobs.purge.archive import archive
-from messagestore_jobs.purge.bounds import within
 from messagestore_jobs.purge.claims import delete_claim_checks
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.dead_letters import delete_dead_letters, forget_copies
@@ -16,6 +15,7 @@ from messagestore_jobs.purge.recheck import Checked
 from messagestore_jobs.purge.remove import delete, keep_heads
 from messagestore_jobs.purge.scrub import scrub
 from messagestore_jobs.store.audit import Done, add_audit
+from messagestore_jobs.store.bounds import within
 from messagestore_jobs.store.history import open_table, table_state
 from messagestore_jobs.store.messages import read_messages
 from messagestore_jobs.store.pending_updates import forget_pending

@@ -7,24 +7,18 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_jobs.purge.bounds import bounds
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.plan import Plan, frozen_rows, written_rows
 from messagestore_jobs.purge.whole_days import streams_of_days
 from messagestore_jobs.session import settings
+from messagestore_jobs.store.bounds import bounds
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.heads import raise_heads
 from messagestore_jobs.store.history import open_table, table_state
-from messagestore_jobs.store.messages import committing, messages_table, read_messages
+from messagestore_jobs.store.messages import MERGE, committing, messages_table, read_messages
 from messagestore_jobs.store.statistics import DAY, files_of
 
-MERGE = {
-    # The rows are plain files that nobody changes: no copy of them is needed for a second look.
-    "spark.databricks.delta.merge.materializeSource": "none",
-    # A file that loses some rows is written as it was, not dealt out anew over all of its day.
-    "spark.databricks.delta.merge.repartitionBeforeWrite.enabled": "false",
-}
 _BROADCAST_ROWS = 2_000_000
 
 

@@ -7,15 +7,14 @@ from messagestore_jobs.contract.run_document import Integrity, Scrub
 from messagestore_jobs.integrity.columns import own_columns, seal
 from messagestore_jobs.integrity.key import held, key_of
 from messagestore_jobs.purge.applied import after, due, left, names_of, said
-from messagestore_jobs.purge.bounds import bounds, within
 from messagestore_jobs.purge.claims import delete_claim_checks, rewrite_claim_checks
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.dead_letters import forget_copies
 from messagestore_jobs.purge.plan import Plan, frozen_rows
-from messagestore_jobs.purge.remove import MERGE
 from messagestore_jobs.session import settings
+from messagestore_jobs.store.bounds import bounds, within
 from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.messages import committing, messages_table, read_messages
+from messagestore_jobs.store.messages import MERGE, committing, messages_table, read_messages
 
 REDACTED = "[redacted]"
 """What stands where a value was, by method Redact."""

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 from messagestore_jobs.clock import now
 from messagestore_jobs.contract.run_document import FilesDestination, ReplayTask, RunDocument, StreamDestination
 from messagestore_jobs.lifecycle.commit import merge_once
-from messagestore_jobs.purge.bounds import bounds
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import REPLAYS, Frozen
+from messagestore_jobs.store.bounds import bounds
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.history import committed_batch, last_note
 from messagestore_jobs.store.objects import Objects, join

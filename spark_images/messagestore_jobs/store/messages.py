@@ -13,6 +13,13 @@ from messagestore_jobs.store.history import CommitNote, committed_batch
 from messagestore_jobs.store.objects import join
 from messagestore_jobs.store.tables import read_table, refuse_foreign_to_spark, table_to_change
 
+MERGE = {
+    # The rows are plain files that nobody changes: no copy of them is needed for a second look.
+    "spark.databricks.delta.merge.materializeSource": "none",
+    # A file that loses some rows is written as it was, not dealt out anew over all of its day.
+    "spark.databricks.delta.merge.repartitionBeforeWrite.enabled": "false",
+}
+"""Settings under which rows are merged away, or changed."""
 _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from messagestore_jobs.contract.run_document import Envelope
 from messagestore_jobs.contract.run_report import IngestCounts
-from messagestore_jobs.ingest import kafka_records
+from messagestore_jobs.source import kafka_records
 from support.hostile_records import HostileRecords
 from support.ingests import adds_up, positions_have_no_gap, record
 from support.kafkastreams import KafkaStream

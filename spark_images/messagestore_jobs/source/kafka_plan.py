@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from messagestore_jobs.ingest.throttle import PACED_SECONDS
 from messagestore_jobs.store.offsets import OffsetRange, Partition, ReadUpTo, in_order
 
 RETENTION: Final = "Retention"
@@ -12,6 +11,8 @@ RETENTION: Final = "Retention"
 TOPIC_DELETED: Final = "TopicDeleted"
 """The topic was deleted, and made again, before they were read."""
 
+_PACED_SECONDS = 5
+"""A batch is what the rate allows in this time."""
 _SHARE_OF_HEAP = 4
 _BYTES_A_RECORD = 1024
 """About what a driver holds of each while a batch is decided on: its id, its stream, hashes and positions."""
@@ -35,7 +36,7 @@ def most_records(wanted: int | None, setting: int, rate: float | None, heap: int
         rate: records a second that the stream may take; None is no bound.
         heap: in bytes.
     """
-    paced = setting if rate is None else max(1, round(rate * PACED_SECONDS))
+    paced = setting if rate is None else max(1, round(rate * _PACED_SECONDS))
     return min(wanted or setting, setting, paced, max(1, heap // (_SHARE_OF_HEAP * _BYTES_A_RECORD)))
 
 

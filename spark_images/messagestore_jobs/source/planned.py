@@ -3,9 +3,9 @@
 from pyspark.sql import DataFrame, SparkSession
 
 from messagestore_jobs.contract.run_document import IngestTask, KafkaSource
-from messagestore_jobs.ingest.kafka_records import read_kafka
-from messagestore_jobs.ingest.plan import part_bytes, partitions
-from messagestore_jobs.ingest.records import read_records, splittable
+from messagestore_jobs.source.kafka_records import read_kafka
+from messagestore_jobs.source.plan import part_bytes, partitions
+from messagestore_jobs.source.records import read_records, splittable
 from messagestore_jobs.store.files import Batch
 from messagestore_jobs.store.offsets import OffsetBatch
 

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import FilesSource, RecordsSource
-from messagestore_jobs.ingest.kafka_envelope import said_before
 from messagestore_jobs.session import cores_of_heap, heap_bytes
+from messagestore_jobs.source.kafka_envelope import said_before
 from messagestore_jobs.store.files import Range
 
 _SLASHES = re.compile("^file:/+")

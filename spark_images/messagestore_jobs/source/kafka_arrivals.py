@@ -8,9 +8,11 @@ from pyspark.sql import SparkSession
 from messagestore_jobs.clock import now
 from messagestore_jobs.contract.run_document import IngestTask, KafkaSource, RunDocument
 from messagestore_jobs.contract.run_report import Lag, Loss
-from messagestore_jobs.ingest.arrivals import Due
-from messagestore_jobs.ingest.kafka_listing import kafka_failure, list_partitions, oldest_record
-from messagestore_jobs.ingest.kafka_plan import (
+from messagestore_jobs.progress import Progress
+from messagestore_jobs.session import heap_bytes
+from messagestore_jobs.source.arrivals import Due
+from messagestore_jobs.source.kafka_listing import kafka_failure, list_partitions, oldest_record
+from messagestore_jobs.source.kafka_plan import (
     RETENTION,
     TOPIC_DELETED,
     most_records,
@@ -19,9 +21,7 @@ from messagestore_jobs.ingest.kafka_plan import (
     rest,
     still_there,
 )
-from messagestore_jobs.ingest.planned import Planned
-from messagestore_jobs.progress import Progress
-from messagestore_jobs.session import heap_bytes
+from messagestore_jobs.source.planned import Planned
 from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
 from messagestore_jobs.store.history import committed_batch
 from messagestore_jobs.store.offsets import OffsetBatch, OffsetRange, ReadOffsets

@@ -6,9 +6,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import KafkaSource
-from messagestore_jobs.ingest.kafka_listing import access
-from messagestore_jobs.ingest.kafka_plan import parts
-from messagestore_jobs.ingest.records import too_many_bytes
+from messagestore_jobs.source.kafka_listing import access
+from messagestore_jobs.source.kafka_plan import parts
+from messagestore_jobs.source.records import too_many_bytes
 from messagestore_jobs.store.offsets import OffsetBatch, OffsetRange
 
 _LEAST_PART = 5_000

@@ -20,9 +20,9 @@ from messagestore_jobs.contract.run_document import (
     RunDocument,
     Table,
 )
-from messagestore_jobs.ingest.file_arrivals import FileArrivals
-from messagestore_jobs.ingest.kafka_arrivals import KafkaArrivals
 from messagestore_jobs.progress import Silent
+from messagestore_jobs.source.file_arrivals import FileArrivals
+from messagestore_jobs.source.kafka_arrivals import KafkaArrivals
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.schemas import FILES, OFFSETS

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messagestore_jobs.ingest.kafka_plan import Listed, most_records, next_batch, parts, pending, rest, still_there
+from messagestore_jobs.source.kafka_plan import Listed, most_records, next_batch, parts, pending, rest, still_there
 from messagestore_jobs.store.offsets import OffsetRange, Partition, ReadUpTo
 
 ORDERS = Partition("orders", "id-1", 0)

@@ -1,0 +1,34 @@
+"""Texts of a record as values of their types; null where a text is none."""
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+_TTL = (
+    r"^P(?!$)(?:(\d{1,6})W)?(?:(\d{1,7})D)?"
+    r"(?:T(?!$)(?:(\d{1,8})H)?(?:(\d{1,9})M)?(?:(\d{1,10})(?:\.(\d{1,6}))?S)?)?\z"
+)
+_TTL_MICROSECONDS = {1: 7 * 86_400_000_000, 2: 86_400_000_000, 3: 3_600_000_000, 4: 60_000_000, 5: 1_000_000}
+
+
+def time_of(text: Column) -> Column:
+    """An RFC 3339 time, years 1 to 9999; null where the text is none."""
+    return F.call_function("messagestore.time", text)
+
+
+def duration_microseconds(text: Column) -> Column:
+    """An ISO 8601 duration in weeks or smaller; null where the text is none."""
+    total: Column = F.lit(0).cast("bigint")
+    for group, unit in _TTL_MICROSECONDS.items():
+        total = total + F.coalesce(F.regexp_extract(text, _TTL, group).cast("bigint"), F.lit(0)) * F.lit(unit)
+    fraction = F.rpad(F.regexp_extract(text, _TTL, 6), 6, "0").cast("bigint")
+    return F.when(text.rlike(_TTL), total + F.coalesce(fraction, F.lit(0)))
+
+
+def whole_number(text: Column) -> Column:
+    """A whole number of at most 18 digits, so that it fits a long; null where the text is none."""
+    return F.when(text.rlike(r"^-?(0|[1-9]\d{0,17})\z"), text.cast("bigint"))
+
+
+def true_or_false(text: Column) -> Column:
+    """Exactly ``true`` or ``false``; null otherwise."""
+    return F.when(text == "true", True).when(text == "false", False)
