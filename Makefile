@@ -105,11 +105,12 @@ bench: install ## Benchmarks: tables of ratios, and the operator under load
 	$(PYTHON) -m tests.perf
 	$(PYTHON) -m tests.perf.operator_load
 
-lint: install ## Ruff and the strict type checker
+lint: install ## Ruff, the strict type checker, and that no package imports one above it
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mypy --package tools
+	$(VENV)/bin/lint-imports --no-cache
 
 format: install ## Format and mend what can be
 	$(VENV)/bin/ruff check --fix .
