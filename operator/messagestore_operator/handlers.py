@@ -12,13 +12,13 @@ from typing import Any
 import kopf
 
 from messagestore_operator.api.resource import GROUP
+from messagestore_operator.cluster.api_objects import ApiObject
 from messagestore_operator.cluster.client import PAGE
 from messagestore_operator.cluster.connection import login
-from messagestore_operator.cluster.documents import Document
 from messagestore_operator.cluster.kinds import Kind
 from messagestore_operator.cluster.labels import SELECTOR
 
-Seen = Callable[[str | None, Document], None]
+Seen = Callable[[str | None, ApiObject], None]
 """Takes what happened (ADDED, MODIFIED, DELETED; None in the list that a watch begins with) and the object."""
 
 

@@ -17,11 +17,11 @@ import kopf
 from messagestore_operator import handlers
 from messagestore_operator.api.common import Schedule
 from messagestore_operator.cluster import connection
+from messagestore_operator.cluster.api_objects import ApiObject, name_of, namespace_of
 from messagestore_operator.cluster.apply import Applier
 from messagestore_operator.cluster.backend import KubeflowBackend, SparkBackend
 from messagestore_operator.cluster.cache import Cache, ResourceKey
 from messagestore_operator.cluster.client import KubeClient, connect
-from messagestore_operator.cluster.documents import Document, name_of, namespace_of
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.events import Events
 from messagestore_operator.cluster.gather import Gatherer
@@ -202,7 +202,7 @@ class Service:
         for key in keys:
             self._queue.add(key, first=True)
 
-    def _seen(self, happened: str | None, document: Document) -> None:
+    def _seen(self, happened: str | None, document: ApiObject) -> None:
         touched = self._cache.remove(document) if happened == "DELETED" else self._cache.put(document)
         self._touched_in_a_row(touched)
         key = (str(document.get("kind")), namespace_of(document), name_of(document))

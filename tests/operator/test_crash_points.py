@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from messagestore_operator.cluster.api_objects import ApiObject, at
 from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.client import KubeClient
-from messagestore_operator.cluster.documents import Document, at
 from messagestore_operator.cluster.health import health_of
 from messagestore_operator.cluster.metrics import Metrics
 from messagestore_operator.decide.decision import decide
@@ -37,7 +37,7 @@ class Mortal(KubeClient):
     takes_effect = False
     writes = 0
 
-    async def _request(self, method: str, path: str, *rest: Any, **named: Any) -> Document:
+    async def _request(self, method: str, path: str, *rest: Any, **named: Any) -> ApiObject:
         if method == "GET":
             return await super()._request(method, path, *rest, **named)
         self.writes += 1

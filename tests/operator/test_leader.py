@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import pytest
 
+from messagestore_operator.cluster.api_objects import ApiObject
 from messagestore_operator.cluster.client import ApiError, KubeClient
-from messagestore_operator.cluster.documents import Document
 from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.leader import Leader, Timing
 from support.apiserver import ApiServer
@@ -38,7 +38,7 @@ class Hanging(KubeClient):
 
     hangs = False
 
-    async def find(self, path: str) -> Document | None:
+    async def find(self, path: str) -> ApiObject | None:
         if self.hangs:
             await asyncio.sleep(60)
         return await super().find(path)
@@ -49,7 +49,7 @@ class Counting(KubeClient):
 
     asked = 0
 
-    async def find(self, path: str) -> Document | None:
+    async def find(self, path: str) -> ApiObject | None:
         self.asked += 1
         return await super().find(path)
 
@@ -150,7 +150,7 @@ def test_a_leader_whose_lease_another_holds_leads_no_more(apiserver: ApiServer, 
 
 
 def test_a_deleted_lease_is_made_again_by_its_leader(apiserver: ApiServer, name: str) -> None:
-    async def scenario(client: KubeClient) -> Document | None:
+    async def scenario(client: KubeClient) -> ApiObject | None:
         leader = Leader(client, "default", name, "first", FAST)
         await leader.acquire()
         holding = asyncio.create_task(leader.hold())

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import pytest
 
+from messagestore_operator.cluster.api_objects import ApiObject, at
 from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import ConflictError, KubeClient
-from messagestore_operator.cluster.documents import Document, at
 from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder_of, lease_name
@@ -45,11 +45,11 @@ def _with_leases(server: ApiServer, scenario: Callable[[TableLeases, KubeClient]
     return asyncio.run(run())
 
 
-def _version(lease: Document) -> str:
+def _version(lease: ApiObject) -> str:
     return str(at(lease, "metadata", "resourceVersion"))
 
 
-def _epoch(lease: Document) -> int:
+def _epoch(lease: ApiObject) -> int:
     return int(at(lease, "spec", "leaseTransitions"))
 
 
@@ -75,7 +75,7 @@ def test_of_many_that_want_a_free_table_one_gets_it(apiserver: ApiServer, table:
 
 
 def test_a_released_table_keeps_its_epoch_and_has_no_holder(apiserver: ApiServer, table: TableKey) -> None:
-    async def scenario(leases: TableLeases, _: KubeClient) -> Document | None:
+    async def scenario(leases: TableLeases, _: KubeClient) -> ApiObject | None:
         await leases.acquire(table, "default/first", 41, None, NOW)
         await leases.release(table, "default/first", NOW + timedelta(minutes=1))
         return await leases.read(table)
@@ -88,7 +88,7 @@ def test_a_released_table_keeps_its_epoch_and_has_no_holder(apiserver: ApiServer
 
 @pytest.mark.parametrize("changed", [False, True], ids=["as it is", "from before a change"])
 def test_a_table_is_let_go_whose_lease_is_known(apiserver: ApiServer, table: TableKey, changed: bool) -> None:
-    async def scenario(leases: TableLeases, client: KubeClient) -> Document | None:
+    async def scenario(leases: TableLeases, client: KubeClient) -> ApiObject | None:
         known = await leases.acquire(table, "default/first", 41, None, NOW)
         if changed:
             note = {"metadata": {"labels": {"noted": "since"}}}
@@ -102,7 +102,7 @@ def test_a_table_is_let_go_whose_lease_is_known(apiserver: ApiServer, table: Tab
 
 
 def test_nobody_takes_a_table_from_a_run_that_is_not_its_holder(apiserver: ApiServer, table: TableKey) -> None:
-    async def scenario(leases: TableLeases, _: KubeClient) -> Document | None:
+    async def scenario(leases: TableLeases, _: KubeClient) -> ApiObject | None:
         await leases.acquire(table, "default/first", 1, None, NOW)
         assert await leases.release(table, "default/second", NOW) is None
         return await leases.read(table)
@@ -167,7 +167,7 @@ def test_the_leases_of_tables_that_are_gone_are_removed_and_no_others(apiserver:
 
 
 def test_a_lease_that_was_taken_meanwhile_is_not_removed(apiserver: ApiServer, table: TableKey) -> None:
-    async def scenario(leases: TableLeases, _: KubeClient) -> Document | None:
+    async def scenario(leases: TableLeases, _: KubeClient) -> ApiObject | None:
         known = await leases.acquire(table, "default/first", 1, None, NOW)
         free = await leases.release(table, "default/first", NOW, known)
         assert free is not None

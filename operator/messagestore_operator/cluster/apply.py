@@ -9,10 +9,10 @@ from functools import singledispatchmethod
 from typing import Any
 
 from messagestore_operator.api.resource import Resource
+from messagestore_operator.cluster.api_objects import ApiObject
 from messagestore_operator.cluster.backend import Launch, SparkBackend
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import KubeClient, NotFoundError
-from messagestore_operator.cluster.documents import Document
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.events import Events, NewEvent
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, RESOURCES
@@ -164,7 +164,7 @@ class Applier:
         except NotFoundError:
             return
 
-    def _put(self, document: Document) -> None:
+    def _put(self, document: ApiObject) -> None:
         self._touched(self._cache.put(document))
 
 

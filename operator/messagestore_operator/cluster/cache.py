@@ -23,8 +23,8 @@ from pydantic import ValidationError
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.kinds import KINDS
+from messagestore_operator.cluster.api_objects import ApiObject, at, labels_of, metadata, name_of, namespace_of
 from messagestore_operator.cluster.backend.observe import loss_of
-from messagestore_operator.cluster.documents import Document, at, labels_of, metadata, name_of, namespace_of
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, PODS
 from messagestore_operator.cluster.labels import RUN
 from messagestore_operator.cluster.lease import TABLE, holder_of
@@ -61,10 +61,10 @@ class RunObjects:
     """What there is of one run, and the uid of the resource that it belongs to."""
 
     uid: str = ""
-    application: Document | None = None
-    config_map: Document | None = None
-    driver: Document | None = None
-    executors: dict[str, Document] = field(default_factory=dict)
+    application: ApiObject | None = None
+    config_map: ApiObject | None = None
+    driver: ApiObject | None = None
+    executors: dict[str, ApiObject] = field(default_factory=dict)
     lost_executors: dict[str, str] = field(default_factory=dict)
     settled: bool = False
     """Whether only what tells that they are there is kept of them."""
@@ -105,7 +105,7 @@ class Cache:
         self._runs: dict[RunKey, RunObjects] = {}
         self._runs_by_uid: dict[str, set[RunKey]] = defaultdict(set)
         self._refused: dict[RunKey, tuple[float, ObservedRun]] = {}
-        self._leases: dict[str, Document] = {}
+        self._leases: dict[str, ApiObject] = {}
         self._held: dict[str, set[str]] = defaultdict(set)
 
     # What is asked.
@@ -193,7 +193,7 @@ class Cache:
         """Every run of which there is anything."""
         yield from list(self._runs.items())
 
-    def lease(self, name: str) -> Document | None:
+    def lease(self, name: str) -> ApiObject | None:
         """A table's Lease."""
         return self._leases.get(name)
 
@@ -201,7 +201,7 @@ class Cache:
         """A run that the API server refused to make, as one that failed before it had a driver."""
         return self._refused[key][1] if key in self._refused else None
 
-    def leases(self) -> Iterator[Document]:
+    def leases(self) -> Iterator[ApiObject]:
         """The Leases of all tables."""
         yield from list(self._leases.values())
 
@@ -226,7 +226,7 @@ class Cache:
         refused = ObservedRun(run, AppState.SUBMISSION_FAILED, message=words, config_map=False)
         self._refused[run.namespace, run.name] = (self._clock(), refused)
 
-    def put(self, document: Document) -> set[ResourceKey]:
+    def put(self, document: ApiObject) -> set[ResourceKey]:
         """Take an object in, and return the resources that it may make a difference to."""
         kind, uid = str(document.get("kind")), str(at(document, "metadata", "uid"))
         place = (kind, namespace_of(document), name_of(document))
@@ -239,7 +239,7 @@ class Cache:
             return self._put_lease(document)
         return self._put_part(kind, document)
 
-    def remove(self, document: Document) -> set[ResourceKey]:
+    def remove(self, document: ApiObject) -> set[ResourceKey]:
         """Take notice that an object is gone, and return the resources that it may make a difference to."""
         kind, uid = str(document.get("kind")), str(at(document, "metadata", "uid"))
         place = (kind, namespace_of(document), name_of(document))
@@ -275,7 +275,7 @@ class Cache:
         self._refused = {key: one for key, one in self._refused.items() if now - one[0] < _GHOST_SECONDS}
         return touched
 
-    def is_news(self, document: Document) -> bool:
+    def is_news(self, document: ApiObject) -> bool:
         """Whether an object is newer than what is known of its name, of whatever uid, and not known to be gone.
 
         News of two that had one name come in any order.
@@ -294,7 +294,7 @@ class Cache:
         """Every object that is known, and its version."""
         return dict(self._versions)
 
-    def _stub(self, place: tuple[str, str, str], uid: str) -> Document:
+    def _stub(self, place: tuple[str, str, str], uid: str) -> ApiObject:
         kind, namespace, name = place
         labels: dict[str, str] = {}
         for part in self._parts(kind):
@@ -302,7 +302,7 @@ class Cache:
                 labels = dict(labels_of(part))
         return {"kind": kind, "metadata": {"namespace": namespace, "name": name, "uid": uid, "labels": labels}}
 
-    def _parts(self, kind: str) -> Iterator[Document | None]:
+    def _parts(self, kind: str) -> Iterator[ApiObject | None]:
         for run in self._runs.values():
             if kind == self._application_kind:
                 yield run.application
@@ -314,7 +314,7 @@ class Cache:
 
     # Resources.
 
-    def _put_resource(self, document: Document) -> set[ResourceKey]:
+    def _put_resource(self, document: ApiObject) -> set[ResourceKey]:
         place = (str(document["kind"]), *_place(document))
         before = self._resources.get(place)
         try:
@@ -394,7 +394,7 @@ class Cache:
 
     # Runs.
 
-    def _put_part(self, kind: str, document: Document) -> set[ResourceKey]:
+    def _put_part(self, kind: str, document: ApiObject) -> set[ResourceKey]:
         key = _run_key(document)
         if key is None:
             return set()
@@ -411,7 +411,7 @@ class Cache:
             _put_pod(run, document)
         return self._owner(document)
 
-    def _remove_part(self, kind: str, document: Document) -> set[ResourceKey]:
+    def _remove_part(self, kind: str, document: ApiObject) -> set[ResourceKey]:
         key = _run_key(document)
         run = self._runs.get(key) if key else None
         if key is None or run is None:
@@ -432,7 +432,7 @@ class Cache:
                 del self._runs_by_uid[run.uid]
         return self._owner(document)
 
-    def _owner(self, document: Document) -> set[ResourceKey]:
+    def _owner(self, document: ApiObject) -> set[ResourceKey]:
         """The resource of a run, and those that wait for the tables that it holds."""
         key = owner_key(document)
         found = {key} if key is not None else set()
@@ -441,7 +441,7 @@ class Cache:
                 found |= self._of_lease(self._leases[name])
         return {key for key in found if key in self._resources}
 
-    def _put_lease(self, document: Document) -> set[ResourceKey]:
+    def _put_lease(self, document: ApiObject) -> set[ResourceKey]:
         name = name_of(document)
         touched = self._remove_lease(name) | self._of_lease(document)
         self._leases[name] = _small(document, "spec")
@@ -458,7 +458,7 @@ class Cache:
             del self._held[holder]
         return self._of_lease(before)
 
-    def _of_lease(self, lease: Document) -> set[ResourceKey]:
+    def _of_lease(self, lease: ApiObject) -> set[ResourceKey]:
         table = TableKey.parse(str((metadata(lease).get("annotations") or {}).get(TABLE)))
         return self.interested(table) if table else set()
 
@@ -496,11 +496,11 @@ def _matters(resource: Resource) -> Any:
     return meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, meta.annotations, current
 
 
-def _small(document: Document, *keys: str) -> Document:
+def _small(document: ApiObject, *keys: str) -> ApiObject:
     kept = {key: value for key, value in metadata(document).items() if key in _METADATA}
     parts = {key: document[key] for key in keys if key in document}
     found = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind"), "metadata": kept, **parts}
-    return cast(Document, _shared(found))
+    return cast(ApiObject, _shared(found))
 
 
 def _shared(value: Any) -> Any:
@@ -512,7 +512,7 @@ def _shared(value: Any) -> Any:
     return [_shared(one) for one in value] if isinstance(value, list) else value
 
 
-def _settled(document: Document | None, application: Document | None) -> Document | None:
+def _settled(document: ApiObject | None, application: ApiObject | None) -> ApiObject | None:
     """A ConfigMap or pod by its metadata and phase; labels and annotations that its application has too are shared."""
     if document is None:
         return None
@@ -525,12 +525,12 @@ def _settled(document: Document | None, application: Document | None) -> Documen
     return {**found, "status": {"phase": phase}} if phase else found
 
 
-def _small_config_map(document: Document) -> Document:
+def _small_config_map(document: ApiObject) -> ApiObject:
     data = {key: text for key, text in (document.get("data") or {}).items() if key in (REPORT, CONTROL)}
     return {**_small(document), "data": data}
 
 
-def _put_pod(run: RunObjects, document: Document) -> None:
+def _put_pod(run: RunObjects, document: ApiObject) -> None:
     pod = _small(document, "status")
     if labels_of(document).get("spark-role") == "executor":
         run.executors[name_of(document)] = pod
@@ -541,10 +541,10 @@ def _put_pod(run: RunObjects, document: Document) -> None:
         run.driver = pod
 
 
-def _run_key(document: Document) -> RunKey | None:
+def _run_key(document: ApiObject) -> RunKey | None:
     run = labels_of(document).get(RUN)
     return (namespace_of(document), run) if run else None
 
 
-def _place(document: Document) -> tuple[str, str]:
+def _place(document: ApiObject) -> tuple[str, str]:
     return namespace_of(document), name_of(document)

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
 
-from messagestore_operator.cluster.documents import Document
+from messagestore_operator.cluster.api_objects import ApiObject
 from messagestore_operator.cluster.labels import FIELD_MANAGER
 from messagestore_operator.cluster.ratelimit import TokenBucket
 
@@ -113,7 +113,7 @@ class KubeClient:
         """The same connection without the shared rate, for requests that may not wait."""
         return KubeClient(self._api, None, timeout, self._observe)
 
-    async def get(self, path: str) -> Document:
+    async def get(self, path: str) -> ApiObject:
         """Read an object.
 
         Raises:
@@ -122,21 +122,21 @@ class KubeClient:
         """
         return await self._request("GET", path)
 
-    async def find(self, path: str) -> Document | None:
+    async def find(self, path: str) -> ApiObject | None:
         """Read an object that may not be there."""
         try:
             return await self.get(path)
         except NotFoundError:
             return None
 
-    async def find_metadata(self, path: str) -> Document | None:
+    async def find_metadata(self, path: str) -> ApiObject | None:
         """Read the metadata alone of an object that may not be there: the server sends nothing else of it."""
         try:
             return await self._request("GET", path, accept=METADATA)
         except NotFoundError:
             return None
 
-    async def items(self, path: str, selector: str = "") -> AsyncIterator[Document]:
+    async def items(self, path: str, selector: str = "") -> AsyncIterator[ApiObject]:
         """The objects of a collection, page by page, each with its kind and version as a watch would give it.
 
         One of a list that had to be begun anew may come twice.
@@ -159,7 +159,7 @@ class KubeClient:
                 return
             query = {**first, "continue": more}
 
-    async def create(self, collection: str, body: Document) -> Document:
+    async def create(self, collection: str, body: ApiObject) -> ApiObject:
         """Make an object.
 
         Raises:
@@ -168,7 +168,7 @@ class KubeClient:
         """
         return await self._request("POST", collection, _STRICT, body)
 
-    async def replace(self, path: str, body: Document) -> Document:
+    async def replace(self, path: str, body: ApiObject) -> ApiObject:
         """Write an object whole; with a resourceVersion in it only if that is still the newest.
 
         Raises:
@@ -176,7 +176,7 @@ class KubeClient:
         """
         return await self._request("PUT", path, _STRICT, body)
 
-    async def apply(self, path: str, body: Document) -> Document:
+    async def apply(self, path: str, body: ApiObject) -> ApiObject:
         """Server-side apply as the operator's own manager: only the fields of the body, and they are the operator's.
 
         Raises:
@@ -184,11 +184,11 @@ class KubeClient:
         """
         return await self._request("PATCH", path, {**_STRICT, "force": True}, body, APPLY_PATCH)
 
-    async def json_patch(self, path: str, operations: list[dict[str, Any]]) -> Document:
+    async def json_patch(self, path: str, operations: list[dict[str, Any]]) -> ApiObject:
         """Change parts of an object, all or none; operations of kind test that don't hold make it an InvalidError."""
         return await self._request("PATCH", path, _MANAGER, operations, JSON_PATCH)
 
-    async def merge_patch(self, path: str, body: Document) -> Document:
+    async def merge_patch(self, path: str, body: ApiObject) -> ApiObject:
         """Change the fields of the body; lists are replaced whole."""
         return await self._request("PATCH", path, _MANAGER, body, MERGE_PATCH)
 
@@ -220,7 +220,7 @@ class KubeClient:
         body: Any = None,
         content_type: str = JSON,
         accept: str = JSON,
-    ) -> Document:
+    ) -> ApiObject:
         for _ in range(_TRIES):
             if self._limit is not None:
                 await self._limit.acquire()
@@ -289,7 +289,7 @@ def _refusal(method: str, path: str, status: int, text: str) -> ApiError:
     return refusal
 
 
-def _parse(text: str) -> Document:
+def _parse(text: str) -> ApiObject:
     try:
         found = json.loads(text)
     except ValueError:

@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.cluster.api_objects import ApiObject, at
 from messagestore_operator.cluster.backend import RunParts, SparkBackend
 from messagestore_operator.cluster.cache import Cache, ResourceKey, RunKey, RunObjects
 from messagestore_operator.cluster.client import ForbiddenError, KubeClient
-from messagestore_operator.cluster.documents import Document, at
 from messagestore_operator.cluster.events import last_warning
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, PODS, RESOURCES
 from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder_of, lease_name
@@ -264,7 +264,7 @@ class Gatherer:
         """Each kind has a watch of its own: that of ConfigMaps may be behind that of applications."""
         self._put(CONFIG_MAPS.name, await self._client.find(CONFIG_MAPS.path(*key)))
 
-    def _put(self, kind: str, document: Document | None) -> None:
+    def _put(self, kind: str, document: ApiObject | None) -> None:
         if document is not None:
             self._cache.put({**document, "kind": kind})
 
@@ -298,7 +298,7 @@ def _has_final_report(run: ObservedRun) -> bool:
     return run.report is not None and run.report.state != "Running"
 
 
-def _written(table: TableKey, document: Document) -> TableLease:
+def _written(table: TableKey, document: ApiObject) -> TableLease:
     holder, spec = holder_of(document), document.get("spec") or {}
     return TableLease(
         table=table,

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from messagestore_operator.cluster.api_objects import ApiObject, at, name_of, namespace_of
 from messagestore_operator.cluster.backend import Launch, SparkBackend
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import AlreadyExistsError, ApiError, KubeClient, NotFoundError
-from messagestore_operator.cluster.documents import Document, at, name_of, namespace_of
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.kinds import CONFIG_MAPS
 from messagestore_operator.cluster.owners import document_reference, owner_reference
@@ -48,7 +48,7 @@ class Launcher:
         self._cache.put({**made, "kind": self._backend.kind.name})
         await self.hand_over(config_map, made)
 
-    async def _parts(self, launch: Launch) -> tuple[Document, Document]:
+    async def _parts(self, launch: Launch) -> tuple[ApiObject, ApiObject]:
         """The run's ConfigMap and its application."""
         namespace, name = launch.run.run.namespace, launch.run.run.name
         try:
@@ -64,7 +64,7 @@ class Launcher:
                 raise
             raise LaunchRefusedError(error.message) from error
 
-    async def hand_over(self, config_map: Document, application: Document) -> None:
+    async def hand_over(self, config_map: ApiObject, application: ApiObject) -> None:
         """Make the application the owner of its run's ConfigMap."""
         owner = {**document_reference(application), "apiVersion": self._backend.kind.api_version}
         owner["kind"] = self._backend.kind.name
@@ -90,7 +90,7 @@ class Launcher:
         if not run.state.ended:
             self._drivers.let_report(namespace, name)
 
-    async def _config_map(self, launch: Launch) -> Document:
+    async def _config_map(self, launch: Launch) -> ApiObject:
         run = launch.run.run
         data = {
             DOCUMENT: launch.run.document.model_dump_json(by_alias=True, exclude_none=True),
@@ -115,7 +115,7 @@ class Launcher:
         self._cache.put({**made, "kind": CONFIG_MAPS.name})
         return made
 
-    async def _same_config_map(self, namespace: str, name: str, data: dict[str, str]) -> Document:
+    async def _same_config_map(self, namespace: str, name: str, data: dict[str, str]) -> ApiObject:
         """What a killed operator left; brought up to date while no driver has read it, such as with a newer epoch."""
         path = CONFIG_MAPS.path(namespace, name)
         known = await self._client.get(path)

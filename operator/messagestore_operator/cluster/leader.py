@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from messagestore_operator.cluster.api_objects import ApiObject, at
 from messagestore_operator.cluster.client import ApiError, KubeClient
-from messagestore_operator.cluster.documents import Document, at
 from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.labels import MANAGED_BY, MANAGER
 
@@ -118,7 +118,7 @@ class Leader:
         self.holder = self._identity
         return True
 
-    def _is_free(self, lease: Document) -> bool:
+    def _is_free(self, lease: ApiObject) -> bool:
         version = str(at(lease, "metadata", "resourceVersion"))
         if self._seen is None or self._seen[0] != version:
             self._seen = (version, self._clock())
@@ -126,7 +126,7 @@ class Leader:
         lasts = float(at(lease, "spec", "leaseDurationSeconds") or self._timing.duration)
         return _holder(lease) in ("", self._identity) or unchanged > lasts
 
-    def _document(self, lease: Document | None) -> dict[str, Any]:
+    def _document(self, lease: ApiObject | None) -> dict[str, Any]:
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         before = dict(lease["spec"]) if lease else {"leaseTransitions": -1}
         again = before.get("holderIdentity") == self._identity
@@ -146,5 +146,5 @@ class Leader:
         }
 
 
-def _holder(lease: Document) -> str:
+def _holder(lease: ApiObject) -> str:
     return str(at(lease, "spec", "holderIdentity") or "")

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from messagestore_operator.api.resource import GROUP
+from messagestore_operator.cluster.api_objects import ApiObject, at, name_of
 from messagestore_operator.cluster.client import ConflictError, KubeClient, NotFoundError
-from messagestore_operator.cluster.documents import Document, at, name_of
 from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.labels import MANAGED_BY, MANAGER
 from messagestore_operator.decide.snapshot import TableKey
@@ -37,7 +37,7 @@ def first_epoch(now: datetime) -> int:
     return int((now - _EPOCHS_START).total_seconds())
 
 
-def holder_of(lease: Document) -> str | None:
+def holder_of(lease: ApiObject) -> str | None:
     """Who has the right to write: namespace/run."""
     return at(lease, "spec", "holderIdentity") or None
 
@@ -49,11 +49,11 @@ class TableLeases:
         self._client = client
         self._namespace = namespace
 
-    async def read(self, table: TableKey) -> Document | None:
+    async def read(self, table: TableKey) -> ApiObject | None:
         """A table's Lease as it is this moment; None where it was never made."""
         return await self._client.find(LEASES.path(self._namespace, lease_name(table)))
 
-    async def acquire(self, table: TableKey, holder: str, epoch: int, version: str | None, now: datetime) -> Document:
+    async def acquire(self, table: TableKey, holder: str, epoch: int, version: str | None, now: datetime) -> ApiObject:
         """Give the table to a run.
 
         Args:
@@ -79,8 +79,8 @@ class TableLeases:
         return await self._replace({**lease, "metadata": {**metadata, "resourceVersion": version}})
 
     async def release(
-        self, table: TableKey, holder: str, now: datetime, known: Document | None = None
-    ) -> Document | None:
+        self, table: TableKey, holder: str, now: datetime, known: ApiObject | None = None
+    ) -> ApiObject | None:
         """Take the table from a run; None where it hasn't got it.
 
         Args:
@@ -103,7 +103,7 @@ class TableLeases:
             return None
         return await self._replace(_free(lease, now))
 
-    async def remove(self, lease: Document) -> None:
+    async def remove(self, lease: ApiObject) -> None:
         """Delete a Lease as it is known.
 
         Raises:
@@ -112,11 +112,11 @@ class TableLeases:
         version = str(at(lease, "metadata", "resourceVersion"))
         await self._client.delete(LEASES.path(self._namespace, name_of(lease)), version=version)
 
-    async def _replace(self, lease: Document) -> Document:
+    async def _replace(self, lease: ApiObject) -> ApiObject:
         return await self._client.replace(LEASES.path(self._namespace, name_of(lease)), lease)
 
 
-def _free(lease: Document, now: datetime) -> Document:
+def _free(lease: ApiObject, now: datetime) -> ApiObject:
     kept = {key: value for key, value in lease["spec"].items() if key != "holderIdentity"}
     return {**lease, "spec": {**kept, "renewTime": _time(now)}}
 

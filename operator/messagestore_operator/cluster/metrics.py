@@ -11,9 +11,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from messagestore_operator.api import MessageStream
+from messagestore_operator.cluster.api_objects import labels_of
 from messagestore_operator.cluster.backend.observe import app_state
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.documents import labels_of
 from messagestore_operator.cluster.labels import RUN_KIND
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)

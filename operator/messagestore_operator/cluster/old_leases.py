@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
+from messagestore_operator.cluster.api_objects import ApiObject, metadata
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import ApiError
-from messagestore_operator.cluster.documents import Document, metadata
 from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.lease import TABLE, TableLeases
@@ -59,7 +59,7 @@ class OldLeases:
             except ApiError as error:
                 _log.info("the Lease of %s stays for now: %s", table, error)
 
-    async def _judge(self, table: TableKey, document: Document) -> None:
+    async def _judge(self, table: TableKey, document: ApiObject) -> None:
         lease = await self._gatherer.lease(table)
         if is_left_over(lease, bool(self._cache.interested(table)), self._now(), self._defaults):
             await self._leases.remove(document)

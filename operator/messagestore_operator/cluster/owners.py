@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.cluster.documents import Document, at, name_of
+from messagestore_operator.cluster.api_objects import ApiObject, at, name_of
 
 
 def owner_reference(resource: Resource) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def owner_reference(resource: Resource) -> dict[str, Any]:
     }
 
 
-def document_reference(document: Document) -> dict[str, Any]:
+def document_reference(document: ApiObject) -> dict[str, Any]:
     """An object as owner."""
     return {
         "apiVersion": document["apiVersion"],

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from messagestore_jobs.contract.run_report import RunReport
-from messagestore_operator.cluster.documents import Document, at
+from messagestore_operator.cluster.api_objects import ApiObject, at
 
 REPORT = "report.json"
 CONTROL = "control.json"
@@ -63,7 +63,7 @@ class Reports:
         self._size = size
         self._known: OrderedDict[str, tuple[str, Reading]] = OrderedDict()
 
-    def of(self, config_map: Document | None, run: str) -> Reading:
+    def of(self, config_map: ApiObject | None, run: str) -> Reading:
         """The report in a run's ConfigMap."""
         if config_map is None:
             return Reading()

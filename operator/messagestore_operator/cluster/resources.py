@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from messagestore_jobs.text import clipped
 from messagestore_operator.api.kinds import parse_stored
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.cluster.documents import Document, metadata
+from messagestore_operator.cluster.api_objects import ApiObject, metadata
 from messagestore_operator.cluster.managers import managers
 from messagestore_operator.manifests.problem import path_text
 from messagestore_operator.manifests.wording import message_of
@@ -26,7 +26,7 @@ _NO_TRIGGER: Mapping[str, Any] = {"manual": {}}
 """Stands for a trigger that is refused: of such a resource no run is made anyway."""
 
 
-def read(document: Document, known: Resource | None, problem: str | None) -> tuple[Resource, str | None]:
+def read(document: ApiObject, known: Resource | None, problem: str | None) -> tuple[Resource, str | None]:
     """A resource, and what of its spec is refused, by the field's path.
 
     Of a spec that is refused what can be read is kept; where that is too little, the spec as it was before.
@@ -57,11 +57,11 @@ def read(document: Document, known: Resource | None, problem: str | None) -> tup
         return rest, clipped(words, _LONGEST)
 
 
-def _with_spec(document: Document, known: Resource) -> Resource:
+def _with_spec(document: ApiObject, known: Resource) -> Resource:
     return parse_stored({**document, "spec": getattr(known, "spec")})  # noqa: B009 - all kinds have one, each its own
 
 
-def _rest(document: Document, refused: Iterable[tuple[int | str, ...]], before: Resource | None) -> Resource:
+def _rest(document: ApiObject, refused: Iterable[tuple[int | str, ...]], before: Resource | None) -> Resource:
     """The resource without what is refused; a part of a trigger or of a list's item takes the whole of it along."""
     legible = {**document, "spec": deepcopy(document["spec"])}
     # Of a list the last item first, so that the others keep their places.

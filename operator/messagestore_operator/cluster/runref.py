@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from messagestore_operator.api.resource import GROUP, Resource
-from messagestore_operator.cluster.documents import Document, labels_of, metadata, namespace_of
+from messagestore_operator.cluster.api_objects import ApiObject, labels_of, metadata, namespace_of
 from messagestore_operator.cluster.labels import MANAGED_BY, MANAGER, RESOURCE_LABELS, RUN, RUN_KIND
 from messagestore_operator.decide.snapshot import RunKind, RunRef
 
@@ -40,7 +40,7 @@ def run_annotations(ref: RunRef) -> dict[str, str]:
     }
 
 
-def run_ref(document: Document) -> RunRef | None:
+def run_ref(document: ApiObject) -> RunRef | None:
     """The run that an object belongs to; None where it says so badly or not at all."""
     found, notes = labels_of(document), metadata(document).get("annotations") or {}
     kind: Any = found.get(RUN_KIND)
@@ -61,7 +61,7 @@ def run_ref(document: Document) -> RunRef | None:
         return None
 
 
-def owner_key(document: Document) -> tuple[str, str, str] | None:
+def owner_key(document: ApiObject) -> tuple[str, str, str] | None:
     """Kind, namespace and name of the resource that an object was made for.
 
     A policy's or a replay's objects may name a stream besides, so the stream's label counts last.

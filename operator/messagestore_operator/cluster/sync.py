@@ -7,9 +7,9 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
+from messagestore_operator.cluster.api_objects import ApiObject, name_of, namespace_of
 from messagestore_operator.cluster.cache import Cache, ResourceKey
 from messagestore_operator.cluster.client import ApiError, KubeClient, NotFoundError
-from messagestore_operator.cluster.documents import Document, name_of, namespace_of
 from messagestore_operator.cluster.health import Health
 from messagestore_operator.cluster.kinds import LEASES, RESOURCES, Kind
 from messagestore_operator.cluster.labels import SELECTOR
@@ -173,7 +173,7 @@ class Sync:
         Leases aren't watched: but for people, only the leader changes them. They are read first, as at the start, and
         taken in last.
         """
-        before, listed, newer = self._cache.versions(), list[tuple[str, str]](), list[Document]()
+        before, listed, newer = self._cache.versions(), list[tuple[str, str]](), list[ApiObject]()
         async for document in self._list(LEASES):
             listed.append((namespace_of(document), name_of(document)))
             if self._cache.is_news(document):
@@ -186,7 +186,7 @@ class Sync:
 
     async def _compare(self, kind: Kind) -> int:
         """Read a kind, wait for its watch to show the same, make up for the rest, and return how much that is."""
-        before, listed, newer = self._cache.versions(), list[tuple[str, str]](), list[Document]()
+        before, listed, newer = self._cache.versions(), list[tuple[str, str]](), list[ApiObject]()
         async for document in self._list(kind):
             # Of thousands of objects as they are sent, only those that a watch has not shown yet are held.
             listed.append((namespace_of(document), name_of(document)))
@@ -200,7 +200,7 @@ class Sync:
         self._touched(self._cache.forget_others(kind.name, listed, before))
         return len(newer)
 
-    async def _list(self, kind: Kind) -> AsyncIterator[Document]:
+    async def _list(self, kind: Kind) -> AsyncIterator[ApiObject]:
         if kind is LEASES:
             paths = [kind.path(self._own_namespace)]
         else:

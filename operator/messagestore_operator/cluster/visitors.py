@@ -6,8 +6,8 @@ import hashlib
 import time
 from collections.abc import Callable
 
+from messagestore_operator.cluster.api_objects import at
 from messagestore_operator.cluster.client import KubeClient
-from messagestore_operator.cluster.documents import at
 
 _REMEMBERED_SECONDS = 60.0
 _MOST_REMEMBERED = 1000

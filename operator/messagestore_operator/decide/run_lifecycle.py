@@ -10,7 +10,7 @@ from messagestore_jobs.contract.run_document import Upkeep
 from messagestore_jobs.contract.run_report import RunError, RunReport
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api.status import CurrentRun, RunState
-from messagestore_operator.api.status import RunError as ApiError
+from messagestore_operator.api.status import RunError as StatusError
 from messagestore_operator.decide.actions import AcquireLease, Action, AwaitRoom, CreateRun, DeleteRun, SetControl
 from messagestore_operator.decide.causes import (
     failure,
@@ -260,7 +260,7 @@ def _outcome(
 
 
 def _known_end(current: CurrentRun) -> RunError | None:
-    ending: ApiError | None = current.ending
+    ending: StatusError | None = current.ending
     return RunError(reason=ending.reason, message=ending.message) if ending else None
 
 

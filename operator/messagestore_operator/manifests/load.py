@@ -17,7 +17,7 @@ from messagestore_operator.manifests.problem import Path, Problem
 from messagestore_operator.manifests.references import Loaded, reference_problems
 from messagestore_operator.manifests.secrets import Secret, secret_of, secret_problems
 from messagestore_operator.manifests.wording import message_of
-from messagestore_operator.manifests.yaml_tree import Document, read_documents
+from messagestore_operator.manifests.yaml_tree import YamlDocument, read_documents
 
 STANDARD_INPUT = "-"
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -93,7 +93,7 @@ class _Collector:
     def _refuse_file(self, file: FilePath, message: str) -> None:
         self.problems.append(Problem(str(file), 1, 1, "", message))
 
-    def add(self, document: Document, data: Any, prefix: Path) -> None:
+    def add(self, document: YamlDocument, data: Any, prefix: Path) -> None:
         """Take one document, or one item of a List; a document with nothing in it is passed over, as kubectl does."""
         if data is None and not prefix:
             return
@@ -110,7 +110,7 @@ class _Collector:
         else:
             self._add_unknown(document, data, prefix)
 
-    def _add_list(self, document: Document, data: Mapping[str, Any], prefix: Path) -> None:
+    def _add_list(self, document: YamlDocument, data: Mapping[str, Any], prefix: Path) -> None:
         items = data.get("items")
         if not isinstance(items, list):
             self.problems.append(document.problem((*prefix, "items"), "must be a list"))
@@ -118,7 +118,7 @@ class _Collector:
         for index, item in enumerate(items):
             self.add(document, item, (*prefix, "items", index))
 
-    def _add_secret(self, document: Document, data: Mapping[str, Any], prefix: Path) -> None:
+    def _add_secret(self, document: YamlDocument, data: Mapping[str, Any], prefix: Path) -> None:
         found = [document.problem((*prefix, *path), message) for path, message in secret_problems(data)]
         self.problems += found
         if not found:
@@ -126,7 +126,7 @@ class _Collector:
             if self._is_first(document, prefix, ("Secret", secret.namespace, secret.name)):
                 self.secrets.append(secret)
 
-    def _add_resource(self, document: Document, data: Mapping[str, Any], prefix: Path) -> None:
+    def _add_resource(self, document: YamlDocument, data: Mapping[str, Any], prefix: Path) -> None:
         refused = [document.problem((*prefix, *path), message) for path, message in predicate_problems(data)]
         self.problems += refused
         try:
@@ -138,7 +138,7 @@ class _Collector:
         if self._is_first(document, prefix, resource.identity):
             self.loaded.append(Loaded(resource, document, prefix))
 
-    def _is_first(self, document: Document, prefix: Path, identity: tuple[str, str, str]) -> bool:
+    def _is_first(self, document: YamlDocument, prefix: Path, identity: tuple[str, str, str]) -> bool:
         place = document.problem(prefix, "")
         earlier = self.places.setdefault(identity, f"{place.file}:{place.line}")
         if earlier == f"{place.file}:{place.line}":
@@ -147,7 +147,7 @@ class _Collector:
         self.problems.append(document.problem((*prefix, "metadata", "name"), f"{kind} {name} is in {earlier} already"))
         return False
 
-    def _add_unknown(self, document: Document, data: Mapping[str, Any], prefix: Path) -> None:
+    def _add_unknown(self, document: YamlDocument, data: Mapping[str, Any], prefix: Path) -> None:
         kind, version = data.get("kind"), data.get("apiVersion")
         if not isinstance(kind, str) or not isinstance(version, str):
             missing = "kind" if not isinstance(kind, str) else "apiVersion"
@@ -171,7 +171,7 @@ class _Collector:
         )
 
 
-def _almost_known(document: Document, kind: str, version: str, prefix: Path) -> Problem:
+def _almost_known(document: YamlDocument, kind: str, version: str, prefix: Path) -> Problem:
     if kind in KINDS:
         return document.problem((*prefix, "apiVersion"), f"must be {API_VERSION}, not {version}")
     near = get_close_matches(kind, KINDS, n=1)

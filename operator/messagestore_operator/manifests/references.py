@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.manifests.problem import Path, Problem
-from messagestore_operator.manifests.yaml_tree import Document
+from messagestore_operator.manifests.yaml_tree import YamlDocument
 from messagestore_operator.tenancy.adoption import is_released
 
 
@@ -16,7 +16,7 @@ class Loaded:
     """A resource and where it was read."""
 
     resource: Resource
-    document: Document
+    document: YamlDocument
     prefix: Path = ()
 
     def problem(self, path: Path, message: str) -> Problem:

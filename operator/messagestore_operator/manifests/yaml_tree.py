@@ -21,7 +21,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 @dataclass(frozen=True)
-class Document:
+class YamlDocument:
     """One YAML document: its data, the file, and its tree of nodes for the places of fields."""
 
     file: str
@@ -58,9 +58,9 @@ def _child(node: Node, step: str | int) -> tuple[Any, Node] | None:
     return None
 
 
-def read_documents(file: str, text: str) -> tuple[list[Document], list[Problem]]:
+def read_documents(file: str, text: str) -> tuple[list[YamlDocument], list[Problem]]:
     """Read the documents of one file as far as its syntax is right, and say where it isn't."""
-    documents: list[Document] = []
+    documents: list[YamlDocument] = []
     problems: list[Problem] = []
     try:
         for root in YAML(typ="safe", pure=True).compose_all(text):
@@ -69,7 +69,7 @@ def read_documents(file: str, text: str) -> tuple[list[Document], list[Problem]]
             reader = _Reader(file)
             data = reader.convert(root, ())
             problems += reader.problems
-            documents.append(Document(file, data, root))
+            documents.append(YamlDocument(file, data, root))
     except RecursionError:
         problems.append(Problem(file, 1, 1, "", "is nested too deeply"))
     except YAMLError as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.cluster.documents import Document
+from messagestore_operator.cluster.api_objects import ApiObject
 from messagestore_operator.cluster.kinds import Kind
 from messagestore_operator.cluster.reports import Reading
 from messagestore_operator.decide.actions import CreateRun
@@ -37,10 +37,10 @@ class Launch:
 class RunParts:
     """What there is of a run in the cluster, each as the API has it; None for what isn't there."""
 
-    application: Document | None = None
-    config_map: Document | None = None
-    driver: Document | None = None
-    executors: tuple[Document, ...] = ()
+    application: ApiObject | None = None
+    config_map: ApiObject | None = None
+    driver: ApiObject | None = None
+    executors: tuple[ApiObject, ...] = ()
     lost_executors: Mapping[str, str] = field(default_factory=dict)
     """Names of executors that have failed, whose pods may be gone, with the reason, such as OOMKilled."""
     reading: Reading = field(default_factory=Reading)
@@ -63,7 +63,7 @@ class SparkBackend(Protocol):
         """
         ...
 
-    async def submit(self, application: Document) -> Document:
+    async def submit(self, application: ApiObject) -> ApiObject:
         """Make the application; one that is there already is returned as it is.
 
         Raises:

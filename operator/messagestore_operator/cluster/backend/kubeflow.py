@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from messagestore_operator.cluster.api_objects import ApiObject, name_of, namespace_of
 from messagestore_operator.cluster.backend.application import API_VERSION, KIND, application
 from messagestore_operator.cluster.backend.base import Launch, RunParts
 from messagestore_operator.cluster.backend.observe import observed_run
 from messagestore_operator.cluster.client import AlreadyExistsError, KubeClient
-from messagestore_operator.cluster.documents import Document, name_of, namespace_of
 from messagestore_operator.cluster.kinds import Kind
 from messagestore_operator.decide.snapshot import ObservedRun
 
@@ -35,7 +35,7 @@ class KubeflowBackend:
         """The SparkApplication of a run."""
         return application(launch)
 
-    async def submit(self, application: Document) -> Document:
+    async def submit(self, application: ApiObject) -> ApiObject:
         """Make it, or find it made."""
         namespace = namespace_of(application)
         try:

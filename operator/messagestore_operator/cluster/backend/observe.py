@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any, Literal, cast
 
 from messagestore_jobs.contract.run_document import Upkeep
+from messagestore_operator.cluster.api_objects import ApiObject, at
 from messagestore_operator.cluster.backend.base import RunParts
 from messagestore_operator.cluster.backend.pods import DRIVER
-from messagestore_operator.cluster.documents import Document, at
 from messagestore_operator.cluster.reports import CONTROL, newest, read_report
 from messagestore_operator.cluster.runref import run_ref
 from messagestore_operator.decide.snapshot import CREATING, AppState, Control, Driver, ObservedRun, Waiting
@@ -45,7 +45,7 @@ def observed_run(parts: RunParts) -> ObservedRun | None:
     )
 
 
-def app_state(application: Document | None) -> AppState:
+def app_state(application: ApiObject | None) -> AppState:
     """The state of a SparkApplication.
 
     Only COMPLETED and FAILED are final with kubeflow; SUBMISSION_FAILED is too, because nothing is restarted.
@@ -61,7 +61,7 @@ def app_state(application: Document | None) -> AppState:
     return AppState.RUNNING if state in _UNDER_WAY else AppState.PENDING
 
 
-def driver_of(pod: Document) -> Driver:
+def driver_of(pod: ApiObject) -> Driver:
     """A driver's pod."""
     status = pod.get("status") or {}
     container = _container(status)
@@ -83,7 +83,7 @@ def driver_of(pod: Document) -> Driver:
     )
 
 
-def waiting_of(pod: Document) -> Waiting | None:
+def waiting_of(pod: ApiObject) -> Waiting | None:
     """Why a pod does not run yet: no node takes it, or its container can't be made; None where it takes its course."""
     since = _time(at(pod, "metadata", "creationTimestamp"))
     for condition in at(pod, "status", "conditions") or []:
@@ -97,7 +97,7 @@ def waiting_of(pod: Document) -> Waiting | None:
     return None
 
 
-def loss_of(executor: Document) -> str | None:
+def loss_of(executor: ApiObject) -> str | None:
     """Why an executor failed, as a constant such as OOMKilled or Evicted; None where it has not."""
     status = executor.get("status") or {}
     for container in status.get("containerStatuses") or []:
@@ -108,13 +108,13 @@ def loss_of(executor: Document) -> str | None:
     return str(status.get("reason") or "Failed") if status.get("phase") == "Failed" else None
 
 
-def _container(status: Document) -> Any:
+def _container(status: ApiObject) -> Any:
     containers = status.get("containerStatuses") or []
     named = [container for container in containers if container.get("name") == DRIVER]
     return next(iter(named or containers), None)
 
 
-def _executors_waiting(executors: tuple[Document, ...]) -> Waiting | None:
+def _executors_waiting(executors: tuple[ApiObject, ...]) -> Waiting | None:
     if any(at(pod, "status", "phase") in ("Running", "Succeeded") for pod in executors):
         return None
     # The oldest: what the others wait for began later.
@@ -124,7 +124,7 @@ def _executors_waiting(executors: tuple[Document, ...]) -> Waiting | None:
     return told or next(made, None)
 
 
-def _is_made(pod: Document) -> bool:
+def _is_made(pod: ApiObject) -> bool:
     """Whether it takes its course and does not run yet: for how long is for others to judge."""
     return at(pod, "status", "phase") in (None, "Pending")
 
@@ -137,7 +137,7 @@ def _message(parts: RunParts) -> str:
     return "; ".join(part for part in (said, executors) if part)
 
 
-def _control(config_map: Document | None) -> Control:
+def _control(config_map: ApiObject | None) -> Control:
     try:
         found = json.loads(at(config_map, "data", CONTROL) or "{}")
         rate = found.get("messagesPerSecond")

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-Document: TypeAlias = Mapping[str, Any]
+ApiObject: TypeAlias = Mapping[str, Any]
 
 
-def metadata(document: Document) -> Mapping[str, Any]:
+def metadata(document: ApiObject) -> Mapping[str, Any]:
     """The object's metadata; empty where there is none."""
     found = document.get("metadata")
     return found if isinstance(found, Mapping) else {}
 
 
-def name_of(document: Document) -> str:
+def name_of(document: ApiObject) -> str:
     """The object's name."""
     return str(metadata(document).get("name", ""))
 
 
-def namespace_of(document: Document) -> str:
+def namespace_of(document: ApiObject) -> str:
     """The object's namespace; empty for what has none."""
     return str(metadata(document).get("namespace") or "")
 
 
-def labels_of(document: Document) -> Mapping[str, str]:
+def labels_of(document: ApiObject) -> Mapping[str, str]:
     """The object's labels."""
     return metadata(document).get("labels") or {}
 
