@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Integrity, Match, Rule, Scrub
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.integrity.columns import is_sealed
+from messagestore_jobs.integrity import is_sealed
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import cluster_session, jars_folder
 from messagestore_jobs.store.messages import read_messages

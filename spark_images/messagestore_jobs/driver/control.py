@@ -1,9 +1,16 @@
-"""What may be changed while a run lasts: whether it goes on, and how fast a replay sends."""
+"""What may be changed while a run lasts: whether it goes on, and how fast a replay sends.
 
+The operator asks for it by the control key of the run's ConfigMap.
+"""
+
+import json
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
+
+from pydantic import ValidationError
 
 from messagestore_jobs.contract.run_document import Upkeep
 from messagestore_jobs.contract.run_report import IngestOutcome, Outcome, ReplayOutcome
@@ -72,3 +79,34 @@ class RunControl:
     def reached(self, outcome: ReplayOutcome) -> None:
         """Hear how far a replay is."""
         self.outcome = outcome
+
+
+@dataclass(frozen=True)
+class Commands:
+    """`paced` tells whether a rate limit is asked for at all; if so, None is no limit."""
+
+    stop: bool = False
+    paced: bool = False
+    messages_per_second: float | None = None
+    maintain: Upkeep | None = None
+
+
+def read_commands(text: str | None) -> Commands:
+    """What stands in the control key; what can't be understood asks for nothing."""
+    try:
+        asked = json.loads(text) if text else {}
+    except ValueError:
+        return Commands()
+    if not isinstance(asked, dict):
+        return Commands()
+    stop, rate, maintain = asked.get("stop") is True, asked.get("messagesPerSecond"), _upkeep(asked.get("maintain"))
+    if isinstance(rate, int | float) and not isinstance(rate, bool) and rate > 0:
+        return Commands(stop, paced=True, messages_per_second=float(rate), maintain=maintain)
+    return Commands(stop, paced=rate is None and "messagesPerSecond" in asked, maintain=maintain)
+
+
+def _upkeep(asked: object) -> Upkeep | None:
+    try:
+        return Upkeep.model_validate(asked)
+    except ValidationError:
+        return None

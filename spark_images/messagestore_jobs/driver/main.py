@@ -15,14 +15,11 @@ from pydantic import ValidationError
 
 from messagestore_jobs.contract.run_document import ReplayTask, RunDocument
 from messagestore_jobs.contract.run_report import RunError, RunReport
-from messagestore_jobs.driver.commands import Commands
 from messagestore_jobs.driver.configmap import ConfigMap
-from messagestore_jobs.driver.control import RunControl
+from messagestore_jobs.driver.control import Commands, RunControl
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.driver.report import TERMINATION_BYTES, report_text
-from messagestore_jobs.driver.reporting import Reporting
+from messagestore_jobs.driver.reporting import TERMINATION_BYTES, Reporting, Tracker, report_text
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
-from messagestore_jobs.driver.tracker import Tracker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

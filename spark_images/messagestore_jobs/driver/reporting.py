@@ -1,17 +1,27 @@
-"""Reports while a run lasts, and its last one: best effort, so that the work never waits for them."""
+"""Reports while a run lasts, and its last one: best effort, so that the work never waits for them.
+
+A report is never larger than there is room for, and never has a secret in it.
+"""
 
 import logging
 import threading
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Protocol
 
-from messagestore_jobs.contract.run_report import RunReport
-from messagestore_jobs.driver.commands import Commands, read_commands
+from messagestore_jobs.contract.run_report import PurgeOutcome, RunProgress, RunReport
 from messagestore_jobs.driver.configmap import CONTROL, ConfigMapGoneError
+from messagestore_jobs.driver.control import Commands, read_commands
+from messagestore_jobs.driver.secrets import scrubbed
+from messagestore_jobs.text import clipped
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 5.0
 _log = logging.getLogger(__name__)
+
+REPORT_BYTES = 64 << 10
+TERMINATION_BYTES = 4 << 10
+"""What Kubernetes keeps of a termination message."""
+_TEXT = 300
 
 
 class Board(Protocol):
@@ -92,3 +102,54 @@ class Reporting:
             _log.warning("no report: %s", error)
             return False
         return True
+
+
+def report_text(report: RunReport, secrets: Collection[str], limit: int = REPORT_BYTES) -> str:
+    """The report as JSON of at most ``limit`` bytes; what is dispensable goes first."""
+    for shorter in _shortened(_clean(report, secrets)):
+        text = shorter.model_dump_json(by_alias=True, exclude_none=True)
+        if len(text.encode()) <= limit:
+            return text
+    raise ValueError(f"a report of run {report.run} has no room in {limit} bytes")
+
+
+def _clean(report: RunReport, secrets: Collection[str]) -> RunReport:
+    changes: dict[str, Any] = {}
+    if report.error is not None:
+        message = clipped(scrubbed(report.error.message, secrets))
+        changes["error"] = report.error.model_copy(update={"message": message})
+    if report.progress is not None and report.progress.text is not None:
+        text = clipped(scrubbed(report.progress.text, secrets), _TEXT)
+        changes["progress"] = report.progress.model_copy(update={"text": text})
+    return report.model_copy(update=changes)
+
+
+def _shortened(report: RunReport) -> Iterator[RunReport]:
+    yield report
+    report = report.model_copy(update={"progress": None})
+    yield report
+    if isinstance(report.outcome, PurgeOutcome):
+        preview = report.outcome.preview.model_copy(update={"by_rule": {}})
+        yield report.model_copy(update={"outcome": report.outcome.model_copy(update={"preview": preview})})
+    yield report.model_copy(update={"outcome": None})
+
+
+class Tracker:
+    """Listens to a run."""
+
+    def __init__(self) -> None:
+        self.progress = RunProgress(step="start")
+
+    def step(self, name: str, total: int | None = None) -> None:
+        """A new step begins."""
+        _log.info("%s", name)
+        self.progress = RunProgress(step=name, total=total, text=self.progress.text)
+
+    def advance(self, done: int) -> None:
+        """``done`` more of the current step."""
+        self.progress = self.progress.model_copy(update={"done": self.progress.done + done})
+
+    def say(self, text: str) -> None:
+        """A line for people; the last one is told."""
+        _log.info("%s", text)
+        self.progress = self.progress.model_copy(update={"text": text})

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from messagestore_jobs.contract.run_report import IngestCounts
 from messagestore_jobs.ingest.expected import Expected
-from messagestore_jobs.ingest.hashed_ids import Flags, HashedIds
+from messagestore_jobs.ingest.message_ids import Flags, HashedIds
 from messagestore_jobs.ingest.refusals import Candidates, Refused, judge
 from messagestore_jobs.ingest.sequences import Members, Sizes
 

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.ingest.hashed_ids import Flags, HashedIds
-from messagestore_jobs.ingest.keys import KeyIndex
+from messagestore_jobs.ingest.message_ids import Flags, HashedIds, KeyIndex
 from messagestore_jobs.store.heads import read_heads
 from messagestore_jobs.store.messages import read_messages
 

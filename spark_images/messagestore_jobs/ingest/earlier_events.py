@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from messagestore_jobs.contract.run_document import IngestTask
 from messagestore_jobs.ingest.dedup_index import FIRST_GLOBAL_POSITION, DedupIndex
 from messagestore_jobs.ingest.envelope import wire
-from messagestore_jobs.ingest.hashed_ids import Flags, HashedIds
+from messagestore_jobs.ingest.message_ids import Flags, HashedIds
 from messagestore_jobs.store.erased import Erased, open_erased
 from messagestore_jobs.store.messages import read_messages
 

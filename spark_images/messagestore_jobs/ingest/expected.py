@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from messagestore_jobs.ingest.hashed_ids import Flags
+from messagestore_jobs.ingest.message_ids import Flags
 
 Numbers = npt.NDArray[np.int64]
 

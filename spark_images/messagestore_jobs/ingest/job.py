@@ -11,12 +11,11 @@ from messagestore_jobs.contract.run_document import IngestTask, KafkaSource, Run
 from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome
 from messagestore_jobs.ingest.batch import BatchContext, ingest_batch
 from messagestore_jobs.ingest.columns import columns_of
-from messagestore_jobs.ingest.control import Control, Unattended
+from messagestore_jobs.ingest.control import Control, Throttle, Unattended
 from messagestore_jobs.ingest.dedup_index import open_dedup_index
 from messagestore_jobs.ingest.earlier_events import EarlierEvents, events_since, looked_for
 from messagestore_jobs.ingest.incomplete import IncompleteSequences
 from messagestore_jobs.ingest.set_aside import SourceChangedError, bytes_at_once
-from messagestore_jobs.ingest.throttle import Throttle
 from messagestore_jobs.lifecycle.job import LifecycleWork, updates_task
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of

@@ -5,7 +5,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.ingest.hashed_ids import Flags
+from messagestore_jobs.ingest.message_ids import Flags
 from messagestore_jobs.ingest.sequences import Members, Sizes
 from messagestore_jobs.sequences import sizes
 from messagestore_jobs.store.history import open_table

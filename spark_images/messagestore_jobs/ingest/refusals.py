@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from messagestore_jobs.ingest.expected import Expected, Numbers, wrong_version
-from messagestore_jobs.ingest.hashed_ids import Flags, Hashes
+from messagestore_jobs.ingest.message_ids import Flags, Hashes
 from messagestore_jobs.ingest.sequences import Members, Sizes, contradiction
 from messagestore_jobs.reasons import DeadLetterReason
 

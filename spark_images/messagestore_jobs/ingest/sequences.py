@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from messagestore_jobs.ingest.expected import Numbers, places_among
-from messagestore_jobs.ingest.hashed_ids import Flags
+from messagestore_jobs.ingest.message_ids import Flags
 
 
 @dataclass(frozen=True)

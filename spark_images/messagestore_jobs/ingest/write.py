@@ -12,9 +12,8 @@ from pyspark.sql import functions as F
 from messagestore_jobs.contract.run_document import IngestTask, Retry
 from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.ingest.envelope import can_carry
-from messagestore_jobs.integrity.columns import own_columns, seal
-from messagestore_jobs.integrity.key import key_of
-from messagestore_jobs.lifecycle.retry import wait
+from messagestore_jobs.integrity import key_of, own_columns, seal
+from messagestore_jobs.lifecycle.transitions import wait
 from messagestore_jobs.native import rfc3339
 from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.source.arrivals import REPLACED

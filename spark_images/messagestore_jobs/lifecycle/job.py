@@ -12,13 +12,12 @@ from messagestore_jobs.contract.run_document import IngestTask, Memory, RunDocum
 from messagestore_jobs.contract.run_report import Lifecycle, UpdateCounts
 from messagestore_jobs.lifecycle.batch import take_in
 from messagestore_jobs.lifecycle.context import Context
-from messagestore_jobs.lifecycle.expire import count_open, expire_due
-from messagestore_jobs.lifecycle.unanswered import fail_unanswered
+from messagestore_jobs.lifecycle.timeouts import count_open, expire_due, fail_unanswered
 from messagestore_jobs.lifecycle.updates import read_updates
 from messagestore_jobs.lifecycle.waiting import settle, was_cut_off
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of
-from messagestore_jobs.source.planned import read_planned
+from messagestore_jobs.source.records import read_planned
 from messagestore_jobs.store.history import CommitNote
 from messagestore_jobs.store.pending_updates import count_pending, forget_waiting
 

@@ -11,10 +11,9 @@ One update is no status: RETRY gives a message that is out of retries one more t
 """
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from messagestore_jobs.contract.run_document import Retry
-from messagestore_jobs.lifecycle.retry import next_retry_at
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 ENDED = ("COMPLETED", "EXPIRED")
@@ -89,3 +88,17 @@ def _again(state: State, update: Update, now: datetime) -> State | None:
 def expire(state: State) -> State:
     """The state of a message whose time has passed."""
     return replace(state, status="EXPIRED", next_retry_at=None)
+
+
+def next_retry_at(retry: Retry, failures: int, now: datetime) -> datetime | None:
+    """When the next try is due after so many failures; None where none is left."""
+    return None if failures > retry.max_retries else now + wait(retry, failures)
+
+
+def wait(retry: Retry, failures: int) -> timedelta:
+    """How long the retry after the n-th failure waits: base^n whole minutes, and never longer than the maximum."""
+    try:
+        minutes = int(float(retry.backoff_base) ** failures)
+        return min(timedelta(minutes=minutes), retry.max_backoff)
+    except OverflowError:
+        return retry.max_backoff

@@ -4,8 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Integrity, Scrub
-from messagestore_jobs.integrity.columns import own_columns, seal
-from messagestore_jobs.integrity.key import held, key_of
+from messagestore_jobs.integrity import held, key_of, own_columns, seal
 from messagestore_jobs.purge.applied import after, due, left, names_of, said
 from messagestore_jobs.purge.claims import delete_claim_checks, rewrite_claim_checks
 from messagestore_jobs.purge.context import Context

@@ -4,8 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Integrity
-from messagestore_jobs.integrity.columns import is_sealed
-from messagestore_jobs.integrity.key import key_of
+from messagestore_jobs.integrity import is_sealed, key_of
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.store.claimed import claimed_objects, is_own_claim, own_claim_name
 from messagestore_jobs.store.claims import claims_uri

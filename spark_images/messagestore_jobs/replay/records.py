@@ -1,17 +1,31 @@
-"""From selected rows to what is sent of them."""
+"""From selected rows to what is sent of them: less what has been erased since, with the headers that mark a replay."""
 
+import re
+
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_jobs.native import LineBreaks, base64_string, json_string, rfc3339, with_native
 from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.replay.cut import Stretch
-from messagestore_jobs.replay.erased import without_erased
-from messagestore_jobs.replay.marks import ATTEMPT, marked_headers
 from messagestore_jobs.replay.payloads import is_sound, with_payloads
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import Frozen
+from messagestore_jobs.store.erased import open_erased
 from messagestore_jobs.versions.columns import translated
+
+_COLUMNS = {
+    "position": "position",
+    "globalPosition": "global_position",
+    "streamName": "stream_name",
+    "messageId": "message_id",
+    "attempt": "attempt",
+}
+ATTEMPT = "x-attempt"
+"""The header that tells which attempt a message is sent for; an update of it names the same."""
+_RUN = ("job", "run", "time")
+_NAME = re.compile(r"\{(" + "|".join([*_COLUMNS, *_RUN]) + r")\}")
 
 
 def native_records(source: Source, frozen: Frozen, stretch: Stretch, line_breaks: LineBreaks) -> DataFrame:
@@ -74,3 +88,44 @@ def _raw_member() -> Column:
         .when(F.is_valid_utf8(text), F.concat(F.lit(b',"raw":'), json_string(text)))
         .otherwise(base64)
     )
+
+
+def without_erased(rows: DataFrame, source: Source) -> DataFrame:
+    """Rows of ``messages`` less those that a tombstone names by now; where there is none, no id is looked at."""
+    erased = open_erased(source.uri)
+    if not erased.any():
+        return rows
+    chosen = rows.select("message_id", "global_position").toArrow()
+    gone = chosen.filter(pa.array(erased.contains(chosen["message_id"]))).select(["global_position"])
+    if not gone.num_rows:
+        return rows
+    left = rows.join(F.broadcast(source.spark.createDataFrame(gone)), "global_position", "left_anti")
+    return left.select(*rows.columns)
+
+
+def marked_headers(marks: dict[str, str], values: dict[str, str]) -> Column:
+    """A message's headers with the marks among them; a mark takes the place of a header of its name.
+
+    Args:
+        marks: a template by header; ``{job}``, ``{run}`` and ``{time}`` stand for what ``values`` holds,
+            ``{position}``, ``{globalPosition}``, ``{streamName}``, ``{messageId}`` and ``{attempt}`` for the message's
+            own. Any other brace is itself.
+        values: of job, run and time.
+    """
+    own = F.coalesce(F.col("headers"), F.create_map().cast("map<string,string>"))
+    entries = [part for name, template in sorted(marks.items()) for part in (F.lit(name), _filled(template, values))]
+    # Without the marks first, so that the result does not hang on how a session treats a key that is there twice.
+    kept = F.map_filter(own, lambda name, _: ~name.isin(*sorted(marks)))
+    return F.map_concat(kept, F.create_map(*entries))
+
+
+def _filled(template: str, values: dict[str, str]) -> Column:
+    pieces = _NAME.split(template)
+    columns = [_part(piece, values) if i % 2 else F.lit(piece) for i, piece in enumerate(pieces) if piece]
+    return F.concat(*columns) if columns else F.lit("")
+
+
+def _part(name: str, values: dict[str, str]) -> Column:
+    if name in _COLUMNS:
+        return F.col(_COLUMNS[name]).cast("string")
+    return F.lit(values[name])

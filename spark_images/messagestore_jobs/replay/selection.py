@@ -1,6 +1,10 @@
-"""What a selection means, as conditions over the columns of ``messages`` or ``dead_letters``."""
+"""What a selection means, as conditions over the columns of ``messages`` or ``dead_letters``.
+
+Also which of the failed messages are due for a retry, and which of those are held back behind others of their group.
+"""
 
 from datetime import datetime
+from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -8,7 +12,6 @@ from pyspark.sql import functions as F
 from messagestore_jobs.contract.run_document import Interval, Match, Selection, TimeWindow
 from messagestore_jobs.predicate import DEAD_LETTER_COLUMNS, MESSAGE_COLUMNS, PredicateError, compile_predicate
 from messagestore_jobs.predicate.spark import condition
-from messagestore_jobs.replay.due import due_for_retry
 from messagestore_jobs.sequences import states
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.matching import all_of, matches
@@ -125,3 +128,38 @@ def _interval(column: str, interval: Interval | None) -> list[Column]:
     if interval is not None and interval.to is not None:
         conditions.append(F.col(column) <= interval.to)
     return conditions
+
+
+def due_for_retry(
+    rows: DataFrame, messages: DataFrame, held_back: Literal["Retrying", "Failed"] | None, now: datetime
+) -> DataFrame:
+    """Of ``rows``, those that have failed, are due by now and have not expired.
+
+    With ``held_back`` only the first of a group goes: of all messages of one correlation id, the earliest that has
+    failed or is tried again. One that has failed for good is such only where that is ``Failed``.
+
+    Args:
+        rows: messages, selected or not.
+        messages: all there are.
+        held_back: by what.
+        now: the clock.
+    """
+    lasts = F.col("expires_at").isNull() | (F.col("expires_at") > F.lit(now))
+    due = rows.where((F.col("status") == "FAILED") & (F.col("next_retry_at") <= F.lit(now)) & lasts)
+    if held_back is None:
+        return due
+    first = (
+        messages.where(_has_failed(held_back) & F.col("correlation_id").isNotNull())
+        .groupBy("correlation_id")
+        .agg(F.min("global_position").alias("_first"))
+    )
+    grouped = due.join(first, "correlation_id", "left").where("_first IS NULL OR _first = global_position")
+    return grouped.select(*rows.columns)
+
+
+def _has_failed(held_back: str) -> Column:
+    failed = F.col("status") == "FAILED"
+    if held_back == "Retrying":
+        failed = failed & F.col("next_retry_at").isNotNull()
+    # The first comparison alone reaches the files' statistics.
+    return (F.col("status") >= "FAILED") & (failed | ((F.col("status") == "PROCESSING") & (F.col("retries") > 0)))

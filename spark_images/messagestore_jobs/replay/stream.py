@@ -17,7 +17,7 @@ from messagestore_jobs.contract.run_report import ReplayOutcome
 from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.replay.places import Places
+from messagestore_jobs.replay.delivery import Places
 from messagestore_jobs.replay.redriven import Redrive, became, mark_redriven
 from messagestore_jobs.replay.staging import Format
 from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, State

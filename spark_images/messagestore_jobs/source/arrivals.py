@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from messagestore_jobs.contract.run_report import Lag, Loss
-from messagestore_jobs.source.planned import Planned
+from messagestore_jobs.source.records import Planned
 from messagestore_jobs.store.errors import RunFailedError
 
 REPLACED = "a file was replaced while it was read"

@@ -8,10 +8,8 @@ from messagestore_jobs.contract.run_report import Lag, Loss
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.session import heap_bytes
 from messagestore_jobs.source.arrivals import REPLACED, Due
-from messagestore_jobs.source.listing import list_files, unreadable
-from messagestore_jobs.source.plan import limits, next_batch, pending, rest
-from messagestore_jobs.source.planned import Planned
-from messagestore_jobs.source.records import splittable
+from messagestore_jobs.source.file_plan import limits, list_files, next_batch, pending, rest, unreadable
+from messagestore_jobs.source.records import Planned, splittable
 from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
 from messagestore_jobs.store.files import Batch, Range, ReadFiles
 from messagestore_jobs.store.history import committed_batch

@@ -1,4 +1,4 @@
-"""A batch as a DataFrame of records."""
+"""A batch as it was written down, of files or of Kafka's records, as a DataFrame of records."""
 
 import json
 import re
@@ -9,15 +9,25 @@ from urllib.parse import quote
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import FilesSource, RecordsSource
+from messagestore_jobs.contract.run_document import FilesSource, IngestTask, KafkaSource, RecordsSource
 from messagestore_jobs.session import cores_of_heap, heap_bytes
+from messagestore_jobs.source.file_plan import part_bytes, partitions
 from messagestore_jobs.source.kafka_envelope import said_before
-from messagestore_jobs.store.files import Range
+from messagestore_jobs.source.kafka_listing import access
+from messagestore_jobs.source.kafka_plan import parts
+from messagestore_jobs.store.files import Batch, Range
+from messagestore_jobs.store.offsets import OffsetBatch, OffsetRange
 
 _SLASHES = re.compile("^file:/+")
 _MAX_RECORD_BYTES = 256 << 20
 _SHARE_OF_HEAP = 16
 """A record is held several times while it is judged and written: its line, its fields, a row, a page of a file."""
+
+_LEAST_PART = 5_000
+_LARGEST_PART = 100_000
+
+Planned = Batch | OffsetBatch
+"""A batch of files, or of Kafka's records."""
 
 
 def splittable(source: FilesSource | RecordsSource) -> bool:
@@ -87,3 +97,37 @@ def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]]) -> DataFra
 def _paths(files: Sequence[str]) -> list[str]:
     """As Spark's metadata names them, but for the slashes that a local URI begins with."""
     return [quote(f, safe=":/") if f.startswith("file:") else f for f in map(_SLASHES.sub, repeat("file:/"), files)]
+
+
+def read_kafka(spark: SparkSession, source: KafkaSource, batch: OffsetBatch, cores: int) -> tuple[DataFrame, int]:
+    """The batch's records, as ``read_planned`` has them, and in how many parts they come."""
+    total = sum(r.end - r.start for r in batch.ranges if r.lost is None)
+    planned = parts(batch.ranges, max(_LEAST_PART, min(_LARGEST_PART, -(-total // cores))))
+    plan = {
+        "access": access(source.cluster),
+        "maxRecordBytes": too_many_bytes(spark),
+        "parts": [[_range(r) for r in part] for part in planned],
+    }
+    records = spark.read.format("dev.messagestore.spark.KafkaRecordSource").option("plan", json.dumps(plan)).load()
+    return records.select("*", F.lit("kafka").alias("kind")), len(planned)
+
+
+def _range(r: OffsetRange) -> dict[str, object]:
+    return {"topic": r.partition.topic, "partition": r.partition.number, "start": r.start, "end": r.end}
+
+
+def read_planned(spark: SparkSession, task: IngestTask, batch: Planned) -> tuple[DataFrame, int]:
+    """The batch's records, as ``read_records`` has them, and in how many parts they come.
+
+    Of Kafka they also have key binary, record_headers map, record_time timestamp, and a value may be null.
+    """
+    source, cores = task.source, spark.sparkContext.defaultParallelism
+    if isinstance(batch, OffsetBatch):
+        assert isinstance(source, KafkaSource)
+        return read_kafka(spark, source, batch, cores)
+    assert not isinstance(source, KafkaSource)
+    if source.kind == "records":
+        return read_records(spark, [[r] for r in batch.ranges], source), len(batch.ranges)
+    target = part_bytes(sum(r.end - r.start for r in batch.ranges), cores)
+    parts = partitions(batch.ranges, target, splittable=splittable(source))
+    return read_records(spark, parts, source), len(parts)

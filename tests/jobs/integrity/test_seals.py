@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Integrity, Match, Rule, Scrub
 from messagestore_jobs.contract.run_report import ReplayOutcome
-from messagestore_jobs.integrity.rows import is_sealed
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.store.errors import RunFailedError
@@ -20,6 +19,7 @@ from support.ingests import START, Stream, lines, record
 from support.keys import KEY, VARIABLE
 from support.purges import purge
 from support.replays import files_replay, records
+from support.seals import is_sealed
 from support.stores import stored
 
 SEALED = Integrity(key_environment=VARIABLE)

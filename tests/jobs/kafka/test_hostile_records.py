@@ -7,7 +7,7 @@ import pytest
 
 from messagestore_jobs.contract.run_document import Envelope
 from messagestore_jobs.contract.run_report import IngestCounts
-from messagestore_jobs.source import kafka_records
+from messagestore_jobs.source import records
 from support.hostile_records import HostileRecords
 from support.ingests import adds_up, positions_have_no_gap, record
 from support.kafkastreams import KafkaStream
@@ -40,7 +40,7 @@ def test_each_record_of_a_topic_is_one_thing(topics: Topics, stream_of: StreamOf
 def test_of_a_record_that_is_too_large_the_start_is_set_aside(
     topics: Topics, stream_of: StreamOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_records, "too_many_bytes", lambda spark: 100_000)
+    monkeypatch.setattr(records, "too_many_bytes", lambda spark: 100_000)
     name = topics.make()
     large = record("large", type="x" * 200_000)
     topics.send(

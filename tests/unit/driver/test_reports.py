@@ -30,14 +30,11 @@ from messagestore_jobs.contract.run_report import (
     TableState,
     UpkeepDone,
 )
-from messagestore_jobs.driver.commands import Commands, read_commands
 from messagestore_jobs.driver.configmap import ConfigMapGoneError
-from messagestore_jobs.driver.control import RunControl
+from messagestore_jobs.driver.control import Commands, RunControl, read_commands
 from messagestore_jobs.driver.failures import error_of
-from messagestore_jobs.driver.report import REPORT_BYTES, TERMINATION_BYTES, report_text
-from messagestore_jobs.driver.reporting import Reporting
+from messagestore_jobs.driver.reporting import REPORT_BYTES, TERMINATION_BYTES, Reporting, Tracker, report_text
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
-from messagestore_jobs.driver.tracker import Tracker
 from messagestore_jobs.driver.upkeep import Maintenance, Steps
 from messagestore_jobs.store.errors import RunFailedError
 

@@ -5,8 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messagestore_jobs.ingest.hashed_ids import HashedIds
-from messagestore_jobs.ingest.keys import KeyIndex
+from messagestore_jobs.ingest.message_ids import HashedIds, KeyIndex
 
 
 def hashes(ids: list[str], different: int = 5) -> np.ndarray:

@@ -2,8 +2,7 @@
 
 from datetime import timedelta
 
-from messagestore_jobs.ingest.control import Unattended
-from messagestore_jobs.ingest.throttle import Throttle
+from messagestore_jobs.ingest.control import Throttle, Unattended
 
 
 class Clock:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from messagestore_jobs.integrity.rows import is_sealed, seal
-from messagestore_jobs.integrity.sealed import COLUMNS, HEADERS, NUMBERS, TIMES
+from messagestore_jobs.integrity import COLUMNS, HEADERS, NUMBERS, TIMES
 from messagestore_jobs.store.schemas import MESSAGES
+from support.seals import is_sealed, seal
 
 AT = datetime(2026, 1, 5, 12, 0, 0, 7, tzinfo=UTC)
 NOT_COVERED = {

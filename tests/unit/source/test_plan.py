@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_jobs.contract.run_document import FilesSource
-from messagestore_jobs.source.plan import (
+from messagestore_jobs.source.file_plan import (
     BatchLimits,
     limits,
     next_batch,

@@ -1,8 +1,9 @@
-"""Which message ids are in the store, told exactly: a 64-bit hash finds candidates, the id itself decides.
+"""Message ids with their hashes, sorted once for all who look for ids; and which of them are in the store.
 
-Ids lie in files on local disk, mapped into memory; what a driver holds for itself is twelve bytes a key. Only hashes
-are sorted: ids stay in order of arrival, as moving them about costs most.
+That is told exactly: a 64-bit hash finds candidates, the id itself decides.
 """
+
+from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
@@ -13,7 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from messagestore_jobs.ingest.hashed_ids import Flags, HashedIds, Hashes, Order
+Hashes = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Order = npt.NDArray[np.intp]
 
 Places = npt.NDArray[np.int32]
 
@@ -21,6 +24,39 @@ _MERGE_RATIO = 2
 _MOST_FILES = 16
 KEYS = pa.schema([pa.field("message_id", pa.large_string()), pa.field("inserted_at", pa.int64())])
 """``inserted_at`` in microseconds since 1970."""
+
+
+@dataclass(frozen=True)
+class HashedIds:
+    """Ids in order of arrival.
+
+    Attributes:
+        hashes: Spark's xxhash64 of each.
+        ids: message ids; null where there is none.
+        by_hash: their places, in order of the hashes.
+    """
+
+    hashes: Hashes
+    ids: pa.Array
+    by_hash: Order
+
+    @staticmethod
+    def of(hashes: Hashes, ids: pa.Array) -> HashedIds:
+        """Sort them."""
+        return HashedIds(hashes, ids, np.argsort(hashes))
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def sorted_among(self, kept: Flags) -> Order:
+        """The places of those that are kept, in order of the hashes."""
+        return self.by_hash[kept[self.by_hash]]
+
+    def where(self, kept: Flags) -> HashedIds:
+        """Those that are kept."""
+        rows = np.flatnonzero(kept)
+        places = np.cumsum(kept) - 1
+        return HashedIds(self.hashes[rows], self.ids.take(pa.array(rows)), places[self.sorted_among(kept)])
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from messagestore_jobs.integrity.sealed import COLUMNS, HEADERS, PREFIX
+from messagestore_jobs.integrity import COLUMNS, HEADERS, PREFIX
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -1,19 +1,27 @@
-"""EXPIRED by the clock: messages that are open when their time has passed."""
+"""What the clock alone does: EXPIRED, what is open when its time has passed; FAILED, attempts that nobody ended."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_report import UpdateCounts
+from messagestore_jobs.lifecycle.apply import COLUMNS, commit, message_of
 from messagestore_jobs.lifecycle.context import Context
+from messagestore_jobs.lifecycle.fold import Folded, fold
+from messagestore_jobs.lifecycle.transitions import Update
 from messagestore_jobs.store.fence import with_epoch
-from messagestore_jobs.store.history import CommitNote, open_table
+from messagestore_jobs.store.history import CommitNote, committed_batch, open_table
 from messagestore_jobs.store.messages import committing, messages_table, read_messages
 from messagestore_jobs.store.statistics import files_of
 
 _FIRST_OPEN = "FAILED"
 """FAILED, PROCESSING and RECEIVED sort behind COMPLETED and EXPIRED, so that a file's statistics tell which it has."""
+
+STEP = "lifecycle-unanswered"
+AT_ONCE = 250_000
+"""Messages that the driver holds."""
 
 
 def is_open() -> Column:
@@ -55,3 +63,28 @@ def _may_be_due(uri: str, at: datetime) -> bool:
 def _moment(value: "datetime | str") -> datetime:
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def fail_unanswered(context: Context, at: datetime, timeout: timedelta, note: CommitNote) -> CommitNote:
+    """Let those attempts fail that are PROCESSING since before the timeout; returns the note of the last commit.
+
+    Each step ends with a commit of its own, so that one that was cut off is done again, and counted once.
+    """
+    while (due := _due(context, at, timeout)).changes:
+        step = (STEP, committed_batch(context.uri, STEP) + 1)
+        count = len(due.changes)
+        words = f"no update came within {timeout.total_seconds():g} seconds"
+        updates = pa.table({"result": pa.nulls(count, pa.binary()), "error": pa.repeat(pa.scalar(words), count)})
+        counts = UpdateCounts(timed_out=count, exhausted=len(due.exhausted))
+        note = commit(context, due, updates, at, step, context.noted(note, counts))
+    return note
+
+
+def _due(context: Context, at: datetime, timeout: timedelta) -> Folded:
+    since = F.coalesce("updated_at", "inserted_at")
+    unanswered = (F.col("status") == "PROCESSING") & (since <= F.lit(at - timeout))
+    rows = read_messages(context.spark, context.uri).where(unanswered).select(*COLUMNS)
+    found = rows.orderBy("global_position").limit(AT_ONCE).toArrow().to_pylist()
+    # By position: several messages may have one id.
+    messages = {str(row["global_position"]): message_of(row) for row in found}
+    return fold([(place, Update("FAILED")) for place in messages], messages, context.retry, at)

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_jobs.ingest.expected import Numbers
-from messagestore_jobs.ingest.hashed_ids import Flags
+from messagestore_jobs.ingest.message_ids import Flags
 from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.store.dead_letters import PLACES, set_aside_for
 

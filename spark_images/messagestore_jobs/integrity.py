@@ -1,0 +1,107 @@
+"""The seal of a message, as column expressions; ``COLUMNS`` are what it covers: all that is given once, but by Scrub.
+
+A seal is ``v1=`` and the HMAC-SHA256, in hex, of the values one after the other: each its length in bytes, ``:`` and
+its text in UTF-8, or ``-`` where it is null. Numbers are decimal, times in microseconds since 1970, booleans true or
+false; headers are their number and ``;``, then names and values in the order of the names' bytes. The payload is
+covered by its size and SHA-256. What a lifecycle changes, and where a payload lies, is not covered.
+
+Keys stand in the environment, and nowhere else: here as in a plan, a key is the variable that holds it.
+"""
+
+import os
+from collections.abc import Mapping
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from messagestore_jobs.contract.run_document import Integrity
+from messagestore_jobs.store.errors import RunFailedError
+
+PREFIX = "v1="
+TEXTS = (
+    "message_id",
+    "stream_name",
+    "type",
+    "type_namespace",
+    "type_revision",
+    "correlation_id",
+    "causation_id",
+    "reply_to",
+    "sequence_id",
+    "metadata",
+    "content_type",
+    "payload_encoding",
+    "payload_sha256",
+    "ttl",
+)
+NUMBERS = (
+    "position",
+    "global_position",
+    "sequence_number",
+    "sequence_size",
+    "sequence_end",
+    "payload_size",
+    "schema_version",
+)
+TIMES = ("expires_at", "time", "inserted_at")
+HEADERS = "headers"
+COLUMNS = (*TEXTS, *NUMBERS, *TIMES, HEADERS)
+
+
+def seal(key: str, columns: Mapping[str, Column]) -> Column:
+    """The seal of a message.
+
+    Args:
+        key: the variable that holds it.
+        columns: each of ``COLUMNS``, of the types of ``messages``.
+    """
+    text = F.concat(*(_part(name, columns[name]) for name in COLUMNS))
+    return F.concat(F.lit(PREFIX), F.call_function("messagestore.hmac_sha256", text.cast("binary"), F.lit(key)))
+
+
+def own_columns(prefix: str = "") -> dict[str, Column]:
+    """The columns of a row of ``messages``, for :func:`seal`."""
+    return {name: F.col(f"{prefix}{name}") for name in COLUMNS}
+
+
+def is_sealed(integrity: Integrity, key: str) -> Column:
+    """Whether a row of ``messages`` is as it was sealed."""
+    unsigned = F.lit(integrity.unsigned == "Accept")
+    return F.when(F.col("hmac").isNull(), unsigned).otherwise(F.col("hmac") == seal(key, own_columns()))
+
+
+def _part(name: str, column: Column) -> Column:
+    if name == HEADERS:
+        return _headers(column)
+    return _counted(F.unix_micros(column).cast("string") if name in TIMES else column.cast("string"))
+
+
+def _headers(headers: Column) -> Column:
+    names = F.array_sort(F.map_keys(headers))
+    pairs = F.transform(names, lambda name: F.concat(_counted(name), _counted(headers[name])))
+    text = F.concat(F.size(headers).cast("string"), F.lit(";"), F.array_join(pairs, ""))
+    return F.when(headers.isNull(), F.lit("-")).otherwise(text)
+
+
+def _counted(text: Column) -> Column:
+    return F.coalesce(F.concat(F.octet_length(text).cast("string"), F.lit(":"), text), F.lit("-"))
+
+
+def held(variable: str | None, what: str) -> str:
+    """The variable, which functions of the Spark extension are told in the key's place.
+
+    Raises:
+        RunFailedError: it holds no key, so that ``what`` can't be done.
+    """
+    if not variable or not os.environ.get(variable):
+        raise RunFailedError("MissingKey", f"{what} needs a key, and {variable} holds none")
+    return variable
+
+
+def key_of(integrity: Integrity) -> str:
+    """The variable with the key of a stream's seals.
+
+    Raises:
+        RunFailedError: it holds none.
+    """
+    return held(integrity.key_environment, "spec.integrity")
