@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from messagestore_operator.manifests import load
+from messagestore_operator.translate import refusals
 
 BAD_INPUT = 2
 """Exit code for manifests that are wrong."""
@@ -28,9 +29,13 @@ def validate(filename: Filenames) -> None:
     result = load(filename)
     for warning in result.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    for problem in result.problems:
+    problems = [
+        *result.problems,
+        *(item.problem(found.path, found.message) for item in result.loaded for found in refusals(item.resource)),
+    ]
+    for problem in problems:
         typer.echo(str(problem), err=True)
-    if result.problems:
+    if problems:
         raise typer.Exit(BAD_INPUT)
     for item in result.loaded:
         kind, _, name = item.resource.identity

@@ -159,8 +159,8 @@ def refused_locations(locations: Sequence[StorageLocation]) -> Iterator[Refusal]
     """Why locations can't be reached in one run."""
     first: dict[str, StorageLocation] = {}
     for location in locations:
-        if urlsplit(location.uri).scheme not in (*_S3, _LOCAL):
-            yield Refusal(location.path, "this release reaches object stores by the S3 protocol only: s3a:// or s3://")
+        if (words := out_of_reach(location.uri)) is not None:
+            yield Refusal(location.path, words)
         elif (bucket := bucket_of(location.uri)) is not None:
             other = first.setdefault(bucket, location)
             if other.storage != location.storage:
@@ -169,6 +169,13 @@ def refused_locations(locations: Sequence[StorageLocation]) -> Iterator[Refusal]
                     f"bucket {bucket} would be reached in two ways: {_said(location)} and {_said(other)} give it "
                     "different storage; one run can reach a bucket in one way only",
                 )
+
+
+def out_of_reach(uri: str) -> str | None:
+    """Why no run reaches a folder, wherever it runs; None where one may."""
+    if urlsplit(uri).scheme in (*_S3, _LOCAL):
+        return None
+    return "this release reaches object stores by the S3 protocol only: s3a:// or s3://"
 
 
 def bucket_of(uri: str) -> str | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from messagestore_operator.api import MessageStream, Resource
+from messagestore_operator.translate.folders import folders
 from messagestore_operator.translate.refusal import NotSupportedError, Refusal
-from messagestore_operator.translate.storage import refused_locations, stream_locations
+from messagestore_operator.translate.storage import out_of_reach, refused_locations, stream_locations
 
 _DOCUMENTS = ("headers", "metadata", "result")
 
@@ -15,7 +16,7 @@ def refusals(resource: Resource) -> tuple[Refusal, ...]:
     """All that this release can't do of what the resource asks."""
     if isinstance(resource, MessageStream):
         return (*_of_envelope(resource), *refused_locations(stream_locations(resource)))
-    return ()
+    return tuple(Refusal(one.path, words) for one in folders(resource) if (words := out_of_reach(one.uri)) is not None)
 
 
 def ensure_supported(resource: Resource) -> None:

@@ -36,6 +36,21 @@ def test_wrong_ones_exit_with_2_and_name_nothing_as_valid(tmp_path: Path) -> Non
     assert [line.split(": ")[1] for line in result.stderr.splitlines()] == ["spec.table", "spec.source", "spec.trigger"]
 
 
+def test_what_no_run_can_reach_is_named(tmp_path: Path) -> None:
+    stream = smallest_stream()
+    stream["spec"]["table"] = {"uri": "gs://lake/small"}
+    policy = deleting_policy()
+    policy["spec"]["archive"] = {"uri": "abfss://lake@account.dfs.core.windows.net/archive"}
+    files = [_write(tmp_path / "stream.yaml", stream), _write(tmp_path / "policy.yaml", policy)]
+
+    result = runner.invoke(app, ["validate", *(word for file in files for word in ("-f", file))])
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    told = [line.partition(": ")[2] for line in result.stderr.splitlines() if not line.startswith("warning: ")]
+    only = "this release reaches object stores by the S3 protocol only: s3a:// or s3://"
+    assert told == [f"spec.table.uri: {only}", f"spec.archive.uri: {only}"]
+
+
 def test_crds_prints_the_three_definitions() -> None:
     result = runner.invoke(app, ["crds"])
     documents = list(YAML(typ="safe").load_all(result.stdout))
