@@ -5,9 +5,11 @@ from __future__ import annotations
 import getpass
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import unquote
 
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_jobs.contract.run_report import IngestOutcome, RunError, RunReport
@@ -27,6 +29,7 @@ from messagestore_operator.status.words import received
 from messagestore_operator.tenancy import Tenancy
 from messagestore_operator.tenancy.adoption import former_owners
 from messagestore_operator.translate import ingest_document, purge_document, replay_document, run_name
+from messagestore_operator.translate.folders import LOCAL, folders
 
 Identity = tuple[str, str, str]
 
@@ -172,7 +175,17 @@ class LocalRun:
         report = self.reports.get(ended.resource.identity)
         if report is not None and isinstance(report.outcome, IngestOutcome):
             self.console.say(f"{report.run}: {received(report.outcome.counts)}")
+            for folder in _absent_sources(ended.resource):
+                self.console.say(f"{report.run}: there is no folder {folder} yet, so that nothing arrives there")
         self.console.say(f"{kind.lower()}/{name}: {status.phase}: {why}{ready.message}")
+
+
+def _absent_sources(resource: Resource) -> Iterator[str]:
+    """Folders that something is to arrive in, and that are not there: a name may be misspelt, or nothing be copied."""
+    for folder in folders(resource):
+        path = unquote(folder.uri.removeprefix("file://"))
+        if "source" in folder.path and folder.uri.startswith(LOCAL) and not Path(path).is_dir():
+            yield path
 
 
 def _by_user(document: RunDocument) -> RunDocument:

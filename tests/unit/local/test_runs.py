@@ -20,7 +20,16 @@ from messagestore_jobs.contract.run_document import (
     StreamDestination,
     Table,
 )
-from messagestore_jobs.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, RunReport
+from messagestore_jobs.contract.run_report import (
+    FrozenSelection,
+    IngestCounts,
+    IngestOutcome,
+    Lag,
+    ReplayOutcome,
+    ReplayProgress,
+    RunReport,
+    TableState,
+)
 from messagestore_jobs.driver.places import written_tables
 from messagestore_operator.cli.options import memory, moment, seconds
 from messagestore_operator.local import run
@@ -101,3 +110,24 @@ def test_a_replay_that_went_on_without_messages_did_not_end_well(
     monkeypatch.setattr(run, "execute", lambda *_: report)
     ended = run.LocalRun(load([str(tmp_path)]), MagicMock(), MagicMock(), 0).run()
     assert [(one.resource.identity[0], one.well) for one in ended] == [("MessageStream", True), ("ReplayJob", False)]
+
+
+def test_a_source_folder_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stream = stream_from_files()
+    stream["spec"]["table"]["uri"] = f"file://{tmp_path}/store"
+    stream["spec"] |= {"source": {"files": {"uri": f"file://{tmp_path}/landing"}}, "suspend": False}
+    (tmp_path / "stream.json").write_text(json.dumps(stream))
+    table, lag = TableState(version=1, messages=0, dead_letters=0, bytes=0), Lag(as_of=datetime.now(UTC), files=0)
+    outcome = IngestOutcome(counts=IngestCounts(), totals=IngestCounts(), batches=0, table=table, lag=lag)
+    report = RunReport(run="r", sequence=1, state="Succeeded", started_at=datetime.now(UTC), outcome=outcome)
+    monkeypatch.setattr(run, "execute", lambda *_: report)
+
+    def told() -> list[str]:
+        console = MagicMock()
+        run.LocalRun(load([str(tmp_path / "stream.json")]), MagicMock(), console, 0).run()
+        return [call.args[0] for call in console.say.call_args_list]
+
+    absent = f"r: there is no folder {tmp_path}/landing yet, so that nothing arrives there"
+    assert absent in told()
+    (tmp_path / "landing").mkdir()
+    assert absent not in told()
