@@ -1,6 +1,8 @@
 """Schedules over changes of the clock, backoff, and the order in which a table is given away."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,9 +10,18 @@ from hypothesis import strategies as st
 
 from messagestore_operator.api.common import Schedule
 from messagestore_operator.decide.backoff import backoff, jitter_of
-from messagestore_operator.decide.leases import Busy, Held, grant, next_epoch
+from messagestore_operator.decide.leases import Busy, Held, grant, is_abandoned, next_epoch
 from messagestore_operator.decide.schedule import is_too_late, latest_time, next_time
-from messagestore_operator.decide.snapshot import Claim, Defaults, TableKey, TableLease
+from messagestore_operator.decide.snapshot import (
+    AppState,
+    Claim,
+    Defaults,
+    Driver,
+    ObservedRun,
+    RunRef,
+    TableKey,
+    TableLease,
+)
 
 NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)
 
@@ -83,6 +94,11 @@ def test_backoff_is_bounded_and_never_shrinks(failures: int, jitter: float) -> N
     assert backoff(failures + 1, base, longest) >= backoff(failures, base, longest)
 
 
+def test_what_failed_together_comes_back_within_a_fifth_of_the_wait() -> None:
+    base, longest = timedelta(seconds=10), timedelta(minutes=10)
+    assert [backoff(3, base, longest, jitter).total_seconds() for jitter in (0, 0.5, 1)] == [40, 44, 48]
+
+
 def test_jitter_is_a_function_of_its_key() -> None:
     assert jitter_of("a") == jitter_of("a") != jitter_of("b")
     assert 0 <= jitter_of("a") <= 1
@@ -98,6 +114,32 @@ def lease(**given: object) -> TableLease:
 
 def test_the_holder_keeps_its_epoch() -> None:
     assert grant(lease(holder="default/a"), claim("a"), NOW, Defaults()) == Held(7)
+
+
+def holder(state: AppState, phase: str | None) -> ObservedRun:
+    driver = Driver(phase) if phase else None  # type: ignore[arg-type]
+    return ObservedRun(RunRef("default", "a", 1, "ingest"), state, driver=driver)
+
+
+@pytest.mark.parametrize(
+    ("given", "gone"),
+    [
+        ({"holder_run": None}, True),
+        ({"holder_run": holder(AppState.SUCCEEDED, "Succeeded")}, True),
+        ({"holder_run": holder(AppState.MISSING, None)}, True),
+        ({"holder_run": holder(AppState.RUNNING, "Running")}, False),
+        # Its application is gone or has ended, and its driver may write still.
+        ({"holder_run": holder(AppState.MISSING, "Running")}, False),
+        ({"holder_run": holder(AppState.FAILED, "Unknown")}, False),
+        # A status names it, which may know more than what was observed.
+        ({"holder_run": None, "holder_claim": claim("a")}, False),
+        ({"holder_run": None, "since": NOW - timedelta(seconds=1)}, False),
+    ],
+)
+def test_a_table_is_taken_only_from_a_holder_that_writes_no_more(given: dict[str, Any], gone: bool) -> None:
+    held = lease(**{"holder": "default/a", "since": NOW - timedelta(days=1), **given})
+    assert is_abandoned(held, NOW, Defaults()) is gone
+    assert isinstance(grant(replace(held, queue=(claim("b"),)), claim("b"), NOW, Defaults()), Held if gone else Busy)
 
 
 def test_the_first_in_the_queue_comes_first_and_does_not_block_it_for_ever() -> None:
