@@ -54,7 +54,7 @@ _ROLES_AT_ONCE = 4
 _LOOK_AGAIN_SECONDS = 0.1
 """After a look that failed, most often for a conflict; doubled each time."""
 _TOGETHER_SECONDS = 1.0
-"""News of a run come in a row, of its application, pod and report: so long after the first they are looked at once."""
+"""A run's application, pod and report change one after the other: so long after the first, all are looked at."""
 
 
 class ServiceError(Exception):

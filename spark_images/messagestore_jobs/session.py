@@ -50,7 +50,7 @@ SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.catalog.messagestore": "dev.messagestore.spark.FunctionCatalog",
     "spark.sql.session.timeZone": "UTC",
-    # What can't be computed is null and judged by us; one bad record must not end a batch.
+    # A value that can't be computed is null, and the record is judged by that: one bad record must not end a batch.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.legacy.charVarcharAsString": "true",
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",

@@ -103,7 +103,7 @@ class KafkaSecurity(Model):
         description="Kafka's security protocol."
     )
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
-        default=None, description="How a SASL protocol proves who is there."
+        default=None, description="The SASL mechanism by which clients authenticate."
     )
     credentials_secret_ref: SecretRef | None = Field(
         default=None, description="Secret with the keys username and password."

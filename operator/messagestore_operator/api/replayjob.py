@@ -152,7 +152,7 @@ class KafkaDestination(Model):
         default="streamName", description="The field that becomes the record's key."
     )
     security: KafkaSecurity | None = Field(
-        default=None, description="Absent: plain text, and nobody proves who is there."
+        default=None, description="How clients authenticate, and whether the connection is encrypted. Absent: neither."
     )
 
 

@@ -71,7 +71,7 @@ class KafkaSource(Model):
         description="Most records in a batch; absent: 1000000. Never more than one for each 4 KiB of the heap.",
     )
     security: KafkaSecurity | None = Field(
-        default=None, description="Absent: plain text, and nobody proves who is there."
+        default=None, description="How clients authenticate, and whether the connection is encrypted. Absent: neither."
     )
 
 

@@ -74,7 +74,9 @@ class _ClusterCollector(Collector):
         yield from self._streams()
 
     def _runs(self) -> Metric:
-        found = GaugeMetricFamily("messagestore_runs", "Runs there is an object of.", labels=["kind", "state"])
+        found = GaugeMetricFamily(
+            "messagestore_runs", "Runs that have an application, a ConfigMap or a pod.", labels=["kind", "state"]
+        )
         tally: Tally[tuple[str, str]] = Tally()
         for _, run in self._cache.all_runs():
             main = run.application or run.config_map or run.driver

@@ -86,7 +86,9 @@ def _condition_values(
     under = [purge.entry.current_run.name for purge in purges if purge.entry.current_run]
     if policy.spec.suspend:
         if under:
-            return under_way(Reason.SUSPENDED, f"run {under[0]} is let end; none follows while spec.suspend is true")
+            return under_way(
+                Reason.SUSPENDED, f"run {under[0]} runs to its end; no other is started while spec.suspend is true"
+            )
         return well(Reason.SUSPENDED, "no run is started while spec.suspend is true")
     if problems := list(_problems(policy, purges)):
         message = few([f"stream {name}: {error.message}" for name, error in problems])

@@ -87,7 +87,7 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
 
 
 def _desired_run(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker: RunError | None) -> DesiredRun:
-    """A finite run is let end; a continuous one ends where anything else is to be done first, or differently."""
+    """A finite run goes on to its end; a continuous one stops where other work comes first, or its spec has changed."""
     stream, current = snapshot.stream, status.current_run
     suspend = stream.spec.suspend
     run = snapshot.run(current.name) if current else None

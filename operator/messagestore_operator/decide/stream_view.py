@@ -115,13 +115,15 @@ def _of_current(snapshot: StreamSnapshot, status: MessageStreamStatus, stage: Ru
     if snapshot.stream.spec.suspend:
         if current is None:
             return well(Reason.SUSPENDED, "no run is started while spec.suspend is true")
-        return under_way(Reason.SUSPENDED, f"run {current.name} is let end; none follows while spec.suspend is true")
+        return under_way(
+            Reason.SUSPENDED, f"run {current.name} runs to its end; no other is started while spec.suspend is true"
+        )
     if current is not None and current.ending is not None:
         return under_way(current.ending.reason, f"run {current.name} is being ended: {current.ending.message}")
     if snapshot.paused is not None and stage.trouble is None:
         if current is None:
             return well(Reason.PAUSED, snapshot.paused)
-        goes_on = f"run {current.name} goes on; none follows: {snapshot.paused}"
+        goes_on = f"run {current.name} goes on; no other is started: {snapshot.paused}"
         return (under_way if status.totals is None else well)(Reason.PAUSED, goes_on)
     if stage.trouble is None or current is None:
         return None

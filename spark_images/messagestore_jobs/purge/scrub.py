@@ -158,4 +158,4 @@ def _say_what_left_whole(context: Context, what: Scrub, rows: DataFrame) -> None
     messages = within(read_messages(context.spark, context.uri), rows).where("payload_size is null")
     left = messages.select("global_position").join(had, "global_position", "left_semi").count()
     if left:
-        context.progress.say(f"{left} payloads were no JSON, so that no path could be found in them; they left whole")
+        context.progress.say(f"{left} of the payloads are no JSON: the scrub removed these as a whole")

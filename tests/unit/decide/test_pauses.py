@@ -74,7 +74,7 @@ def test_what_runs_goes_on_through_a_pause_and_is_not_stopped_for_what_could_not
     stream(world, trigger={"continuous": {"batchInterval": "PT1M"}})
     world.settle()
     assert (app.there, app.control.stop) == (True, False)
-    assert world.ready(key) == ("True", "Paused", f"run {app.name} goes on; none follows: {PAUSED}")
+    assert world.ready(key) == ("True", "Paused", f"run {app.name} goes on; no other is started: {PAUSED}")
     world.paused = None
     world.settle()
     assert app.control.stop

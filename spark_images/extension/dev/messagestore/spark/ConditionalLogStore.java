@@ -67,7 +67,7 @@ public final class ConditionalLogStore extends S3SingleDriverLogStore {
     try {
       stream.write(content);
     } catch (IOException | RuntimeException e) {
-      // Closing would make an object of what there is.
+      // close() would upload the part that was written.
       stream.abort();
       throw e;
     }
