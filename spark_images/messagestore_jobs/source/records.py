@@ -25,6 +25,7 @@ _SHARE_OF_HEAP = 16
 
 _LEAST_PART = 5_000
 _LARGEST_PART = 100_000
+"""Records of Kafka that one task reads."""
 
 Planned = Batch | OffsetBatch
 """A batch of files, or of Kafka's records."""
@@ -129,5 +130,5 @@ def read_planned(spark: SparkSession, task: IngestTask, batch: Planned) -> tuple
     if source.kind == "records":
         return read_records(spark, [[r] for r in batch.ranges], source), len(batch.ranges)
     target = part_bytes(sum(r.end - r.start for r in batch.ranges), cores)
-    parts = partitions(batch.ranges, target, splittable=splittable(source))
-    return read_records(spark, parts, source), len(parts)
+    planned = partitions(batch.ranges, target, splittable=splittable(source))
+    return read_records(spark, planned, source), len(planned)
