@@ -82,7 +82,8 @@ def archived(uri: str) -> pa.Table | None:
         for name in objects.names(folder)
         if name.endswith(".parquet")
     ]
-    return pa.concat_tables(tables) if tables else None
+    # Which columns may be null is not the same where a plan was frozen anew.
+    return pa.concat_tables(tables, promote_options="default") if tables else None
 
 
 def archived_positions(uri: str) -> list[int]:
