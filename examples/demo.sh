@@ -5,7 +5,7 @@ set -euo pipefail
 
 messagestore=${1:-messagestore}
 examples=$(cd "$(dirname "$0")" && pwd)
-work=${MESSAGESTORE_DEMO:-/tmp/messagestore-demo}
+work=${MESSAGESTORE_DEMO:-/tmp/messagestore-demo/make-demo}
 mark=$work/.messagestore-demo
 
 say() { printf '\n== %s\n' "$*"; }
