@@ -2,11 +2,13 @@
 
 import json
 import os
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import (
@@ -97,6 +99,31 @@ def test_killed_again_and_again_it_sends_each_message_once_and_in_order(
     for name, moment, nth in KILLS:
         crash_run(spark, document, name, moment, nth)
     outcome = run_replay(document, spark, Silent())
+    assert (outcome.complete, outcome.progress.replayed) == (True, 30)
+    assert positions(topics.read(topic)) == list(range(1, 31))
+
+
+def test_whatever_answer_is_lost_it_sends_each_message_once_and_in_order(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "TRANSACTION_RECORDS", 4)
+    topic = topics.make()
+    document = to_topic(table, broker.cluster(), topic, order="Global")
+    lost: set[str] = set()
+
+    def observer(name: str, moment: str) -> None:
+        if moment == "after" and name not in lost:
+            lost.add(name)
+            raise PySparkException("connection reset by peer")
+
+    outcome = None
+    with observing(observer):
+        while outcome is None:
+            before = len(lost)
+            with suppress(PySparkException):
+                outcome = run_replay(document, spark, Silent())
+            assert outcome or len(lost) > before
+    assert lost >= {"replay-transaction", "replay-staged-removed", "replay-ended"}
     assert (outcome.complete, outcome.progress.replayed) == (True, 30)
     assert positions(topics.read(topic)) == list(range(1, 31))
 
