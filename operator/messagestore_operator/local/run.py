@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import unquote
 
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_jobs.contract.run_report import IngestOutcome, RunError, RunReport
 from messagestore_jobs.driver.execute import execute
+from messagestore_jobs.store.objects import is_local, local_path
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.decide.check import released
 from messagestore_operator.local.console import Console
@@ -29,7 +29,7 @@ from messagestore_operator.status.words import received
 from messagestore_operator.tenancy import Tenancy
 from messagestore_operator.tenancy.adoption import former_owners
 from messagestore_operator.translate import ingest_document, purge_document, replay_document, run_name
-from messagestore_operator.translate.folders import LOCAL, folders
+from messagestore_operator.translate.folders import folders
 
 Identity = tuple[str, str, str]
 
@@ -183,8 +183,8 @@ class LocalRun:
 def _absent_sources(resource: Resource) -> Iterator[str]:
     """Folders that something is to arrive in, and that are not there: a name may be misspelt, or nothing be copied."""
     for folder in folders(resource):
-        path = unquote(folder.uri.removeprefix("file://"))
-        if "source" in folder.path and folder.uri.startswith(LOCAL) and not Path(path).is_dir():
+        path = local_path(folder.uri)
+        if "source" in folder.path and is_local(folder.uri) and not Path(path).is_dir():
             yield path
 
 

@@ -115,7 +115,7 @@ def test_a_replay_that_went_on_without_messages_did_not_end_well(
 def test_a_source_folder_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     stream = stream_from_files()
     stream["spec"]["table"]["uri"] = f"file://{tmp_path}/store"
-    stream["spec"] |= {"source": {"files": {"uri": f"file://{tmp_path}/landing"}}, "suspend": False}
+    stream["spec"] |= {"source": {"files": {"uri": f"file://{tmp_path}/landing%20a"}}, "suspend": False}
     (tmp_path / "stream.json").write_text(json.dumps(stream))
     table, lag = TableState(version=1, messages=0, dead_letters=0, bytes=0), Lag(as_of=datetime.now(UTC), files=0)
     outcome = IngestOutcome(counts=IngestCounts(), totals=IngestCounts(), batches=0, table=table, lag=lag)
@@ -127,7 +127,7 @@ def test_a_source_folder_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPa
         run.LocalRun(load([str(tmp_path / "stream.json")]), MagicMock(), console, 0).run()
         return [call.args[0] for call in console.say.call_args_list]
 
-    absent = f"r: there is no folder {tmp_path}/landing yet, so that nothing arrives there"
+    absent = f"r: there is no folder {tmp_path}/landing%20a yet, so that nothing arrives there"
     assert absent in told()
-    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing%20a").mkdir()
     assert absent not in told()
