@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from messagestore_operator.manifests import load
-from messagestore_operator.translate import refusals
 
 BAD_INPUT = 2
 """Exit code for manifests that are wrong."""
@@ -29,10 +28,7 @@ def validate(filename: Filenames) -> None:
     result = load(filename)
     for warning in result.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    problems = [
-        *result.problems,
-        *(item.problem(found.path, found.message) for item in result.loaded for found in refusals(item.resource)),
-    ]
+    problems = [*result.problems, *(problem for item in result.loaded for problem in item.unsupported())]
     for problem in problems:
         typer.echo(str(problem), err=True)
     if problems:

@@ -9,7 +9,6 @@ from messagestore_operator.local.kafka import kafka_problems
 from messagestore_operator.local.secrets import key_problem
 from messagestore_operator.manifests import LoadResult, Problem
 from messagestore_operator.tenancy.adoption import is_released
-from messagestore_operator.translate import refusals
 from messagestore_operator.translate.folders import LOCAL, TABLE_URI, folders
 
 
@@ -19,7 +18,7 @@ def local_problems(result: LoadResult) -> list[Problem]:
     streams = [one for one in result.resources if isinstance(one, MessageStream) and not is_released(one)]
     for item in result.loaded:
         resource = item.resource
-        problems += [item.problem(refusal.path, refusal.message) for refusal in refusals(resource)]
+        problems += item.unsupported()
         for folder in folders(resource):
             words = _place_problems(resource, folder.path, folder.uri, streams)
             problems += [item.problem(folder.path, message) for message in words]

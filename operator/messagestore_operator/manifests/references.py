@@ -9,6 +9,7 @@ from messagestore_operator.api import MessageStream, ReplayJob, Resource, Retent
 from messagestore_operator.manifests.problem import Path, Problem
 from messagestore_operator.manifests.yaml_tree import YamlDocument
 from messagestore_operator.tenancy.adoption import is_released
+from messagestore_operator.translate import refusals
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class Loaded:
     def problem(self, path: Path, message: str) -> Problem:
         """Say what is wrong with one of the resource's fields."""
         return self.document.problem((*self.prefix, *path), message)
+
+    def unsupported(self) -> list[Problem]:
+        """Say what this release can't do of what the resource asks, wherever it runs."""
+        return [self.problem(found.path, found.message) for found in refusals(self.resource)]
 
 
 def reference_problems(loaded: Sequence[Loaded]) -> list[Problem]:

@@ -83,7 +83,7 @@ class RunControl:
 
 @dataclass(frozen=True)
 class Commands:
-    """`paced` tells whether a rate limit is asked for at all; if so, None is no limit."""
+    """What the operator asks of a run; `paced` tells whether a rate is asked for at all: then None is no limit."""
 
     stop: bool = False
     paced: bool = False

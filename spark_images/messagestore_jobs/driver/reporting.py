@@ -135,7 +135,7 @@ def _shortened(report: RunReport) -> Iterator[RunReport]:
 
 
 class Tracker:
-    """Listens to a run."""
+    """Where a run is, for whoever asks from another thread; every line for people goes to the log too."""
 
     def __init__(self) -> None:
         self.progress = RunProgress(step="start")

@@ -84,7 +84,11 @@ class _Run:
 
 
 class KeyIndex:
-    """The keys of a store, in sorted runs that are merged as they grow, so that a lookup visits few of them."""
+    """The keys of a store, in sorted runs that are merged as they grow, so that a lookup visits few of them.
+
+    Ids lie in files on local disk, mapped into memory; what a driver holds for itself is twelve bytes a key. Only
+    hashes are sorted: ids stay in order of arrival, as moving them about costs most.
+    """
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="messagestore-keys-")

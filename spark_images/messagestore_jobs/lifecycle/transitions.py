@@ -96,7 +96,10 @@ def next_retry_at(retry: Retry, failures: int, now: datetime) -> datetime | None
 
 
 def wait(retry: Retry, failures: int) -> timedelta:
-    """How long the retry after the n-th failure waits: base^n whole minutes, and never longer than the maximum."""
+    """How long the retry after the n-th failure waits: base^n whole minutes, and never longer than the maximum.
+
+    It is the arithmetic of camunda's bpm-correlate.
+    """
     try:
         minutes = int(float(retry.backoff_base) ** failures)
         return min(timedelta(minutes=minutes), retry.max_backoff)

@@ -1,5 +1,8 @@
 """Files, as they arrive under a prefix."""
 
+import json
+from datetime import UTC, datetime, timedelta
+
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.clock import now
@@ -8,12 +11,14 @@ from messagestore_jobs.contract.run_report import Lag, Loss
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.session import heap_bytes
 from messagestore_jobs.source.arrivals import REPLACED, Due
-from messagestore_jobs.source.file_plan import limits, list_files, next_batch, pending, rest, unreadable
+from messagestore_jobs.source.file_plan import limits, next_batch, pending, rest
 from messagestore_jobs.source.records import Planned, splittable
 from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
-from messagestore_jobs.store.files import Batch, Range, ReadFiles
+from messagestore_jobs.store.files import Batch, Range, ReadFiles, SourceFile
 from messagestore_jobs.store.history import committed_batch
 from messagestore_jobs.store.objects import is_below
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FileArrivals:
@@ -113,3 +118,25 @@ def _sentence(error: Exception) -> str:
     """
     line = next(line for line in str(error).splitlines() if REPLACED in line)
     return line[line.index(REPLACED) :].partition(" SQLSTATE")[0]
+
+
+def list_files(spark: SparkSession, uri: str) -> list[SourceFile]:
+    """Every file below a prefix, in no order; names that start with "." or "_" are passed over."""
+    jvm = spark._jvm
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    listed = json.loads(jvm.dev.messagestore.spark.FileListing.list(conf, uri))  # type: ignore[union-attr]
+    return [
+        SourceFile(_whole(path), size, _EPOCH + timedelta(milliseconds=modified)) for path, size, modified in listed
+    ]
+
+
+def unreadable(spark: SparkSession, uris: set[str]) -> dict[str, str]:
+    """Which files are there no more or may not be read, and why."""
+    jvm = spark._jvm
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    return dict(json.loads(jvm.dev.messagestore.spark.FileListing.unreadable(conf, json.dumps(sorted(uris)))))  # type: ignore[union-attr]
+
+
+def _whole(path: str) -> str:
+    """Hadoop leaves the empty host of a local URI out; people write it."""
+    return path.replace("file:/", "file:///", 1) if path.startswith("file:/") and path[6:7] != "/" else path

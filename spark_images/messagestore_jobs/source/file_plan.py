@@ -1,21 +1,16 @@
-"""What lies at a source of files, and which files, and which parts of them, the next batch reads."""
+"""Which files, and which parts of them, the next batch reads."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-
-from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import FilesSource, RecordsSource
+from messagestore_jobs.source.parts import packed
 from messagestore_jobs.store.files import Range, SourceFile, in_order
 
 _SHARE_OF_HEAP = 4
 """What is decided on, and what is set aside, is held beside what is read of a batch."""
 _TIMES_PACKED = 10
 """What JSON in a gzip commonly grows to; the few files that grow to more are bounded one by one."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -79,15 +74,7 @@ def rest(waiting: Sequence[Range], taken: Sequence[Range]) -> list[Range]:
 
 def partitions(ranges: Iterable[Range], target: int, *, splittable: bool) -> list[list[Range]]:
     """The ranges cut and packed into parts of about ``target`` bytes, in order of arrival."""
-    parts: list[list[Range]] = []
-    size = target
-    for piece in _pieces(ranges, target, splittable=splittable):
-        if size >= target:
-            parts.append([])
-            size = 0
-        parts[-1].append(piece)
-        size += piece.end - piece.start
-    return parts
+    return packed(_pieces(ranges, target, splittable=splittable), target)
 
 
 def _pieces(ranges: Iterable[Range], target: int, *, splittable: bool) -> Iterator[Range]:
@@ -102,25 +89,3 @@ def _pieces(ranges: Iterable[Range], target: int, *, splittable: bool) -> Iterat
 def part_bytes(total: int, cores: int) -> int:
     """A part's size: one a core for small batches, at most 64 MiB, so that a task's memory is bounded."""
     return max(1 << 20, min(64 << 20, -(-total // max(cores, 1))))
-
-
-def list_files(spark: SparkSession, uri: str) -> list[SourceFile]:
-    """Every file below a prefix, in no order; names that start with "." or "_" are passed over."""
-    jvm = spark._jvm
-    conf = spark._jsparkSession.sessionState().newHadoopConf()
-    listed = json.loads(jvm.dev.messagestore.spark.FileListing.list(conf, uri))  # type: ignore[union-attr]
-    return [
-        SourceFile(_whole(path), size, _EPOCH + timedelta(milliseconds=modified)) for path, size, modified in listed
-    ]
-
-
-def unreadable(spark: SparkSession, uris: set[str]) -> dict[str, str]:
-    """Which files are there no more or may not be read, and why."""
-    jvm = spark._jvm
-    conf = spark._jsparkSession.sessionState().newHadoopConf()
-    return dict(json.loads(jvm.dev.messagestore.spark.FileListing.unreadable(conf, json.dumps(sorted(uris)))))  # type: ignore[union-attr]
-
-
-def _whole(path: str) -> str:
-    """Hadoop leaves the empty host of a local URI out; people write it."""
-    return path.replace("file:/", "file:///", 1) if path.startswith("file:/") and path[6:7] != "/" else path

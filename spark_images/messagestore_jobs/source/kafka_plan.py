@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from messagestore_jobs.source.parts import packed
 from messagestore_jobs.store.offsets import OffsetRange, Partition, ReadUpTo, in_order
 
 RETENTION: Final = "Retention"
@@ -105,15 +106,7 @@ def rest(waiting: Sequence[OffsetRange], taken: Sequence[OffsetRange]) -> list[O
 
 def parts(ranges: Iterable[OffsetRange], target: int) -> list[list[OffsetRange]]:
     """The ranges that are read, cut and packed into parts of about ``target`` records, in order of arrival."""
-    packed: list[list[OffsetRange]] = []
-    size = target
-    for piece in _pieces(ranges, target):
-        if size >= target:
-            packed.append([])
-            size = 0
-        packed[-1].append(piece)
-        size += piece.end - piece.start
-    return packed
+    return packed(_pieces(ranges, target), target)
 
 
 def _pieces(ranges: Iterable[OffsetRange], target: int) -> Iterable[OffsetRange]:

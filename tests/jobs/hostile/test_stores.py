@@ -83,9 +83,10 @@ def _chosen(names: list[str]) -> list[str]:
 def _runs(site: Site, kind: str, place: int, files: int) -> Runs:
     """All of them, or one where there are files enough to meet each; or those that look at the file."""
     runs = site.runs()
-    if not ALL:
-        return {name: runs[name] for name in USED_BY.get(kind, runs)}
-    return dict([list(runs.items())[place % len(runs)]]) if files >= len(runs) else runs
+    if ALL and files < len(runs):
+        return runs
+    names = [list(runs)[place % len(runs)]] if ALL else USED_BY.get(kind, runs)
+    return {name: runs[name] for name in names}
 
 
 def _is_said_well(failure: str) -> bool:

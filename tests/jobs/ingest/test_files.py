@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from messagestore_jobs.contract.run_document import Memory
 from messagestore_jobs.contract.run_report import IngestCounts
 from messagestore_jobs.source import file_arrivals, records
-from messagestore_jobs.source.file_plan import list_files
+from messagestore_jobs.source.file_arrivals import list_files
 from messagestore_jobs.store.errors import RunFailedError
 from support.ingests import (
     BYTE_ORDER_MARK,

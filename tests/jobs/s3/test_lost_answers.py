@@ -220,7 +220,7 @@ def story(bucket: str, folder: Path) -> Iterator[Event]:
     yield Event(year + HALF_A_YEAR, forgotten(), ages=True)
 
     yield Event(year + HALF_A_YEAR + 1, EraseTask())
-    yield Event(year + HALF_A_YEAR + 2, MaintainTask(log_retention=timedelta(0), deleted_file_retention=timedelta(0)))
+    yield Event(year + HALF_A_YEAR + 2, forgotten())
     whole_days = Rule(name="all", max_age=HOUR)
     yield Event(year + HALF_A_YEAR + 3, PurgeTask(mode="Enforce", rules=(whole_days,)))
     yield Event(year + HALF_A_YEAR + 4, DeleteTask())
