@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, RetentionPolicyStatus
@@ -141,6 +141,9 @@ Action = (
     | RemoveFinalizer
     | DeleteResource
 )
+NEEDS_NEWEST: Final = AcquireLease | CreateRun | DeleteRun
+"""What is right only by the resource's newest status: one that is older may not know yet of a run that another operator
+has just made. The status is written before it, as that is refused where there is a newer one."""
 
 
 @dataclass(frozen=True)

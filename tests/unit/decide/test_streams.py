@@ -9,9 +9,10 @@ import pytest
 
 from messagestore_jobs.contract.run_document import Upkeep
 from messagestore_jobs.contract.run_report import IngestOutcome, RunError, RunProgress, UpkeepDone
+from messagestore_operator.api import MessageStream
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.decision import decide
-from messagestore_operator.decide.snapshot import CREATING, AppState, Control, Driver, Waiting
+from messagestore_operator.decide.snapshot import CREATING, AppState, Control, Driver, StreamSnapshot, Waiting
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.tenancy.kafka import KafkaBounds
 from support.world import FINALIZER, App, Conflict, Key, Stored, World, run_once
@@ -100,6 +101,23 @@ def test_a_clock_that_is_behind_the_last_leaders_keeps_no_stream_waiting(
     # By its own clock it waits again.
     world.settle()
     assert world.launched == [first, second]
+
+
+def test_an_operator_that_has_not_heard_of_a_run_yet_does_not_end_it(world: World) -> None:
+    """A second leader, as there may be for a moment: its clock is behind, and its watch of streams too."""
+    stream = orders(world)
+    run_once(world)
+    known, clock = world.resources[stream], world.now
+    world.wait(minutes=10)
+    world.settle()
+    run = world.only_run()
+    world.start(run)
+    picture = world.snapshot(stream)
+    assert isinstance(picture, StreamSnapshot)
+    assert isinstance(known, MessageStream)
+    with pytest.raises(Conflict):
+        world.carry_out(stream, decide(replace(picture, stream=known, now=clock)))
+    assert world.only_run() is run
 
 
 def test_a_run_begins_no_later_than_it_ends_whatever_clock_told_its_start(world: World) -> None:
