@@ -5,9 +5,18 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
+
+from pyspark.errors import PySparkException
 
 import messagestore_jobs
 from messagestore_jobs.store import external
+
+T = TypeVar("T")
+
+
+class UnheardError(PySparkException):
+    """A write has happened, and its answer got lost."""
 
 
 @contextmanager
@@ -18,6 +27,28 @@ def observing(observer: Callable[[str, str], None]) -> Iterator[None]:
         yield
     finally:
         external._observers.remove(observer)
+
+
+def unheard(run: Callable[[], T], meanwhile: Callable[[], object] = lambda: None) -> tuple[T, set[str]]:
+    """A run that is tried again until it ends, while of each kind of write the first answer gets lost; and the kinds.
+
+    Whenever one does, something else happens too.
+    """
+    lost: set[str] = set()
+
+    def observer(name: str, moment: str) -> None:
+        if moment == "after" and name not in lost:
+            lost.add(name)
+            meanwhile()
+            raise UnheardError("connection reset by peer")
+
+    with observing(observer):
+        while True:
+            before = len(lost)
+            try:
+                return run(), lost
+            except UnheardError:
+                assert len(lost) > before
 
 
 def patterns_in_code() -> set[str]:

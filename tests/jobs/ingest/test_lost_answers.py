@@ -1,5 +1,6 @@
 """A commit went through and its answer got lost: what holds is what the table says."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -10,8 +11,11 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_report import IngestCounts
 from messagestore_jobs.store.history import last_note
-from support.external_writes import observing
+from support.external_writes import observing, unheard
 from support.ingests import START, Stream, lines, positions_have_no_gap, record
+from support.lifecycles import Updated, update
+
+LARGE = b'"' + b"x" * 50 + b'"'
 
 
 def losing_the_first_answer(write: str, meanwhile: Callable[[], object]) -> Callable[[str, str], None]:
@@ -24,6 +28,37 @@ def losing_the_first_answer(write: str, meanwhile: Callable[[], object]) -> Call
             raise PySparkException("connection reset by peer")
 
     return observer
+
+
+CHANGES = range(1, 40)
+
+
+class Changing(Updated):
+    """A stream whose files don't stay as they were."""
+
+    changes = 0
+    ever: frozenset[str] = frozenset()
+
+    def change(self) -> None:
+        """The next change; the first is that there are files at all."""
+        self.changes += 1
+        assert self.changes in CHANGES
+        for number in CHANGES:
+            path = self.landing / f"gone-{number}.jsonl"
+            if self.changes == 1:
+                self.arrive(path.name, lines(record(f"g{number}")))
+            elif number < self.changes:
+                path.unlink(missing_ok=True)
+        self.arrive("shrinks.jsonl", lines(*(record(f"s{n}") for n in reversed(CHANGES[: -self.changes]))))
+        self.arrive("grows.jsonl", lines(*(record(f"w{n}", payload=b'"large"') for n in range(self.changes))))
+        self.arrive("replaced.jsonl", lines(record(f"r{self.changes}", payload=LARGE), b"garbage"))
+        self.tell(update("w0", "COMPLETED"), update(f"w{self.changes}", "FAILED"))
+        self.ever |= self.there()
+
+    def there(self) -> frozenset[str]:
+        """The ids of what lies in the files now."""
+        content = b"".join(path.read_bytes() for path in self.landing.iterdir())
+        return frozenset(found.decode() for found in re.findall(rb'"messageId": ?"(\w+)"', content))
 
 
 def test_a_batch_that_is_in_the_table_is_not_taken_in_again(spark: SparkSession, tmp_path: Path) -> None:
@@ -116,6 +151,33 @@ def test_of_files_that_change_before_the_next_try_each_record_is_stored_once(
     assert totals == ends.counts
     assert [row["global_position"] for row in stream.messages()] == list(range(1, totals.stored + 1))
     assert positions_have_no_gap(stream.messages())
+
+
+def test_whatever_answer_is_lost_and_however_its_input_changes_each_record_ends_in_one_place(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """At each lost answer a file goes, one grows, one shrinks, and one is replaced."""
+    settings = {"max_files_per_batch": len(CHANGES), "claim_check_bytes": 40}
+    heard = Changing(spark, tmp_path / "heard", settings)
+    heard.change()
+    writes = set[str]()
+    with observing(lambda name, moment: writes.add(name)):
+        heard.run()
+    stream = Changing(spark, tmp_path / "unheard", settings)
+    stream.change()
+
+    _, lost = unheard(stream.run, stream.change)
+    totals = stream.run().totals
+
+    assert lost >= writes
+    ids = stream.ids()
+    assert len(ids) == len(set(ids)) == totals.stored
+    assert stream.there() <= set(ids) <= stream.ever
+    assert totals.received == totals.stored + totals.duplicates + totals.dead_lettered
+    assert totals.dead_lettered <= len(stream.set_aside())
+    assert [row["global_position"] for row in stream.messages()] == list(range(1, len(ids) + 1))
+    assert positions_have_no_gap(stream.messages())
+    assert stream.states()["w0"][0] == "COMPLETED"
 
 
 def test_a_plan_whose_answer_got_lost_is_carried_out_by_the_next_run(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Messages that arrive in topics of a real broker."""
 
+import itertools
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.folder import open_folder
+from support.external_writes import unheard
 from support.ingests import START, adds_up, at_the_messages_commit, positions_have_no_gap, record
 from support.kafkabroker import WRONG, Broker
 from support.kafkastreams import KafkaStream
@@ -190,6 +192,31 @@ def test_records_that_retention_took_before_they_were_read_are_told(topics: Topi
     }
     assert f"topic {name}, partition 0: offsets 3 to 6 are lost" in stream.heard.said[-1]
     assert stream.run().loss == outcome.loss
+
+
+def test_whatever_answer_is_lost_while_retention_takes_records_each_that_was_read_is_stored_once(
+    topics: Topics, stream_of: StreamOf
+) -> None:
+    name = topics.make()
+    topics.send(name, record("m0"))
+    stream = stream_of(name, max_records_per_batch=15)
+    stream.run()
+    topics.send(name, *(record(f"m{n}") for n in range(1, 20)))
+    gone, there = itertools.count(2), itertools.count(20)
+
+    def change() -> None:
+        topics.remove_before(name, next(gone))
+        topics.send(name, record(f"m{next(there)}"))
+
+    _, lost = unheard(stream.run, change)
+    outcome = stream.run()
+
+    assert {"plan", "plan-anew", "messages"} <= lost
+    assert outcome.loss is not None
+    taken, sent = outcome.loss.records, next(there)
+    assert stream.ids() == ["m0", *(f"m{n}" for n in range(1 + taken, sent))]
+    assert outcome.totals == IngestCounts(received=sent - taken, stored=sent - taken)
+    assert positions_have_no_gap(stream.messages())
 
 
 def test_a_topic_that_was_deleted_and_made_again_is_read_from_its_start(topics: Topics, stream_of: StreamOf) -> None:

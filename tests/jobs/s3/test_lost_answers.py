@@ -1,10 +1,12 @@
-"""Answers of the object store are lost, one at each kind of write of each kind of run, while the store grows old.
+"""Answers of the object store are lost, one at each kind of write of each kind of run.
 
-It ends as one that heard every answer, and whose past nobody removed.
+The store ends as one that heard every answer: while it grows old, as one whose past nobody removed; and where runs are
+cut off, as one that was cut off at the same writes.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +21,7 @@ from messagestore_jobs.contract.run_document import (
     EraseTask,
     FilesDestination,
     FilesSource,
+    Hold,
     IngestTask,
     Lifecycle,
     MaintainTask,
@@ -49,28 +52,29 @@ from support.ingests import OWNER, RESOURCE, START, lines, record, write_file
 from support.lifecycles import update
 from support.lost_answers import losing
 from support.objectstore import ObjectStore
-from support.replays import Suspending
+from support.replays import Crash, Suspending
 
 HOUR = timedelta(hours=1)
 HALF_A_YEAR = 183 * 24
 LARGE = b'"' + b"x" * 50 + b'"'
+OF_WHAT_WAS_CUT_OFF = {
+    *("take-out", "sweep", "archive-withdrawn", "archive-sweep", "sweep-plan", "replay-erased", "replay-forgotten"),
+}
+"""Writes by which a run goes on where another was cut off, or without what is gone since."""
 ELSEWHERE = {
-    # To Kafka.
-    *("replay-transaction", "replay-staged-removed", "erase-staged"),
-    # After a run was cut off, or input was gone.
-    *("archive-sweep", "archive-withdrawn", "plan-anew", "sweep-plan", "take-out", "sweep"),
-    *("replay-erased", "replay-forgotten"),
-    # On a store of an earlier release.
+    # From Kafka and to it: tests/jobs/kafka.
+    *("plan-anew", "replay-transaction", "replay-staged-removed", "erase-staged"),
+    # On a store of an earlier release: tests/jobs/upgrade.
     *("upgrade-.+", "properties-.+"),
 }
-"""Writes that this story has not, each of which has its own test; a name that is made up has its pattern."""
+"""Writes that no story here has, each of which has its own test; a name that is made up has its pattern."""
 OWN_COLUMNS = {
     *("inserted_at", "inserted_date", "failed_at", "at", "updated_at", "modified_at"),
     *("run", "rules", "key", "message_key"),
 }
 OWN_WORDS = re.compile(
     r"run-\d+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(-[0-9a-f]{16,})+|[0-9a-f]{32,}"
-    r"|(PerSecond|[vV]ersion|bytes)(_before|_after)?['\"]: ?([0-9.]+|null)"
+    r"|(PerSecond|[vV]ersion|bytes)(_before|_after|Before|After)?['\"]: ?([0-9.]+|null)"
 )
 """Times, keys, digests, sizes, names of runs and speeds; and versions, as a run that is tried again claims anew."""
 FILES = re.compile(r'"files": \[\n    \{.*?\n  \]', re.DOTALL)
@@ -89,7 +93,7 @@ class Site:
     runs: int = 0
 
     def run(self, event: "Event") -> RunError | None:
-        """One run, under an epoch of its own."""
+        """One run, under an epoch of its own, to its end or to where it is cut off."""
         self.runs += 1
         at = START + event.hour * HOUR
         document = RunDocument(
@@ -101,8 +105,17 @@ class Site:
             task=self._task(event.task),
         )
         control = Suspending(0) if event.suspended else None
-        with observing(lambda name, moment: self.writes.add(name)):
+        with observing(self._observer(event.cut)), suppress(Crash):
             return execute(document, lambda: self.spark, Silent(), 0, lambda: at, control).error
+        return None
+
+    def _observer(self, cut: str) -> Callable[[str, str], None]:
+        def observer(name: str, moment: str) -> None:
+            self.writes.add(name)
+            if (name, moment) == (cut, "after"):
+                raise Crash
+
+        return observer
 
     def _granted(self, table: Table) -> Table:
         return table.model_copy(update={"epoch": self.runs})
@@ -181,9 +194,14 @@ class Event(NamedTuple):
     """A replay, by its user, before it has sent anything."""
     ages: bool = False
     """Of the store that grows old: the other one does not do it."""
+    cut: str = ""
+    """The write after whose first the run is cut off."""
 
 
-def story(bucket: str, folder: Path) -> Iterator[Event]:
+Story = Callable[[str, Path], Iterator[Event]]
+
+
+def grows_old(bucket: str, folder: Path) -> Iterator[Event]:
     """A year and a half, over whose middle two replays lie still."""
     root, year = f"s3a://{bucket}", 2 * HALF_A_YEAR
     taken = land(folder)
@@ -226,6 +244,47 @@ def story(bucket: str, folder: Path) -> Iterator[Event]:
     yield Event(year + HALF_A_YEAR + 4, DeleteTask())
 
 
+def is_cut_off(bucket: str, folder: Path) -> Iterator[Event]:
+    """Runs that go on where others were cut off, when a file is gone, messages are erased and others are held."""
+    root = f"s3a://{bucket}"
+    taken = land(folder)
+    yield Event(0, taken, cut="plan")
+    (folder / "messages" / "0.jsonl").unlink(missing_ok=True)
+    yield Event(1, taken, cut="claim-check")
+    yield Event(2, taken)
+
+    copy = Table(uri=f"{root}/copy", owner=Owner(namespace="default", name="copy"))
+    into = StreamDestination(table=copy, ingest=taken.model_copy(update={"lifecycle": None}))
+    due = Selection(due_for_retry=True, limit=10, held_back="Retrying")
+    again = ReplayTask(job_id="again", rounds=True, select=due, destination=into)
+    yield Event(3, again)
+    write_file(folder / "updates" / "1.jsonl", lines(update("m3", "FAILED")), START + 4 * HOUR)
+    yield Event(5, taken)
+    yield Event(6, again)
+
+    files = ReplayTask(job_id="files", destination=FilesDestination(uri=f"{root}/files"))
+    yield Event(7, files, cut="replay-seal")
+    erased = Rule(name="erased", match=Match(message_ids=("m2",)), erase=True)
+    yield Event(8, PurgeTask(mode="Enforce", rules=(erased,), erase_within=timedelta(days=1)))
+    yield Event(9, files)
+
+    old = Rule(name="old", match=Match(message_ids=("m1", "m3", "m4")))
+    purge = PurgeTask(mode="Enforce", rules=(old,), archive=Archive(uri=f"{root}/archive"))
+    yield Event(10, purge, cut="archive-seal")
+    yield Event(11, held(purge, "m1", "m3", "m4"))
+    yield Event(12, purge, cut="archive-seal")
+    yield Event(13, held(purge, "m1"), cut="forget-plan")
+    yield Event(14, held(purge, "m1"))
+
+    # What is to be swept has to be older than a day by the object store's own clock.
+    yield Event(20 * HALF_A_YEAR, forgotten())
+
+
+def held(purge: PurgeTask, *message_ids: str) -> PurgeTask:
+    """The same, with a hold that has come meanwhile."""
+    return purge.model_copy(update={"holds": (Hold(name="late", match=Match(message_ids=message_ids)),)})
+
+
 def forgotten(**task: Any) -> MaintainTask:
     """A maintenance that keeps nothing of the past but what somebody still needs."""
     return MaintainTask(log_retention=timedelta(0), deleted_file_retention=timedelta(0), **task)
@@ -236,16 +295,31 @@ def test_each_run_of_a_store_that_grows_old_ends_as_if_no_answer_had_been_lost_a
 ) -> None:
     # So that a replay that leaves some out has to write down which it has.
     monkeypatch.setattr(freeze, "GRAINS", 1)
-    for bucket in ("heard", "unheard"):
+    writes = lived(spark, object_store, tmp_path, grows_old)
+    missed = {one for one in patterns_in_code() if not any(re.fullmatch(one, name) for name in writes)}
+    assert {one.replace("\\", "") for one in missed} == ELSEWHERE | OF_WHAT_WAS_CUT_OFF
+
+
+def test_each_run_that_goes_on_where_another_was_cut_off_ends_as_if_no_answer_had_been_lost(
+    spark: SparkSession, object_store: ObjectStore, tmp_path: Path
+) -> None:
+    assert lived(spark, object_store, tmp_path, is_cut_off) >= OF_WHAT_WAS_CUT_OFF
+
+
+def lived(spark: SparkSession, object_store: ObjectStore, folder: Path, story: Story) -> set[str]:
+    """Let two stores live through it, one of which hears each answer; the writes of the other."""
+    buckets = [f"{story.__name__.replace('_', '-')}-{name}" for name in ("heard", "unheard")]
+    for bucket in buckets:
         object_store.make_bucket(bucket)
     wrong: dict[tuple[int, str], tuple[str | None, str | None]] = {}
-    heard = Site(spark, object_store, "heard")
-    with losing(object_store.endpoint, tmp_path / "lost") as way:
-        unheard = Site(spark, ObjectStore(way.endpoint), "unheard")
-        for event, same in zip(story("heard", tmp_path), story("unheard", tmp_path), strict=True):
+    heard = Site(spark, object_store, buckets[0])
+    with losing(object_store.endpoint, folder / "lost") as way:
+        unheard = Site(spark, ObjectStore(way.endpoint), buckets[1])
+        for event, same in zip(*(story(bucket, folder) for bucket in buckets), strict=True):
             if not event.ages:
                 assert heard.run(event) is None
-            way.forget()
+            if not event.cut:
+                way.forget()
             lost = 0
             while (error := unheard.run(same)) is not None:
                 assert len(way.lost()) > lost, error
@@ -254,8 +328,7 @@ def test_each_run_of_a_store_that_grows_old_ends_as_if_no_answer_had_been_lost_a
             found = different(unheard.contents(), heard.contents())
             wrong |= {(event.hour, name): both for name, both in found.items()}
     assert wrong == {}
-    missed = {one for one in patterns_in_code() if not any(re.fullmatch(one, name) for name in unheard.writes)}
-    assert {one.replace("\\", "") for one in missed} == ELSEWHERE
+    return unheard.writes
 
 
 def different(found: dict[str, str], expected: dict[str, str]) -> dict[str, tuple[str | None, str | None]]:

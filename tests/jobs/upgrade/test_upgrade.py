@@ -24,6 +24,8 @@ from messagestore_jobs.progress import Silent
 from messagestore_jobs.store.audit import read_audit
 from messagestore_jobs.store.history import last_note, table_state
 from messagestore_jobs.store.schemas import TABLES, properties
+from support.crash import forget_tables
+from support.external_writes import UnheardError, unheard
 from support.ingests import START, lines, record, write_file
 from support.local_runs import tree
 from support.purges import archived_positions
@@ -43,11 +45,16 @@ def unpacked() -> Iterator[None]:
     """The store, where it was made; of several test runs of one machine one has that folder."""
     with Path(f"{FOLDER}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        shutil.rmtree(FOLDER, ignore_errors=True)
-        with tarfile.open(Path(__file__).with_name("store.tar.gz")) as archive:
-            archive.extractall(FOLDER, filter="data")
+        unpack()
         yield
         shutil.rmtree(FOLDER)
+
+
+def unpack() -> None:
+    """The store as the release before left it."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    with tarfile.open(Path(__file__).with_name("store.tar.gz")) as archive:
+        archive.extractall(FOLDER, filter="data")
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +76,17 @@ def read(spark: SparkSession, unpacked: None) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def upgraded(spark: SparkSession, read: dict[str, Any]) -> dict[str, Any]:
     """What runs that write say, one after the other."""
-    write_file(FOLDER / "landing" / "b.jsonl", lines(record("m3"), record("m4"), record("m21")), START)
+    arrive()
     return {
         "ingest": run(spark, "ingest", 6).outcome,
         "purge": run(spark, "purge", 7).outcome,
         "redrive": run(spark, "redrive", 8).outcome,
     }
+
+
+def arrive() -> None:
+    """An erased message, one that is there, and a new one."""
+    write_file(FOLDER / "landing" / "b.jsonl", lines(record("m3"), record("m4"), record("m21")), START)
 
 
 def run(spark: SparkSession, name: str, epoch: int | None, **task: Any) -> RunReport:
@@ -116,6 +128,10 @@ def test_a_replay_that_was_under_way_sends_what_it_froze(read: dict[str, Any]) -
 def test_the_first_run_that_writes_brings_it_to_this_releases_form_and_goes_on(upgraded: dict[str, Any]) -> None:
     assert upgraded["ingest"].counts == IngestCounts(received=3, stored=1, duplicates=2)
     assert upgraded["ingest"].totals == IngestCounts(received=25, stored=21, duplicates=2, dead_lettered=2)
+    assert_is_in_this_releases_form()
+
+
+def assert_is_in_this_releases_form() -> None:
     assert json.loads(MARKER.read_text())["formatVersion"] == 2
     for name, schema in TABLES.items():
         table = DeltaTable(f"{STORE}/{name}")
@@ -153,3 +169,22 @@ def test_a_store_of_a_newer_release_is_refused_before_anything_is_opened(
     with pytest.raises(StoreUnreadableError, match="has format version 3"):
         Reader(STORE)
     assert tree(FOLDER / "store") == before
+
+
+def test_it_comes_to_this_releases_form_whatever_answer_gets_lost(
+    spark: SparkSession, upgraded: dict[str, Any]
+) -> None:
+    unpack()
+    forget_tables(spark)
+    arrive()
+
+    def ingest() -> RunReport:
+        report = attempt(spark, "ingest", 6)
+        if report.error:
+            raise UnheardError(report.error.message)
+        return report
+
+    report, lost = unheard(ingest)
+    assert {name.partition("-")[0] for name in lost} >= {"upgrade", "properties"}
+    assert report.outcome.totals == upgraded["ingest"].totals
+    assert_is_in_this_releases_form()

@@ -7,14 +7,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.store.folder import open_folder
-from support.external_writes import observing
+from support.external_writes import UnheardError, observing
 from support.histories import found
 from support.histories.documents import purge_of, redelivery_of, replay_of
 from support.histories.ingest import ingest
@@ -40,10 +39,6 @@ FOLLOWED = {
     Maintain: set(),
 }  # fmt: skip
 """The writes that the model knows, by kind of run; the others change nothing that is compared."""
-
-
-class UnheardError(PySparkException):
-    """What a run hears of a write whose answer was lost."""
 
 
 @dataclass
