@@ -81,14 +81,26 @@ class FileArrivals:
         return due
 
     def replan(self, batch: Planned) -> bool:
-        """Take out of a planned batch what is there no more or may not be read; should it come back, it is new."""
+        """Take out of a planned batch what is there no more or may not be read; should it come back, it is new.
+
+        Raises:
+            RunFailedError: none of it can be read, and some may not be.
+        """
         assert isinstance(batch, Batch)
-        reasons = unreadable(self._spark, {r.file.uri for r in batch.ranges})
-        gone = frozenset(r.file for r in batch.ranges if r.file.uri in reasons)
+        files = frozenset(r.file for r in batch.ranges)
+        reasons = unreadable(self._spark, {file.uri for file in files})
+        gone = frozenset(file for file in files if file.uri in reasons)
         if gone:
             self._read.take_out(batch, gone)
-        for uri, reason in sorted(reasons.items()):
+        for uri, (reason, _) in sorted(reasons.items()):
             self._progress.say(f"{uri} can't be read and is passed over: {reason}")
+        denied = sorted(uri for uri, (_, is_denied) in reasons.items() if is_denied)
+        if gone == files and denied:
+            raise RunFailedError(
+                "StorageDenied",
+                f"the credentials may list files of the source and not read them: {len(denied)} of {len(files)} that "
+                f"are due, the first of them {denied[0][:500]}; allow s3:GetObject, or move them away",
+            )
         return bool(gone)
 
     def explained(self, error: Exception) -> RunFailedError | None:
@@ -130,11 +142,12 @@ def list_files(spark: SparkSession, uri: str) -> list[SourceFile]:
     ]
 
 
-def unreadable(spark: SparkSession, uris: set[str]) -> dict[str, str]:
-    """Which files are there no more or may not be read, and why."""
+def unreadable(spark: SparkSession, uris: set[str]) -> dict[str, tuple[str, bool]]:
+    """Which files are there no more or may not be read: why, and whether it is the latter."""
     jvm = spark._jvm
     conf = spark._jsparkSession.sessionState().newHadoopConf()
-    return dict(json.loads(jvm.dev.messagestore.spark.FileListing.unreadable(conf, json.dumps(sorted(uris)))))  # type: ignore[union-attr]
+    found = json.loads(jvm.dev.messagestore.spark.FileListing.unreadable(conf, json.dumps(sorted(uris))))  # type: ignore[union-attr]
+    return {uri: (reason, is_denied) for uri, reason, is_denied in found}
 
 
 def _whole(path: str) -> str:

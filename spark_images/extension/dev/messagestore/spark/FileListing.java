@@ -42,8 +42,8 @@ public final class FileListing {
   }
 
   /**
-   * Which of {@code uris}, a JSON array, are there no more or may not be read, as a JSON array of {@code [uri, why]}. A
-   * file system that fails in another way fails here too.
+   * Which of {@code uris}, a JSON array, are there no more or may not be read, as a JSON array of
+   * {@code [uri, why, may not be read]}. A file system that fails in another way fails here too.
    */
   public static String unreadable(Configuration conf, String uris) throws IOException {
     ObjectMapper mapper = new ObjectMapper();
@@ -52,8 +52,10 @@ public final class FileListing {
       Path path = new Path(uri);
       try (InputStream file = path.getFileSystem(conf).open(path)) {
         file.read();
-      } catch (FileNotFoundException | NoSuchFileException | AccessDeniedException | AccessControlException e) {
-        found.addArray().add(uri).add(String.valueOf(e.getMessage()));
+      } catch (FileNotFoundException | NoSuchFileException e) {
+        found.addArray().add(uri).add(String.valueOf(e.getMessage())).add(false);
+      } catch (AccessDeniedException | AccessControlException e) {
+        found.addArray().add(uri).add(String.valueOf(e.getMessage())).add(true);
       }
     }
     return found.toString();
