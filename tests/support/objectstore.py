@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
@@ -30,11 +32,16 @@ RIGHT = CredentialVariables(
 WRONG = CredentialVariables(
     access_key="MESSAGESTORE_STORAGE_2_ACCESS_KEY", secret_key="MESSAGESTORE_STORAGE_2_SECRET_KEY"
 )
+LIMITED = CredentialVariables(
+    access_key="MESSAGESTORE_STORAGE_3_ACCESS_KEY", secret_key="MESSAGESTORE_STORAGE_3_SECRET_KEY"
+)
 ENVIRONMENT = {
     RIGHT.access_key: ACCESS_KEY,
     RIGHT.secret_key: SECRET_KEY,
     WRONG.access_key: ACCESS_KEY,
     WRONG.secret_key: "not-the-secret-key",
+    LIMITED.access_key: "limited-access-key",
+    LIMITED.secret_key: "limited-secret-key",
 }
 """What a pod would have from Secrets. A JVM keeps the environment that it was started with."""
 
@@ -70,21 +77,36 @@ class ObjectStore:
         return f"s3a://{name}"
 
     def keep_versions(self, bucket: str) -> None:
-        """Let a bucket keep earlier versions of its objects; pyarrow can't ask for that."""
-        now, host = datetime.now(UTC), urlsplit(self.endpoint).netloc
-        body = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+        """Let a bucket keep earlier versions of its objects."""
+        body = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+        self._set(bucket, "versioning", body)
+
+    def allow(self, bucket: str, policy: dict[str, Any]) -> None:
+        """Say who may do what with a bucket, beside its owner."""
+        self._set(bucket, "policy", json.dumps(policy))
+
+    def make_user(self, variables: CredentialVariables) -> None:
+        """Somebody with keys who may do nothing as yet."""
+        command = [_program(), "admin", "--endpoint-url", self.endpoint, "create-user", "--role", "user"]
+        keys = ("--access", ENVIRONMENT[variables.access_key], "--secret", ENVIRONMENT[variables.secret_key])
+        admin = {"ADMIN_ACCESS_KEY": ACCESS_KEY, "ADMIN_SECRET_KEY": SECRET_KEY}
+        subprocess.run([*command, *keys], env={**os.environ, **admin}, check=True, stdout=subprocess.DEVNULL)
+
+    def _set(self, bucket: str, what: str, text: str) -> None:
+        """Change a setting of a bucket; pyarrow can't ask for that."""
+        now, host, body = datetime.now(UTC), urlsplit(self.endpoint).netloc, text.encode()
         digest, moment, day = hashlib.sha256(body).hexdigest(), f"{now:%Y%m%dT%H%M%SZ}", f"{now:%Y%m%d}"
         headers = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": moment}
         signed = ";".join(headers)
         lines = [f"{name}:{value}" for name, value in headers.items()]
-        request = "\n".join(["PUT", f"/{bucket}", "versioning=", *lines, "", signed, digest])
+        request = "\n".join(["PUT", f"/{bucket}", f"{what}=", *lines, "", signed, digest])
         scope = f"{day}/us-east-1/s3/aws4_request"
-        text = "\n".join(["AWS4-HMAC-SHA256", moment, scope, hashlib.sha256(request.encode()).hexdigest()])
+        wanted = "\n".join(["AWS4-HMAC-SHA256", moment, scope, hashlib.sha256(request.encode()).hexdigest()])
         key = f"AWS4{SECRET_KEY}".encode()
-        for part in (*scope.split("/"), text):
+        for part in (*scope.split("/"), wanted):
             key = hmac.new(key, part.encode(), hashlib.sha256).digest()
         credential = f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/{scope}, SignedHeaders={signed}, Signature={key.hex()}"
-        asked = Request(f"{self.endpoint}/{bucket}?versioning=", body, {**headers, "Authorization": credential})
+        asked = Request(f"{self.endpoint}/{bucket}?{what}=", body, {**headers, "Authorization": credential})
         asked.method = "PUT"
         urlopen(asked, timeout=START_SECONDS).close()
 
@@ -111,10 +133,11 @@ def running_object_store(*, https: bool = False) -> Iterator[ObjectStore]:
     with tempfile.TemporaryDirectory(prefix="object-store-") as folder:
         home = Path(folder)
         # Neither name may begin with the other.
-        for name in ("objects", "attributes", "versions"):
+        for name in ("objects", "attributes", "versions", "users"):
             (home / name).mkdir()
         (port,) = free_ports(1)
-        command = [str(program), "--port", f"127.0.0.1:{port}", "posix", "--sidecar", str(home / "attributes")]
+        command = [str(program), "--port", f"127.0.0.1:{port}", "--iam-dir", str(home / "users")]
+        command += ["posix", "--sidecar", str(home / "attributes")]
         command += ["--versioning-dir", str(home / "versions")]
         authority = str(certify(home)[0]) if https else None
         if https:

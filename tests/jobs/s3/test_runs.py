@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -11,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import (
     Archive,
+    CredentialVariables,
     FilesDestination,
     FilesSource,
     IngestTask,
@@ -30,7 +33,7 @@ from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.store.storage import Storage
 from support.ingests import lines, record
-from support.objectstore import WRONG, ObjectStore, running_object_store
+from support.objectstore import ENVIRONMENT, LIMITED, REPOSITORY, WRONG, ObjectStore, running_object_store
 
 AT = datetime(2026, 4, 6, tzinfo=UTC)
 RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")
@@ -39,17 +42,53 @@ Task = IngestTask | PurgeTask | ReplayTask
 Run = Callable[..., RunReport]
 
 
+POLICIES = [
+    json.loads(block)
+    for block in re.findall(r"```json\n(.*?)```", (REPOSITORY / "docs/security.md").read_text(), re.DOTALL)
+    if "s3:GetObject" in block
+]
+"""What docs/security.md has to be allowed: of a bucket with stores, and of one that is only read from."""
+
+
+@pytest.fixture(scope="module")
+def limited(object_store: ObjectStore) -> CredentialVariables:
+    """Credentials that may do nothing but what buckets allow."""
+    object_store.make_user(LIMITED)
+    return LIMITED
+
+
+def allow(object_store: ObjectStore, uri: str, policy: dict[str, Any], without: str | None = None) -> None:
+    """Let the limited user do with a bucket what a policy says, but for one action."""
+    statements = []
+    for statement in policy["Statement"]:
+        actions = [one for one in _listed(statement["Action"]) if one != without]
+        place = re.sub("(?<=:::)[a-z]+", uri.removeprefix("s3a://"), statement["Resource"])
+        user = {"AWS": [ENVIRONMENT[LIMITED.access_key]]}
+        if actions:
+            statements.append({**statement, "Action": actions, "Resource": place, "Principal": user})
+    object_store.allow(uri.removeprefix("s3a://"), {**policy, "Statement": statements})
+
+
+def _listed(actions: str | list[str]) -> list[str]:
+    return [actions] if isinstance(actions, str) else actions
+
+
 @pytest.fixture
 def buckets(object_store: ObjectStore, request: pytest.FixtureRequest) -> dict[str, str]:
     """A test's own buckets, by what they are for."""
-    name = request.node.name.replace("_", "-").lower()[-40:].strip("-")
+    name = re.sub("[^a-z0-9]+", "-", request.node.name.lower())[-40:].strip("-")
     return {use: object_store.make_bucket(f"{use}-{name}") for use in ("lake", "landing", "archive", "out")}
 
 
 @pytest.fixture
-def run(spark: SparkSession, object_store: ObjectStore, buckets: dict[str, str]) -> Run:
+def run(spark: SparkSession, object_store: ObjectStore, buckets: dict[str, str], limited: CredentialVariables) -> Run:
+    stores, sources = POLICIES
+    for use, uri in buckets.items():
+        allow(object_store, uri, sources if use == "landing" else stores)
+
     def run(task: Task, name: str = "run-1", table: str | None = None, **storage: StorageEntry) -> RunReport:
-        entries = {use: object_store.entry(uri.removeprefix("s3a://")) for use, uri in buckets.items()} | storage
+        entries = {use: object_store.entry(uri.removeprefix("s3a://"), limited) for use, uri in buckets.items()}
+        entries |= storage
         document = RunDocument(
             run=name,
             resource=RESOURCE,
@@ -131,6 +170,48 @@ def test_ingest_purge_with_archive_and_replay(run: Run, object_store: ObjectStor
     elsewhere, versions = outcome_of_it.purge.not_erased
     assert "sealed archives" in elsewhere
     assert "is Enabled. Give it a lifecycle rule that expires noncurrent versions" in versions
+
+
+@pytest.mark.parametrize(
+    ("use", "action"),
+    [
+        ("landing", "s3:ListBucket"),
+        ("landing", "s3:GetObject"),
+        ("lake", "s3:ListBucket"),
+        ("lake", "s3:GetObject"),
+        ("lake", "s3:PutObject"),
+    ],
+)
+def test_a_right_that_is_missing_is_told(
+    run: Run, object_store: ObjectStore, buckets: dict[str, str], use: str, action: str
+) -> None:
+    task = arrive(object_store, buckets)
+    stores, sources = POLICIES
+    allow(object_store, buckets[use], sources if use == "landing" else stores, without=action)
+    error = run(task).error
+    assert error is not None
+    assert error.reason == "StorageDenied"
+
+
+def test_files_that_may_not_be_read_are_told_once_all_others_are_taken_in(
+    run: Run, object_store: ObjectStore, buckets: dict[str, str]
+) -> None:
+    task = arrive(object_store, buckets)
+    sources = POLICIES[1]
+    partly = json.loads(json.dumps(sources).replace("landing/*", "landing/orders/deep/*"))
+    allow(object_store, buckets["landing"], partly)
+
+    first = outcome(run(task))
+    error = run(task, "run-2").error
+    allow(object_store, buckets["landing"], sources)
+    third = outcome(run(task, "run-3"))
+
+    assert isinstance(first, IngestOutcome)
+    assert isinstance(third, IngestOutcome)
+    assert (first.counts.received, third.counts.received) == (3, 3)
+    assert error is not None
+    assert error.reason == "StorageDenied"
+    assert f"1 of 1 that are due, the first of them {buckets['landing']}/orders/1.jsonl" in error.message
 
 
 def test_credentials_that_are_refused_are_told_and_not_shown(
