@@ -1,7 +1,8 @@
 """What has been read from each source: which ranges of which files, in which batch.
 
 A batch's rows are written before it; they are in force once the messages commit carries the batch's number. A batch
-that was cut off is done again with the same ranges and the same clock.
+that was cut off is done again with the same ranges and the same clock. What was gone by then keeps its row, as a try
+before may have set records of it aside.
 """
 
 from collections.abc import Sequence, Set
@@ -17,6 +18,9 @@ from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.history import committed_batch, open_table
 from messagestore_jobs.store.literals import literal
 from messagestore_jobs.store.schemas import FILES
+
+_GONE = -1
+"""The end of a range that could not be read any more."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,8 @@ class ReadFiles:
         self.last_batch: int = pc.max(self._rows["batch"]).as_py() or 0
 
     def planned(self, number: int) -> Batch | None:
-        """A batch as it was written down."""
-        rows = self._rows.filter(pc.field("batch") == number).to_pylist()
+        """A batch as it was written down, without what was gone later; None where nothing is left."""
+        rows = self._rows.filter((pc.field("batch") == number) & (pc.field("end") != _GONE)).to_pylist()
         if not rows:
             return None
         ranges = tuple(
@@ -76,7 +80,7 @@ class ReadFiles:
         columns = (self._rows[name].to_pylist() for name in ("uri", "size", "modified_at", "end"))
         for uri, size, modified_at, end in zip(*columns, strict=True):
             file = SourceFile(uri, size, modified_at)
-            ends[file] = max(end, ends.get(file, 0))
+            ends[file] = max(end, ends.get(file, _GONE))
         return ends
 
     def read_before(self, batch: Batch) -> set[str]:
@@ -101,16 +105,19 @@ class ReadFiles:
         self.last_batch = batch.number
 
     def take_out(self, batch: Batch, files: Set[SourceFile]) -> None:
-        """Forget files of a planned batch that has not been committed, durably."""
+        """Note of files of a planned batch that has not been committed that they are gone, durably."""
         uris = pa.array(sorted({file.uri for file in files}))
         literals = ", ".join(literal(uri) for uri in uris.to_pylist())
         own = f"source_id = {literal(self._source_id)} and batch = {batch.number}"
         with external_write("take-out"):
-            open_to_write(self._uri, "files").delete(
-                f"{own} and uri in ({literals})", commit_properties=commit_properties(self._uri)
+            open_to_write(self._uri, "files").update(
+                new_values={"end": _GONE},
+                predicate=f"{own} and uri in ({literals})",
+                commit_properties=commit_properties(self._uri),
             )
-        self._rows = self._rows.filter((pc.field("batch") != batch.number) | ~pc.field("uri").isin(uris))
-        self.last_batch = pc.max(self._rows["batch"]).as_py() or 0
+        gone = pc.and_(pc.equal(self._rows["batch"], batch.number), pc.is_in(self._rows["uri"], uris))
+        ends = pc.if_else(gone, pa.scalar(_GONE, pa.int64()), self._rows["end"])
+        self._rows = self._rows.set_column(self._rows.schema.get_field_index("end"), FILES.field("end"), ends)
 
     def _row(self, batch: Batch, r: Range) -> dict[str, object]:
         return {

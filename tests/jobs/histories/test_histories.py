@@ -28,7 +28,7 @@ KINDS = (
     "to files", "to stream", "in order of sequences", "replay went on", "sent again",
     "maintained", "maintained under a replay",
     "Ingest cut off", "Purge cut off", "Replay cut off", "Redeliver cut off", "Maintain cut off",
-    "Ingest unheard", "Purge unheard", "Replay unheard", "Redeliver unheard", "Maintain unheard",
+    "file gone", "Ingest unheard", "Purge unheard", "Replay unheard", "Redeliver unheard", "Maintain unheard",
 )  # fmt: skip
 
 record = st.builds(
@@ -89,6 +89,7 @@ steps = st.builds(
     st.lists(st.integers(0, 30), max_size=2).map(tuple),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
 )
 
 FIVE = tuple(Record(n, STREAMS[n % 3], place=5 - n) for n in range(5))
@@ -146,7 +147,16 @@ UNHEARD = [
     Step(Maintain(), hours=HALF_A_YEAR, cuts=(5,), unheard=True),
     Step(Purge(older=1, scrubs=True), cuts=(3,), unheard=True),
 ]
-KNOWN = {"retried": RETRIED, "exhausted": EXHAUSTED, "purged": PURGED, "cut off": CUT_OFF, "unheard": UNHEARD}
+GONE = [
+    Step(Ingest((MIXED, FIVE), files_in_a_batch=2), cuts=(4, 6), gone=True),
+    Step(Ingest(again=(0,)), hours=2),
+    Step(Ingest((MIXED,), again=(1,), files_in_a_batch=1), cuts=(2, 3), unheard=True, gone=True),
+    Step(Purge(erased=2)),
+    Step(Ingest(again=(1, 2))),
+]
+KNOWN = {
+    "retried": RETRIED, "exhausted": EXHAUSTED, "purged": PURGED, "cut off": CUT_OFF, "unheard": UNHEARD, "gone": GONE,
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

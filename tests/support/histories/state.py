@@ -141,6 +141,8 @@ class Store:
     erased: set[str] = field(default_factory=set)
     erased_letters: int = 0
     """Dead letters that have been counted, and were copies of what was erased."""
+    uncounted: set[Place] = field(default_factory=set)
+    """Of dead letters that a try has set aside, and whose file was gone before the batch was committed."""
     archived: list[int] = field(default_factory=list)
     totals: Counter[str] = field(default_factory=Counter)
     updates: Counter[str] = field(default_factory=Counter)
@@ -164,6 +166,21 @@ class Store:
     def is_to_read(self, file: File) -> bool:
         """Whether a file of messages waits for a run, or for the end of one that was cut off."""
         return file in self.unread or (self.batch is not None and file in self.batch.files)
+
+    def lose_next_file(self) -> str | None:
+        """The next file of messages that a run would read is gone; its name."""
+        batch = self.batch
+        file = next(iter((*(batch.files if batch else ()), *self.unread)), None)
+        if file is None:
+            return None
+        self.seen["file gone"] += 1
+        if batch and file in batch.files:
+            own = {place for place, letter in self.letters.items() if letter.batch == batch.name}
+            self.uncounted |= {place for place in own if place.file == file.name}
+            self.batch = batch._replace(files=tuple(one for one in batch.files if one != file))
+            self.batch = self.batch if self.batch.files else None
+        self.unread = [one for one in self.unread if one != file]
+        return file.name
 
     def is_open(self, batch: str) -> bool:
         """Whether a batch has yet to be committed, and counted."""

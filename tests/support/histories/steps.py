@@ -140,6 +140,8 @@ class Step(NamedTuple):
     left: bool = False
     unheard: bool = False
     """Whether it is cut off by an answer that is lost: what it asked for has happened, and it hears that it failed."""
+    gone: bool = False
+    """Whether after each cut of an ingest the next file that it would read is gone."""
 
 
 def scrubbed(payload: bytes) -> bytes:
