@@ -1,6 +1,7 @@
 """Operators as processes of their own, against the API server of the tests."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -68,7 +69,7 @@ class Operator:
             LookupError: it answers, and has no such figure.
         """
         status, text = self.get("/metrics")
-        if status and f"# TYPE {name.removesuffix('_count')} " not in text:
+        if status and f"# TYPE {re.sub('_(count|sum)$', '', name)} " not in text:
             raise LookupError(f"there is no figure {name}: {status} {text}")
         lines = [line for line in text.splitlines() if line.startswith((f"{name} ", f"{name}{{"))]
         return sum(float(line.rpartition(" ")[2]) for line in lines)

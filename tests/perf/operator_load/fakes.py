@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ _JSON = "application/json"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _AWAY = (401, 429, 500, 502, 503, 504)
+_BATCH_SECONDS = 10
+"""Between two reports of a continuous run."""
 
 
 @dataclass
@@ -133,8 +136,20 @@ class Fakes:
         for sequence in (1, 2):
             await self._report(namespace, name, {"sequence": sequence, "state": "Running", "startedAt": started})
             await asyncio.sleep(self._seconds / 2)
-        end = {"sequence": 3, "state": "Succeeded", "startedAt": started, "finishedAt": _now()}
+        sequence = await self._go_on(application, document, started) if _is_continuous(document) else 2
+        end = {"sequence": sequence + 1, "state": "Succeeded", "startedAt": started, "finishedAt": _now()}
         await self._report(namespace, name, {**end, "outcome": self._outcome(document)})
+
+    async def _go_on(self, application: dict[str, Any], document: dict[str, Any], started: str) -> int:
+        """A batch, and a report of it, again and again until it is told to stop; the number of the last report."""
+        for sequence in count(3):
+            outcome = self._outcome(document)
+            report = {"sequence": sequence, "state": "Running", "startedAt": started, "outcome": outcome}
+            config_map = await self._report(application["namespace"], application["name"], report)
+            if json.loads(config_map["data"].get("control.json", "{}")).get("stop"):
+                return sequence
+            await asyncio.sleep(_BATCH_SECONDS)
+        raise AssertionError
 
     def _outcome(self, document: dict[str, Any]) -> dict[str, Any]:
         """Of an ingest with the totals of all that its table has had."""
@@ -159,9 +174,9 @@ class Fakes:
     async def _set_pod(self, namespace: str, name: str, phase: str) -> None:
         await self._ask("PATCH", f"{_core(namespace, 'pods', f'{name}-driver')}/status", {"status": {"phase": phase}})
 
-    async def _report(self, namespace: str, name: str, report: dict[str, Any]) -> None:
+    async def _report(self, namespace: str, name: str, report: dict[str, Any]) -> Any:
         text = json.dumps({"run": name, **report})
-        await self._ask("PATCH", _core(namespace, "configmaps", name), {"data": {"report.json": text}})
+        return await self._ask("PATCH", _core(namespace, "configmaps", name), {"data": {"report.json": text}})
 
     async def _ask(
         self, method: str, path: str, body: Any = None, accept: str = _JSON, fine: tuple[int, ...] = ()
@@ -179,6 +194,10 @@ class Fakes:
         if answer.status >= 300 and answer.status not in fine:
             raise RuntimeError(f"{method} {path}: {answer.status} {found.get('message')}")
         return found
+
+
+def _is_continuous(document: dict[str, Any]) -> bool:
+    return document["task"].get("batchInterval") is not None
 
 
 def _count(tally: dict[str, int], kind: str) -> None:

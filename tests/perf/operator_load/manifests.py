@@ -5,14 +5,16 @@ from typing import Any
 NAMESPACES = [f"team-{number}" for number in range(10)]
 
 
-def streams(number: int, interval: str) -> list[dict[str, Any]]:
+def streams(number: int, interval: str, continuous: int = 0) -> list[dict[str, Any]]:
     """MessageStreams, over all namespaces in turn.
 
     Args:
         number: how many.
         interval: between two starts of one stream's runs, by ISO 8601.
+        continuous: how many of them, the last ones, have one run that goes on.
     """
-    return [_stream(place, interval) for place in range(number)]
+    triggers = [{"interval": interval}] * (number - continuous) + [{"continuous": {}}] * continuous
+    return [_stream(place, trigger) for place, trigger in enumerate(triggers)]
 
 
 def policies(number: int, minutes: int) -> list[dict[str, Any]]:
@@ -25,13 +27,13 @@ def policies(number: int, minutes: int) -> list[dict[str, Any]]:
     return [_policy(place, minutes) for place in range(number)]
 
 
-def _stream(place: int, interval: str) -> dict[str, Any]:
+def _stream(place: int, trigger: dict[str, Any]) -> dict[str, Any]:
     name = _stream_name(place)
     spec = {
         "table": {"uri": f"s3a://lake/{name}"},
         "storage": {"endpoint": "https://objects.example.org", "credentialsSecretRef": {"name": "lake-credentials"}},
         "source": {"files": {"uri": f"s3a://landing/{name}/"}},
-        "trigger": {"interval": interval},
+        "trigger": trigger,
     }
     return _resource("MessageStream", name, place, spec)
 
