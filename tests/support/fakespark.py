@@ -15,7 +15,7 @@ from typing import Any
 from support import sparkoperator
 from support.apiserver import ApiServer
 from support.background import repeated
-from support.outcomes import outcome
+from support.outcomes import is_continuous, outcome
 
 MERGE = "application/merge-patch+json"
 DENIED = {"reason": "StorageDenied", "message": "403 from the object store"}
@@ -110,7 +110,7 @@ class FakeSpark:
         config_map = self.server.request("GET", _config_map(run.namespace, run.name)).body
         told = json.loads(config_map.get("data", {}).get("control.json", "{}"))
         enough = time.monotonic() - run.started > self.seconds
-        if told.get("stop") or (enough and not _is_continuous(run)):
+        if told.get("stop") or (enough and not is_continuous(run.document)):
             error = DENIED if self.fails else self.opens(run.document)
             ended = "Failed" if error else "Succeeded"
             self._report(run, ended, error)
@@ -139,16 +139,12 @@ class FakeSpark:
         }
         if state != "Running":
             report["finishedAt"] = now
-        if state == "Succeeded" or (state == "Running" and _is_continuous(run)):
+        if state == "Succeeded" or (state == "Running" and is_continuous(run.document)):
             report["outcome"] = outcome(run.document, now)
         if error:
             report["error"] = error
         patch = {"data": {"report.json": json.dumps(report)}}
         self.server.request("PATCH", _config_map(run.namespace, run.name), patch, MERGE)
-
-
-def _is_continuous(run: Run) -> bool:
-    return run.document["task"].get("batchInterval") is not None
 
 
 def _config_map(namespace: str, name: str) -> str:

@@ -28,6 +28,11 @@ def outcome(document: dict[str, Any], now: str) -> dict[str, Any]:
     return {"kind": task["kind"], **made[task["kind"]]}
 
 
+def is_continuous(document: dict[str, Any]) -> bool:
+    """Whether a run document is of a run that goes on until it is told to stop."""
+    return document["task"].get("batchInterval") is not None
+
+
 def _purge(document: dict[str, Any], now: str) -> dict[str, Any]:
     preview = {"id": "p1", "tableVersion": 1, "asOf": now, "messages": 1, "bytes": 10}
     purge = {"run": document["run"], "at": now, "tableVersionBefore": 1, "tableVersionAfter": 2, "purged": 1}

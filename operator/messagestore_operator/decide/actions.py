@@ -6,9 +6,10 @@ decided anew. Each is idempotent, so that an operator killed between two of them
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Literal
 
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, RetentionPolicyStatus
@@ -141,9 +142,15 @@ Action = (
     | RemoveFinalizer
     | DeleteResource
 )
-NEEDS_NEWEST: Final = AcquireLease | CreateRun | DeleteRun
-"""What is right only by the resource's newest status: one that is older may not know yet of a run that another operator
-has just made. The status is written before it, as that is refused where there is a newer one."""
+
+
+def need_newest_status(actions: Iterable[Action]) -> bool:
+    """Whether one of them is right only by the resource's newest status.
+
+    An older one may not know yet of a run that another operator has just made. The status is written before such an
+    action, as that is refused where there is a newer one.
+    """
+    return any(isinstance(action, AcquireLease | CreateRun | DeleteRun) for action in actions)
 
 
 @dataclass(frozen=True)

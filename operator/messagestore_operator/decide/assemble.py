@@ -7,7 +7,6 @@ from datetime import datetime
 
 from messagestore_operator.api import Resource
 from messagestore_operator.decide.actions import (
-    NEEDS_NEWEST,
     AcquireLease,
     Action,
     AddFinalizer,
@@ -22,6 +21,7 @@ from messagestore_operator.decide.actions import (
     SetControl,
     Status,
     WriteStatus,
+    need_newest_status,
 )
 
 _ORDER: tuple[type, ...] = (
@@ -45,8 +45,7 @@ def decision(
 ) -> Decision:
     """The actions in order, with the writing of the status where it is new, or must prove that the snapshot was."""
     wanted = list(actions)
-    proves = any(isinstance(action, NEEDS_NEWEST) for action in wanted)
-    if proves or before is None or before.to_dict() != status.to_dict():
+    if need_newest_status(wanted) or before is None or before.to_dict() != status.to_dict():
         wanted.append(WriteStatus(status, resource.metadata.resource_version))
     ordered = tuple(action for kind in _ORDER for action in wanted if type(action) is kind)
     return Decision(ordered, status, min(look_at, default=None))

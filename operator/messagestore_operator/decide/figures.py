@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from messagestore_operator.decide.actions import NEEDS_NEWEST, Decision, EmitEvent, Status, WriteStatus
+from messagestore_operator.decide.actions import Decision, EmitEvent, Status, WriteStatus, need_newest_status
 from messagestore_operator.decide.snapshot import Snapshot
 from messagestore_operator.reasons import Reason
 
@@ -20,9 +20,8 @@ def sparing(snapshot: Snapshot, before: Status | None, wanted: Decision) -> Deci
     if snapshot.status_written is None or before is None or _essence(before) != _essence(wanted.status):
         return wanted
     due = snapshot.status_written + snapshot.defaults.status_interval
-    proves = any(isinstance(action, NEEDS_NEWEST) for action in wanted.actions)
     writes = any(isinstance(action, WriteStatus) for action in wanted.actions)
-    if proves or not writes or due <= snapshot.now:
+    if need_newest_status(wanted.actions) or not writes or due <= snapshot.now:
         return wanted
     left = tuple(action for action in wanted.actions if not isinstance(action, WriteStatus | EmitEvent))
     return replace(wanted, actions=left, look_again=min(due, wanted.look_again or due))

@@ -22,7 +22,7 @@ import aiohttp
 
 from support import sparkoperator
 from support.apiserver import TOKEN
-from support.outcomes import outcome
+from support.outcomes import is_continuous, outcome
 
 _ALL = f"/apis/{sparkoperator.GROUP}/v1beta2/{sparkoperator.PLURAL}"
 _JSON = "application/json"
@@ -136,7 +136,7 @@ class Fakes:
         for sequence in (1, 2):
             await self._report(namespace, name, {"sequence": sequence, "state": "Running", "startedAt": started})
             await asyncio.sleep(self._seconds / 2)
-        sequence = await self._go_on(application, document, started) if _is_continuous(document) else 2
+        sequence = await self._go_on(application, document, started) if is_continuous(document) else 2
         end = {"sequence": sequence + 1, "state": "Succeeded", "startedAt": started, "finishedAt": _now()}
         await self._report(namespace, name, {**end, "outcome": self._outcome(document)})
 
@@ -194,10 +194,6 @@ class Fakes:
         if answer.status >= 300 and answer.status not in fine:
             raise RuntimeError(f"{method} {path}: {answer.status} {found.get('message')}")
         return found
-
-
-def _is_continuous(document: dict[str, Any]) -> bool:
-    return document["task"].get("batchInterval") is not None
 
 
 def _count(tally: dict[str, int], kind: str) -> None:

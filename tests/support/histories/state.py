@@ -177,8 +177,8 @@ class Store:
         if batch and file in batch.files:
             own = {place for place, letter in self.letters.items() if letter.batch == batch.name}
             self.uncounted |= {place for place in own if place.file == file.name}
-            self.batch = batch._replace(files=tuple(one for one in batch.files if one != file))
-            self.batch = self.batch if self.batch.files else None
+            left = tuple(one for one in batch.files if one != file)
+            self.batch = batch._replace(files=left) if left else None
         self.unread = [one for one in self.unread if one != file]
         return file.name
 
