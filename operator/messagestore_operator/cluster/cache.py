@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.kinds import KINDS
 from messagestore_operator.cluster.api_objects import ApiObject, at, labels_of, metadata, name_of, namespace_of
-from messagestore_operator.cluster.backend.observe import loss_of
+from messagestore_operator.cluster.backend.observe import ENDED_BY, loss_of
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, PODS
 from messagestore_operator.cluster.labels import RUN
 from messagestore_operator.cluster.lease import TABLE, holder_of
@@ -53,10 +53,12 @@ _METADATA = (
     "deletionTimestamp",
     "ownerReferences",
 )
+_SETTLED_METADATA = ("name", "namespace", "creationTimestamp", "deletionTimestamp")
+_SETTLED_STATUS = (*ENDED_BY, "phase")
 _GHOST_SECONDS = 600.0
 
 
-@dataclass
+@dataclass(slots=True)
 class RunObjects:
     """What there is of one run, and the uid of the resource that it belongs to."""
 
@@ -213,9 +215,11 @@ class Cache:
         run = self._runs.get(key)
         if run is None or run.settled:
             return
-        run.config_map = _settled(run.config_map, run.application)
-        run.driver = _settled(run.driver, run.application)
-        run.executors = {name: _settled(pod, run.application) or pod for name, pod in run.executors.items()}
+        like = run.application or run.config_map or run.driver or {}
+        run.application = _settled(run.application, like)
+        run.config_map = _settled(run.config_map, like)
+        run.driver = _settled(run.driver, like)
+        run.executors = {name: _settled(pod, like) or pod for name, pod in run.executors.items()}
         run.lost_executors = {}
         run.settled = True
 
@@ -228,11 +232,11 @@ class Cache:
 
     def put(self, document: ApiObject) -> set[ResourceKey]:
         """Take an object in, and return the resources that it may make a difference to."""
-        kind, uid = str(document.get("kind")), str(at(document, "metadata", "uid"))
-        place = (kind, namespace_of(document), name_of(document))
+        kind = str(document.get("kind"))
         if not self.is_news(document):
             return set()
-        self._versions[place] = (uid, str(at(document, "metadata", "resourceVersion")))
+        place, uid = (kind, namespace_of(document), name_of(document)), str(at(document, "metadata", "uid"))
+        self._versions[_shared(place)] = (uid, str(at(document, "metadata", "resourceVersion")))
         if kind in KINDS:
             return self._put_resource(document)
         if kind == LEASES.name:
@@ -398,11 +402,11 @@ class Cache:
         key = _run_key(document)
         if key is None:
             return set()
-        run = self._runs.setdefault(key, RunObjects())
+        run = self._runs.setdefault(_shared(key), RunObjects())
         run.settled = False
         if uid := labels_of(document).get(UID):
-            run.uid = uid
-            self._runs_by_uid[uid].add(key)
+            run.uid = sys.intern(uid)
+            self._runs_by_uid[run.uid].add(_shared(key))
         if kind == self._application_kind:
             run.application = _small(document, "status")
         elif kind == CONFIG_MAPS.name:
@@ -509,20 +513,22 @@ def _shared(value: Any) -> Any:
         return sys.intern(value)
     if isinstance(value, Mapping):
         return {sys.intern(str(key)): _shared(one) for key, one in value.items()}
-    return [_shared(one) for one in value] if isinstance(value, list) else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_shared, value))
+    return value
 
 
-def _settled(document: ApiObject | None, application: ApiObject | None) -> ApiObject | None:
-    """A ConfigMap or pod by its metadata and phase; labels and annotations that its application has too are shared."""
+def _settled(document: ApiObject | None, like: ApiObject) -> ApiObject | None:
+    """What is left of an object of a settled run: its name, its times, and how it ended.
+
+    Which run that is, labels and annotations say; all objects of a run share those of one.
+    """
     if document is None:
         return None
-    kept = {**metadata(document)}
-    for name in ("labels", "annotations"):
-        if kept.get(name) == (shared := metadata(application or {}).get(name)):
-            kept[name] = shared
-    found = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind"), "metadata": kept}
-    phase = at(document, "status", "phase")
-    return {**found, "status": {"phase": phase}} if phase else found
+    kept = {key: value for key, value in metadata(document).items() if key in _SETTLED_METADATA}
+    kept |= {key: metadata(like)[key] for key in ("labels", "annotations") if key in metadata(like)}
+    status = {key: value for key, value in (document.get("status") or {}).items() if key in _SETTLED_STATUS}
+    return {"metadata": kept, "status": status} if status else {"metadata": kept}
 
 
 def _small_config_map(document: ApiObject) -> ApiObject:

@@ -17,6 +17,8 @@ from messagestore_operator.decide.snapshot import CREATING, AppState, Control, D
 _ENDED = {"COMPLETED": AppState.SUCCEEDED, "SUBMISSION_FAILED": AppState.SUBMISSION_FAILED}
 _UNDER_WAY = {"RUNNING", "SUCCEEDING", "FAILING", "UNKNOWN"}
 """A driver is or was there, and what became of it is not settled."""
+ENDED_BY = ("applicationState", "executionAttempts")
+"""What of an application's status tells how it ended."""
 _NORMAL = {CREATING, "PodInitializing"}
 _PHASES = ("Pending", "Running", "Succeeded", "Failed")
 _MAX_TEXT = 4096
