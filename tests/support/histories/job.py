@@ -36,7 +36,12 @@ class ReplayJob:
 
     def expected(self, erased: set[str]) -> Records:
         """What has arrived in the end: what was erased meanwhile has only if it was sent before."""
-        rows = to_be_sent(self.job.sends or [], self.sent(), erased)
+        sent = self.sent()
+        rows = to_be_sent(self.job.sends or [], sent, erased)
+        if self.what.order == "None":
+            # Any is right.
+            places = {record["messageId"]: place for place, record in enumerate(sent)}
+            rows.sort(key=lambda row: places.get(row.message_id, len(places)))
         return [self._marked(row) for row in rows] if self.what.to == "files" else self._in_stream(rows)
 
     def _marked(self, row: Message, **more: str) -> dict[str, Any]:
