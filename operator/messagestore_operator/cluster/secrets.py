@@ -14,6 +14,8 @@ from messagestore_operator.tenancy.secrets import USE_LABEL
 _FRESH_SECONDS = 60.0
 _MISSED_SECONDS = 5.0
 """What somebody is about to mend is asked for again soon."""
+_BELIEVED_SECONDS = 10.0
+"""An API server that has just started may refuse what it allows as soon as it has read the Roles."""
 
 
 class Secrets:
@@ -23,12 +25,14 @@ class Secrets:
         self._client = client
         self._clock = clock
         self._known: dict[tuple[str, str], tuple[float, frozenset[str] | None]] = {}
+        self._forbidden: dict[tuple[str, str], float] = {}
+        """Secrets that may not be asked for, and since when."""
 
     async def uses(self, namespace: str, needs: Iterable[Need]) -> Uses:
         """Of the Secrets that are needed those that exist, each with what its label allows.
 
         Raises:
-            ApiError: the API server could not be asked.
+            ApiError: the API server could not be asked, or has only just begun to forbid it.
         """
         found = {need.secret: await self._uses(namespace, need) for need in sorted(needs)}
         return {name: uses for name, uses in found.items() if uses is not None}
@@ -48,6 +52,10 @@ class Secrets:
         try:
             secret = await self._client.find_metadata(SECRETS.path(namespace, name))
         except ForbiddenError:
+            now = self._clock()
+            if now - self._forbidden.setdefault((namespace, name), now) < _BELIEVED_SECONDS:
+                raise
             # Somebody took the right away: what can't be known is not allowed.
             return frozenset()
+        self._forbidden.pop((namespace, name), None)
         return None if secret is None else frozenset(labels_of(secret).get(USE_LABEL, "").split("."))

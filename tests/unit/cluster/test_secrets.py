@@ -82,10 +82,28 @@ def test_what_is_as_it_should_be_is_asked_for_once_a_minute_and_the_rest_more_of
     assert asked == [["lake", "lake-ca"], [], ["lake-ca"], ["lake-ca"], ["lake"]]
 
 
-def test_what_may_not_be_asked_for_may_not_be_used() -> None:
+def test_what_may_not_be_asked_for_for_some_time_may_not_be_used() -> None:
+    clock = [0.0]
     client: Any = Server(lake="storage")
+    secrets = Secrets(client, lambda: clock[0])
     client.forbidden = True
-    assert not LAKE.allowed_by(read(Secrets(client), LAKE)["lake"])
+    for clock[0] in (0.0, 9.0):
+        with pytest.raises(ForbiddenError):
+            read(secrets, LAKE)
+    clock[0] = 10.0
+    assert not LAKE.allowed_by(read(secrets, LAKE)["lake"])
+
+
+def test_an_api_server_that_forbids_everything_just_after_its_start_is_asked_again() -> None:
+    clock = [0.0]
+    client: Any = Server(lake="storage")
+    secrets = Secrets(client, lambda: clock[0])
+    for clock[0] in (0.0, 1000.0):
+        client.forbidden = True
+        with pytest.raises(ForbiddenError):
+            read(secrets, LAKE)
+        client.forbidden = False
+        assert LAKE.allowed_by(read(secrets, LAKE)["lake"])
 
 
 def test_a_stream_whose_run_goes_on_has_its_secrets_and_is_not_asked_about_them() -> None:
