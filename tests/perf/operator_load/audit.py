@@ -38,7 +38,8 @@ def flags(folder: Path, operator: str) -> list[str]:
     }
     file = folder / "audit-policy.yaml"
     file.write_text(yaml.safe_dump(policy))
-    return [f"--audit-policy-file={file}", f"--audit-log-path={_log(folder)}"]
+    # One file: what is moved into another at 100 MB is not read.
+    return [f"--audit-policy-file={file}", f"--audit-log-path={_log(folder)}", "--audit-log-maxsize=10000"]
 
 
 def requests(folder: Path) -> list[Request]:
