@@ -15,8 +15,8 @@ PYTEST := $(PYTHON) -m pytest
 TWO_AT_ONCE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 export MESSAGESTORE_CACHE := $(CACHE)
 
-.PHONY: help install tools images cluster cluster-down demo demo-cluster test test-unit test-jobs test-hostile \
-	test-operator test-e2e test-histories test-faults fuzz fuzz-records bench lint format crds lock sbom clean
+.PHONY: help install tools images cluster cluster-down demo demo-cluster test test-quick test-unit test-jobs \
+	test-hostile test-operator test-e2e test-histories test-faults fuzz fuzz-records bench lint format crds lock sbom clean
 
 help: ## This list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -58,7 +58,14 @@ test: install tools ## All tests; the cluster that they make goes with them
 	UV=$(UV) $(PYTEST) $(TWO_AT_ONCE) --take-down tests/e2e tests/jobs tests/operator tests/chart tests/unit
 
 test-unit: install ## Tests of pure parts, in milliseconds
-	$(PYTEST) tests/unit
+	$(PYTEST) $(TWO_AT_ONCE) tests/unit
+
+# Of each kind of job what most changes break.
+QUICK := tests/jobs/library tests/jobs/predicate tests/jobs/ingest/test_bad_input.py tests/jobs/ingest/test_expected_version.py \
+	tests/jobs/purge/test_purge.py tests/jobs/replay/test_records.py
+
+test-quick: install ## Tests of pure parts, and of each kind of job the most telling ones
+	$(PYTEST) $(TWO_AT_ONCE) $(QUICK) tests/unit
 
 test-jobs: install tools ## Tests of the jobs on local Spark
 	$(PYTEST) tests/jobs
