@@ -87,6 +87,7 @@ class Cache:
 
     def __init__(self, application_kind: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._application_kind = application_kind
+        self._owned = {"ownerReferences": [{"kind": application_kind}]}
         self._clock = clock
         self.missing_kind: str | None = None
         """The backend's kind, where that is not installed."""
@@ -213,15 +214,19 @@ class Cache:
         Some of each resource are kept for people to look at; all that is still decided of them is which of them go.
         """
         run = self._runs.get(key)
-        if run is None or run.settled:
+        if run is None or run.settled or (run.application and run.config_map and not self._is_owned(run.config_map)):
+            # What was left half made is finished first.
             return
         like = run.application or run.config_map or run.driver or {}
         run.application = _settled(run.application, like)
-        run.config_map = _settled(run.config_map, like)
+        run.config_map = _settled(run.config_map, like, self._owned)
         run.driver = _settled(run.driver, like)
         run.executors = {name: _settled(pod, like) or pod for name, pod in run.executors.items()}
         run.lost_executors = {}
         run.settled = True
+
+    def _is_owned(self, config_map: ApiObject) -> bool:
+        return bool(at(config_map, "metadata", "ownerReferences", 0, "kind") == self._application_kind)
 
     # What is seen.
 
@@ -518,7 +523,7 @@ def _shared(value: Any) -> Any:
     return value
 
 
-def _settled(document: ApiObject | None, like: ApiObject) -> ApiObject | None:
+def _settled(document: ApiObject | None, like: ApiObject, more: ApiObject | None = None) -> ApiObject | None:
     """What is left of an object of a settled run: its name, its times, and how it ended.
 
     Which run that is, labels and annotations say; all objects of a run share those of one.
@@ -527,6 +532,7 @@ def _settled(document: ApiObject | None, like: ApiObject) -> ApiObject | None:
         return None
     kept = {key: value for key, value in metadata(document).items() if key in _SETTLED_METADATA}
     kept |= {key: metadata(like)[key] for key in ("labels", "annotations") if key in metadata(like)}
+    kept |= more or {}
     status = {key: value for key, value in (document.get("status") or {}).items() if key in _SETTLED_STATUS}
     return {"metadata": kept, "status": status} if status else {"metadata": kept}
 

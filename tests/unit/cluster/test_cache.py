@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from messagestore_operator.api import MessageStream
+from messagestore_operator.cluster.api_objects import at
 from messagestore_operator.cluster.backend.application import application
 from messagestore_operator.cluster.backend.observe import app_state
 from messagestore_operator.cluster.cache import Cache
@@ -56,6 +57,12 @@ def _application(version: int = 1, uid: str = "a1", state: str = "RUNNING") -> d
     found = application(launch())
     found["metadata"] |= {"uid": uid, "resourceVersion": str(version)}
     return {**found, "status": {"applicationState": {"state": state}}}
+
+
+def _config_map(owner: str) -> dict[str, Any]:
+    found = {**_application(), "kind": "ConfigMap"}
+    found["metadata"]["ownerReferences"] = [{"kind": owner}]
+    return found
 
 
 def _pod(name: str, role: str, version: int = 1, **status: Any) -> dict[str, Any]:
@@ -280,7 +287,7 @@ def test_what_the_objects_of_a_run_have_in_common_is_held_once(cache: Cache) -> 
 
 def test_of_a_run_that_is_settled_no_more_is_kept_than_which_it_is_and_how_it_ended(cache: Cache) -> None:
     terminated = {"name": "spark-kubernetes-driver", "state": {"terminated": {"message": "x" * 4000}}}
-    config_map = {**_application(), "kind": "ConfigMap", "data": {"report.json": "y" * 1000}}
+    config_map = {**_config_map(owner="SparkApplication"), "data": {"report.json": "y" * 1000}}
     for seen in (
         config_map,
         _application(state="COMPLETED"),
@@ -297,6 +304,20 @@ def test_of_a_run_that_is_settled_no_more_is_kept_than_which_it_is_and_how_it_en
     assert run.driver["status"] == {"phase": "Succeeded"}
     assert app_state(run.application) is AppState.SUCCEEDED
     assert run_ref(run.application or {}) == launch().run.run
+
+
+@pytest.mark.parametrize(("owner", "settled"), [("SparkApplication", True), ("MessageStream", False)])
+def test_a_run_that_a_killed_operator_left_half_made_is_settled_once_it_is_whole(
+    cache: Cache, owner: str, settled: bool
+) -> None:
+    for seen in (_config_map(owner), _application(state="COMPLETED"), _pod("driver", "driver", phase="Succeeded")):
+        cache.put(seen)
+    cache.settle(RUN)
+    cache.put(_pod("driver", "driver", version=2, phase="Succeeded"))
+    run = cache.run(RUN)
+    assert run.application is not None
+    assert ("apiVersion" in run.application) is not settled
+    assert at(run.config_map, "metadata", "ownerReferences", 0, "kind") == owner
 
 
 def test_a_settled_run_whose_objects_change_or_go_is_told_as_any_other(cache: Cache) -> None:

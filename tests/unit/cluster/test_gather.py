@@ -218,9 +218,10 @@ def _over(name: str) -> list[dict[str, Any]]:
     common = {"namespace": "default", "resourceVersion": "1", "annotations": run_annotations(ref)}
     report = {"run": name, "sequence": 3, "state": "Succeeded", "startedAt": EARLY, "finishedAt": LATE}
     application = {**common, "name": name, "uid": "a1", "labels": labels}
+    config_map = {**application, "uid": "c1", "ownerReferences": [{"kind": "SparkApplication"}]}
     driver = {**common, "name": f"{name}-driver", "uid": "p1", "labels": {**labels, "spark-role": "driver"}}
     return [
         {"kind": "SparkApplication", "metadata": application, "status": {"applicationState": {"state": "COMPLETED"}}},
-        {"kind": "ConfigMap", "metadata": {**application, "uid": "c1"}, "data": {"report.json": json.dumps(report)}},
+        {"kind": "ConfigMap", "metadata": config_map, "data": {"report.json": json.dumps(report)}},
         {"kind": "Pod", "metadata": driver, "status": {"phase": "Succeeded"}},
     ]
