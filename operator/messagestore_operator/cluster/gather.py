@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.cluster.api_objects import ApiObject, at
 from messagestore_operator.cluster.backend import RunParts, SparkBackend
 from messagestore_operator.cluster.cache import Cache, ResourceKey, RunKey, RunObjects
@@ -46,7 +47,7 @@ from messagestore_operator.translate.annotations import PAUSED
 _NORMAL_START = timedelta(seconds=20)
 """A pod that takes longer to start is asked why."""
 _NOTHING_LASTS = timedelta(seconds=5)
-"""The operator alone makes runs: that there is nothing of one, which waits for its table, holds so long."""
+"""That there is nothing of a run which waits for its table holds so long."""
 
 
 class Gatherer:
@@ -143,8 +144,8 @@ class Gatherer:
 
     def _goes_on(self, resource: Resource) -> bool:
         """Whether the one run that a resource has at a time is under way: it has its Secrets."""
-        names = [] if isinstance(resource, RetentionPolicy) else current_runs(resource)
-        runs = [self._observed((resource.metadata.namespace, name)) for name in names]
+        current = [] if isinstance(resource, RetentionPolicy) else current_runs(resource)
+        runs = [self._observed((resource.metadata.namespace, run.name)) for run in current]
         return any(run is not None and not run.state.ended and run.state is not AppState.MISSING for run in runs)
 
     def _read_by(self, resource: Resource) -> tuple[Resource, ...]:
@@ -179,31 +180,38 @@ class Gatherer:
 
     async def _runs(self, resource: Resource) -> tuple[ObservedRun, ...]:
         namespace = resource.metadata.namespace
-        current = {(namespace, name) for name in current_runs(resource)}
+        current = {(namespace, run.name): run for run in current_runs(resource)}
+        waiting = {key for key, run in current.items() if run.launched_at is None}
         keys = sorted({*self._cache.runs_of(resource), *current})
-        found = [await self._observe(key, sure=key in current) for key in keys]
+        found = [await self._observe(key, sure=key in current, waits=key in waiting) for key in keys]
         for key, run in zip(keys, found, strict=True):
             if run is not None and run.state.ended and run.driver_gone and key not in current:
                 self._cache.settle(key)
         return tuple(run for run in found if run is not None)
 
-    async def _observe(self, key: RunKey, *, sure: bool) -> ObservedRun | None:
+    async def _observe(self, key: RunKey, *, sure: bool, waits: bool = False) -> ObservedRun | None:
         """A run; None where nothing is there of it.
 
         Args:
             key: of the run.
             sure: whether something hangs on its being over, so that this is asked of the API server.
+            waits: whether it was not launched yet, as its status says; one that was can be another leader's, of whose
+                objects no watch has told, and is asked for even if there was nothing of it a moment ago.
         """
         if sure and (refused := self._cache.refusal(key)) is not None:
             return refused
         run = self._observed(key)
         if run is None or run.state is AppState.MISSING:
-            if run is None and (not sure or self._is_nothing(key)):
+            if run is None and (not sure or (waits and self._is_nothing(key))):
                 return None
             await self._look_for(key)
             run = self._observed(key)
-            if run is None:
+            if run is None and waits:
                 self._nothing[key] = self._now()
+        elif not sure and not run.state.ended and not run.deleting:
+            # It is ended as one that its resource forgot, unless only the watch of it is behind.
+            await self._look_for(key)
+            run = self._observed(key)
         elif sure and run.state.ended and run.driver is None:
             await self._look_for_driver(key)
             run = self._observed(key)
@@ -287,11 +295,11 @@ class Gatherer:
         return replace(lease, holder_run=run)
 
 
-def current_runs(resource: Resource) -> list[str]:
+def current_runs(resource: Resource) -> list[CurrentRun]:
     """The runs that a resource's status names as under way."""
     status: Any = getattr(resource, "status", None)
     runs = [getattr(status, "current_run", None), *(entry.current_run for entry in getattr(status, "streams", ()))]
-    return [run.name for run in runs if run is not None]
+    return [run for run in runs if run is not None]
 
 
 def _has_final_report(run: ObservedRun) -> bool:

@@ -168,6 +168,40 @@ class _Late(_Empty):
         return self._document if path == self._path else None
 
 
+def test_a_run_that_another_leader_launched_a_moment_ago_is_found_though_no_watch_has_told_of_it() -> None:
+    application = {**_over("orders-ingest-1")[0], "status": {}}
+    path = "/apis/sparkoperator.k8s.io/v1beta2/namespaces/default/sparkapplications/orders-ingest-1"
+    client: Any = _Late(path, {})
+    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    namespaces.note("default", False)
+    gatherer = gatherer_of(cache, client, namespaces)
+    current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY}
+    found = []
+    for version, there, status in (("1", {}, current), ("2", application, {**current, "launchedAt": EARLY})):
+        document = stream().to_dict()
+        document["metadata"]["resourceVersion"] = version
+        cache.put({**document, "kind": "MessageStream", "status": {"currentRun": status}})
+        client._document = there
+        seen = asyncio.run(gatherer.snapshot(("MessageStream", "default", "orders")))
+        assert seen is not None
+        found.append([run.state for run in seen.runs])
+    assert found == [[], [AppState.PENDING]]
+
+
+def test_a_run_that_no_status_names_is_read_anew_before_it_is_taken_for_forgotten() -> None:
+    ended = _over("orders-ingest-1")[0]
+    newer = {**ended, "metadata": {**ended["metadata"], "resourceVersion": "2"}}
+    path = "/apis/sparkoperator.k8s.io/v1beta2/namespaces/default/sparkapplications/orders-ingest-1"
+    client: Any = _Late(path, newer)
+    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    namespaces.note("default", False)
+    cache.put({**ended, "status": {"applicationState": {"state": "RUNNING"}}})
+    cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {}})
+    seen = asyncio.run(gatherer_of(cache, client, namespaces).snapshot(("MessageStream", "default", "orders")))
+    assert seen is not None
+    assert [run.state for run in seen.runs] == [AppState.SUCCEEDED]
+
+
 def test_a_run_that_is_over_has_its_last_report_however_late_the_watch_of_reports_is() -> None:
     application, config_map, driver = _over("orders-ingest-1")
     last = {**config_map, "metadata": {**config_map["metadata"], "resourceVersion": "2"}}
