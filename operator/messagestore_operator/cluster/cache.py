@@ -88,6 +88,7 @@ class Cache:
     def __init__(self, application_kind: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._application_kind = application_kind
         self._owned = {"ownerReferences": [{"kind": application_kind}]}
+        """What is kept of whom the ConfigMap of a settled run belongs to."""
         self._clock = clock
         self.missing_kind: str | None = None
         """The backend's kind, where that is not installed."""
