@@ -63,6 +63,7 @@ class Model(BaseModel):
         found += _broken_rules(cls, subject, data)
         if found:
             raise ValidationError.from_exception_data(cls.__name__, found)
+        _share_fields_set(subject)
         return subject  # type: ignore[no-any-return]
 
     @classmethod
@@ -104,6 +105,20 @@ def _without_nulls(cls: type[Model], data: dict[str, Any]) -> dict[str, Any]:
     """Read a null as the API server does: as if the field weren't there."""
     known = _names(cls)
     return {key: value for key, value in data.items() if value is not None or key not in known}
+
+
+def _share_fields_set(model: Model) -> None:
+    """Hold the set of fields that a model was given once for all that were given the same.
+
+    It is half of what a small model takes.
+    """
+    object.__setattr__(model, "__pydantic_fields_set__", _given(frozenset(model.model_fields_set)))
+
+
+@cache
+def _given(fields: frozenset[str]) -> set[str]:
+    # Nobody changes it: models are frozen, and a copy of one gets its own.
+    return set(fields)
 
 
 @cache

@@ -22,6 +22,14 @@ def test_a_resource_comes_out_as_it_went_in(document: dict[str, Any]) -> None:
     assert parse_resource(resource.to_dict()) == resource
 
 
+def test_models_that_were_given_the_same_fields_share_the_set_of_them_and_a_copy_has_its_own() -> None:
+    one, other = (MessageStream.model_validate(smallest_stream()) for _ in range(2))
+    assert one.spec.model_fields_set is other.spec.model_fields_set
+    copied = one.spec.model_copy(update={"suspend": True})
+    assert copied.model_fields_set == one.spec.model_fields_set | {"suspend"}
+    assert "suspend" not in other.spec.model_fields_set
+
+
 def test_the_defaults_of_the_smallest_stream() -> None:
     stream = MessageStream.model_validate(smallest_stream())
     assert stream.spec.table.deletion_policy == "Retain"
