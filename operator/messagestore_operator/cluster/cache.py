@@ -28,6 +28,7 @@ from messagestore_operator.cluster.backend.observe import ENDED_BY, loss_of
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, PODS
 from messagestore_operator.cluster.labels import RUN
 from messagestore_operator.cluster.lease import TABLE, holder_of
+from messagestore_operator.cluster.owners import belongs_to
 from messagestore_operator.cluster.reports import CONTROL, REPORT
 from messagestore_operator.cluster.resources import read
 from messagestore_operator.cluster.runref import UID, owner_key
@@ -215,7 +216,9 @@ class Cache:
         Some of each resource are kept for people to look at; all that is still decided of them is which of them go.
         """
         run = self._runs.get(key)
-        if run is None or run.settled or (run.application and run.config_map and not self._is_owned(run.config_map)):
+        if run is None or run.settled:
+            return
+        if run.application and run.config_map and not belongs_to(run.config_map, self._application_kind):
             # What was left half made is finished first.
             return
         like = run.application or run.config_map or run.driver or {}
@@ -225,9 +228,6 @@ class Cache:
         run.executors = {name: _settled(pod, like) or pod for name, pod in run.executors.items()}
         run.lost_executors = {}
         run.settled = True
-
-    def _is_owned(self, config_map: ApiObject) -> bool:
-        return bool(at(config_map, "metadata", "ownerReferences", 0, "kind") == self._application_kind)
 
     # What is seen.
 
@@ -408,11 +408,12 @@ class Cache:
         key = _run_key(document)
         if key is None:
             return set()
-        run = self._runs.setdefault(_shared(key), RunObjects())
+        key = cast(RunKey, _shared(key))
+        run = self._runs.setdefault(key, RunObjects())
         run.settled = False
         if uid := labels_of(document).get(UID):
             run.uid = sys.intern(uid)
-            self._runs_by_uid[run.uid].add(_shared(key))
+            self._runs_by_uid[run.uid].add(key)
         if kind == self._application_kind:
             run.application = _small(document, "status")
         elif kind == CONFIG_MAPS.name:

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
-from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.cluster.api_objects import ApiObject, at
 from messagestore_operator.cluster.backend import RunParts, SparkBackend
 from messagestore_operator.cluster.cache import Cache, ResourceKey, RunKey, RunObjects
@@ -41,7 +40,7 @@ from messagestore_operator.decide.snapshot import (
     TableLease,
     Waiting,
 )
-from messagestore_operator.decide.tables import former_tables, tables_of
+from messagestore_operator.decide.tables import current_runs, former_tables, tables_of
 from messagestore_operator.translate.annotations import PAUSED
 
 _NORMAL_START = timedelta(seconds=20)
@@ -144,8 +143,8 @@ class Gatherer:
 
     def _goes_on(self, resource: Resource) -> bool:
         """Whether the one run that a resource has at a time is under way: it has its Secrets."""
-        current = [] if isinstance(resource, RetentionPolicy) else current_runs(resource)
-        runs = [self._observed((resource.metadata.namespace, run.name)) for run in current]
+        current = () if isinstance(resource, RetentionPolicy) else current_runs(resource)
+        runs = [self._observed((resource.metadata.namespace, run.name)) for run, _ in current]
         return any(run is not None and not run.state.ended and run.state is not AppState.MISSING for run in runs)
 
     def _read_by(self, resource: Resource) -> tuple[Resource, ...]:
@@ -180,7 +179,7 @@ class Gatherer:
 
     async def _runs(self, resource: Resource) -> tuple[ObservedRun, ...]:
         namespace = resource.metadata.namespace
-        current = {(namespace, run.name): run for run in current_runs(resource)}
+        current = {(namespace, run.name): run for run, _ in current_runs(resource)}
         waiting = {key for key, run in current.items() if run.launched_at is None}
         keys = sorted({*self._cache.runs_of(resource), *current})
         found = [await self._observe(key, sure=key in current, waits=key in waiting) for key in keys]
@@ -293,13 +292,6 @@ class Gatherer:
         except ForbiddenError:
             run = _out_of_sight(namespace, name)
         return replace(lease, holder_run=run)
-
-
-def current_runs(resource: Resource) -> list[CurrentRun]:
-    """The runs that a resource's status names as under way."""
-    status: Any = getattr(resource, "status", None)
-    runs = [getattr(status, "current_run", None), *(entry.current_run for entry in getattr(status, "streams", ()))]
-    return [run for run in runs if run is not None]
 
 
 def _has_final_report(run: ObservedRun) -> bool:

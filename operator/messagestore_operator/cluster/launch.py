@@ -16,7 +16,7 @@ from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import AlreadyExistsError, ApiError, KubeClient, NotFoundError
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.kinds import CONFIG_MAPS
-from messagestore_operator.cluster.owners import document_reference, owner_reference
+from messagestore_operator.cluster.owners import belongs_to, document_reference, owner_reference
 from messagestore_operator.cluster.reports import CONTROL, DOCUMENT
 from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import Control, ObservedRun
@@ -85,7 +85,7 @@ class Launcher:
         parts = self._cache.run((namespace, name))
         if parts.config_map is None or parts.application is None:
             return
-        if at(parts.config_map, "metadata", "ownerReferences", 0, "kind") != self._backend.kind.name:
+        if not belongs_to(parts.config_map, self._backend.kind.name):
             await self.hand_over(parts.config_map, parts.application)
         if not run.state.ended:
             self._drivers.let_report(namespace, name)

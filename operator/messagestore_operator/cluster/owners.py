@@ -20,6 +20,11 @@ def owner_reference(resource: Resource) -> dict[str, Any]:
     }
 
 
+def belongs_to(document: ApiObject, kind: str) -> bool:
+    """Whether an object's owner is of a kind."""
+    return bool(at(document, "metadata", "ownerReferences", 0, "kind") == kind)
+
+
 def document_reference(document: ApiObject) -> dict[str, Any]:
     """An object as owner."""
     return {

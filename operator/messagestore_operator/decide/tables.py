@@ -65,7 +65,7 @@ def claims_of(resource: Resource, streams: Iterable[MessageStream]) -> Iterator[
     """
     found = list(streams)
     known = {stream.metadata.name: stream for stream in found}
-    for run, stream in _current_runs(resource):
+    for run, stream in _requested_runs(resource):
         for table in _written(resource, run, stream, known):
             yield table, claim_of(resource, run), run.launched_at is None
 
@@ -86,7 +86,7 @@ def claim_of(resource: Resource, run: CurrentRun) -> Claim:
 def slots_of(resource: Resource, streams: Iterable[MessageStream]) -> Iterator[RunSlot]:
     """What a resource's current runs take of the room for runs, or want of it; `streams` as for `tables_of`."""
     known = {stream.metadata.name: stream for stream in streams}
-    for run, name in _current_runs(resource):
+    for run, name in _requested_runs(resource):
         on = known.values() if name is None else filter(None, [known.get(name)])
         yield slot_of(resource, run, on)
 
@@ -120,15 +120,18 @@ def _written(
     return [table_key(known[stream])]
 
 
-def _current_runs(resource: Resource) -> Iterator[tuple[CurrentRun, str | None]]:
+def current_runs(resource: Resource) -> Iterator[tuple[CurrentRun, str | None]]:
+    """The runs that a resource's status names as under way; each of a policy with the stream that it is on."""
     if isinstance(resource, RetentionPolicy):
         for entry in resource.status.streams if resource.status else ():
-            if entry.current_run is not None and entry.current_run.requested_at is not None:
+            if entry.current_run is not None:
                 yield entry.current_run, entry.name
-    elif isinstance(resource, MessageStream | ReplayJob) and resource.status is not None:
-        run = resource.status.current_run
-        if run is not None and run.requested_at is not None:
-            yield run, None
+    elif isinstance(resource, MessageStream | ReplayJob) and resource.status and resource.status.current_run:
+        yield resource.status.current_run, None
+
+
+def _requested_runs(resource: Resource) -> Iterator[tuple[CurrentRun, str | None]]:
+    return ((run, stream) for run, stream in current_runs(resource) if run.requested_at is not None)
 
 
 def _kind(run: CurrentRun) -> RunKind:

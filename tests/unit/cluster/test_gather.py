@@ -26,6 +26,7 @@ from messagestore_operator.decide.snapshot import AppState, Defaults, RunRef, St
 from messagestore_operator.predicates.process import Reader
 from messagestore_operator.tenancy import Tenancy
 from messagestore_operator.tenancy.secrets import SecretBounds
+from support import sparkoperator
 from support.launches import stream
 
 TABLE = TableKey("default", "https://objects.example.org", "s3a://lake/orders")
@@ -170,8 +171,7 @@ class _Late(_Empty):
 
 def test_a_run_that_another_leader_launched_a_moment_ago_is_found_though_no_watch_has_told_of_it() -> None:
     application = {**_over("orders-ingest-1")[0], "status": {}}
-    path = "/apis/sparkoperator.k8s.io/v1beta2/namespaces/default/sparkapplications/orders-ingest-1"
-    client: Any = _Late(path, {})
+    client: Any = _Late(sparkoperator.path("default", "orders-ingest-1"), {})
     cache, namespaces = Cache("SparkApplication"), Namespaces(client)
     namespaces.note("default", False)
     gatherer = gatherer_of(cache, client, namespaces)
@@ -191,8 +191,7 @@ def test_a_run_that_another_leader_launched_a_moment_ago_is_found_though_no_watc
 def test_a_run_that_no_status_names_is_read_anew_before_it_is_taken_for_forgotten() -> None:
     ended = _over("orders-ingest-1")[0]
     newer = {**ended, "metadata": {**ended["metadata"], "resourceVersion": "2"}}
-    path = "/apis/sparkoperator.k8s.io/v1beta2/namespaces/default/sparkapplications/orders-ingest-1"
-    client: Any = _Late(path, newer)
+    client: Any = _Late(sparkoperator.path("default", "orders-ingest-1"), newer)
     cache, namespaces = Cache("SparkApplication"), Namespaces(client)
     namespaces.note("default", False)
     cache.put({**ended, "status": {"applicationState": {"state": "RUNNING"}}})
