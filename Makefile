@@ -16,7 +16,7 @@ TWO_AT_ONCE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 export MESSAGESTORE_CACHE := $(CACHE)
 
 .PHONY: help install tools images cluster cluster-down demo demo-cluster test test-quick test-unit test-jobs \
-	test-hostile test-operator test-e2e test-histories test-faults fuzz fuzz-records bench lint format crds lock sbom clean
+	test-hostile test-operator test-e2e test-histories test-faults fuzz fuzz-records bench docs lint format crds lock sbom clean
 
 help: ## This list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -112,7 +112,11 @@ bench: install ## Benchmarks: tables of ratios, and the operator under load
 	$(PYTHON) -m tests.perf
 	$(PYTHON) -m tests.perf.operator_load
 
-lint: install ## Ruff, the strict type checker, and that no package imports one above it
+docs: install ## The documentation as a site, in build/docs; a dead link or anchor fails
+	@rm -rf build/docs
+	$(PYTHON) -m sphinx --fail-on-warning --keep-going --fresh-env --quiet -d build/pages -c docs/site . build/docs
+
+lint: install docs ## Ruff, the strict type checker, that no package imports one above it, and the documentation's links
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
