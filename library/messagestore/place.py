@@ -14,11 +14,10 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from messagestore.errors import MessageStoreError, StorageError, StoreNotFoundError, StoreUnreadableError
 from messagestore_jobs.contract.run_document import CredentialVariables, StorageEntry
-from messagestore_jobs.store.certificates import trusting
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.foreign import not_to_be_read
 from messagestore_jobs.store.objects import Objects, delta_uri, is_local, join
-from messagestore_jobs.store.storage import Storage
+from messagestore_jobs.store.storage import Storage, trusting
 
 _SCHEMES = ("s3", "s3a")
 

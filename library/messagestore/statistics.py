@@ -9,7 +9,7 @@ from messagestore.place import refusals
 from messagestore.sql import TABLE
 from messagestore.versions import Versions
 from messagestore_jobs.contract.run_report import IngestCounts
-from messagestore_jobs.store.history import note_of
+from messagestore_jobs.store.delta_log import note_of
 from messagestore_jobs.store.schemas import DEAD_LETTERS
 
 

@@ -13,10 +13,9 @@ from messagestore.place import Place, refusals
 from messagestore.reads import of_stream
 from messagestore.snapshot import Snapshot
 from messagestore_jobs.contract.run_document import Translator
-from messagestore_jobs.store.documents import LARGEST
 from messagestore_jobs.store.folder import FORMAT_VERSION, MARKER
 from messagestore_jobs.store.keyed import KEY_OBJECT, stream_key
-from messagestore_jobs.store.objects import first_link, join
+from messagestore_jobs.store.objects import LARGEST_DOCUMENT, first_link, join
 from messagestore_jobs.store.schemas import HEADS
 from messagestore_jobs.versions.declared import NAME as DECLARATION
 from messagestore_jobs.versions.declared import declared
@@ -102,7 +101,11 @@ class Versions:
         """What a purge wrote down before it removed anything: the highest position of a stream."""
         heads = self.other("heads", HEADS)
         head = heads.highest("next_position", of_stream(stream_name))
-        if head is None and stream_name is not None and (key := self._place.objects().read(KEY_OBJECT, LARGEST)):
+        if (
+            head is None
+            and stream_name is not None
+            and (key := self._place.objects().read(KEY_OBJECT, LARGEST_DOCUMENT))
+        ):
             head = heads.highest("next_position", (sql.equals("stream_key", stream_key(key, stream_name)),))
         return None if head is None else head - 1
 
@@ -129,7 +132,7 @@ def _check_format(place: Place) -> None:
     if link is not None:
         raise StoreUnreadableError(f"{link} is no file or folder but a link or a device, and may lead out of the store")
     with refusals(place.uri):
-        marker = place.objects().read(MARKER, LARGEST)
+        marker = place.objects().read(MARKER, LARGEST_DOCUMENT)
     try:
         version = int(json.loads(marker)["formatVersion"]) if marker else 0
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_jobs.progress import Progress
+from messagestore_jobs.store.delta_log import CommitNote, last_note
 from messagestore_jobs.store.fence import with_epoch
-from messagestore_jobs.store.history import CommitNote, last_note
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ from messagestore_jobs.contract.run_report import RunReport
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.store.audit import Done, add_audit
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.heads import raise_heads
-from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.schemas import OFFSETS, PENDING_UPDATES
 from messagestore_jobs.store.tombstones import add_tombstones
 from support.external_writes import observing

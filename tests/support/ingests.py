@@ -24,8 +24,8 @@ from messagestore_jobs.contract.run_document import (
 )
 from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome
 from messagestore_jobs.ingest.job import run_ingest
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.folder import open_folder
-from messagestore_jobs.store.history import open_table
 from support.external_writes import observing
 
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ from messagestore_jobs.contract.run_document import MaintainTask, Resource, RunD
 from messagestore_jobs.contract.run_report import IngestCounts, MaintainOutcome
 from messagestore_jobs.maintain.job import run_maintain
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.store.history import committed_batch, last_note, open_table
+from messagestore_jobs.store.delta_log import committed_batch, last_note, open_table
 from messagestore_jobs.store.schemas import TABLES
 from support.stores import heads_of
 

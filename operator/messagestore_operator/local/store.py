@@ -7,12 +7,11 @@ from datetime import datetime
 from deltalake.exceptions import DeltaError
 
 from messagestore_jobs.contract.run_document import Owner, Table
-from messagestore_jobs.store.documents import LARGEST
+from messagestore_jobs.store.delta_log import committed_batch, last_note, table_state
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.files import ReadFiles
 from messagestore_jobs.store.folder import MARKER, owner_of
-from messagestore_jobs.store.history import committed_batch, last_note, table_state
-from messagestore_jobs.store.objects import Objects
+from messagestore_jobs.store.objects import LARGEST_DOCUMENT, Objects
 from messagestore_jobs.store.offsets import ReadOffsets
 from messagestore_operator.api import MessageStream
 from messagestore_operator.status import StoreFacts
@@ -31,7 +30,7 @@ def store_facts(stream: MessageStream) -> StoreFacts | None:
 
 
 def _is_own(stream: MessageStream, uri: str) -> bool:
-    marker = Objects(uri).read(MARKER, LARGEST)
+    marker = Objects(uri).read(MARKER, LARGEST_DOCUMENT)
     own = Owner(namespace=stream.metadata.namespace, name=stream.metadata.name)
     return marker is not None and owner_of(Table(uri=uri, owner=own), marker) == own
 

@@ -16,13 +16,12 @@ from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.replay.state import REPLAYS
 from messagestore_jobs.store.audit import note
 from messagestore_jobs.store.claims import CLAIMS
-from messagestore_jobs.store.documents import LARGEST
+from messagestore_jobs.store.delta_log import table_state
 from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.folder import MARKER, belongs, exists, owner_of, refuse_links
-from messagestore_jobs.store.history import table_state
 from messagestore_jobs.store.keyed import KEY_OBJECT
-from messagestore_jobs.store.objects import Objects
+from messagestore_jobs.store.objects import LARGEST_DOCUMENT, Objects
 from messagestore_jobs.store.schemas import TABLES
 from messagestore_jobs.versions.declared import NAME as TRANSLATORS
 
@@ -83,7 +82,7 @@ def check_deletion(document: RunDocument) -> bool:
 
 
 def _is_ours(objects: Objects, table: Table) -> bool:
-    marker = objects.read(MARKER, LARGEST)
+    marker = objects.read(MARKER, LARGEST_DOCUMENT)
     if marker is not None:
         owner = owner_of(table, marker)
         if owner != table.owner:

@@ -16,11 +16,10 @@ from messagestore_jobs.contract.run_document import (
     RunDocument,
 )
 from messagestore_jobs.contract.run_report import Outcome, RunError, RunReport
-from messagestore_jobs.driver.control import RunControl
+from messagestore_jobs.driver.control import Maintenance, RunControl, Steps
 from messagestore_jobs.driver.failures import error_of, is_panic
 from messagestore_jobs.driver.places import granted_tables, storage_uris, written_tables
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
-from messagestore_jobs.driver.upkeep import Maintenance, Steps
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.store.errors import RunFailedError
 
@@ -70,7 +69,7 @@ def execute(
 
 
 def _check_reachable(document: RunDocument) -> None:
-    from messagestore_jobs.store.reachable import check_reachable
+    from messagestore_jobs.driver.places import check_reachable
     from messagestore_jobs.store.storage import reaching
 
     with reaching(document.storage):
@@ -143,8 +142,8 @@ def _check(document: RunDocument) -> None:
 
 def _upgrade(document: RunDocument) -> None:
     """Bring the stores that the run may write to this release's form; by now it has claimed them."""
+    from messagestore_jobs.store.audit import note_holds
     from messagestore_jobs.store.folder import open_folder
-    from messagestore_jobs.store.holds import note_holds
 
     if isinstance(document.task, DeleteTask):
         return

@@ -1,4 +1,8 @@
-"""The folders that a run reads and writes."""
+"""The folders that a run reads and writes, and whether their buckets can be reached at all."""
+
+from collections.abc import Sequence
+
+from deltalake import DeltaTable
 
 from messagestore_jobs.contract.run_document import (
     FilesDestination,
@@ -10,7 +14,10 @@ from messagestore_jobs.contract.run_document import (
     StreamDestination,
     Table,
 )
-from messagestore_jobs.store.objects import is_local
+from messagestore_jobs.store.objects import delta_uri, is_local
+from messagestore_jobs.store.storage import current
+
+_AT_ONCE = {"max_retries": "4", "retry_timeout": "20s", "connect_timeout": "5s"}
 
 
 def uris(document: RunDocument) -> list[str]:
@@ -51,3 +58,15 @@ def granted_tables(document: RunDocument) -> list[Table]:
     # A redrive notes on the dead letters that they were sent, a redelivery on the messages.
     notes = (task.origin == "DeadLetters" and to) or task.select.due_for_retry
     return [*([document.table] if notes else []), *to]
+
+
+def check_reachable(uris: Sequence[str]) -> None:
+    """Ask each of the folders on object storage for what lies in it.
+
+    pyarrow takes a bucket that is not there for an empty one, and a job would say that there was nothing to do.
+
+    Raises:
+        OSError: one is refused, missing, or out of reach; at once, where a job would try again for minutes.
+    """
+    for uri in uris:
+        DeltaTable.is_deltatable(delta_uri(uri), current().delta_options(uri) | _AT_ONCE)

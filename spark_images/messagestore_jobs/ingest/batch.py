@@ -29,12 +29,12 @@ from messagestore_jobs.source.projections import with_projections
 from messagestore_jobs.source.records import Planned, read_planned
 from messagestore_jobs.store.claims import claims_uri
 from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_again, set_aside_before
-from messagestore_jobs.store.erased import Erased
+from messagestore_jobs.store.delta_log import CommitNote, committed_batch
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.history import CommitNote, committed_batch
 from messagestore_jobs.store.messages import append_messages
 from messagestore_jobs.store.objects import Objects
+from messagestore_jobs.store.tombstones import Erased
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from messagestore_jobs.contract.run_document import IngestTask
 from messagestore_jobs.ingest.dedup_index import FIRST_GLOBAL_POSITION, DedupIndex
 from messagestore_jobs.ingest.envelope import wire
 from messagestore_jobs.ingest.message_ids import Flags, HashedIds
-from messagestore_jobs.store.erased import Erased, open_erased
 from messagestore_jobs.store.messages import read_messages
+from messagestore_jobs.store.tombstones import Erased, open_erased
 
 
 def events_since(task: IngestTask, noted: int | None, next_global: int) -> int | None:

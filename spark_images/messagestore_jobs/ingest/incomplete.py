@@ -10,9 +10,8 @@ from messagestore_jobs import clock
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_jobs.contract.run_report import SequenceState
 from messagestore_jobs.sequences import states
-from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.delta_log import files_of, may_hold, open_table
 from messagestore_jobs.store.messages import read_messages
-from messagestore_jobs.store.statistics import files_of, may_hold
 
 SECONDS_BETWEEN = 60
 """A run that goes on looks no more often: each look reads the sequence columns of the whole table."""

@@ -22,9 +22,9 @@ from messagestore_jobs.source.arrivals import Arrivals, Due, size_of
 from messagestore_jobs.source.file_arrivals import FileArrivals
 from messagestore_jobs.source.kafka_arrivals import KafkaArrivals
 from messagestore_jobs.store.claims import claim_suffix
-from messagestore_jobs.store.erased import open_erased
-from messagestore_jobs.store.history import committed_batch, last_note, table_state
+from messagestore_jobs.store.delta_log import committed_batch, last_note, table_state
 from messagestore_jobs.store.objects import Objects
+from messagestore_jobs.store.tombstones import open_erased
 from messagestore_jobs.versions.declared import declare
 
 

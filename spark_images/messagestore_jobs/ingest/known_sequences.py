@@ -8,9 +8,8 @@ from pyspark.sql import functions as F
 from messagestore_jobs.ingest.message_ids import Flags
 from messagestore_jobs.ingest.sequences import Members, Sizes
 from messagestore_jobs.sequences import sizes
-from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.delta_log import files_of, may_hold, open_table
 from messagestore_jobs.store.messages import read_messages
-from messagestore_jobs.store.statistics import files_of, may_hold
 
 BYTES_A_SEQUENCE = 250
 

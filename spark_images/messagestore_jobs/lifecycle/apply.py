@@ -17,10 +17,9 @@ from messagestore_jobs.lifecycle.transitions import State, Update
 from messagestore_jobs.native import with_native
 from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.store.audit import Done, add_audit
-from messagestore_jobs.store.bounds import Bounds
 from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_for
-from messagestore_jobs.store.history import CommitNote, open_table
-from messagestore_jobs.store.messages import read_messages
+from messagestore_jobs.store.delta_log import CommitNote, open_table
+from messagestore_jobs.store.messages import Bounds, read_messages
 
 _DETAIL = "it failed and has no retry left"
 

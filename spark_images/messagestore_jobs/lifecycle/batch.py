@@ -11,7 +11,7 @@ from messagestore_jobs.lifecycle.apply import commit, folded, without_erased
 from messagestore_jobs.lifecycle.context import Context
 from messagestore_jobs.lifecycle.set_aside import dead_letters, set_aside_once, source_of
 from messagestore_jobs.source.arrivals import Due
-from messagestore_jobs.store.history import CommitNote, table_state
+from messagestore_jobs.store.delta_log import CommitNote, table_state
 from messagestore_jobs.store.pending_updates import count_pending, let_wait
 from messagestore_jobs.store.schemas import PENDING_UPDATES, UTC
 

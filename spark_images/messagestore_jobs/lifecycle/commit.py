@@ -10,12 +10,11 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.lifecycle.fold import Change
 from messagestore_jobs.session import settings
-from messagestore_jobs.store.bounds import Bounds
+from messagestore_jobs.store.delta_log import CommitNote, committed_batch
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write, with_epoch
-from messagestore_jobs.store.history import CommitNote, committed_batch
-from messagestore_jobs.store.messages import MERGE, committing, messages_table
+from messagestore_jobs.store.messages import MERGE, Bounds, committing, messages_table
 from messagestore_jobs.store.schemas import UTC
 
 CHANGES = pa.schema(

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Resource, Retry
 from messagestore_jobs.contract.run_report import UpdateCounts
-from messagestore_jobs.store.erased import Erased, open_erased
-from messagestore_jobs.store.history import CommitNote
+from messagestore_jobs.store.delta_log import CommitNote
+from messagestore_jobs.store.tombstones import Erased, open_erased
 
 
 @dataclass

@@ -18,7 +18,7 @@ from messagestore_jobs.lifecycle.waiting import settle, was_cut_off
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of
 from messagestore_jobs.source.records import read_planned
-from messagestore_jobs.store.history import CommitNote
+from messagestore_jobs.store.delta_log import CommitNote
 from messagestore_jobs.store.pending_updates import count_pending, forget_waiting
 
 BATCH_BYTES = 64 << 20

@@ -11,10 +11,9 @@ from messagestore_jobs.lifecycle.apply import COLUMNS, commit, message_of
 from messagestore_jobs.lifecycle.context import Context
 from messagestore_jobs.lifecycle.fold import Folded, fold
 from messagestore_jobs.lifecycle.transitions import Update
+from messagestore_jobs.store.delta_log import CommitNote, committed_batch, files_of, open_table
 from messagestore_jobs.store.fence import with_epoch
-from messagestore_jobs.store.history import CommitNote, committed_batch, open_table
 from messagestore_jobs.store.messages import committing, messages_table, read_messages
-from messagestore_jobs.store.statistics import files_of
 
 _FIRST_OPEN = "FAILED"
 """FAILED, PROCESSING and RECEIVED sort behind COMPLETED and EXPIRED, so that a file's statistics tell which it has."""

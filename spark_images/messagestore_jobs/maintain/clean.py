@@ -10,9 +10,9 @@ from typing import NamedTuple
 from messagestore_jobs.maintain.context import Context
 from messagestore_jobs.purge.plan import find_plans
 from messagestore_jobs.replay.state import unfinished
+from messagestore_jobs.store.delta_log import CommitNote, open_table
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.history import CommitNote, open_table
 from messagestore_jobs.store.schemas import TABLES
 
 _LOG = "delta.logRetentionDuration"

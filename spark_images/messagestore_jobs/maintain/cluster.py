@@ -13,10 +13,9 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.maintain.context import Context
 from messagestore_jobs.session import settings
-from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.delta_log import DAY, end_of, files_of, of_day, open_table
 from messagestore_jobs.store.messages import committing, read_messages
 from messagestore_jobs.store.objects import join
-from messagestore_jobs.store.statistics import DAY, end_of, files_of, of_day
 from messagestore_jobs.store.tables import refuse_foreign_to_spark
 
 # Who reads one stream unpacks the pages that it lies in: by default up to 20,000 rows of each narrow column. In batches

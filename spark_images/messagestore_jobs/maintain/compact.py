@@ -10,10 +10,9 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, WriterProperties
 
 from messagestore_jobs.maintain.context import Context
+from messagestore_jobs.store.delta_log import DAY, files_of, open_table
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.history import open_table
-from messagestore_jobs.store.statistics import DAY, files_of
 
 # Groups of rows as large as those that Spark writes.
 _WRITER = WriterProperties(compression="ZSTD", max_row_group_size=1 << 16)

@@ -12,7 +12,7 @@ from messagestore_jobs.maintain.compact import compact_messages, compact_whole
 from messagestore_jobs.maintain.context import context
 from messagestore_jobs.maintain.sweep import sweep
 from messagestore_jobs.progress import Progress
-from messagestore_jobs.store.history import table_state
+from messagestore_jobs.store.delta_log import table_state
 from messagestore_jobs.store.schemas import TABLES
 
 

@@ -16,12 +16,10 @@ from messagestore_jobs.purge.claims import with_claimed_payloads
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.plan import Plan, frozen_rows
 from messagestore_jobs.session import settings
-from messagestore_jobs.store.bounds import within
-from messagestore_jobs.store.documents import read_document
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.messages import read_messages
-from messagestore_jobs.store.objects import Objects, join
+from messagestore_jobs.store.messages import read_messages, within
+from messagestore_jobs.store.objects import Objects, join, read_document
 
 MANIFEST = "_manifest.json"
 _PLAIN_TIMES = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}

@@ -15,9 +15,8 @@ from messagestore_jobs.purge.recheck import Checked
 from messagestore_jobs.purge.remove import delete, keep_heads
 from messagestore_jobs.purge.scrub import scrub
 from messagestore_jobs.store.audit import Done, add_audit
-from messagestore_jobs.store.bounds import within
-from messagestore_jobs.store.history import open_table, table_state
-from messagestore_jobs.store.messages import read_messages
+from messagestore_jobs.store.delta_log import open_table, table_state
+from messagestore_jobs.store.messages import read_messages, within
 from messagestore_jobs.store.pending_updates import forget_pending
 from messagestore_jobs.store.tombstones import add_tombstones, tombstone_key
 

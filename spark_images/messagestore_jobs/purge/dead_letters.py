@@ -9,11 +9,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_jobs.purge.context import Context
-from messagestore_jobs.store.erased import Erased
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.tables import read_table, table_to_change
+from messagestore_jobs.store.tombstones import Erased
 
 
 def count_dead_letters(uri: str, before: datetime) -> int:

@@ -27,14 +27,13 @@ from messagestore_jobs.purge.remains import refuse_remains
 from messagestore_jobs.replay.copies import take_out_copies
 from messagestore_jobs.store.audit import Done as Row
 from messagestore_jobs.store.audit import add_audit, read_audit
-from messagestore_jobs.store.erased import open_erased
-from messagestore_jobs.store.history import open_table, table_state
+from messagestore_jobs.store.delta_log import open_table, table_state
 from messagestore_jobs.store.objects import is_local
 from messagestore_jobs.store.past import forget_past
 from messagestore_jobs.store.pending_updates import forget_pending, read_pending
 from messagestore_jobs.store.schemas import TABLES
 from messagestore_jobs.store.storage import current
-from messagestore_jobs.store.tombstones import erased_positions
+from messagestore_jobs.store.tombstones import erased_positions, open_erased
 
 ERASE = "Erase"
 DUE_BY = "eraseDueBy"

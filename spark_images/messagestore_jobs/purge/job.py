@@ -17,9 +17,9 @@ from messagestore_jobs.purge.preview import Summary, holds_digest, preview_id, s
 from messagestore_jobs.purge.recheck import Checked, recheck
 from messagestore_jobs.purge.select import Selection, select
 from messagestore_jobs.store.audit import note
+from messagestore_jobs.store.delta_log import open_table, table_state
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.folder import exists
-from messagestore_jobs.store.history import open_table, table_state
 from messagestore_jobs.store.objects import join
 
 

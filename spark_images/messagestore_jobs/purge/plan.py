@@ -14,11 +14,10 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.contract.base import ContractModel
 from messagestore_jobs.contract.run_document import PurgeTask, Resource
 from messagestore_jobs.contract.run_report import Preview
-from messagestore_jobs.store.documents import read_document
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.messages import read_messages
-from messagestore_jobs.store.objects import Objects, join
+from messagestore_jobs.store.objects import Objects, join, read_document
 
 FOLDER = "_purges"
 _PLAN = "plan.json"

@@ -10,9 +10,8 @@ from messagestore_jobs.purge.applied import due
 from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.plan import Plan, frozen_rows, write_plan, write_rows
 from messagestore_jobs.purge.rules import held
-from messagestore_jobs.store.bounds import within
-from messagestore_jobs.store.history import open_table
-from messagestore_jobs.store.messages import read_messages
+from messagestore_jobs.store.delta_log import open_table
+from messagestore_jobs.store.messages import read_messages, within
 
 
 @dataclass(frozen=True)

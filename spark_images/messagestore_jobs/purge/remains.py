@@ -18,18 +18,16 @@ from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.replay.copies import copies_left
 from messagestore_jobs.replay.state import REPLAYS
 from messagestore_jobs.store.claims import CLAIMS
-from messagestore_jobs.store.erased import Erased
+from messagestore_jobs.store.delta_log import files_of, open_table
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.folder import MARKER
 from messagestore_jobs.store.heads import Heads, read_heads
-from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.keyed import KEY_OBJECT
 from messagestore_jobs.store.objects import Objects, sum_of
 from messagestore_jobs.store.past import not_needed
 from messagestore_jobs.store.pending_updates import read_pending
 from messagestore_jobs.store.schemas import TABLES
-from messagestore_jobs.store.statistics import files_of
-from messagestore_jobs.store.tombstones import erased_positions
+from messagestore_jobs.store.tombstones import Erased, erased_positions
 from messagestore_jobs.versions.declared import NAME as TRANSLATORS
 
 _SHOWN = 5

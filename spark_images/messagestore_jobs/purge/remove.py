@@ -11,13 +11,11 @@ from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.plan import Plan, frozen_rows, written_rows
 from messagestore_jobs.purge.whole_days import streams_of_days
 from messagestore_jobs.session import settings
-from messagestore_jobs.store.bounds import bounds
+from messagestore_jobs.store.delta_log import DAY, files_of, open_table, table_state
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.heads import raise_heads
-from messagestore_jobs.store.history import open_table, table_state
-from messagestore_jobs.store.messages import MERGE, committing, messages_table, read_messages
-from messagestore_jobs.store.statistics import DAY, files_of
+from messagestore_jobs.store.messages import MERGE, bounds, committing, messages_table, read_messages
 
 _BROADCAST_ROWS = 2_000_000
 

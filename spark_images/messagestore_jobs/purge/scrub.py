@@ -11,9 +11,8 @@ from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.dead_letters import forget_copies
 from messagestore_jobs.purge.plan import Plan, frozen_rows
 from messagestore_jobs.session import settings
-from messagestore_jobs.store.bounds import bounds, within
 from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.messages import MERGE, committing, messages_table, read_messages
+from messagestore_jobs.store.messages import MERGE, bounds, committing, messages_table, read_messages, within
 
 REDACTED = "[redacted]"
 """What stands where a value was, by method Redact."""

@@ -13,10 +13,9 @@ from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.limits import bytes_edge, cap_floors
 from messagestore_jobs.purge.rules import any_of, held, own_conditions, says_nothing, untold
 from messagestore_jobs.purge.whole_days import whole_days
-from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.delta_log import files_of, open_table
 from messagestore_jobs.store.matching import all_of
 from messagestore_jobs.store.messages import read_messages
-from messagestore_jobs.store.statistics import files_of
 
 NARROW = (
     "global_position",

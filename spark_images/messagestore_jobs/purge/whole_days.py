@@ -15,8 +15,7 @@ from deltalake import DeltaTable
 
 from messagestore_jobs.contract.run_document import PurgeTask, Rule
 from messagestore_jobs.purge.rules import says_nothing
-from messagestore_jobs.store.history import open_table
-from messagestore_jobs.store.statistics import DAY, end_of, files_of, may_be_before, of_day
+from messagestore_jobs.store.delta_log import DAY, end_of, files_of, may_be_before, of_day, open_table
 
 _TIMES = ("time", "inserted_at")
 _COUNTED = (*_TIMES, "payload_size")

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from messagestore_jobs.replay.state import REPLAYS
-from messagestore_jobs.store.erased import Erased
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.objects import Objects
+from messagestore_jobs.store.tombstones import Erased
 
 NO_RECORD = '{"messageId":null}'
 """Stands where an erased record was."""

@@ -9,10 +9,9 @@ from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.delivery import Places
 from messagestore_jobs.replay.staging import Format
 from messagestore_jobs.replay.state import Chunk, Frozen, Part, State
-from messagestore_jobs.store.documents import LARGEST, parsed
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.objects import join
+from messagestore_jobs.store.objects import LARGEST_DOCUMENT, join, parsed_document
 
 MANIFEST = "manifest.json"
 _FORMAT_VERSION = 1
@@ -33,12 +32,12 @@ class FilesDelivery:
 
     def ended(self) -> ReplayOutcome | None:
         """As this replay's manifest tells it, if there is one."""
-        content = self.places.read(MANIFEST, LARGEST)
+        content = self.places.read(MANIFEST, LARGEST_DOCUMENT)
         manifest = _json_object(content) if content is not None else {}
         if manifest.get("job") != self._job_id or "outcome" not in manifest:
             return None
         self.state.remove()
-        return parsed(ReplayOutcome, json.dumps(manifest["outcome"]).encode(), join(self.places.uri, MANIFEST))
+        return parsed_document(ReplayOutcome, json.dumps(manifest["outcome"]).encode(), join(self.places.uri, MANIFEST))
 
     def check(self) -> None:
         """Refuse a folder that holds anything but what this replay has written.

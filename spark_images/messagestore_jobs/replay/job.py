@@ -20,8 +20,8 @@ from messagestore_jobs.replay.state import Frozen, digest
 from messagestore_jobs.replay.stream import StreamDelivery
 from messagestore_jobs.replay.told import note_preview, note_replay, redelivered
 from messagestore_jobs.replay.unsent import refuse_unsent
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.folder import exists
-from messagestore_jobs.store.history import open_table
 
 
 def run_replay(

@@ -18,11 +18,10 @@ from messagestore_jobs.replay.freeze import nothing_selected
 from messagestore_jobs.replay.staging import Format
 from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, State
 from messagestore_jobs.source.kafka_listing import access, kafka_failure
-from messagestore_jobs.store.documents import read_document
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.folder import exists
-from messagestore_jobs.store.objects import join
+from messagestore_jobs.store.objects import join, read_document
 
 TRANSACTION_RECORDS = 10_000
 """Readers of committed records see so many at once."""

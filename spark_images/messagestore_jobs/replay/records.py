@@ -12,7 +12,7 @@ from messagestore_jobs.replay.cut import Stretch
 from messagestore_jobs.replay.payloads import is_sound, with_payloads
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import Frozen
-from messagestore_jobs.store.erased import open_erased
+from messagestore_jobs.store.tombstones import open_erased
 from messagestore_jobs.versions.columns import translated
 
 _COLUMNS = {

@@ -13,9 +13,9 @@ from messagestore_jobs.contract.run_document import FilesDestination, ReplayTask
 from messagestore_jobs.lifecycle.commit import merge_once
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import REPLAYS, Frozen
-from messagestore_jobs.store.bounds import bounds
+from messagestore_jobs.store.delta_log import committed_batch, last_note
 from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.history import committed_batch, last_note
+from messagestore_jobs.store.messages import bounds
 from messagestore_jobs.store.objects import Objects, join
 
 

@@ -9,8 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.literals import literal
-from messagestore_jobs.store.schemas import SOURCE
+from messagestore_jobs.store.schemas import SOURCE, literal
 from messagestore_jobs.store.schemas import UTC as TIMESTAMP
 from messagestore_jobs.store.tables import read_table
 

@@ -12,10 +12,10 @@ from messagestore_jobs.replay.copies import NO_RECORD
 from messagestore_jobs.replay.delivery import Delivery
 from messagestore_jobs.replay.staging import Format
 from messagestore_jobs.replay.state import Chunk, Part
-from messagestore_jobs.store.erased import Erased
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.objects import join
+from messagestore_jobs.store.tombstones import Erased
 
 _ID = '{"messageId":'
 _LETTER = '{"reason":'

@@ -20,8 +20,8 @@ from messagestore_jobs.replay.sealed import without_erased_since
 from messagestore_jobs.replay.source import Source, is_gone
 from messagestore_jobs.replay.staging import SHOWN, Staged, stage
 from messagestore_jobs.replay.state import Chunk, Frozen, Part
-from messagestore_jobs.store.erased import open_erased
 from messagestore_jobs.store.errors import TableRefusedError
+from messagestore_jobs.store.tombstones import open_erased
 
 
 @dataclass

@@ -11,8 +11,8 @@ from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.replay.order import BY_POSITION, Key, Order, order_of
 from messagestore_jobs.replay.selection import lasts, selected_dead_letters, selected_messages
 from messagestore_jobs.replay.state import Frozen
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.tables import read_table
 
 # What Spark and Delta say when a file or a version of a table can't be read any more. Nothing else may be taken for

@@ -14,10 +14,9 @@ from messagestore_jobs.contract.run_document import (
 )
 from messagestore_jobs.contract.run_report import FailedPositions, FrozenSelection
 from messagestore_jobs.replay.order import Key
-from messagestore_jobs.store.documents import read_document
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.objects import Objects, join
+from messagestore_jobs.store.objects import Objects, join, read_document
 
 REPLAYS = "_replays"
 """Where replays into a store keep their state, a folder each."""

@@ -21,10 +21,9 @@ from messagestore_jobs.replay.delivery import Places
 from messagestore_jobs.replay.redriven import Redrive, became, mark_redriven
 from messagestore_jobs.replay.staging import Format
 from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, State
-from messagestore_jobs.store.documents import read_document
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.folder import open_folder
-from messagestore_jobs.store.objects import join
+from messagestore_jobs.store.objects import join, read_document
 
 _RECORDS = "records"
 _SUFFIXES: dict[Format, str] = {"JSONLines": "jsonl", "Parquet": "parquet"}

@@ -13,8 +13,8 @@ from messagestore_jobs.contract.run_document import (
 from messagestore_jobs.contract.run_report import ReplayOutcome
 from messagestore_jobs.replay.state import digest
 from messagestore_jobs.store.audit import note, rows_of
+from messagestore_jobs.store.delta_log import table_state
 from messagestore_jobs.store.folder import exists
-from messagestore_jobs.store.history import table_state
 
 _REPLAY = "Replay"
 

@@ -13,9 +13,9 @@ from messagestore_jobs.session import heap_bytes
 from messagestore_jobs.source.arrivals import REPLACED, Due
 from messagestore_jobs.source.file_plan import limits, next_batch, pending, rest
 from messagestore_jobs.source.records import Planned, splittable
+from messagestore_jobs.store.delta_log import committed_batch
 from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
 from messagestore_jobs.store.files import Batch, Range, ReadFiles, SourceFile
-from messagestore_jobs.store.history import committed_batch
 from messagestore_jobs.store.objects import is_below
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -22,8 +22,8 @@ from messagestore_jobs.source.kafka_plan import (
     still_there,
 )
 from messagestore_jobs.source.records import Planned
+from messagestore_jobs.store.delta_log import committed_batch
 from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
-from messagestore_jobs.store.history import committed_batch
 from messagestore_jobs.store.offsets import OffsetBatch, OffsetRange, ReadOffsets
 
 _WHY = {

@@ -1,6 +1,8 @@
-"""The audit: one row for each thing done to the store; append only."""
+"""The audit: one row for each thing done to the store, and for each hold added or released; append only."""
 
+import hashlib
 import json
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,16 +14,16 @@ from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from messagestore_jobs.clock import now
-from messagestore_jobs.contract.run_document import Resource, RunDocument
+from messagestore_jobs.contract.run_document import Hold, IngestTask, Resource, RunDocument
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.history import open_table
-from messagestore_jobs.store.literals import literal
 from messagestore_jobs.store.objects import join
-from messagestore_jobs.store.schemas import AUDIT
+from messagestore_jobs.store.schemas import AUDIT, literal
 
 _ATTEMPTS = 20
+_ADDED, _RELEASED = "HoldAdded", "HoldReleased"
 
 
 @dataclass(frozen=True)
@@ -128,3 +130,37 @@ def read_audit(uri: str) -> list[dict[str, Any]]:
     order = [(name, "ascending") for name in ("at", "table_version_after", "table_version_before")]
     rows = open_table(uri, "audit").to_pyarrow_table().sort_by(order)
     return [{**row, "counts": dict(row["counts"] or [])} for row in rows.to_pylist()]
+
+
+def note_holds(document: RunDocument) -> None:
+    """Tell the audit which of the stream's holds are new, and which are no more."""
+    assert isinstance(document.task, IngestTask)
+    uri = document.table.uri
+    given = {rules_text(_detail_of_hold(hold)) for hold in document.task.holds}
+    known = _known_holds(uri)
+    for rules in sorted(given - known):
+        note(uri, document, _ADDED, json.loads(rules))
+    for rules in sorted(known - given):
+        note(uri, document, _RELEASED, json.loads(rules))
+
+
+def _known_holds(uri: str) -> set[str]:
+    rows = [row for row in rows_of(uri, _ADDED, _RELEASED) if _tells_a_hold(row["rules"])]
+    added = Counter(row["rules"] for row in rows if row["action"] == _ADDED)
+    return set(added - Counter(row["rules"] for row in rows if row["action"] == _RELEASED))
+
+
+def _tells_a_hold(rules: str | None) -> bool:
+    """Whether a run has written it: what lies in a store may be anybody's."""
+    try:
+        detail = json.loads(rules or "")
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(detail, dict) and set(detail) == {"hold", "match", "until"} and rules == rules_text(detail)
+
+
+def _detail_of_hold(hold: Hold) -> dict[str, Any]:
+    """A digest stands for what is held: it may name what is to be erased one day."""
+    match = json.dumps(hold.match.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
+    until = hold.until.isoformat() if hold.until else None
+    return {"hold": hold.name, "match": hashlib.sha256(match.encode()).hexdigest(), "until": until}

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 from deltalake import write_deltalake
 
 from messagestore_jobs.reasons import DeadLetterReason
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.schemas import DEAD_LETTERS, REFUSAL, SOURCE, UTC
 
 _EARLIER = 10

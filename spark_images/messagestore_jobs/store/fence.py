@@ -20,9 +20,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from messagestore_jobs.contract.run_document import Table
+from messagestore_jobs.store.delta_log import EPOCH, CommitNote, epoch_of, note_of, open_table
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import Observer, external_write, observing
-from messagestore_jobs.store.history import EPOCH, CommitNote, epoch_of, note_of, open_table
 from messagestore_jobs.store.objects import join
 from messagestore_jobs.store.schemas import TABLES
 

@@ -13,11 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
+from messagestore_jobs.store.delta_log import committed_batch, open_table
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.history import committed_batch, open_table
-from messagestore_jobs.store.literals import literal
-from messagestore_jobs.store.schemas import FILES
+from messagestore_jobs.store.schemas import FILES, literal
 
 _GONE = -1
 """The end of a range that could not be read any more."""

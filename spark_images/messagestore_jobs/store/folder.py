@@ -9,12 +9,11 @@ from pydantic import BaseModel, Field
 
 from messagestore_jobs.contract.run_document import Owner, RunDocument, Table
 from messagestore_jobs.store.audit import note
-from messagestore_jobs.store.documents import LARGEST, parsed
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import carrying_on, commit_properties, open_to_write
 from messagestore_jobs.store.foreign import partition_columns
-from messagestore_jobs.store.objects import Objects, delta_uri, first_link, join
+from messagestore_jobs.store.objects import LARGEST_DOCUMENT, Objects, delta_uri, first_link, join, parsed_document
 from messagestore_jobs.store.schemas import TABLES, properties
 from messagestore_jobs.store.storage import current
 
@@ -33,7 +32,7 @@ def check_folder(table: Table) -> None:
     """
     refuse_links(table.uri)
     objects = Objects(table.uri)
-    marker = objects.read(MARKER, LARGEST)
+    marker = objects.read(MARKER, LARGEST_DOCUMENT)
     if marker is not None:
         _refuse_others(table, owner_of(table, marker))
         return
@@ -77,11 +76,11 @@ def owner_of(table: Table, marker: bytes) -> Owner:
             f"{table.uri} has format version {said.format_version}, this release knows up to {FORMAT_VERSION}; "
             "use the release that wrote it, or a newer one"
         )
-    return parsed(_OwnersMarker, marker, join(table.uri, MARKER)).owner
+    return parsed_document(_OwnersMarker, marker, join(table.uri, MARKER)).owner
 
 
 def _said(table: Table, marker: bytes) -> "_Marker":
-    return parsed(_Marker, marker, join(table.uri, MARKER))
+    return parsed_document(_Marker, marker, join(table.uri, MARKER))
 
 
 class _Marker(BaseModel):
@@ -108,12 +107,12 @@ def refuse_links(uri: str) -> None:
 def _own(table: Table, by: RunDocument | None) -> None:
     """Let the marker name this owner and this format, before any table has what an earlier release can't know."""
     objects, wanted = Objects(table.uri), _marker(table.owner)
-    marker = objects.read(MARKER, LARGEST)
+    marker = objects.read(MARKER, LARGEST_DOCUMENT)
     if marker is None:
         with external_write("marker"):
             made = objects.create(MARKER, wanted)
         # Of two that found the folder empty, one has made it its own.
-        marker = wanted if made else objects.read(MARKER, LARGEST) or b""
+        marker = wanted if made else objects.read(MARKER, LARGEST_DOCUMENT) or b""
         _refuse_others(table, owner_of(table, marker))
     if marker != wanted:
         _tell(table, by, marker)

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.keyed import stream_key
 from messagestore_jobs.store.objects import join
 from messagestore_jobs.store.schemas import HEADS

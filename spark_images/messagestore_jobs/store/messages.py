@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
+from typing import NamedTuple
 
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from messagestore_jobs.store.delta_log import CommitNote, committed_batch
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import with_epoch
-from messagestore_jobs.store.history import CommitNote, committed_batch
 from messagestore_jobs.store.objects import join
 from messagestore_jobs.store.tables import read_table, refuse_foreign_to_spark, table_to_change
 
@@ -66,3 +69,33 @@ def committing(spark: SparkSession, name: str, note: CommitNote) -> Iterator[Non
             yield
     finally:
         spark.conf.unset(_NOTE)
+
+
+class Bounds(NamedTuple):
+    """The days of some rows, and their first and last global position. Only literals prune files."""
+
+    days: list[date]
+    first: int
+    last: int
+
+    def condition(self, table: str = "") -> Column:
+        """Whether a message lies within them; ``table`` is an alias to put before the columns."""
+        prefix = f"{table}." if table else ""
+        position = F.col(f"{prefix}global_position")
+        return F.col(f"{prefix}inserted_date").isin(*self.days) & position.between(self.first, self.last)
+
+
+def bounds(rows: DataFrame) -> Bounds | None:
+    """The bounds of rows with inserted_date and global_position; None where there is no row."""
+    found = rows.agg(
+        F.collect_set("inserted_date").alias("days"),
+        F.min("global_position").alias("first"),
+        F.max("global_position").alias("last"),
+    ).collect()[0]
+    return Bounds(sorted(found["days"]), found["first"], found["last"]) if found["days"] else None
+
+
+def within(messages: DataFrame, rows: DataFrame) -> DataFrame:
+    """The messages within the bounds of ``rows``."""
+    found = bounds(rows)
+    return messages.where(F.lit(False) if found is None else found.condition())

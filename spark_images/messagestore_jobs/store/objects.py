@@ -1,17 +1,22 @@
-"""Plain objects beside the tables: markers, manifests, claim checks."""
+"""Plain objects beside the tables: markers, manifests, claim checks, and documents that are not believed unread."""
 
 import os
 import re
 from contextlib import suppress
 from pathlib import PurePosixPath
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from pyarrow import fs
+from pydantic import BaseModel, ValidationError
 
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.storage import Storage, current
 
 LOCAL = "file://"
+LARGEST_DOCUMENT = 256 << 20
+"""A frozen selection has up to 65,536 keys; the other documents are far smaller."""
+_Document = TypeVar("_Document", bound=BaseModel)
 
 
 def is_local(uri: str) -> bool:
@@ -40,12 +45,6 @@ def is_below(uri: str, other: str) -> bool:
     """Whether a URI is another's own or leads below it; a local folder and S3 are spelled in more than one way."""
     own, path = _spelled(uri), _spelled(other)
     return ".." not in path.split("/") and (path == own or path.startswith(f"{own}/"))
-
-
-def _spelled(uri: str) -> str:
-    if is_local(uri):
-        return f"/{local_path(uri).strip('/')}"
-    return re.sub("^s3://", "s3a://", uri).rstrip("/")
 
 
 def sum_of(name: str) -> str:
@@ -163,6 +162,39 @@ class Objects:
             info.path[prefix:] + ("/" if info.type == fs.FileType.Directory else "")
             for info in self._fs.get_file_info(selector)
         )
+
+
+def read_document(objects: Objects, name: str, model: type[_Document]) -> _Document | None:
+    """The document of a name; None where there is none.
+
+    Raises:
+        TableRefusedError: it is something else.
+    """
+    content = objects.read(name, LARGEST_DOCUMENT)
+    return None if content is None else parsed_document(model, content, join(objects.uri, name))
+
+
+def parsed_document(model: type[_Document], content: bytes, place: str) -> _Document:
+    """The document that was read at a place.
+
+    Raises:
+        TableRefusedError: it is something else.
+    """
+    try:
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))[:100]
+        problem = f"{where}: {first['msg']}" if where else first["msg"]
+        raise TableRefusedError(
+            f"{place} is not what a run writes there ({problem[:200]}); find out who wrote it, and remove or restore it"
+        ) from None
+
+
+def _spelled(uri: str) -> str:
+    if is_local(uri):
+        return f"/{local_path(uri).strip('/')}"
+    return re.sub("^s3://", "s3a://", uri).rstrip("/")
 
 
 def _open(uri: str, storage: Storage) -> tuple[fs.FileSystem, str]:

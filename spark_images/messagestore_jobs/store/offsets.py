@@ -13,11 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.history import open_table
-from messagestore_jobs.store.literals import literal
-from messagestore_jobs.store.schemas import OFFSETS
+from messagestore_jobs.store.schemas import OFFSETS, literal
 
 URI = "kafka:"
 """Begins the URI of a record's source; the topic follows."""

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Iterable, Set
 
+from messagestore_jobs.store.delta_log import CommitNote, files_of, open_table
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.history import CommitNote, open_table
 from messagestore_jobs.store.objects import Objects, join, sum_of
-from messagestore_jobs.store.statistics import files_of
 
 LOG = "_delta_log"
 _OF_VERSION = re.compile(LOG + r"/([0-9]{20})\.(?:json|crc|checkpoint\.parquet)")

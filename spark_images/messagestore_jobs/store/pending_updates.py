@@ -10,12 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
+from messagestore_jobs.store.delta_log import files_of, open_table
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.history import open_table
-from messagestore_jobs.store.literals import literal
-from messagestore_jobs.store.schemas import PENDING_UPDATES
-from messagestore_jobs.store.statistics import files_of
+from messagestore_jobs.store.schemas import PENDING_UPDATES, literal
 
 STEP = "pending-updates"
 """The transaction on ``messages`` whose version is the last step that was committed."""

@@ -224,3 +224,8 @@ MESSAGES_PROPERTIES = PROPERTIES | {
 def properties(name: str) -> dict[str, str]:
     """What a table of ours is made with."""
     return MESSAGES_PROPERTIES if name == "messages" else PROPERTIES
+
+
+def literal(text: str) -> str:
+    """A text as an SQL string."""
+    return "'" + text.replace("'", "''") + "'"

@@ -5,15 +5,17 @@ and shown.
 """
 
 import os
+import ssl
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pyarrow import fs
 
 from messagestore_jobs.contract.run_document import StorageEntry
-from messagestore_jobs.store.certificates import trusting
 from messagestore_jobs.store.errors import RunFailedError
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 S3_CONNECT_SECONDS = 10
 _ENTRY = "fs.s3a.bucket.{bucket}."
+_AUTHORITIES = "SSL_CERT_FILE"
+"""delta-rs knows no other way: the file is all that it trusts."""
 
 
 class Storage:
@@ -159,6 +163,29 @@ def credentials(entry: StorageEntry, environment: Mapping[str, str]) -> tuple[st
     return environment[names.access_key], environment[names.secret_key], token or None
 
 
+@contextmanager
+def trusting(files: Sequence[str]) -> Iterator[str | None]:
+    """Trust the authorities in these PEM files too; yields one file with all that is trusted, None without any.
+
+    Raises:
+        RunFailedError: a file can't be read.
+    """
+    if not files:
+        yield None
+        return
+    before = os.environ.get(_AUTHORITIES)
+    with tempfile.TemporaryDirectory(prefix="messagestore-") as folder:
+        bundle = Path(folder) / "trusted.pem"
+        bundle.write_text("\n".join([_well_known(before), *(_certificates_in(file) for file in dict.fromkeys(files))]))
+        os.environ[_AUTHORITIES] = str(bundle)
+        try:
+            yield str(bundle)
+        finally:
+            del os.environ[_AUTHORITIES]
+            if before is not None:
+                os.environ[_AUTHORITIES] = before
+
+
 def _with_bucket(entry: StorageEntry) -> str:
     """delta-rs takes an endpoint as it is, so the bucket has to stand in the host's name."""
     parts = urlsplit(entry.endpoint or "")
@@ -179,3 +206,17 @@ def _hadoop(entry: StorageEntry) -> dict[str, str]:
     }
     prefix = _ENTRY.format(bucket=entry.bucket)
     return {f"{prefix}{name}": value for name, value in settings.items() if value is not None}
+
+
+def _well_known(chosen: str | None) -> str:
+    file = chosen or ssl.get_default_verify_paths().cafile
+    return Path(file).read_text() if file and Path(file).is_file() else ""
+
+
+def _certificates_in(file: str) -> str:
+    try:
+        return Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunFailedError(
+            "StorageUnreachable", f"the certificate authority {file} can't be read; check the Secret of caSecretRef"
+        ) from error

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DataType
 
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.foreign import TableSays, not_ours, refuse
-from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.objects import join
 from messagestore_jobs.store.schemas import TABLES
 

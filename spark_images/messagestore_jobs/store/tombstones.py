@@ -1,11 +1,14 @@
-"""Tombstones: the keyed hash of each erased message id, so that what was erased does not come back.
+"""Tombstones: which messages were erased, so that a late copy of one does not come back, and none is sent again.
 
-The hash is keyed, as a plain digest of a guessable id would tell who had been there. The key is made once and stays in
-the folder; without it the tombstones say nothing.
+A tombstone is the keyed hash of a message id, as a plain digest of a guessable id would tell who had been there. The
+key is made once and stays in the folder; without it the tombstones say nothing.
 """
 
+import json
+import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 
 import numpy as np
@@ -14,16 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
-from messagestore_jobs.store.documents import LARGEST
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.keyed import KEY_OBJECT, message_key
-from messagestore_jobs.store.objects import Objects, join
+from messagestore_jobs.store.objects import LARGEST_DOCUMENT, Objects, join
 from messagestore_jobs.store.schemas import TOMBSTONES
 
 _KEY_BYTES = 32
+_WORD = re.compile(r"[\w-]+")
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def tombstone_key(uri: str) -> bytes | None:
@@ -32,7 +36,7 @@ def tombstone_key(uri: str) -> bytes | None:
     Raises:
         TableRefusedError: what lies there is no key, or there are tombstones and no key: they would say nothing.
     """
-    key = Objects(uri).read(KEY_OBJECT, LARGEST)
+    key = Objects(uri).read(KEY_OBJECT, LARGEST_DOCUMENT)
     if key is None and (buried := open_table(uri, "tombstones").count()):
         raise TableRefusedError(
             f"{join(uri, KEY_OBJECT)} is gone, and without it nobody can tell which messages the {buried} tombstones "
@@ -79,6 +83,49 @@ def add_tombstones(uri: str, erased: Iterable[tuple[str, int]], erased_at: datet
     rows = pa.table([keys, [erased_at] * len(new), [run] * len(new), positions], schema=TOMBSTONES)
     with external_write("tombstones"):
         write_deltalake(open_to_write(uri, "tombstones"), rows, mode="append", commit_properties=commit_properties(uri))
+
+
+class Erased:
+    """The tombstones of a store."""
+
+    def __init__(self, key: bytes, tombstones: set[str]) -> None:
+        self.key = key
+        self._tombstones = tombstones
+
+    def any(self) -> bool:
+        """Whether anything was ever erased."""
+        return bool(self._tombstones)
+
+    def contains(self, ids: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+        """Which of the ids were erased; null is none of them."""
+        if not self._tombstones:
+            return np.zeros(len(ids), dtype=np.bool_)
+        return np.array(
+            [i is not None and message_key(self.key, i) in self._tombstones for i in ids.to_pylist()], dtype=np.bool_
+        )
+
+    def named_in(self, content: bytes) -> bool:
+        """Whether an erased id stands in some bytes as a word or as a JSON string of its own."""
+        if not self._tombstones:
+            return False
+        text = content.decode(errors="replace")
+        return any(message_key(self.key, name) in self._tombstones for name in names_in(text))
+
+
+def names_in(text: str) -> Iterator[str]:
+    """What stands in a text as a word, or as a JSON string of its own."""
+    yield from set(_WORD.findall(text))
+    for quoted in set(_JSON_STRING.findall(text)):
+        # Half of a surrogate pair is no text.
+        with suppress(ValueError):
+            name = json.loads(quoted, strict=False)
+            name.encode()
+            yield name
+
+
+def open_erased(uri: str, before: int | None = None) -> Erased:
+    """The tombstones of the store in a folder; of messages that may have stood ``before`` a global position."""
+    return Erased(tombstone_key(uri) or b"", read_tombstone_keys(uri, before))
 
 
 def _known(uri: str) -> set[tuple[str, int | None]]:

@@ -27,11 +27,11 @@ from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome, R
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.store import fence, folder
+from messagestore_jobs.store.delta_log import CommitNote, epoch_of, last_note, note_of, open_table, table_state
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import claim, commit_properties, holding, open_to_write
 from messagestore_jobs.store.folder import open_folder
-from messagestore_jobs.store.history import CommitNote, epoch_of, last_note, note_of, open_table, table_state
 from messagestore_jobs.store.schemas import TABLES, properties
 from messagestore_jobs.store.storage import using
 from support.external_writes import observing

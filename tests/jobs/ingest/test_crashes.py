@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.store.history import last_note, open_table
+from messagestore_jobs.store.delta_log import last_note, open_table
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import TABLES
 from support.crash import crash, crash_opening

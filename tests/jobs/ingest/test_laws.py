@@ -23,8 +23,8 @@ from messagestore_jobs.contract.run_document import (
 )
 from messagestore_jobs.contract.run_report import IngestCounts
 from messagestore_jobs.purge.job import run_purge
+from messagestore_jobs.store.delta_log import last_note
 from messagestore_jobs.store.folder import open_folder
-from messagestore_jobs.store.history import last_note
 from support.ingests import START, Row, Stream, lines, received, record
 
 HOUR = timedelta(hours=1)

@@ -12,9 +12,9 @@ from messagestore_jobs.contract.run_document import Integrity, Match, Rule, Scru
 from messagestore_jobs.contract.run_report import ReplayOutcome
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.folder import open_folder
-from messagestore_jobs.store.history import open_table
 from support.ingests import START, Stream, lines, record
 from support.keys import KEY, VARIABLE
 from support.purges import purge

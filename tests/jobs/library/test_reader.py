@@ -19,8 +19,8 @@ from messagestore.message import Message
 from messagestore.reader import Reader
 from messagestore.snapshot import PAGE
 from messagestore_jobs.contract.run_document import FieldSource, Translator
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.heads import raise_heads
-from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import MESSAGES
 from messagestore_jobs.versions.declared import declare

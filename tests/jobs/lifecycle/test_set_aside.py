@@ -25,7 +25,7 @@ from messagestore_jobs.contract.run_report import UpdateCounts
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.delta_log import open_table
 from support.external_writes import observing
 from support.ingests import START, lines, record
 from support.lifecycles import Updated, update

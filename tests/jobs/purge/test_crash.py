@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Archive, Hold, Match, Rule, Scrub, StreamPosition, Table
 from messagestore_jobs.store.audit import read_audit
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.schemas import TABLES
 from messagestore_jobs.store.tombstones import read_tombstone_keys
 from support.crash import crash_run

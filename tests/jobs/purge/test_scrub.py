@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from messagestore_jobs.contract.run_document import Archive, Match, Rule, Scrub
 from messagestore_jobs.purge.scrub import scrubbed
 from messagestore_jobs.store.audit import read_audit
+from messagestore_jobs.store.delta_log import last_note, open_table
 from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.history import last_note, open_table
 from support.keys import KEY, VARIABLE
 from support.purges import Said, archived_positions, files_with, purge
 from support.stores import START, add_dead_letters, make_store, message, stored

@@ -22,7 +22,7 @@ from messagestore_jobs.contract.run_document import (
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import cut
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.delta_log import open_table
 from support.crash import crash_run
 from support.external_writes import observing
 from support.replays import AT, Crash, Suspending, files_replay, records, replay_document, sent

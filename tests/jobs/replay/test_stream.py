@@ -28,8 +28,8 @@ from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import cut
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.replay.redriven import Redrive, mark_redriven
+from messagestore_jobs.store.delta_log import last_note, open_table
 from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.history import last_note, open_table
 from support.external_writes import observing
 from support.purges import purge
 from support.replays import AT, Crash, files_replay, records, replay_document

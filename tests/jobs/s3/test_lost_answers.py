@@ -42,8 +42,8 @@ from messagestore_jobs.contract.run_report import RunError
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import freeze
+from messagestore_jobs.store.delta_log import last_note, open_table
 from messagestore_jobs.store.folder import MARKER
-from messagestore_jobs.store.history import last_note, open_table
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import TABLES
 from messagestore_jobs.store.storage import using

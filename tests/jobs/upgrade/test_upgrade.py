@@ -22,7 +22,7 @@ from messagestore_jobs.contract.run_report import IngestCounts, RunReport
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.store.audit import read_audit
-from messagestore_jobs.store.history import last_note, table_state
+from messagestore_jobs.store.delta_log import last_note, table_state
 from messagestore_jobs.store.schemas import TABLES, properties
 from support.crash import forget_tables
 from support.external_writes import UnheardError, unheard

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from messagestore_jobs.contract.run_document import FieldSource, Translator
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.store.history import open_table
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.messages import read_messages
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.versions.columns import translated

@@ -31,11 +31,10 @@ from messagestore_jobs.contract.run_report import (
     UpkeepDone,
 )
 from messagestore_jobs.driver.configmap import ConfigMapGoneError
-from messagestore_jobs.driver.control import Commands, RunControl, read_commands
+from messagestore_jobs.driver.control import Commands, Maintenance, RunControl, Steps, read_commands
 from messagestore_jobs.driver.failures import error_of
 from messagestore_jobs.driver.reporting import REPORT_BYTES, TERMINATION_BYTES, Reporting, Tracker, report_text
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
-from messagestore_jobs.driver.upkeep import Maintenance, Steps
 from messagestore_jobs.store.errors import RunFailedError
 
 NOW = datetime(2026, 4, 6, tzinfo=UTC)

@@ -7,10 +7,15 @@ import pytest
 from messagestore_jobs.contract.run_document import Archive, Hold, Match, PurgeTask, Rule
 from messagestore_jobs.purge.preview import holds_digest, spec_digest
 from messagestore_jobs.purge.rules import says_nothing
-from messagestore_jobs.store.erased import open_erased
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.keyed import KEY_OBJECT, message_key
-from messagestore_jobs.store.tombstones import add_tombstones, erased_positions, read_tombstone_keys, tombstone_key
+from messagestore_jobs.store.tombstones import (
+    add_tombstones,
+    erased_positions,
+    open_erased,
+    read_tombstone_keys,
+    tombstone_key,
+)
 
 RULES = (Rule(name="old", max_age=timedelta(days=1)),)
 

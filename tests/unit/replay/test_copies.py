@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from messagestore_jobs.replay.copies import NO_RECORD, copies_left, take_out_copies
-from messagestore_jobs.store.erased import Erased
 from messagestore_jobs.store.keyed import message_key
+from messagestore_jobs.store.tombstones import Erased
 
 KEY = b"k" * 32
 ERASED = Erased(KEY, {message_key(KEY, "m2"), message_key(KEY, "urn:x 1")})

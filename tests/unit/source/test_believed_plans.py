@@ -23,8 +23,8 @@ from messagestore_jobs.contract.run_document import (
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.source.file_arrivals import FileArrivals
 from messagestore_jobs.source.kafka_arrivals import KafkaArrivals
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.errors import TableRefusedError
-from messagestore_jobs.store.history import open_table
 from messagestore_jobs.store.schemas import FILES, OFFSETS
 from support.stores import make_store
 

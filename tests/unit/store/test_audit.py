@@ -25,9 +25,8 @@ from messagestore_jobs.contract.run_report import FrozenSelection, ReplayOutcome
 from messagestore_jobs.delete.job import run_delete
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.told import note_replay, redelivered
-from messagestore_jobs.store.audit import read_audit
+from messagestore_jobs.store.audit import note_holds, read_audit
 from messagestore_jobs.store.folder import MARKER, open_folder
-from messagestore_jobs.store.holds import note_holds
 from support.external_writes import observing
 from support.stores import OWNER, START, make_store, message
 

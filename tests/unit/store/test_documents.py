@@ -13,12 +13,11 @@ from messagestore_jobs.driver.failures import is_panic
 from messagestore_jobs.purge.erase import owed
 from messagestore_jobs.purge.plan import find_plans
 from messagestore_jobs.replay.state import unfinished
-from messagestore_jobs.store.documents import LARGEST
+from messagestore_jobs.store.delta_log import last_note, open_table, table_state
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.folder import MARKER, open_folder
 from messagestore_jobs.store.heads import read_heads
-from messagestore_jobs.store.history import last_note, open_table, table_state
-from messagestore_jobs.store.objects import Objects, is_below
+from messagestore_jobs.store.objects import LARGEST_DOCUMENT, Objects, is_below
 from messagestore_jobs.store.schemas import AUDIT, HEADS
 from messagestore_jobs.store.tombstones import tombstone_key
 from messagestore_jobs.versions.declared import declare, declared
@@ -43,7 +42,7 @@ def test_a_marker_that_is_none_is_refused_by_its_name(table: Table, content: byt
 
 
 def test_a_document_past_any_size_is_not_read(table: Table, tmp_path: Path) -> None:
-    os.truncate(tmp_path / "store" / MARKER, LARGEST + 1)
+    os.truncate(tmp_path / "store" / MARKER, LARGEST_DOCUMENT + 1)
 
     with pytest.raises(TableRefusedError, match="no run writes more than"):
         open_folder(table)

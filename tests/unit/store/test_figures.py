@@ -5,7 +5,7 @@ from pathlib import Path
 
 from messagestore_jobs.contract.run_document import Owner
 from messagestore_jobs.purge.archive import Manifest
-from messagestore_jobs.store.history import table_state
+from messagestore_jobs.store.delta_log import table_state
 from support.stores import add_dead_letters, make_store, message
 
 AT = datetime(2026, 1, 5, tzinfo=UTC)

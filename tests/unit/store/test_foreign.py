@@ -11,9 +11,9 @@ from deltalake import DeltaTable, write_deltalake
 from messagestore.errors import StoreUnreadableError
 from messagestore.reader import Reader
 from messagestore_jobs.contract.run_document import Table
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.folder import open_folder
-from messagestore_jobs.store.history import open_table
 from support import forgeries
 from support.forgeries import Action
 from support.stores import add_messages, make_store, message

@@ -1,10 +1,10 @@
-"""What the commits on ``messages`` say of themselves: the batch they end, and the totals so far.
+"""What a table's log tells: of its files, without reading any of them, and of the commits on ``messages``.
 
 The messages commit is a batch's commit point, so its counts can't differ from what it wrote. Every commit carries the
 totals on, so that the newest one tells them however old the log is.
 """
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,12 +13,12 @@ from pydantic import BaseModel, ValidationError
 
 from messagestore_jobs.contract.base import ContractModel
 from messagestore_jobs.contract.run_report import IngestCounts, TableState, UpdateCounts
-from messagestore_jobs.store.documents import LARGEST
 from messagestore_jobs.store.foreign import refuse_foreign
-from messagestore_jobs.store.objects import Objects, delta_uri, join
-from messagestore_jobs.store.statistics import DAY, files_of, without
+from messagestore_jobs.store.objects import LARGEST_DOCUMENT, Objects, delta_uri, join
 from messagestore_jobs.store.storage import current
 
+DAY = "partition.inserted_date"
+"""The column that has the day of a file of ``messages``."""
 EPOCH = "messagestore-epoch"
 """The transaction whose version is the newest epoch under which a table was written."""
 
@@ -26,6 +26,52 @@ _COUNTS = 1 << 53
 
 COMPACT_BYTES = 96 << 20
 """A file of this size is left as it is."""
+
+
+def files_of(table: DeltaTable) -> pa.Table:
+    """The table's add actions, flattened: a row a file; without any file, what columns there are isn't told."""
+    return pa.table(table.get_add_actions(flatten=True))
+
+
+def of_day(files: pa.Table, day: date) -> pa.Table:
+    """The files of one day; there is at least one file."""
+    return files.filter(pc.field(DAY) == pa.scalar(day, files[DAY].type))
+
+
+def end_of(day: date) -> datetime:
+    """The moment after a day, in UTC."""
+    return datetime.combine(day + timedelta(days=1), time(), UTC)
+
+
+def may_hold(files: pa.Table, column: str) -> bool:
+    """Whether any row can have a value in a column; files that tell nothing of it may."""
+    if not files.num_rows:
+        return False
+    if f"null_count.{column}" not in files.column_names:
+        return True
+    nulls = pc.fill_null(files[f"null_count.{column}"], -1)
+    return bool(pc.any(pc.not_equal(nulls, files["num_records"])).as_py())
+
+
+def without(files: pa.Table, column: str) -> int:
+    """How many rows have no value in a column; those of a file that tells nothing of it count."""
+    if not files.num_rows:
+        return 0
+    name = f"null_count.{column}"
+    rows = files["num_records"]
+    told = pc.coalesce(files[name], rows) if name in files.column_names else rows
+    return int(pc.sum(told).as_py() or 0)
+
+
+def may_be_before(files: pa.Table, column: str, edge: datetime) -> bool:
+    """Whether any row can have a time before ``edge`` in a column; files that tell nothing of it may."""
+    name = f"min.{column}"
+    if name not in files.column_names:
+        return bool(files.num_rows)
+    least = files[name]
+    if least.null_count:
+        return True
+    return pc.any(pc.less(least, pa.scalar(edge, least.type))).as_py() is True
 
 
 class CommitNote(ContractModel):
@@ -75,20 +121,6 @@ def note_of(table: DeltaTable) -> CommitNote:
     return CommitNote(run="")
 
 
-def _note(text: str | None) -> CommitNote | None:
-    try:
-        note = CommitNote.model_validate_json(text) if text else None
-    except ValidationError:
-        return None
-    return note if note is not None and _can_be(note) else None
-
-
-def _can_be(note: CommitNote) -> bool:
-    """Whether a note has counts that a store can reach; one that has others is of other hands, too."""
-    counts = [*note.totals.model_dump().values(), *note.updates.model_dump().values()]
-    return all(0 <= count < _COUNTS for count in counts)
-
-
 def epoch_of(table: DeltaTable) -> int | None:
     """The newest epoch under which a table was written, as it was opened; None where no run has had one."""
     epoch = table.transaction_version(EPOCH)
@@ -114,6 +146,24 @@ def table_state(uri: str) -> TableState:
     )
 
 
+class _LastCheckpoint(BaseModel):
+    version: int
+
+
+def _note(text: str | None) -> CommitNote | None:
+    try:
+        note = CommitNote.model_validate_json(text) if text else None
+    except ValidationError:
+        return None
+    return note if note is not None and _can_be(note) else None
+
+
+def _can_be(note: CommitNote) -> bool:
+    """Whether a note has counts that a store can reach; one that has others is of other hands, too."""
+    counts = [*note.totals.model_dump().values(), *note.updates.model_dump().values()]
+    return all(0 <= count < _COUNTS for count in counts)
+
+
 def _small_files(files: pa.Table) -> int:
     """Files that are not compact, of days that have more than one such."""
     if files.num_rows == 0:
@@ -125,16 +175,12 @@ def _small_files(files: pa.Table) -> int:
 
 def _checkpoint(uri: str) -> int:
     """The version of the last checkpoint of ``messages``; 0 before the first."""
-    content = Objects(join(uri, "messages", "_delta_log")).read("_last_checkpoint", LARGEST)
+    content = Objects(join(uri, "messages", "_delta_log")).read("_last_checkpoint", LARGEST_DOCUMENT)
     try:
         return _LastCheckpoint.model_validate_json(content).version if content else 0
     except ValidationError:
         # Who reads the table finds its check point without this.
         return 0
-
-
-class _LastCheckpoint(BaseModel):
-    version: int
 
 
 def _sum(files: pa.Table, column: str) -> int:
