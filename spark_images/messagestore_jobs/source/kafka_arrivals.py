@@ -30,7 +30,7 @@ _WHY = {
     RETENTION: "the broker had removed them before they were read",
     TOPIC_DELETED: "the topic was deleted before they were read",
 }
-_OF_KAFKA = ("org.apache.kafka", "Kafka:", "Kafka gave nothing", "KafkaRefusalException")
+_OF_KAFKA = ("org.apache.kafka", "Kafka:", "Kafka gave nothing", "KafkaAccess$RefusalException")
 
 
 class KafkaArrivals:

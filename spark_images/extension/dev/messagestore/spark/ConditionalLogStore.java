@@ -31,7 +31,7 @@ public final class ConditionalLogStore extends S3SingleDriverLogStore {
    * {@inheritDoc}
    *
    * @throws FileAlreadyExistsException another commit has this version; Delta checks for conflicts and tries the next
-   * @throws FencedException a run with a newer epoch has the table
+   * @throws Fence.FencedException a run with a newer epoch has the table
    */
   @Override
   public void write(Path path, Iterator<String> actions, Boolean overwrite, Configuration conf) throws IOException {

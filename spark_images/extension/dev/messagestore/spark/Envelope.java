@@ -2,9 +2,15 @@ package dev.messagestore.spark;
 
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.Base64;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
@@ -13,12 +19,12 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Takes the canonical fields out of one JSON record. Scalars come as text, to be typed by column expressions; payload,
- * metadata and result as the exact bytes of their JSON text.
+ * {@code envelope(value binary, spec string)}: takes the canonical fields out of one JSON record. Scalars come as text, to
+ * be typed by column expressions; payload, metadata and result as the exact bytes of their JSON text.
  */
-final class Envelope {
+public final class Envelope extends CatalogFunction<InternalRow> {
   /** Wire names of the scalars, in the order of the struct. */
-  static final List<String> TEXTS =
+  private static final List<String> TEXTS =
       List.of(
           "messageId", "streamName", "streamId", "category", "type", "typeNamespace", "typeRevision", "correlationId",
           "causationId", "replyTo", "sequenceId", "sequenceNumber", "sequenceSize", "sequenceEnd", "contentType",
@@ -36,11 +42,20 @@ final class Envelope {
   private static final int LONGEST_TEXT = 1024;
   private static final int MOST_HEADERS = 1_000;
 
-  static final String UNPARSEABLE = "Unparseable";
-  static final String INVALID_FIELD = "InvalidField";
-  static final StructType SCHEMA = schema();
+  private static final String UNPARSEABLE = "Unparseable";
+  private static final String INVALID_FIELD = "InvalidField";
+  private static final StructType SCHEMA = schema();
 
-  private Envelope() {}
+  private final Parsed<UTF8String, Spec> specs = new Parsed<>();
+
+  Envelope() {
+    super("envelope", SCHEMA, DataTypes.BinaryType, DataTypes.StringType);
+  }
+
+  /** Called by generated code. */
+  public InternalRow invoke(byte[] value, UTF8String spec) {
+    return read(value, specs.of(spec, UTF8String::copy, text -> Spec.parse(text.toString())));
+  }
 
   private static StructType schema() {
     StructType schema = new StructType().add("reason", DataTypes.StringType).add("detail", DataTypes.StringType);
@@ -56,7 +71,7 @@ final class Envelope {
   }
 
   /** The slice that a wire name goes to. */
-  static int field(String name) {
+  private static int field(String name) {
     return switch (name) {
       case "metadata" -> METADATA;
       case "result" -> RESULT;
@@ -73,7 +88,7 @@ final class Envelope {
   }
 
   /** One record as a row of {@link #SCHEMA}; what can't be read has a reason, and nothing else is promised of it. */
-  static InternalRow read(byte[] record, EnvelopeSpec spec) {
+  private static InternalRow read(byte[] record, Spec spec) {
     GenericInternalRow row = new GenericInternalRow(2 + FIELDS);
     if (record == null) {
       return refuse(row, UNPARSEABLE, "there is no value: it is a tombstone");
@@ -96,7 +111,7 @@ final class Envelope {
     return row;
   }
 
-  private static void walk(byte[] record, EnvelopeSpec spec, Slices into) throws IOException {
+  private static void walk(byte[] record, Spec spec, Slices into) throws IOException {
     try (JsonParser parser = Json.parser(record, 0, record.length)) {
       JsonToken first = parser.nextToken();
       if (first != JsonToken.START_OBJECT) {
@@ -120,7 +135,7 @@ final class Envelope {
     };
   }
 
-  private static void fill(GenericInternalRow row, Slices slices, EnvelopeSpec spec)
+  private static void fill(GenericInternalRow row, Slices slices, Spec spec)
       throws IOException, InvalidFieldException {
     for (int i = 0; i < TEXTS.size(); i++) {
       if (slices.has(i)) {
@@ -147,7 +162,8 @@ final class Envelope {
     }
     UTF8String text = checked("", name, slices, slices.token(field), slices.start(field), slices.end(field));
     if (text.numBytes() > LONGEST_TEXT && field != PAYLOAD_BASE64 && !name.equals("error")) {
-      throw new InvalidFieldException(name + " is " + text.numBytes() + " bytes long, at most " + LONGEST_TEXT + " are allowed");
+      throw new InvalidFieldException(
+          name + " is " + text.numBytes() + " bytes long, at most " + LONGEST_TEXT + " are allowed");
     }
     return text;
   }
@@ -161,7 +177,7 @@ final class Envelope {
     }
   }
 
-  private static ArrayBasedMapData headers(Slices slices, EnvelopeSpec spec) throws IOException, InvalidFieldException {
+  private static ArrayBasedMapData headers(Slices slices, Spec spec) throws IOException, InvalidFieldException {
     if (spec.restAsHeaders()) {
       List<Slices.Member> rest = slices.rest().stream().filter(m -> m.token() != JsonToken.VALUE_NULL).toList();
       return rest.isEmpty() ? null : map("", rest, slices);
@@ -191,7 +207,7 @@ final class Envelope {
     return ArrayBasedMapData.apply(names, values);
   }
 
-  private static byte[] payload(Slices slices, GenericInternalRow row, EnvelopeSpec spec)
+  private static byte[] payload(Slices slices, GenericInternalRow row, Spec spec)
       throws IOException, InvalidFieldException {
     if (slices.has(PAYLOAD_BASE64)) {
       if (slices.has(PAYLOAD)) {
@@ -203,8 +219,11 @@ final class Envelope {
       return null;
     }
     UTF8String named = (UTF8String) row.get(2 + CONTENT_TYPE, DataTypes.StringType);
-    boolean text = slices.token(PAYLOAD) == JsonToken.VALUE_STRING && !isJson(named == null ? spec.contentType() : named.toString());
-    return text ? checked("", "payload", slices, slices.token(PAYLOAD), slices.start(PAYLOAD), slices.end(PAYLOAD)).getBytes() : slices.json(PAYLOAD);
+    JsonToken token = slices.token(PAYLOAD);
+    if (token != JsonToken.VALUE_STRING || isJson(named == null ? spec.contentType() : named.toString())) {
+      return slices.json(PAYLOAD);
+    }
+    return checked("", "payload", slices, token, slices.start(PAYLOAD), slices.end(PAYLOAD)).getBytes();
   }
 
   private static byte[] decoded(UTF8String base64) throws InvalidFieldException {
@@ -225,6 +244,42 @@ final class Envelope {
   private static final class InvalidFieldException extends Exception {
     InvalidFieldException(String message) {
       super(message, null, false, false);
+    }
+  }
+
+  /**
+   * Where a stream's records hold the canonical fields: {@code {"paths": {"messageId": ["headers", "X-Id"], …},
+   * "contentType": default, "restAsHeaders": bool, "known": [name, …]}}.
+   *
+   * @param paths what to look for in each record
+   * @param headers where the path of the headers ends, or null
+   * @param contentType of records that name none
+   * @param restAsHeaders whether members of the root that no path asked for are headers (CloudEvents' extensions)
+   * @param known names of members of the root that no path asks for and that a record may have; where it is empty, any
+   */
+  record Spec(JsonPaths paths, JsonPaths headers, String contentType, boolean restAsHeaders, Set<String> known) {
+    static Spec parse(String json) {
+      try {
+        JsonNode root = new ObjectMapper().readTree(json);
+        JsonPaths paths = new JsonPaths();
+        JsonPaths headers = null;
+        for (Map.Entry<String, JsonNode> e : root.get("paths").properties()) {
+          JsonPaths end = paths.add(steps(e.getValue()), field(e.getKey()));
+          headers = e.getKey().equals("headers") ? end : headers;
+        }
+        Set<String> known = new HashSet<>();
+        root.get("known").forEach(name -> known.add(name.asText()));
+        return new Spec(
+            paths, headers, root.get("contentType").asText(), root.get("restAsHeaders").asBoolean(), known);
+      } catch (IOException e) {
+        throw new IllegalArgumentException("not the JSON of an envelope specification", e);
+      }
+    }
+
+    private static List<Object> steps(JsonNode path) {
+      List<Object> steps = new ArrayList<>();
+      path.forEach(step -> steps.add(step.isInt() ? (Object) step.asInt() : step.asText()));
+      return steps;
     }
   }
 }

@@ -91,4 +91,11 @@ final class Fence {
       return epoch;
     }
   }
+
+  /** A commit was refused because the table has been given to a newer run. */
+  static final class FencedException extends IOException {
+    FencedException(String message) {
+      super(message);
+    }
+  }
 }

@@ -17,7 +17,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sql.connector.catalog.FunctionCatalog {
   private static final Map<String, BoundFunction> FUNCTIONS =
       Map.of(
-          "envelope", new EnvelopeFunction(),
+          "envelope", new Envelope(),
           "json_text", new JsonTextFunction(),
           "is_json", new IsJsonFunction(),
           "scrub_json", new ScrubFunction(),

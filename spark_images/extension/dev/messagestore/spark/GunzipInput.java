@@ -239,4 +239,11 @@ final class GunzipInput extends InputStream {
     inflater.end();
     file.close();
   }
+
+  /** A compressed file can't be read on; the message says why. What came before is as it was packed. */
+  static final class DamagedStreamException extends IOException {
+    DamagedStreamException(String message) {
+      super(message);
+    }
+  }
 }

@@ -14,7 +14,8 @@ import org.apache.spark.unsafe.types.UTF8String;
  * JSON text; null where nothing lies there or the value is no JSON.
  */
 public final class JsonTextFunction extends CatalogFunction<UTF8String> {
-  private static final Pattern STEP = Pattern.compile("\\.([A-Za-z_][A-Za-z0-9_-]*)|\\['((?:[^'\\\\]|\\\\.)*)'\\]|\\[(\\d{1,9})\\]");
+  private static final Pattern STEP =
+      Pattern.compile("\\.([A-Za-z_][A-Za-z0-9_-]*)|\\['((?:[^'\\\\]|\\\\.)*)'\\]|\\[(\\d{1,9})\\]");
 
   private final Parsed<UTF8String, JsonPaths> parsed = new Parsed<>();
 
@@ -55,7 +56,11 @@ public final class JsonTextFunction extends CatalogFunction<UTF8String> {
         throw new IllegalArgumentException("not a path: " + path);
       }
       String quoted = step.group(2);
-      steps.add(step.group(1) != null ? step.group(1) : quoted != null ? quoted.replaceAll("\\\\(.)", "$1") : (Object) Integer.valueOf(step.group(3)));
+      if (step.group(3) != null) {
+        steps.add(Integer.valueOf(step.group(3)));
+      } else {
+        steps.add(quoted == null ? step.group(1) : quoted.replaceAll("\\\\(.)", "$1"));
+      }
       at = step.end();
     }
     return steps;

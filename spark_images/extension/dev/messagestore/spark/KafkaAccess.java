@@ -75,10 +75,17 @@ record KafkaAccess(
   private static String quoted(String variable) {
     String value = System.getenv(variable);
     if (value == null || value.isEmpty()) {
-      throw new KafkaRefusalException(
+      throw new RefusalException(
           "there are no credentials for Kafka: environment variable " + variable + " is not set; check the keys of the"
               + " Secret that security.credentialsSecretRef names");
     }
     return '"' + value.replace("\\", "\\\\").replace("\"", "\\\"") + '"';
+  }
+
+  /** What no other try with Kafka mends by itself; the message says what to do. */
+  static final class RefusalException extends RuntimeException {
+    RefusalException(String message) {
+      super(message);
+    }
   }
 }

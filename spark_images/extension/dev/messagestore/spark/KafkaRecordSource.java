@@ -1,15 +1,33 @@
 package dev.messagestore.spark;
 
-import dev.messagestore.spark.KafkaPlan.KafkaRange;
+import com.fasterxml.jackson.databind.JsonNode;
+import dev.messagestore.spark.RecordSource.Framing;
+import java.io.IOException;
+import java.io.Serializable;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.header.Header;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.read.Batch;
-import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.connector.read.PartitionReader;
-import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * A Spark data source that reads planned ranges of Kafka offsets as records, in order of arrival. What Spark's own
@@ -17,12 +35,15 @@ import org.apache.spark.sql.types.StructType;
  *
  * <p>Columns: part int and row int (the place in the plan: partition, and record within it), uri string ({@code
  * kafka:topic}), partition int, offset long, value binary (null: a tombstone), key binary, record_headers map (of a name
- * that is there twice the last; a value that is no text is base64), record_time timestamp, fault string and size long (of a record
- * that is too large, of which value is the start; else null). A part's last row is no record: its row is -1 less the
- * number of records in the part. Option {@code plan} is the JSON that {@link KafkaPlan} reads.
+ * that is there twice the last; a value that is no text is base64), record_time timestamp, fault string and size long (of
+ * a record that is too large, of which value is the start; else null). A part's last row is no record: its row is -1 less
+ * the number of records in the part.
+ *
+ * <p>The plan: {@code {"access": how the cluster is reached, "maxRecordBytes": how many bytes are too many for a record,
+ * "parts": [[{"topic", "partition", "start", "end"}]]}}.
  */
-public final class KafkaRecordSource extends PlannedSource {
-  static final StructType SCHEMA =
+public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.KafkaRange> {
+  private static final StructType SCHEMA =
       new StructType()
           .add("part", DataTypes.IntegerType, false)
           .add("row", DataTypes.IntegerType, false)
@@ -41,49 +62,211 @@ public final class KafkaRecordSource extends PlannedSource {
     super("kafka records", SCHEMA);
   }
 
+  /** The records of a topic's partition with offsets in [start, end). */
+  record KafkaRange(String topic, int partition, long start, long end) implements Serializable {}
+
   @Override
-  Scan scan(String plan) {
-    return new RecordScan(KafkaPlan.parse(plan));
+  KafkaRange range(JsonNode r) {
+    return new KafkaRange(
+        r.get("topic").asText(), r.get("partition").asInt(), r.get("start").asLong(), r.get("end").asLong());
   }
 
-  private record RecordScan(KafkaPlan plan) implements Scan, Batch {
-    @Override
-    public StructType readSchema() {
-      return SCHEMA;
+  @Override
+  Opener<KafkaRange> opener(JsonNode plan) {
+    KafkaAccess access = KafkaAccess.of(plan.get("access"));
+    int limit = plan.get("maxRecordBytes").asInt();
+    return part -> new Reader(part, access, limit);
+  }
+
+  /**
+   * Reads the ranges of one part one after the other, then returns one row that ends the part and tells how many records
+   * it had. Offsets that hold no record (of transactions, or removed by compaction) are passed over. The row is reused.
+   */
+  private static final class Reader implements PartitionReader<InternalRow> {
+    /** As long as a broker may take to start anew. */
+    private static final Duration PATIENCE = Duration.ofSeconds(90);
+
+    private static final Duration POLL = Duration.ofSeconds(1);
+
+    private static final int MOST_HEADERS = 1_000;
+
+    /** The last millisecond of the year 9999: what is later is no time that a message may have. */
+    private static final long LAST_TIME = 253_402_300_799_999L;
+
+    private final int part;
+    private final Iterator<KafkaRange> ranges;
+    private final KafkaAccess access;
+    private final int limit;
+    private final GenericInternalRow row = new GenericInternalRow(11);
+    private KafkaConsumer<byte[], byte[]> consumer;
+    private Iterator<ConsumerRecord<byte[], byte[]>> fetched = Collections.emptyIterator();
+    private KafkaRange range;
+    private TopicPartition place;
+    private UTF8String uri;
+    private int count;
+    private boolean ended;
+
+    Reader(Part<KafkaRange> part, KafkaAccess access, int limit) {
+      this.part = part.index();
+      this.ranges = part.ranges().iterator();
+      this.access = access;
+      this.limit = limit;
     }
 
     @Override
-    public Batch toBatch() {
-      return this;
-    }
-
-    @Override
-    public InputPartition[] planInputPartitions() {
-      InputPartition[] parts = new InputPartition[plan.parts().size()];
-      for (int i = 0; i < parts.length; i++) {
-        parts[i] = new Part(i, plan.parts().get(i));
+    public boolean next() throws IOException {
+      try {
+        while (range != null || ranges.hasNext()) {
+          if (range == null) {
+            begin(ranges.next());
+          }
+          ConsumerRecord<byte[], byte[]> record = nextOfRange();
+          if (record != null) {
+            fill(record);
+            return true;
+          }
+          range = null;
+        }
+      } catch (OffsetOutOfRangeException e) {
+        throw new IOException(KafkaOffsets.GONE + ": " + range, e);
+      } catch (KafkaException e) {
+        throw new IOException("Kafka: " + e.getMessage(), e);
       }
-      return parts;
+      return end();
+    }
+
+    private void begin(KafkaRange next) {
+      if (consumer == null) {
+        consumer = KafkaOffsets.consumer(access);
+      }
+      range = next;
+      place = new TopicPartition(next.topic(), next.partition());
+      uri = UTF8String.fromString(KafkaOffsets.URI + next.topic());
+      fetched = Collections.emptyIterator();
+      consumer.assign(List.of(place));
+      consumer.seek(place, next.start());
+    }
+
+    /** The range's next record; null after its last. */
+    private ConsumerRecord<byte[], byte[]> nextOfRange() throws IOException {
+      long waiting = System.nanoTime();
+      while (true) {
+        if (fetched.hasNext()) {
+          ConsumerRecord<byte[], byte[]> record = fetched.next();
+          return record.offset() < range.end() ? record : null;
+        }
+        long before = consumer.position(place);
+        if (before >= range.end()) {
+          return null;
+        }
+        fetched = consumer.poll(POLL).iterator();
+        if (consumer.position(place) > before) {
+          waiting = System.nanoTime();
+        } else if (System.nanoTime() - waiting > PATIENCE.toNanos()) {
+          throw new IOException(
+              KafkaOffsets.SILENT + " for " + PATIENCE.toSeconds() + " s: " + range + " at offset " + before);
+        }
+      }
+    }
+
+    private void fill(ConsumerRecord<byte[], byte[]> record) {
+      row.update(0, part);
+      row.update(1, count++);
+      row.update(2, uri);
+      row.update(3, range.partition());
+      row.update(4, record.offset());
+      long time = record.timestamp();
+      row.update(8, time < 0 || time > LAST_TIME ? null : time * 1000L);
+      String fault = fault(record);
+      if (fault == null) {
+        fill(record.value(), record.key(), headers(record), null, null);
+      } else {
+        byte[] start = record.value() == null ? null : start(record.value());
+        fill(start, null, null, UTF8String.fromString(fault), size(record));
+      }
+    }
+
+    private void fill(byte[] value, byte[] key, ArrayBasedMapData headers, UTF8String fault, Long size) {
+      row.update(5, value);
+      row.update(6, key);
+      row.update(7, headers);
+      row.update(9, fault);
+      row.update(10, size);
+    }
+
+    /** Why a record is too large, or null. */
+    private String fault(ConsumerRecord<byte[], byte[]> record) {
+      int headers = record.headers().toArray().length;
+      if (headers > MOST_HEADERS) {
+        return "the record has " + headers + " headers, at most " + MOST_HEADERS
+            + " are taken in; the start of its value is kept";
+      }
+      long size = size(record);
+      return size < limit ? null : Framing.tooLarge("the record, with its key and headers,", size, limit);
+    }
+
+    private static byte[] start(byte[] value) {
+      return value.length <= Framing.KEPT ? value : Arrays.copyOf(value, Framing.KEPT);
+    }
+
+    private static long size(ConsumerRecord<byte[], byte[]> record) {
+      long size = length(record.value()) + length(record.key());
+      for (Header header : record.headers()) {
+        size += header.key().length() + length(header.value());
+      }
+      return size;
+    }
+
+    private static long length(byte[] bytes) {
+      return bytes == null ? 0 : bytes.length;
+    }
+
+    private static ArrayBasedMapData headers(ConsumerRecord<byte[], byte[]> record) {
+      Map<String, UTF8String> headers = new LinkedHashMap<>();
+      for (Header header : record.headers()) {
+        // A header without a value says only that it is there.
+        headers.put(header.key(), header.value() == null ? UTF8String.EMPTY_UTF8 : text(header.value()));
+      }
+      Object[] names = headers.keySet().stream().map(UTF8String::fromString).toArray();
+      return headers.isEmpty() ? null : ArrayBasedMapData.apply(names, headers.values().toArray());
+    }
+
+    private static UTF8String text(byte[] value) {
+      try {
+        StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(value));
+        return UTF8String.fromBytes(value);
+      } catch (CharacterCodingException e) {
+        return UTF8String.fromBytes(Base64.getEncoder().encode(value));
+      }
+    }
+
+    private boolean end() {
+      if (ended) {
+        return false;
+      }
+      ended = true;
+      row.update(0, part);
+      row.update(1, -1 - count);
+      row.update(2, UTF8String.EMPTY_UTF8);
+      row.update(3, 0);
+      row.update(4, 0L);
+      for (int i = 5; i < 11; i++) {
+        row.update(i, null);
+      }
+      return true;
     }
 
     @Override
-    public PartitionReaderFactory createReaderFactory() {
-      return new ReaderFactory(plan.access(), plan.maxRecordBytes());
+    public InternalRow get() {
+      return row;
     }
 
     @Override
-    public String description() {
-      return "kafka records";
-    }
-  }
-
-  /** One Spark partition's ranges; {@code index} is its place in order of arrival. */
-  record Part(int index, List<KafkaRange> ranges) implements InputPartition {}
-
-  private record ReaderFactory(KafkaAccess access, int limit) implements PartitionReaderFactory {
-    @Override
-    public PartitionReader<InternalRow> createReader(InputPartition partition) {
-      return new KafkaRecordReader((Part) partition, access, limit);
+    public void close() {
+      if (consumer != null) {
+        consumer.close();
+        consumer = null;
+      }
     }
   }
 }

@@ -1,5 +1,8 @@
 package dev.messagestore.spark;
 
+import dev.messagestore.spark.GunzipInput.DamagedStreamException;
+import dev.messagestore.spark.RecordSource.FileRange;
+import dev.messagestore.spark.RecordSource.Framing;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.Arrays;

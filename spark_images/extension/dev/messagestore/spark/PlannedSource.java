@@ -1,19 +1,33 @@
 package dev.messagestore.spark;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A Spark data source that reads what the JSON in its option {@code plan} says, in batches, always with one schema. */
-abstract class PlannedSource implements TableProvider {
+/**
+ * A Spark data source that reads what the JSON in its option {@code plan} says, {@code {"parts": [[range, …], …], …}}, in
+ * batches, always with one schema: a Spark partition for each part. Parts, and ranges in one, are in order of arrival.
+ */
+abstract class PlannedSource<R extends Serializable> implements TableProvider {
   private final String name;
   private final StructType schema;
 
@@ -22,7 +36,19 @@ abstract class PlannedSource implements TableProvider {
     this.schema = schema;
   }
 
-  abstract Scan scan(String plan);
+  /** One partition's ranges; {@code index} is its place in order of arrival. */
+  record Part<R extends Serializable>(int index, List<R> ranges) implements InputPartition {}
+
+  /** Sent to the executors: opens one part's ranges there. */
+  interface Opener<R extends Serializable> extends Serializable {
+    PartitionReader<InternalRow> open(Part<R> part);
+  }
+
+  /** One range of a part. */
+  abstract R range(JsonNode range);
+
+  /** How the ranges are read, by what else the plan says. */
+  abstract Opener<R> opener(JsonNode plan);
 
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
@@ -53,8 +79,66 @@ abstract class PlannedSource implements TableProvider {
 
     @Override
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-      Scan scan = scan(options.get("plan"));
-      return () -> scan;
+      try {
+        JsonNode plan = new ObjectMapper().readTree(options.get("plan"));
+        Scan scan = new PlannedScan(parts(plan.get("parts")), plan);
+        return () -> scan;
+      } catch (IOException e) {
+        throw new IllegalArgumentException("option plan is not the JSON of a plan of " + name, e);
+      }
+    }
+
+    private InputPartition[] parts(JsonNode parts) {
+      InputPartition[] made = new InputPartition[parts.size()];
+      for (int i = 0; i < made.length; i++) {
+        List<R> ranges = new ArrayList<>();
+        parts.get(i).forEach(range -> ranges.add(range(range)));
+        made[i] = new Part<>(i, ranges);
+      }
+      return made;
+    }
+  }
+
+  private final class PlannedScan implements Scan, Batch {
+    private final InputPartition[] parts;
+    private final JsonNode plan;
+
+    PlannedScan(InputPartition[] parts, JsonNode plan) {
+      this.parts = parts;
+      this.plan = plan;
+    }
+
+    @Override
+    public StructType readSchema() {
+      return schema;
+    }
+
+    @Override
+    public String description() {
+      return name;
+    }
+
+    @Override
+    public Batch toBatch() {
+      return this;
+    }
+
+    @Override
+    public InputPartition[] planInputPartitions() {
+      return parts.clone();
+    }
+
+    @Override
+    public PartitionReaderFactory createReaderFactory() {
+      return new Readers<>(opener(plan));
+    }
+  }
+
+  private record Readers<R extends Serializable>(Opener<R> opener) implements PartitionReaderFactory {
+    @Override
+    @SuppressWarnings("unchecked")
+    public PartitionReader<InternalRow> createReader(InputPartition partition) {
+      return opener.open((Part<R>) partition);
     }
   }
 }

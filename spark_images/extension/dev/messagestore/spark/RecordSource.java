@@ -1,9 +1,22 @@
 package dev.messagestore.spark;
 
-import java.util.List;
-import org.apache.spark.sql.connector.read.Scan;
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.Serializable;
+import java.util.Iterator;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.SerializableConfiguration;
 
 /**
  * A Spark data source that reads planned file ranges as records, in order of arrival.
@@ -11,11 +24,13 @@ import org.apache.spark.sql.types.StructType;
  * <p>Columns: part int and row int (the place in the plan: partition, and record within it), uri string, offset long
  * (byte at which the record starts in its decompressed file), value binary (its exact bytes), fault string (why it can't
  * be whole, or null), size long (of a record that is too large, of which value is the start; else null). A part's last
- * row is no record: its row is -1 less the number of records in the part. Option {@code plan} is the JSON that {@link
- * RecordPlan} reads.
+ * row is no record: its row is -1 less the number of records in the part.
+ *
+ * <p>The plan: {@code {"format": "Lines"|"Documents", "maxRecordBytes": how many bytes are too many for a record, "parts":
+ * [[{"uri", "start", "end", "size"}]]}}.
  */
-public final class RecordSource extends PlannedSource {
-  static final StructType SCHEMA =
+public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
+  private static final StructType SCHEMA =
       new StructType()
           .add("part", DataTypes.IntegerType, false)
           .add("row", DataTypes.IntegerType, false)
@@ -30,11 +45,190 @@ public final class RecordSource extends PlannedSource {
     super("records", SCHEMA);
   }
 
-  @Override
-  Scan scan(String plan) {
-    return new RecordScan(RecordPlan.parse(plan));
+  /**
+   * The part of one file that a batch reads: the records that start in [start, end).
+   *
+   * @param uri the file, as Hadoop's file system names it
+   * @param start first byte; a record that started before it belongs to the range before
+   * @param end one past the range's last byte
+   * @param size the file's size when it was planned; what a growing file gained since is not read
+   */
+  record FileRange(String uri, long start, long end, long size) implements Serializable {
+    /** A compressed file is read whole: nothing tells where its lines start before they are unpacked. */
+    boolean compressed() {
+      return uri.endsWith(".gz");
+    }
   }
 
-  /** One partition's ranges; {@code index} is its place in order of arrival. */
-  record Part(int index, List<FileRange> ranges) implements org.apache.spark.sql.connector.read.InputPartition {}
+  @Override
+  FileRange range(JsonNode r) {
+    return new FileRange(r.get("uri").asText(), r.get("start").asLong(), r.get("end").asLong(), r.get("size").asLong());
+  }
+
+  @Override
+  Opener<FileRange> opener(JsonNode plan) {
+    var conf = new SerializableConfiguration(SparkSession.active().sessionState().newHadoopConf());
+    boolean documents = plan.get("format").asText().equals("Documents");
+    int limit = plan.get("maxRecordBytes").asInt();
+    return part -> new Reader(part, conf.value(), documents, limit);
+  }
+
+  /** Cuts one file range into records: their bytes, and the byte at which each starts in its (decompressed) file. */
+  interface Framing extends AutoCloseable {
+    /** How much is kept of a record that is too large: enough to see what it is. */
+    int KEPT = 1 << 16;
+
+    /** Moves to the next record; false at the end of the range. */
+    boolean next() throws IOException;
+
+    /** The record's bytes, without its end of line; of one that is too large the first {@link #KEPT}. */
+    byte[] bytes();
+
+    long offset();
+
+    /** Why the record can't be whole (a compressed stream cut short, a line without end), or null. */
+    String fault();
+
+    /** How many bytes a record has that is too large; -1 of any other. */
+    long size();
+
+    /** What is said of a record that is too large. */
+    static String tooLarge(String what, long size, int limit) {
+      return what + " is " + size + " bytes long, fewer than " + limit + " are taken in; its first " + Math.min(limit, KEPT)
+          + " are kept";
+    }
+
+    @Override
+    void close() throws IOException;
+  }
+
+  /**
+   * Reads the ranges of one partition one after the other, then returns one row that ends the part and tells how many
+   * records it had: without it nobody would miss the last records of a file that was cut meanwhile. The row is reused.
+   */
+  private static final class Reader implements PartitionReader<InternalRow> {
+    private final int part;
+    private final Iterator<FileRange> ranges;
+    private final Configuration conf;
+    private final boolean documents;
+    private final int limit;
+    private final GenericInternalRow row = new GenericInternalRow(7);
+    private Framing framing;
+    private UTF8String uri;
+    private int count;
+    private boolean ended;
+
+    Reader(Part<FileRange> part, Configuration conf, boolean documents, int limit) {
+      this.part = part.index();
+      this.ranges = part.ranges().iterator();
+      this.conf = conf;
+      this.documents = documents;
+      this.limit = limit;
+    }
+
+    @Override
+    public boolean next() throws IOException {
+      while (framing == null || !framing.next()) {
+        close();
+        if (!ranges.hasNext()) {
+          return end();
+        }
+        FileRange range = ranges.next();
+        uri = UTF8String.fromString(range.uri());
+        framing = open(range);
+      }
+      String fault = framing.fault();
+      row.update(0, part);
+      row.update(1, count++);
+      row.update(2, uri);
+      row.update(3, framing.offset());
+      row.update(4, framing.bytes());
+      row.update(5, fault == null ? null : UTF8String.fromString(fault));
+      row.update(6, framing.size() < 0 ? null : framing.size());
+      return true;
+    }
+
+    private boolean end() {
+      if (ended) {
+        return false;
+      }
+      ended = true;
+      row.update(0, part);
+      row.update(1, -1 - count);
+      row.update(2, UTF8String.EMPTY_UTF8);
+      row.update(3, 0L);
+      row.update(4, new byte[0]);
+      row.update(5, UTF8String.fromString("the end of the part"));
+      row.update(6, null);
+      return true;
+    }
+
+    private Framing open(FileRange range) throws IOException {
+      Path path = new Path(range.uri());
+      FSDataInputStream file = path.getFileSystem(conf).open(path);
+      if (range.compressed()) {
+        InputStream plain = new GunzipInput(file, range.size());
+        return documents ? new DocumentFraming(plain, limit) : new LineFraming(plain, range, 0, limit);
+      }
+      long at = Math.max(0, range.start() - 1);
+      // Lines of a range may end behind it, but never behind the file as it was planned.
+      InputStream bounded = new BoundedInput(from(file, at), range.size() - at);
+      return documents ? new DocumentFraming(bounded, limit) : new LineFraming(bounded, range, at, limit);
+    }
+
+    /** A file from a place on; nothing, where it has become shorter meanwhile. */
+    private static InputStream from(FSDataInputStream file, long place) throws IOException {
+      try {
+        file.seek(place);
+        return file;
+      } catch (EOFException e) {
+        file.close();
+        return InputStream.nullInputStream();
+      }
+    }
+
+    @Override
+    public InternalRow get() {
+      return row;
+    }
+
+    @Override
+    public void close() throws IOException {
+      if (framing != null) {
+        framing.close();
+        framing = null;
+      }
+    }
+
+    private static final class BoundedInput extends InputStream {
+      private final InputStream in;
+      private long left;
+
+      BoundedInput(InputStream in, long left) {
+        this.in = in;
+        this.left = left;
+      }
+
+      @Override
+      public int read() throws IOException {
+        byte[] one = new byte[1];
+        return read(one, 0, 1) < 0 ? -1 : one[0] & 0xFF;
+      }
+
+      @Override
+      public int read(byte[] into, int from, int length) throws IOException {
+        if (left <= 0) {
+          return -1;
+        }
+        int n = in.read(into, from, (int) Math.min(length, left));
+        left -= Math.max(n, 0);
+        return n;
+      }
+
+      @Override
+      public void close() throws IOException {
+        in.close();
+      }
+    }
+  }
 }

@@ -1,9 +1,15 @@
 package dev.messagestore.spark;
 
+import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -16,7 +22,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  */
 public final class ScrubFunction extends CatalogFunction<byte[]> {
   private final Parsed<ArrayData, JsonScrub.Paths> parsed = new Parsed<>();
-  private final KeyVariable keys = new KeyVariable();
+  private final HmacFunction.KeyVariable keys = new HmacFunction.KeyVariable();
 
   ScrubFunction() {
     super(
@@ -64,6 +70,135 @@ public final class ScrubFunction extends CatalogFunction<byte[]> {
       return new Slices(bytes, 0).text(token, start, end).getBytes();
     } catch (Slices.LoneSurrogateException e) {
       return Arrays.copyOfRange(bytes, start, end);
+    }
+  }
+
+  /** Takes the values at some paths out of one JSON document, and leaves every other byte of it as it was. */
+  private static final class JsonScrub {
+    /** What stands where a value was, as JSON text; null where the value goes without a trace. */
+    interface Mask {
+      byte[] of(byte[] bytes, JsonToken token, int start, int end) throws IOException;
+    }
+
+    /** Paths as a tree of steps. Of a path and a longer one below it, the shorter counts. */
+    static final class Paths {
+      private final Map<Object, Paths> steps = new HashMap<>();
+      private boolean leaves;
+
+      void add(List<Object> path) {
+        Paths node = this;
+        for (Object step : path) {
+          node = node.steps.computeIfAbsent(step, s -> new Paths());
+        }
+        node.leaves = true;
+      }
+    }
+
+    private record Edit(int start, int end, byte[] replacement) {}
+
+    private static final byte[] NOTHING = new byte[0];
+    private static final byte[] NULL = {'n', 'u', 'l', 'l'};
+
+    private final byte[] bytes;
+    private final Mask mask;
+    private final List<Edit> edits = new ArrayList<>();
+
+    private JsonScrub(byte[] bytes, Mask mask) {
+      this.bytes = bytes;
+      this.mask = mask;
+    }
+
+    /**
+     * The document without what lies at the paths; null where all of it leaves, or where it is no JSON and can't be searched.
+     *
+     * @param mask gives what stands for a value, or is null where members are dropped
+     */
+    static byte[] scrub(byte[] bytes, Paths paths, Mask mask) {
+      // A key that is there twice is scrubbed twice.
+      try (JsonParser parser = Json.parser(bytes, 0, bytes.length)) {
+        if (parser.nextToken() == null) {
+          return null;
+        }
+        JsonScrub scrub = new JsonScrub(bytes, mask);
+        scrub.value(parser, paths, null);
+        return parser.nextToken() != null || paths.leaves && mask == null ? null : scrub.edited();
+      } catch (IOException e) {
+        return null;
+      }
+    }
+
+    /** Walks the value that the parser stands at and gives back where it ends. */
+    private int value(JsonParser parser, Paths node, byte[] dropped) throws IOException {
+      JsonToken token = parser.currentToken();
+      int start = Json.valueStart(parser, 0);
+      if (node != null && !node.leaves && token == JsonToken.START_OBJECT) {
+        object(parser, node, start);
+      } else if (node != null && !node.leaves && token == JsonToken.START_ARRAY) {
+        array(parser, node);
+      } else {
+        parser.skipChildren();
+      }
+      int end = Json.valueEnd(parser, bytes, 0, start);
+      if (node != null && node.leaves && token != JsonToken.VALUE_NULL) {
+        byte[] replacement = mask == null ? dropped : mask.of(bytes, token, start, end);
+        if (replacement != null) {
+          edits.add(new Edit(start, end, replacement));
+        }
+      }
+      return end;
+    }
+
+    /** A member that is dropped takes one comma with it: the one after it, or before it where no member follows that stays. */
+    private void object(JsonParser parser, Paths node, int start) throws IOException {
+      int end = start + 1;
+      int staysTo = -1;
+      int goesFrom = -1;
+      while (parser.nextToken() != JsonToken.END_OBJECT) {
+        Paths child = node.steps.get(parser.currentName());
+        int memberStart = nextQuote(end);
+        parser.nextToken();
+        boolean goes = child != null && child.leaves && mask == null;
+        if (goes && goesFrom < 0) {
+          goesFrom = memberStart;
+        } else if (!goes && goesFrom >= 0) {
+          edits.add(new Edit(goesFrom, memberStart, NOTHING));
+          goesFrom = -1;
+        }
+        end = value(parser, child, null);
+        staysTo = goes ? staysTo : end;
+      }
+      if (goesFrom >= 0) {
+        edits.add(new Edit(staysTo >= 0 ? staysTo : goesFrom, end, NOTHING));
+      }
+    }
+
+    /** An element that is dropped becomes null, as the others' places must stay what they were. */
+    private void array(JsonParser parser, Paths node) throws IOException {
+      int i = 0;
+      while (parser.nextToken() != JsonToken.END_ARRAY) {
+        value(parser, node.steps.get(i++), NULL);
+      }
+    }
+
+    /** Where the next member starts: only white space and a comma lie before its name. */
+    private int nextQuote(int from) {
+      int i = from;
+      while (bytes[i] != '"') {
+        i++;
+      }
+      return i;
+    }
+
+    private byte[] edited() {
+      ByteArrayOutputStream out = new ByteArrayOutputStream(bytes.length);
+      int at = 0;
+      for (Edit edit : edits) {
+        out.write(bytes, at, edit.start() - at);
+        out.writeBytes(edit.replacement());
+        at = edit.end();
+      }
+      out.write(bytes, at, bytes.length - at);
+      return out.toByteArray();
     }
   }
 }
