@@ -36,10 +36,11 @@ $(VENV)/.installed: requirements.lock build-requirements.lock pyproject.toml | $
 install: $(VENV)/.installed ## Set up .venv with the CLI, and the jars
 	@spark_images/jars/build.sh $(PYTHON) $(VENV)/share/messagestore/jars
 
-tools: ## Build kube-apiserver, etcd and helm into the cache, and get Kafka, PostgreSQL and message-db, for the tests
+tools: ## Build kube-apiserver, etcd and helm into the cache, and get Kafka, JUnit, PostgreSQL and message-db, for the tests
 	@python3 -m tools.controlplane
 	@python3 -m tools.cluster.programs helm
 	@python3 -m tools.kafka
+	@python3 -m tools.junit
 	@python3 -m tools.messagedb
 
 images: | $(UV) ## Build the container images, and bring them into the cluster's node when there is one
@@ -61,8 +62,8 @@ test-unit: install ## Tests of pure parts, in milliseconds
 	$(PYTEST) $(TWO_AT_ONCE) tests/unit
 
 # Of each kind of job what most changes break.
-QUICK := tests/jobs/library tests/jobs/predicate tests/jobs/ingest/test_bad_input.py tests/jobs/ingest/test_expected_version.py \
-	tests/jobs/purge/test_purge.py tests/jobs/replay/test_records.py
+QUICK := tests/jobs/extension tests/jobs/library tests/jobs/predicate tests/jobs/ingest/test_bad_input.py \
+	tests/jobs/ingest/test_expected_version.py tests/jobs/purge/test_purge.py tests/jobs/replay/test_records.py
 
 test-quick: install ## Tests of pure parts, and of each kind of job the most telling ones
 	$(PYTEST) $(TWO_AT_ONCE) $(QUICK) tests/unit
@@ -142,6 +143,7 @@ lock: | $(UV) ## Renew the locks from pyproject.toml, the parts of them that eac
 	$(UV) $(COMPILE) pyproject.toml --constraint requirements.lock --extra operator --output-file operator/requirements.lock
 	spark_images/jars/fetch.sh spark_images/jars/pom.xml
 	spark_images/jars/fetch.sh tools/kafka/pom.xml
+	spark_images/jars/fetch.sh tools/junit/pom.xml
 	$(MAKE) sbom
 
 sbom: | $(UV) ## Write what each image is made of, from the locks: sbom.json beside its Dockerfile

@@ -21,6 +21,7 @@ final class LineFraming implements Framing {
   private int from;
   private int to;
   private long bufferOffset;
+  private int mark;
   private boolean ended;
   private String streamFault;
   private byte[] record;
@@ -49,7 +50,8 @@ final class LineFraming implements Framing {
   public boolean next() throws IOException {
     while (true) {
       long start = bufferOffset + from;
-      if (!range.compressed() && start >= range.end()) {
+      // The mark is no part of the first line, which begins where the file does.
+      if (!range.compressed() && (start == mark ? 0 : start) >= range.end()) {
         return false;
       }
       int length = lineLength();
@@ -176,6 +178,7 @@ final class LineFraming implements Framing {
     if (to - from >= 3 && (buffer[from] & 0xFF) == 0xEF && (buffer[from + 1] & 0xFF) == 0xBB
         && (buffer[from + 2] & 0xFF) == 0xBF) {
       from += 3;
+      mark = 3;
     }
   }
 

@@ -1,0 +1,120 @@
+package dev.messagestore.spark;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class EnvelopeTest {
+  private static final String SPEC =
+      """
+      {"paths": {"messageId": ["id"], "type": ["meta", "types", 1], "headers": ["meta", "headers"], "contentType": ["as"],
+                 "payload": ["body"], "payloadBase64": ["base64"]},
+       "contentType": "%s", "restAsHeaders": false, "known": []}
+      """;
+
+  private final Envelope envelope = new Envelope();
+
+  @ParameterizedTest
+  @CsvSource(
+      delimiter = '|',
+      quoteCharacter = '`',
+      value = {
+        "{\"a\" : 1.50e1, \"b\":[ ]}",
+        "123456789012345678901234567890.50",
+        "[\"\\u00e9\", null]",
+        "\"a\\/b\"",
+        "false",
+      })
+  void aPayloadOfJsonIsItsExactBytes(String payload) {
+    String record = "{\"id\":\"1\" , \"body\" :\t" + payload + " , \"x\":{\"body\":2}}";
+    assertEquals(payload, text(read(record, "application/json"), "payload"));
+  }
+
+  @Test
+  void aPayloadOfTextIsTheCharactersOfItsString() {
+    InternalRow row = read("{\"body\":\"a\\/b\\u00e9\\ud83d\\ude00\"}", "text/plain");
+    assertEquals("a/bé\ud83d\ude00", text(row, "payload"));
+    assertEquals("\"a\\/b\"", text(read("{\"body\":\"a\\/b\",\"as\":\"a/b+JSON ; x\"}", "text/plain"), "payload"));
+    assertEquals("{ }", text(read("{\"body\":{ }}", "text/plain"), "payload"));
+  }
+
+  @Test
+  void fieldsAreTakenFromWhereTheSpecSaysAndNowhereElse() {
+    InternalRow row = read("{\"meta\":{\"id\":7,\"types\":[\"no\",\"yes\",\"no\"],\"headers\":{\"n\":1.0,\"m\":\"x\"}}}", "a/b");
+    assertNull(text(row, "reason"));
+    assertNull(text(row, "messageId"));
+    assertNull(text(row, "payload"));
+    assertEquals("yes", text(row, "type"));
+    assertEquals("[n, m] [1.0, x]", map(row));
+  }
+
+  @ParameterizedTest
+  @CsvSource(
+      delimiter = '|',
+      quoteCharacter = '`',
+      value = {
+        "[1] | Unparseable | a JSON object is due, this is an array",
+        "`` | Unparseable | there is nothing in it",
+        "{\"id\":1,\"id\":1} | Unparseable | key 'id' comes twice in one object",
+        "{\"x\":{\"y\":1,\"y\":2}} | Unparseable | key 'y' comes twice in one object",
+        "{} {} | Unparseable | something follows the object",
+        "{\"id\":\"1\" | Unparseable | it ends in the midst of the JSON",
+        "{\"id\":[1]} | InvalidField | messageId is an array",
+        "{\"id\":\"\\udead\"} | InvalidField | messageId holds half of a surrogate pair, which is no character",
+        "{\"meta\":{\"headers\":[]}} | InvalidField | headers is an array, an object is due",
+        "{\"body\":1,\"base64\":\"MQ==\"} | InvalidField | payload and payloadBase64 are both there",
+        "{\"base64\":\"MQ=\"} | InvalidField | payloadBase64 is no base64",
+      })
+  void whatCannotBeReadHasAReason(String record, String reason, String detail) {
+    InternalRow row = read(record, "application/json");
+    assertEquals(reason, text(row, "reason"));
+    assertEquals(detail, text(row, "detail"));
+  }
+
+  @Test
+  void membersThatNoPathAsksForAreHeadersWhereTheSpecSaysSo() {
+    String spec = "{\"paths\":{\"messageId\":[\"id\"]},\"contentType\":\"a/b\",\"restAsHeaders\":true,\"known\":[]}";
+    InternalRow row = invoke("{\"one\":1,\"id\":\"i\",\"none\":null,\"two\":[ 2 ]}", spec);
+    assertEquals("i", text(row, "messageId"));
+    assertEquals("[one, two] [1, [ 2 ]]", map(row));
+  }
+
+  @Test
+  void theFirstMemberThatNobodyKnowsIsNamed() {
+    String spec = "{\"paths\":{\"messageId\":[\"id\"]},\"contentType\":\"a/b\",\"restAsHeaders\":false,\"known\":[\"k\"]}";
+    assertEquals("b", text(invoke("{\"k\":{\"a\":1},\"id\":\"i\",\"b\":1,\"c\":1}", spec), "unknown"));
+    assertNull(text(invoke("{\"k\":{\"a\":1},\"id\":\"i\"}", spec), "unknown"));
+  }
+
+  private InternalRow read(String record, String contentType) {
+    return invoke(record, SPEC.formatted(contentType));
+  }
+
+  private InternalRow invoke(String record, String spec) {
+    return envelope.invoke(record.getBytes(UTF_8), UTF8String.fromString(spec));
+  }
+
+  private String text(InternalRow row, String name) {
+    StructType schema = (StructType) envelope.resultType();
+    int i = schema.fieldIndex(name);
+    if (row.isNullAt(i)) {
+      return null;
+    }
+    Object value = row.get(i, schema.fields()[i].dataType());
+    return value instanceof byte[] bytes ? new String(bytes, UTF_8) : value.toString();
+  }
+
+  private String map(InternalRow row) {
+    var map = row.getMap(((StructType) envelope.resultType()).fieldIndex("headers"));
+    var type = org.apache.spark.sql.types.DataTypes.StringType;
+    return java.util.Arrays.toString(map.keyArray().toObjectArray(type)) + " "
+        + java.util.Arrays.toString(map.valueArray().toObjectArray(type));
+  }
+}

@@ -1,0 +1,54 @@
+"""The extension's parts that need no Spark session: their tests in Java, by JUnit."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pyspark
+import pytest
+
+from messagestore_jobs.session import jars_folder
+
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parents[2]
+TESTS = sorted(HERE.glob("dev/**/*Test.java"))
+SPARK = Path(pyspark.__file__).parent / "jars"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[ElementTree.Element]]:
+    """What JUnit says of each method, by class."""
+    folder = tmp_path_factory.mktemp("java")
+    asked = subprocess.run(
+        [sys.executable, "-m", "tools.junit"], cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True
+    )
+    console = next(Path(asked.stdout.strip()).glob("*.jar"))
+    path = os.pathsep.join([str(folder), f"{jars_folder()}/*", f"{SPARK}/*", str(console)])
+    subprocess.run(
+        ["javac", "-Xlint:all,-processing,-classfile,-path", "-Werror", "-cp", path, "-d", folder, *TESTS], check=True
+    )
+    java = ["java", "-XX:TieredStopAtLevel=1", "-cp", path, "org.junit.platform.console.ConsoleLauncher", "execute"]
+    subprocess.run(
+        [*java, "--scan-class-path", folder, "--reports-dir", folder, "--details", "none"], env=plain(), check=False
+    )
+    cases = ElementTree.parse(folder / "TEST-junit-jupiter.xml").getroot().iter("testcase")
+    by_class: dict[str, list[ElementTree.Element]] = {}
+    for case in cases:
+        by_class.setdefault(case.attrib["classname"].rpartition(".")[2], []).append(case)
+    return by_class
+
+
+def plain() -> dict[str, str]:
+    """Without the options of whoever runs the tests, and in the characters of UTF-8."""
+    return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+
+
+@pytest.mark.parametrize("name", [path.stem for path in TESTS])
+def test_java(results: Mapping[str, list[ElementTree.Element]], name: str) -> None:
+    cases = results.get(name, [])
+    assert cases, f"JUnit ran nothing of {name}"
+    wrong = [f"{case.attrib['name']}: {found.text}" for case in cases for found in case if "message" in found.attrib]
+    assert not wrong, "\n".join(wrong)

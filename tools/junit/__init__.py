@@ -1,0 +1,1 @@
+"""JUnit, for the tests of the Spark extension by itself."""

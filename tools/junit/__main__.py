@@ -1,0 +1,9 @@
+"""Bring JUnit's console into the project's cache folder, once, and print the folder that holds it."""
+
+import sys
+from pathlib import Path
+
+from tools.maven import jars_folder
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{jars_folder('junit-6.0.1', Path(__file__).with_name('pom.xml'))}\n")
