@@ -10,10 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from messagestore_jobs.contract.run_report import IngestCounts
-from messagestore_jobs.ingest.expected import Expected
 from messagestore_jobs.ingest.message_ids import Flags, HashedIds
-from messagestore_jobs.ingest.refusals import Candidates, Refused, judge
-from messagestore_jobs.ingest.sequences import Members, Sizes
+from messagestore_jobs.ingest.refusals import Candidates, Expected, Members, Refused, Sizes, judge
 
 Positions = npt.NDArray[np.int64]
 

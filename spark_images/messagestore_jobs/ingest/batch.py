@@ -15,17 +15,21 @@ from pyspark.sql import DataFrame, SparkSession
 from messagestore_jobs.clock import microseconds
 from messagestore_jobs.contract.run_document import IngestTask
 from messagestore_jobs.ingest.assign import Arrived, Assignment, assign, count
-from messagestore_jobs.ingest.columns import Columns
+from messagestore_jobs.ingest.columns import Columns, ordering_of
+from messagestore_jobs.ingest.dead_letters import (
+    brought_along,
+    portion_bytes,
+    portions,
+    read_letters,
+    set_aside_earlier,
+)
 from messagestore_jobs.ingest.dedup_index import Added, DedupIndex
 from messagestore_jobs.ingest.earlier_events import EarlierEvents
-from messagestore_jobs.ingest.earlier_letters import set_aside_earlier
-from messagestore_jobs.ingest.expected import Numbers
-from messagestore_jobs.ingest.known_sequences import KnownSequences
 from messagestore_jobs.ingest.message_ids import Flags, HashedIds
-from messagestore_jobs.ingest.ordering import ordering_of
-from messagestore_jobs.ingest.set_aside import brought_along, portion_bytes, portions, read_letters
+from messagestore_jobs.ingest.refusals import Numbers
+from messagestore_jobs.ingest.sequences import KnownSequences
 from messagestore_jobs.ingest.write import claimed_payloads, set_assignment, set_clock, with_letters
-from messagestore_jobs.source.projections import with_projections
+from messagestore_jobs.source.columns import with_projections
 from messagestore_jobs.source.records import Planned, read_planned
 from messagestore_jobs.store.claims import claims_uri
 from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_again, set_aside_before

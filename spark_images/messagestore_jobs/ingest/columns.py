@@ -1,28 +1,41 @@
-"""All column expressions of a run's batches."""
+"""All column expressions of a run's batches.
+
+What few records say of more than themselves comes to the driver in one column of text: the version their stream must
+have, and their place in a sequence. It is null for a record that says neither: four bytes a record where nobody does, a
+seventh of what columns of their own would take.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import IngestTask
+from messagestore_jobs.ingest.assign import EXPECTED_BY_NOBODY, IN_NO_SEQUENCE
 from messagestore_jobs.ingest.earlier_events import earlier_columns
-from messagestore_jobs.ingest.envelope import can_carry, envelope_columns, tells_unknown, wire
-from messagestore_jobs.ingest.fields import field_columns
+from messagestore_jobs.ingest.envelope import can_carry, envelope_columns, field_columns, tells_unknown, wire
 from messagestore_jobs.ingest.judge import verdict_columns
-from messagestore_jobs.ingest.ordering import COLUMN, IS_THERE, SEPARATOR
+from messagestore_jobs.ingest.refusals import Expected, Members, Numbers
 from messagestore_jobs.ingest.write import assignment_columns, clock, identity, letter_columns, row_columns
 from messagestore_jobs.sequences import told_size
+from messagestore_jobs.source.columns import Projections, whole_number
 from messagestore_jobs.source.kafka_envelope import record_says
-from messagestore_jobs.source.projections import Projections
-from messagestore_jobs.source.values import whole_number
 
 LETTER = "letter"
 _BESIDE_ITS_BYTES = 1024
 """Of a dead letter: where it was read, why it was set aside, and what Python takes for each."""
+ORDERING = "ordering"
+SEPARATOR = "|"
+"""Between expected version, number and told size, each empty where there is none, and the sequence."""
+IS_THERE = "="
+"""Before the sequence where there is one, as its id may be empty."""
+_ORDERING_PARTS = 4
 
 
 @dataclass(frozen=True)
@@ -65,6 +78,19 @@ def columns_of(task: IngestTask, uri: str, suffix: str, letters_at_once: int, *,
     )
 
 
+def ordering_of(narrow: pa.Table) -> tuple[Expected, Members]:
+    """Who expects a version, and who belongs to a sequence, by column ``ordering`` where there is one."""
+    if ORDERING not in narrow.column_names or narrow[ORDERING].null_count == narrow.num_rows:
+        return EXPECTED_BY_NOBODY, IN_NO_SEQUENCE
+    rows = np.flatnonzero(pc.is_valid(narrow[ORDERING]))
+    texts = narrow[ORDERING].take(pa.array(rows)).combine_chunks()
+    flat = pc.split_pattern(texts, SEPARATOR, max_splits=_ORDERING_PARTS - 1).flatten()
+    expected, number, told, sequence = (
+        flat.take(pa.array(np.arange(i, len(flat), _ORDERING_PARTS))) for i in range(_ORDERING_PARTS)
+    )
+    return _expected(rows, expected), _members(rows, number, told, sequence)
+
+
 def _of_kafka(task: IngestTask) -> bool:
     return task.source.kind == "kafka" or (task.source.kind == "records" and task.source.of_kafka)
 
@@ -85,7 +111,7 @@ def _narrow(task: IngestTask, letters_at_once: int) -> tuple[Column, ...]:
         F.when(suspect, _letter_bytes(of_kafka=_of_kafka(task))).alias("letter_bytes"),
         *_letter(task, letters_at_once),
         *_unknown(task),
-        *(t.alias(COLUMN) for t in ordering),
+        *(t.alias(ORDERING) for t in ordering),
     )
 
 
@@ -119,7 +145,7 @@ def _letter_bytes(*, of_kafka: bool) -> Column:
 
 
 def _ordering(task: IngestTask) -> Iterator[Column]:
-    """What a record says of its stream's version and of its sequence, where a record can say so; see ``ordering``."""
+    """What a record says of its stream's version and of its sequence, where a record can say so."""
     if not any(can_carry(task.envelope, task.source.format, name) for name in ("expectedVersion", "sequenceId")):
         return
     expected = whole_number(F.col(wire("expectedVersion")))
@@ -128,3 +154,26 @@ def _ordering(task: IngestTask) -> Iterator[Column]:
     parts = [F.coalesce(number.cast("string"), F.lit("")) for number in told]
     sequence = F.coalesce(F.concat(F.lit(IS_THERE), "sequence_id"), F.lit(""))
     yield F.when(expected.isNotNull() | member, F.concat_ws(SEPARATOR, *parts, sequence))
+
+
+def _expected(rows: Numbers, texts: pa.Array) -> Expected:
+    there = _is_there(texts)
+    return Expected(rows[there], texts.filter(pa.array(there)).cast(pa.int64()).to_numpy())
+
+
+def _members(rows: Numbers, number: pa.Array, told: pa.Array, sequence: pa.Array) -> Members:
+    there = _is_there(sequence)
+    names = pc.dictionary_encode(pc.utf8_slice_codeunits(sequence.filter(pa.array(there)), len(IS_THERE)))
+    numbers, sizes = (_whole(texts.filter(pa.array(there))) for texts in (number, told))
+    return Members(rows[there], names.dictionary, names.indices.to_numpy(), numbers, sizes)
+
+
+def _is_there(texts: pa.Array) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = pc.not_equal(texts, "").to_numpy(zero_copy_only=False)
+    return found
+
+
+def _whole(texts: pa.Array) -> Numbers:
+    """0 where there is none."""
+    numbers: Numbers = pc.if_else(pc.equal(texts, ""), "0", texts).cast(pa.int64()).to_numpy()
+    return numbers

@@ -1,7 +1,13 @@
-"""The ingest run: batch after batch, until all that has arrived is in the store."""
+"""The ingest run: batch after batch, until all that has arrived is in the store, or until it is stopped.
 
+A batch is taken whole, and the next one waits for its turn.
+"""
+
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from functools import cached_property
+from typing import Protocol
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -11,11 +17,10 @@ from messagestore_jobs.contract.run_document import IngestTask, KafkaSource, Run
 from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome
 from messagestore_jobs.ingest.batch import BatchContext, ingest_batch
 from messagestore_jobs.ingest.columns import columns_of
-from messagestore_jobs.ingest.control import Control, Throttle, Unattended
+from messagestore_jobs.ingest.dead_letters import SourceChangedError, bytes_at_once
 from messagestore_jobs.ingest.dedup_index import open_dedup_index
 from messagestore_jobs.ingest.earlier_events import EarlierEvents, events_since, looked_for
-from messagestore_jobs.ingest.incomplete import IncompleteSequences
-from messagestore_jobs.ingest.set_aside import SourceChangedError, bytes_at_once
+from messagestore_jobs.ingest.sequences import IncompleteSequences
 from messagestore_jobs.lifecycle.job import LifecycleWork, updates_task
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of
@@ -26,6 +31,62 @@ from messagestore_jobs.store.delta_log import committed_batch, last_note, table_
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.tombstones import open_erased
 from messagestore_jobs.versions.declared import declare
+
+_LOOK_AGAIN_SECONDS = 0.25
+
+
+class Control(Protocol):
+    """One a run; asked between batches, and while more input is waited for."""
+
+    def stopped(self, wait: timedelta) -> bool:
+        """Whether to stop now; waits up to ``wait`` to be told."""
+
+    def taken_in(self, tell: Callable[[], IngestOutcome]) -> None:
+        """Hear after each batch, and each look for more, how far the run is; ``tell`` looks at the tables for it."""
+
+    def between_batches(self) -> None:
+        """Do what else is to be done with the store, while no batch is under way."""
+
+
+class Unattended:
+    """Nobody ends the run: it takes in what has arrived when it starts."""
+
+    def stopped(self, wait: timedelta) -> bool:
+        """Not while there is something to take in; at once where more would have to be waited for."""
+        return wait > timedelta(0)
+
+    def taken_in(self, tell: Callable[[], IngestOutcome]) -> None:
+        """Pass over it."""
+
+    def between_batches(self) -> None:
+        """Nothing else is asked for."""
+
+
+class Throttle:
+    """Keeps to a rate of records a second; None is no limit."""
+
+    def __init__(
+        self,
+        messages_per_second: float | None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._rate, self._clock, self._sleep = messages_per_second, clock, sleep
+        self._due = clock()
+
+    def taken(self, records: int) -> None:
+        """So many records have been taken in; time that was not used is lost."""
+        if self._rate is not None:
+            self._due += records / self._rate
+
+    def stopped(self, control: Control) -> bool:
+        """Wait until the next batch may begin; true where the run was stopped first."""
+        while (left := self._due - self._clock()) > 0:
+            if control.stopped(timedelta(0)):
+                return True
+            self._sleep(min(left, _LOOK_AGAIN_SECONDS))
+        self._due = self._clock()
+        return control.stopped(timedelta(0))
 
 
 def run_ingest(

@@ -1,4 +1,13 @@
-"""Records that are refused for what came before them: judged one by one, in order of arrival. No Spark, no I/O."""
+"""Records that are refused for what came before them: by the version they expect, or by their sequence.
+
+They are judged one by one, in order of arrival. No Spark, no I/O.
+
+A stream's version is the position of its last message, -1 before the first. A record whose expectation doesn't hold is
+refused: it takes no position, and its id is not in the store.
+
+A sequence is numbered from 1. Its size is what the first member says that tells one, by its size or by the end flag on
+the last; a member that contradicts it, or lies past it, is refused.
+"""
 
 from dataclasses import dataclass, field
 
@@ -6,10 +15,113 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from messagestore_jobs.ingest.expected import Expected, Numbers, wrong_version
 from messagestore_jobs.ingest.message_ids import Flags, Hashes
-from messagestore_jobs.ingest.sequences import Members, Sizes, contradiction
 from messagestore_jobs.reasons import DeadLetterReason
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The records of a batch that carry an expected version.
+
+    Attributes:
+        rows: their places in the batch, ascending.
+        versions: what each expects.
+    """
+
+    rows: Numbers
+    versions: Numbers
+
+    def among(self, chosen: Numbers) -> "Expected":
+        """Of a part of the batch (ascending places); the rows are places in that part."""
+        at, inside = places_among(self.rows, chosen)
+        return Expected(at, self.versions[inside])
+
+    def all_hold(self, positions: Numbers) -> bool:
+        """Whether nothing is refused, where ``positions`` (-1: not stored) were told as if nobody expected anything.
+
+        By induction over the order of arrival: the first one that is refused would not hold here either.
+        """
+        told = positions[self.rows]
+        return bool(((told < 0) | (told == self.versions + 1)).all())
+
+
+def wrong_version(expected: int, stream: str, actual: int) -> str:
+    """As message-db words it."""
+    return f"Wrong expected version: {expected} (Stream: {stream}, Stream Version: {actual})"
+
+
+def places_among(rows: Numbers, chosen: Numbers) -> tuple[Numbers, Flags]:
+    """Where those of ``rows`` that are among ``chosen`` (both ascending) stand in it, and which of them are."""
+    at = np.searchsorted(chosen, rows)
+    inside = at < len(chosen)
+    inside[inside] = chosen[at[inside]] == rows[inside]
+    return at[inside], inside
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is known of sequences, in some order: their size and their largest number so far; 0 where neither is."""
+
+    sizes: Numbers
+    lasts: Numbers
+
+
+@dataclass(frozen=True)
+class Members:
+    """The records of a batch that belong to a sequence.
+
+    Attributes:
+        rows: their places in the batch, ascending.
+        names: the distinct sequences.
+        codes: which of ``names`` each one's is.
+        numbers: its place in the sequence; 0 where it has none.
+        sizes: what it says of the sequence's size; 0 where that is nothing.
+    """
+
+    rows: Numbers
+    names: pa.Array
+    codes: npt.NDArray[np.integer]
+    numbers: Numbers
+    sizes: Numbers
+
+    def among(self, chosen: Numbers) -> "Members":
+        """Of a part of the batch (ascending places); the rows are places in that part."""
+        at, inside = places_among(self.rows, chosen)
+        return Members(at, self.names, self.codes[inside], self.numbers[inside], self.sizes[inside])
+
+    def after(self, known: Sizes, stored: Flags) -> Sizes:
+        """What is known once those of the batch that are ``stored`` are in the store."""
+        kept = stored[self.rows]
+        sizes, lasts = known.sizes.copy(), known.lasts.copy()
+        np.maximum.at(sizes, self.codes[kept], self.sizes[kept])
+        np.maximum.at(lasts, self.codes[kept], self.numbers[kept])
+        return Sizes(sizes, lasts)
+
+    def all_agree(self, known: Sizes, stored: Flags) -> bool:
+        """Whether nothing is refused, where ``stored`` was told as if nothing could be.
+
+        By induction over the order of arrival: the first one that is refused would disagree here too.
+        """
+        after = self.after(known, stored)
+        kept = stored[self.rows]
+        told, sizes = self.sizes[kept], after.sizes[self.codes[kept]]
+        same = (told == 0) | (told == sizes)
+        unchanged = (known.sizes == 0) | (known.sizes == after.sizes)
+        inside = (after.sizes == 0) | (after.lasts <= after.sizes)
+        return bool(same.all() and unchanged.all() and inside.all())
+
+
+def contradiction(name: str, number: int, told: int, size: int, last: int) -> str | None:
+    """Why a member can't be one of a sequence of which ``size`` and ``last`` (0: nothing) are known; None if it can."""
+    if told and size and told != size:
+        return f"the size of sequence {name} is {told} by this record and {size} by an earlier one"
+    if told and told < last:
+        return f"the size of sequence {name} is {told} by this record, and an earlier one has number {last}"
+    if size and number > size:
+        return f"sequenceNumber {number} lies past the size of sequence {name}, {size} by an earlier record"
+    return None
 
 
 @dataclass(frozen=True)

@@ -1,78 +1,117 @@
-"""Members of message sequences, and whether what they say of a sequence's size agrees. No Spark, no I/O.
+"""Sequences in the store: the size of each, its largest number so far, and which wait for members."""
 
-A sequence is numbered from 1. Its size is what the first member says that tells one, by its size or by the end flag on
-the last; a member that contradicts it, or lies past it, is refused.
-"""
-
-from dataclasses import dataclass
+import time
+from datetime import timedelta
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
 
-from messagestore_jobs.ingest.expected import Numbers, places_among
+from messagestore_jobs import clock
+from messagestore_jobs.contract.run_document import RunDocument
+from messagestore_jobs.contract.run_report import SequenceState
 from messagestore_jobs.ingest.message_ids import Flags
+from messagestore_jobs.ingest.refusals import Members, Sizes
+from messagestore_jobs.sequences import sizes, states
+from messagestore_jobs.store.delta_log import files_of, may_hold, open_table
+from messagestore_jobs.store.messages import read_messages
+
+BYTES_A_SEQUENCE = 250
+
+_Held = dict[str, tuple[int, int]]
+SECONDS_BETWEEN = 60
+"""A run that goes on looks no more often: each look reads the sequence columns of the whole table."""
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """What is known of sequences, in some order: their size and their largest number so far; 0 where neither is."""
+class KnownSequences:
+    """Read when a batch first has a member of one: all of them where they fit the memory, else those of each batch."""
 
-    sizes: Numbers
-    lasts: Numbers
+    def __init__(self, spark: SparkSession, uri: str, memory: int) -> None:
+        self._spark, self._uri = spark, uri
+        self._most = memory // BYTES_A_SEQUENCE
+        self._held: _Held | None = None
+        self._looked_up = False
 
+    def of(self, names: pa.Array) -> Sizes:
+        """What is known of each of these (distinct) sequences."""
+        if not len(names):
+            return _sizes([], {})
+        if not self._looked_up:
+            self._held = self._all()
+            self._looked_up = True
+        held = self._some(names) if self._held is None else self._held
+        return _sizes(names.to_pylist(), held)
 
-@dataclass(frozen=True)
-class Members:
-    """The records of a batch that belong to a sequence.
+    def stored(self, members: Members, stored: Flags) -> None:
+        """A batch has been committed, of which these are in the store."""
+        if self._held is None or not len(members.names):
+            return
+        after = members.after(self.of(members.names), stored)
+        told = zip(after.sizes.tolist(), after.lasts.tolist(), strict=True)
+        self._held.update(zip(members.names.to_pylist(), told, strict=True))
+        if len(self._held) > self._most:
+            self._held = None
 
-    Attributes:
-        rows: their places in the batch, ascending.
-        names: the distinct sequences.
-        codes: which of ``names`` each one's is.
-        numbers: its place in the sequence; 0 where it has none.
-        sizes: what it says of the sequence's size; 0 where that is nothing.
-    """
+    def _all(self) -> _Held | None:
+        if not may_hold(files_of(open_table(self._uri, "messages")), "sequence_id"):
+            return {} if self._most else None
+        found = sizes(read_messages(self._spark, self._uri)).limit(self._most + 1).toArrow()
+        return None if found.num_rows > self._most else _held(found)
 
-    rows: Numbers
-    names: pa.Array
-    codes: npt.NDArray[np.integer]
-    numbers: Numbers
-    sizes: Numbers
-
-    def among(self, chosen: Numbers) -> "Members":
-        """Of a part of the batch (ascending places); the rows are places in that part."""
-        at, inside = places_among(self.rows, chosen)
-        return Members(at, self.names, self.codes[inside], self.numbers[inside], self.sizes[inside])
-
-    def after(self, known: Sizes, stored: Flags) -> Sizes:
-        """What is known once those of the batch that are ``stored`` are in the store."""
-        kept = stored[self.rows]
-        sizes, lasts = known.sizes.copy(), known.lasts.copy()
-        np.maximum.at(sizes, self.codes[kept], self.sizes[kept])
-        np.maximum.at(lasts, self.codes[kept], self.numbers[kept])
-        return Sizes(sizes, lasts)
-
-    def all_agree(self, known: Sizes, stored: Flags) -> bool:
-        """Whether nothing is refused, where ``stored`` was told as if nothing could be.
-
-        By induction over the order of arrival: the first one that is refused would disagree here too.
-        """
-        after = self.after(known, stored)
-        kept = stored[self.rows]
-        told, sizes = self.sizes[kept], after.sizes[self.codes[kept]]
-        same = (told == 0) | (told == sizes)
-        unchanged = (known.sizes == 0) | (known.sizes == after.sizes)
-        inside = (after.sizes == 0) | (after.lasts <= after.sizes)
-        return bool(same.all() and unchanged.all() and inside.all())
+    def _some(self, names: pa.Array) -> _Held:
+        asked = self._spark.createDataFrame(pa.table({"sequence_id": names}))
+        messages = read_messages(self._spark, self._uri).join(F.broadcast(asked), "sequence_id", "left_semi")
+        return _held(sizes(messages).toArrow())
 
 
-def contradiction(name: str, number: int, told: int, size: int, last: int) -> str | None:
-    """Why a member can't be one of a sequence of which ``size`` and ``last`` (0: nothing) are known; None if it can."""
-    if told and size and told != size:
-        return f"the size of sequence {name} is {told} by this record and {size} by an earlier one"
-    if told and told < last:
-        return f"the size of sequence {name} is {told} by this record, and an earlier one has number {last}"
-    if size and number > size:
-        return f"sequenceNumber {number} lies past the size of sequence {name}, {size} by an earlier record"
-    return None
+class IncompleteSequences:
+    """Of one store, for the reports of one run."""
+
+    def __init__(self, document: RunDocument, spark: SparkSession, timeout: timedelta | None) -> None:
+        self._document, self._spark, self._timeout = document, spark, timeout
+        self._uri = document.table.uri
+        self._told: SequenceState | None = None
+        self._looked_at: float | None = None
+
+    def told(self, *, last: bool) -> SequenceState | None:
+        """How many there are; None where no message belongs to a sequence. ``last`` always looks anew."""
+        now = time.monotonic()
+        if last or self._looked_at is None or now - self._looked_at >= SECONDS_BETWEEN:
+            self._told = self._look() if may_hold(files_of(open_table(self._uri, "messages")), "sequence_id") else None
+            self._looked_at = now
+        return self._told
+
+    def _look(self) -> SequenceState | None:
+        every = states(read_messages(self._spark, self._uri))
+        row = every.agg(
+            F.count(F.lit(1)).alias("every"),
+            F.count_if(~F.col("complete")).alias("incomplete"),
+            F.count_if(~F.col("complete") & self._is_late()).alias("overdue"),
+            F.min(F.when(~F.col("complete"), F.struct("first_time", "sequence_id"))).alias("oldest"),
+        ).toArrow()
+        found = row.to_pylist()[0]
+        oldest = found["oldest"] or {"first_time": None, "sequence_id": None}
+        if not found["every"]:
+            return None
+        return SequenceState(
+            incomplete=found["incomplete"],
+            overdue=found["overdue"],
+            oldest_time=oldest["first_time"],
+            oldest_id=oldest["sequence_id"],
+        )
+
+    def _is_late(self) -> Column:
+        if self._timeout is None:
+            return F.lit(False)
+        return F.col("first_time") <= F.lit(clock.now(self._document) - self._timeout)
+
+
+def _held(found: pa.Table) -> _Held:
+    columns = (found[name].to_pylist() for name in ("sequence_id", "size", "last"))
+    return {name: (size or 0, last or 0) for name, size, last in zip(*columns, strict=True)}
+
+
+def _sizes(names: list[str], held: _Held) -> Sizes:
+    known = np.array([held.get(name, (0, 0)) for name in names], dtype=np.int64).reshape(-1, 2)
+    return Sizes(known[:, 0], known[:, 1])

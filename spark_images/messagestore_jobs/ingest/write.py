@@ -17,7 +17,7 @@ from messagestore_jobs.lifecycle.transitions import wait
 from messagestore_jobs.native import rfc3339
 from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.source.arrivals import REPLACED
-from messagestore_jobs.source.projections import Projections
+from messagestore_jobs.source.columns import Projections
 from messagestore_jobs.store.claims import claims_uri
 from messagestore_jobs.store.schemas import MESSAGES, SOURCE
 

@@ -7,10 +7,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_report import UpdateCounts
-from messagestore_jobs.lifecycle.apply import COLUMNS, commit, message_of
-from messagestore_jobs.lifecycle.context import Context
-from messagestore_jobs.lifecycle.fold import Folded, fold
-from messagestore_jobs.lifecycle.transitions import Update
+from messagestore_jobs.lifecycle.commit import COLUMNS, Context, commit, message_of
+from messagestore_jobs.lifecycle.transitions import Folded, Update, fold
 from messagestore_jobs.store.delta_log import CommitNote, committed_batch, files_of, open_table
 from messagestore_jobs.store.fence import with_epoch
 from messagestore_jobs.store.messages import committing, messages_table, read_messages

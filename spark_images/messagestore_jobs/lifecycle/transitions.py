@@ -1,4 +1,4 @@
-"""What one status update does to one message. No Spark, no I/O, no clock.
+"""What status updates do to a message: one update, and all of a batch. No Spark, no I/O, no clock.
 
 RECEIVED → PROCESSING → COMPLETED or FAILED; FAILED → PROCESSING while retries are left; what is not terminal → EXPIRED
 once its time has passed. A step may be jumped over, never taken back. What changes nothing by these rules is stale.
@@ -10,8 +10,9 @@ so however often a failure is told, and in whatever order, it counts once.
 One update is no status: RETRY gives a message that is out of retries one more try, at once.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from messagestore_jobs.contract.run_document import Retry
 
@@ -79,12 +80,6 @@ def after(state: State, update: Update, retry: Retry, now: datetime) -> State | 
     return replace(state, status=update.status, retries=failures, next_retry_at=None)
 
 
-def _again(state: State, update: Update, now: datetime) -> State | None:
-    """One more try, due at once, of what has failed for good; an attempt that is named is the one that failed last."""
-    over = state.status == "FAILED" and state.terminal and not state.expired(now)
-    return replace(state, next_retry_at=now) if over and update.attempt in (None, state.retries) else None
-
-
 def expire(state: State) -> State:
     """The state of a message whose time has passed."""
     return replace(state, status="EXPIRED", next_retry_at=None)
@@ -105,3 +100,73 @@ def wait(retry: Retry, failures: int) -> timedelta:
         return min(timedelta(minutes=minutes), retry.max_backoff)
     except OverflowError:
         return retry.max_backoff
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message that updates are for, as the store has it."""
+
+    global_position: int
+    inserted_date: date
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of a message.
+
+    Attributes:
+        message: as it was.
+        state: after all of its updates.
+        outcome: the row of the update whose result and error stand from now on; None: they stay.
+    """
+
+    message: Message
+    state: State
+    outcome: int | None = None
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A batch's updates, each in one place: applied, stale, or for an id that is not in the store (rows)."""
+
+    changes: dict[str, Change]
+    applied: int
+    stale: int
+    unknown: tuple[int, ...]
+    retried: int = 0
+    """Of those applied: the ones that gave a message one more try."""
+
+    @property
+    def exhausted(self) -> tuple[Message, ...]:
+        """The messages that failed and have no retry left."""
+        ended = (change for change in self.changes.values() if change.state.status == "FAILED")
+        return tuple(change.message for change in ended if change.state.terminal)
+
+
+def fold(updates: Iterable[tuple[str, Update]], messages: Mapping[str, Message], retry: Retry, now: datetime) -> Folded:
+    """Apply updates in order of arrival; the n-th is row n."""
+    changes: dict[str, Change] = {}
+    unknown: list[int] = []
+    applied = stale = retried = 0
+    for row, (message_id, update) in enumerate(updates):
+        message = messages.get(message_id)
+        if message is None:
+            unknown.append(row)
+            continue
+        change = changes.get(message_id) or Change(message, message.state)
+        state = after(change.state, update, retry, now)
+        if state is None:
+            stale += 1
+            continue
+        applied += 1
+        retried += update.status == RETRY
+        has_outcome = update.status in ("COMPLETED", "FAILED")
+        changes[message_id] = replace(change, state=state, outcome=row if has_outcome else change.outcome)
+    return Folded(changes, applied, stale, tuple(unknown), retried)
+
+
+def _again(state: State, update: Update, now: datetime) -> State | None:
+    """One more try, due at once, of what has failed for good; an attempt that is named is the one that failed last."""
+    over = state.status == "FAILED" and state.terminal and not state.expired(now)
+    return replace(state, next_retry_at=now) if over and update.attempt in (None, state.retries) else None

@@ -11,7 +11,7 @@ from messagestore_jobs.contract.run_report import Lag, Loss
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.session import heap_bytes
 from messagestore_jobs.source.arrivals import REPLACED, Due
-from messagestore_jobs.source.file_plan import limits, next_batch, pending, rest
+from messagestore_jobs.source.plan import limits_of_files, next_files, pending_files, rest_of_files
 from messagestore_jobs.source.records import Planned, splittable
 from messagestore_jobs.store.delta_log import committed_batch
 from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
@@ -39,7 +39,7 @@ class FileArrivals:
 
     def look(self) -> None:
         """List the files."""
-        self._waiting = pending(list_files(self._spark, self._source.uri), self._read.read_up_to())
+        self._waiting = pending_files(list_files(self._spark, self._source.uri), self._read.read_up_to())
 
     def waits(self) -> bool:
         """Also where the files that wait are empty."""
@@ -70,14 +70,14 @@ class FileArrivals:
 
     def next(self) -> Due:
         """The first files within the stream's bounds."""
-        bounds = limits(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark))
-        ranges = next_batch(self._waiting, bounds, splittable=splittable(self._source))
+        bounds = limits_of_files(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark))
+        ranges = next_files(self._waiting, bounds, splittable=splittable(self._source))
         # Numbers go on after a lost record of what was read: Delta passes over those that it has seen.
         number = max(self._read.last_batch, self._committed()) + 1
         batch = Batch(number, now(self._document), ranges)
         due = Due(batch, self._read.read_before(batch))
         self._read.write_down(batch)
-        self._waiting = rest(self._waiting, ranges)
+        self._waiting = rest_of_files(self._waiting, ranges)
         return due
 
     def replan(self, batch: Planned) -> bool:

@@ -12,13 +12,13 @@ from messagestore_jobs.progress import Progress
 from messagestore_jobs.session import heap_bytes
 from messagestore_jobs.source.arrivals import Due
 from messagestore_jobs.source.kafka_listing import kafka_failure, list_partitions, oldest_record
-from messagestore_jobs.source.kafka_plan import (
+from messagestore_jobs.source.plan import (
     RETENTION,
     TOPIC_DELETED,
     most_records,
-    next_batch,
-    pending,
-    rest,
+    next_offsets,
+    pending_offsets,
+    rest_of_offsets,
     still_there,
 )
 from messagestore_jobs.source.records import Planned
@@ -48,7 +48,7 @@ class KafkaArrivals:
         """List the partitions and their offsets."""
         listed = list_partitions(self._spark, self._source)
         from_latest = self._source.starting_offsets == "Latest"
-        self._waiting = pending(listed, self._read.read_up_to(), from_latest=from_latest)
+        self._waiting = pending_offsets(listed, self._read.read_up_to(), from_latest=from_latest)
 
     def waits(self) -> bool:
         """Also where only the place has to be remembered that reading begins at, or what is lost."""
@@ -81,13 +81,13 @@ class KafkaArrivals:
 
     def next(self) -> Due:
         """Every partition's fair share of the most records that a batch may have."""
-        ranges = next_batch(self._waiting, self._limit())
+        ranges = next_offsets(self._waiting, self._limit())
         number = max(self._read.last_batch, self._committed()) + 1
         batch = OffsetBatch(number, now(self._document), ranges)
         due = Due(batch, self._read.read_before(batch))
         self._read.write_down(batch)
         self._tell_losses(ranges)
-        self._waiting = rest(self._waiting, ranges)
+        self._waiting = rest_of_offsets(self._waiting, ranges)
         return due
 
     def replan(self, batch: Planned) -> bool:

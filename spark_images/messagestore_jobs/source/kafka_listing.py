@@ -8,7 +8,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import KafkaCluster, KafkaSource
-from messagestore_jobs.source.kafka_plan import Listed
+from messagestore_jobs.source.plan import Listed
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.offsets import OffsetRange, Partition
 

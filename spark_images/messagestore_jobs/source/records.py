@@ -11,10 +11,9 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import FilesSource, IngestTask, KafkaSource, RecordsSource
 from messagestore_jobs.session import cores_of_heap, heap_bytes
-from messagestore_jobs.source.file_plan import part_bytes, partitions
 from messagestore_jobs.source.kafka_envelope import said_before
 from messagestore_jobs.source.kafka_listing import access
-from messagestore_jobs.source.kafka_plan import parts
+from messagestore_jobs.source.plan import part_bytes, parts_of_files, parts_of_offsets
 from messagestore_jobs.store.files import Batch, Range
 from messagestore_jobs.store.offsets import OffsetBatch, OffsetRange
 
@@ -103,7 +102,7 @@ def _paths(files: Sequence[str]) -> list[str]:
 def read_kafka(spark: SparkSession, source: KafkaSource, batch: OffsetBatch, cores: int) -> tuple[DataFrame, int]:
     """The batch's records, as ``read_planned`` has them, and in how many parts they come."""
     total = sum(r.end - r.start for r in batch.ranges if r.lost is None)
-    planned = parts(batch.ranges, max(_LEAST_PART, min(_LARGEST_PART, -(-total // cores))))
+    planned = parts_of_offsets(batch.ranges, max(_LEAST_PART, min(_LARGEST_PART, -(-total // cores))))
     plan = {
         "access": access(source.cluster),
         "maxRecordBytes": too_many_bytes(spark),
@@ -130,5 +129,5 @@ def read_planned(spark: SparkSession, task: IngestTask, batch: Planned) -> tuple
     if source.kind == "records":
         return read_records(spark, [[r] for r in batch.ranges], source), len(batch.ranges)
     target = part_bytes(sum(r.end - r.start for r in batch.ranges), cores)
-    planned = partitions(batch.ranges, target, splittable=splittable(source))
+    planned = parts_of_files(batch.ranges, target, splittable=splittable(source))
     return read_records(spark, planned, source), len(planned)

@@ -131,6 +131,6 @@ class ReadFiles:
         }
 
 
-def in_order(files: Sequence[SourceFile]) -> list[SourceFile]:
+def files_in_order(files: Sequence[SourceFile]) -> list[SourceFile]:
     """Files in order of arrival: by modification time, then by name."""
     return sorted(files, key=lambda f: (f.modified_at, f.uri))

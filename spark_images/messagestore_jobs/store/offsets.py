@@ -89,7 +89,7 @@ class ReadOffsets:
         if not rows:
             return None
         ranges = (OffsetRange(_partition(row), row["start"], row["end"], row["latest"], row["lost"]) for row in rows)
-        return OffsetBatch(number, rows[0]["at"], in_order(ranges))
+        return OffsetBatch(number, rows[0]["at"], offsets_in_order(ranges))
 
     def read_up_to(self) -> dict[Partition, ReadUpTo]:
         """How far each partition has been read, by the last batch that had it."""
@@ -164,7 +164,7 @@ class ReadOffsets:
         return pa.Table.from_pylist(rows, schema=OFFSETS)
 
 
-def in_order(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+def offsets_in_order(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
     """Ranges in order of arrival: by partition and offset, topic after topic."""
     return tuple(sorted(ranges, key=lambda r: (r.partition.topic, r.partition.topic_id, r.partition.number, r.start)))
 

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_report import IngestOutcome
 from messagestore_jobs.ingest import batch, job
-from messagestore_jobs.ingest import set_aside as set_aside_job
-from messagestore_jobs.ingest.expected import Numbers
+from messagestore_jobs.ingest import dead_letters as letters_of_batch
+from messagestore_jobs.ingest.refusals import Numbers
 from messagestore_jobs.store.dead_letters import set_aside
 from support.ingests import START, Row, Stream, adds_up, lines, positions_have_no_gap, received_in, record
 
@@ -400,7 +400,7 @@ def ingested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> T
     along: list[bytes] = []
 
     def brought_along(narrow: pa.Table, unfit: Numbers) -> pa.Table | None:
-        found = set_aside_job.brought_along(narrow, unfit)
+        found = letters_of_batch.brought_along(narrow, unfit)
         along.extend(found["raw"].to_pylist() if found is not None else [])
         return found
 

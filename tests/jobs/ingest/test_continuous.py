@@ -9,8 +9,7 @@ from pyspark.sql import SparkSession
 from messagestore_jobs.contract.run_document import MaintainTask, Upkeep
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_jobs.driver.control import Maintenance
-from messagestore_jobs.ingest.control import Unattended
-from messagestore_jobs.ingest.job import run_ingest
+from messagestore_jobs.ingest.job import Unattended, run_ingest
 from messagestore_jobs.maintain.job import maintaining
 from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.folder import open_folder

@@ -18,7 +18,7 @@ from messagestore_jobs.ingest.envelope import envelope_columns, wire
 from messagestore_jobs.native import LineBreaks, to_native
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.source.projections import with_projections
+from messagestore_jobs.source.columns import with_projections
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import MESSAGES
 from support.replays import Suspending, files_replay, lines, manifest, objects, records, sent

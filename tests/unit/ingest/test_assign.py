@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from messagestore_jobs.contract.run_report import IngestCounts
 from messagestore_jobs.ingest.assign import REFUSED, Arrived, Assignment, assign, count
-from messagestore_jobs.ingest.expected import Expected
 from messagestore_jobs.ingest.message_ids import HashedIds
-from messagestore_jobs.ingest.sequences import Members, Sizes
+from messagestore_jobs.ingest.refusals import Expected, Members, Sizes
 
 OnExpired = Literal["DeadLetter", "Store", "Discard"]
 

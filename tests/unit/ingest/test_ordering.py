@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from messagestore_jobs.ingest.ordering import ordering_of
+from messagestore_jobs.ingest.columns import ordering_of
 
 
 def test_each_record_says_one_or_the_other_or_both_or_nothing() -> None:

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from messagestore_jobs.ingest.control import Throttle, Unattended
+from messagestore_jobs.ingest.job import Throttle, Unattended
 
 
 class Clock:

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messagestore_jobs.source.kafka_plan import Listed, most_records, next_batch, parts, pending, rest, still_there
+from messagestore_jobs.source.plan import (
+    Listed,
+    most_records,
+    next_offsets,
+    parts_of_offsets,
+    pending_offsets,
+    rest_of_offsets,
+    still_there,
+)
 from messagestore_jobs.store.offsets import OffsetRange, Partition, ReadUpTo
 
 ORDERS = Partition("orders", "id-1", 0)
@@ -20,38 +28,41 @@ def offsets(ranges: list[OffsetRange] | tuple[OffsetRange, ...]) -> list[tuple[i
 
 
 def test_a_partition_never_read_begins_at_its_first_record() -> None:
-    assert offsets(pending([listed(3, 9)], {}, from_latest=False)) == [(3, 9, None)]
+    assert offsets(pending_offsets([listed(3, 9)], {}, from_latest=False)) == [(3, 9, None)]
 
 
 def test_from_latest_only_the_first_look_begins_at_the_end() -> None:
-    first = pending([listed(3, 9)], {}, from_latest=True)
+    first = pending_offsets([listed(3, 9)], {}, from_latest=True)
     assert offsets(first) == [(9, 9, None)]
     new = Listed(Partition("orders", "id-1", 1), 0, 4)
-    later = pending([listed(3, 11), new], {ORDERS: ReadUpTo(9, 9)}, from_latest=True)
+    later = pending_offsets([listed(3, 11), new], {ORDERS: ReadUpTo(9, 9)}, from_latest=True)
     assert offsets(later) == [(9, 11, None), (0, 4, None)]
 
 
 def test_what_retention_took_before_it_was_read_is_told() -> None:
     read = {ORDERS: ReadUpTo(5, 8)}
-    assert offsets(pending([listed(7, 9)], read, from_latest=False)) == [(5, 7, "Retention"), (7, 9, None)]
-    assert offsets(pending([listed(9, 9)], read, from_latest=False)) == [(5, 9, "Retention")]
+    assert offsets(pending_offsets([listed(7, 9)], read, from_latest=False)) == [(5, 7, "Retention"), (7, 9, None)]
+    assert offsets(pending_offsets([listed(9, 9)], read, from_latest=False)) == [(5, 9, "Retention")]
 
 
 def test_a_topic_made_again_is_another_one_and_what_was_left_of_the_first_is_told() -> None:
     read = {ORDERS: ReadUpTo(5, 8)}
-    assert offsets(pending([listed(0, 2, AGAIN)], read, from_latest=False)) == [(5, 8, "TopicDeleted"), (0, 2, None)]
+    assert offsets(pending_offsets([listed(0, 2, AGAIN)], read, from_latest=False)) == [
+        (5, 8, "TopicDeleted"),
+        (0, 2, None),
+    ]
     read = {ORDERS: ReadUpTo(8, 8), AGAIN: ReadUpTo(2, 2)}
-    assert pending([listed(0, 2, AGAIN)], read, from_latest=False) == []
+    assert pending_offsets([listed(0, 2, AGAIN)], read, from_latest=False) == []
 
 
 def test_a_log_that_lost_its_end_goes_on_from_there() -> None:
     read = {ORDERS: ReadUpTo(9, 9)}
-    assert pending([listed(0, 6)], read, from_latest=False) == []
-    assert offsets(pending([listed(0, 12)], read, from_latest=False)) == [(9, 12, None)]
+    assert pending_offsets([listed(0, 6)], read, from_latest=False) == []
+    assert offsets(pending_offsets([listed(0, 12)], read, from_latest=False)) == [(9, 12, None)]
 
 
 def test_a_topic_that_is_read_no_more_is_not_lost() -> None:
-    assert pending([], {ORDERS: ReadUpTo(5, 8)}, from_latest=False) == []
+    assert pending_offsets([], {ORDERS: ReadUpTo(5, 8)}, from_latest=False) == []
 
 
 ranges = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 60)), min_size=1, max_size=6).map(
@@ -67,28 +78,28 @@ def test_batches_take_each_offset_once_and_keep_within_the_limit(waiting: list[O
     taken: dict[int, int] = {r.partition.number: r.start for r in waiting}
     left = waiting
     while left:
-        batch = next_batch(left, limit)
+        batch = next_offsets(left, limit)
         assert 0 < sum(r.end - r.start for r in batch) <= limit
         for r in batch:
             assert r.start == taken[r.partition.number]
             taken[r.partition.number] = r.end
-        left = rest(left, batch)
+        left = rest_of_offsets(left, batch)
     assert taken == {r.partition.number: r.end for r in waiting}
 
 
 @given(ranges, st.integers(1, 40))
 def test_parts_hold_each_offset_once_in_order(waiting: list[OffsetRange], target: int) -> None:
-    pieces = [piece for part in parts(waiting, target) for piece in part]
+    pieces = [piece for part in parts_of_offsets(waiting, target) for piece in part]
     found = [(p.partition.number, offset) for p in pieces for offset in range(p.start, p.end)]
     assert found == [(r.partition.number, offset) for r in waiting for offset in range(r.start, r.end)]
 
 
 def test_lost_ranges_are_taken_with_the_next_batch_and_never_read() -> None:
-    waiting = pending([listed(7, 9)], {ORDERS: ReadUpTo(5, 8)}, from_latest=False)
-    batch = next_batch(waiting, 1)
+    waiting = pending_offsets([listed(7, 9)], {ORDERS: ReadUpTo(5, 8)}, from_latest=False)
+    batch = next_offsets(waiting, 1)
     assert offsets(batch) == [(5, 7, "Retention"), (7, 8, None)]
-    assert [offsets(part) for part in parts(batch, 10)] == [[(7, 8, None)]]
-    assert offsets(rest(waiting, batch)) == [(8, 9, None)]
+    assert [offsets(part) for part in parts_of_offsets(batch, 10)] == [[(7, 8, None)]]
+    assert offsets(rest_of_offsets(waiting, batch)) == [(8, 9, None)]
 
 
 def test_a_planned_batch_tells_what_is_gone_since() -> None:

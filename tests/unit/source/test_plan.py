@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_jobs.contract.run_document import FilesSource
-from messagestore_jobs.source.file_plan import (
+from messagestore_jobs.source.plan import (
     BatchLimits,
-    limits,
-    next_batch,
+    limits_of_files,
+    next_files,
     part_bytes,
-    partitions,
-    pending,
-    rest,
+    parts_of_files,
+    pending_files,
+    rest_of_files,
     unpacked,
 )
 from messagestore_jobs.store.files import Range, SourceFile
@@ -43,7 +43,7 @@ def batches_of(listed: list[SourceFile], limit: BatchLimits, splittable: bool) -
     """All batches of a run, with what was read written down as the run does."""
     read: dict[SourceFile, int] = {}
     batches = []
-    while batch := next_batch(pending(listed, read), limit, splittable=splittable):
+    while batch := next_files(pending_files(listed, read), limit, splittable=splittable):
         read |= {r.file: r.end for r in batch}
         batches.append(batch)
     return batches
@@ -88,8 +88,8 @@ def test_batches_keep_their_bounds_unless_one_file_can_not(
 def test_partitions_hold_every_byte_once_in_order_of_arrival(
     listed: list[SourceFile], target: int, splittable: bool
 ) -> None:
-    ranges = pending(listed, {})
-    parts = partitions(ranges, target, splittable=splittable)
+    ranges = pending_files(listed, {})
+    parts = parts_of_files(ranges, target, splittable=splittable)
     assert joined([r for part in parts for r in part]) == ranges
     if splittable and not any(f.uri.endswith(".gz") for f in listed):
         assert all(size(part) < 2 * target for part in parts)
@@ -97,27 +97,27 @@ def test_partitions_hold_every_byte_once_in_order_of_arrival(
 
 def test_what_has_been_read_does_not_wait() -> None:
     old, new = source_file("old", 5), source_file("new", 5, day=8)
-    assert pending([new, old], {new: 5}) == whole(old)
-    assert pending([new, old], {new: 5, old: 2}) == [Range(old, 2, 5)]
-    assert pending([new, old], {new: 5, old: 5}) == []
+    assert pending_files([new, old], {new: 5}) == whole(old)
+    assert pending_files([new, old], {new: 5, old: 2}) == [Range(old, 2, 5)]
+    assert pending_files([new, old], {new: 5, old: 5}) == []
 
 
 def test_an_empty_file_waits_until_it_has_been_read_once() -> None:
     empty = source_file("empty", 0)
-    assert pending([empty], {}) == whole(empty)
-    assert pending([empty], {empty: 0}) == []
+    assert pending_files([empty], {}) == whole(empty)
+    assert pending_files([empty], {empty: 0}) == []
 
 
 def test_the_same_path_with_other_bytes_or_another_time_is_another_file() -> None:
     before = source_file("a", 5)
     touched, replaced = source_file("a", 5, day=1), source_file("a", 6)
-    assert pending([touched], {before: 5}) == whole(touched)
-    assert pending([replaced], {before: 5}) == whole(replaced)
+    assert pending_files([touched], {before: 5}) == whole(touched)
+    assert pending_files([replaced], {before: 5}) == whole(replaced)
 
 
 def test_files_of_one_moment_come_by_name() -> None:
     files = [source_file(name, 1) for name in ("b", "a", "c")]
-    assert [r.file.uri[-1] for r in pending(files, {})] == ["a", "b", "c"]
+    assert [r.file.uri[-1] for r in pending_files(files, {})] == ["a", "b", "c"]
 
 
 def test_a_large_file_is_cut_and_a_compressed_one_is_not() -> None:
@@ -144,7 +144,7 @@ def test_a_compressed_file_counts_ten_times_in_what_is_held() -> None:
     ],
 )
 def test_the_tighter_of_the_streams_bound_and_the_drivers_counts(source: FilesSource, expected: BatchLimits) -> None:
-    assert limits(source, batch_bytes=99, heap=80) == expected
+    assert limits_of_files(source, batch_bytes=99, heap=80) == expected
 
 
 @given(st.integers(0, 1 << 40), st.integers(0, 64))
@@ -157,9 +157,9 @@ def test_what_is_left_behind_a_batch_is_what_still_waits(
     listed: list[SourceFile], limit: BatchLimits, splittable: bool
 ) -> None:
     read: dict[SourceFile, int] = {}
-    waiting = pending(listed, read)
+    waiting = pending_files(listed, read)
     while waiting:
-        batch = next_batch(waiting, limit, splittable=splittable)
+        batch = next_files(waiting, limit, splittable=splittable)
         read |= {r.file: r.end for r in batch}
-        waiting = rest(waiting, batch)
-        assert waiting == pending(listed, read)
+        waiting = rest_of_files(waiting, batch)
+        assert waiting == pending_files(listed, read)

@@ -1,24 +1,28 @@
-"""The dead letters of a batch.
+"""The dead letters of a batch, and which of its records became dead letters before.
 
 What is wrong by itself comes along as the batch is judged, a portion's bytes of it at most. The rest is read once it is
 known which they are, a portion at a time: of what is set aside the driver holds no more than that, however much it is.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.ingest.columns import LETTER
-from messagestore_jobs.ingest.expected import Numbers
+from messagestore_jobs.ingest.message_ids import Flags
+from messagestore_jobs.ingest.refusals import Numbers
 from messagestore_jobs.ingest.write import as_judged, letter_columns, letters_of
+from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.session import heap_bytes
 from messagestore_jobs.source.arrivals import REPLACED
-from messagestore_jobs.store.dead_letters import new_letters
+from messagestore_jobs.store.dead_letters import PLACES, new_letters, set_aside_for
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.schemas import SOURCE
 
@@ -26,6 +30,12 @@ _SHARE_OF_HEAP = 32
 """A portion is held several times while it is written: as it came, as rows, as a file."""
 _TASKS = 32
 """More than a batch has, unless there are as many cores."""
+_MAY_CHANGE = (
+    DeadLetterReason.WRONG_EXPECTED_VERSION,
+    DeadLetterReason.INVALID_FIELD,
+    DeadLetterReason.EXPIRED_ON_ARRIVAL,
+)
+"""Why records are set aside for more than their own bytes: a duplicate is not, and what it contradicts may leave."""
 
 
 class SourceChangedError(RunFailedError):
@@ -100,6 +110,44 @@ def read_letters(
         yield _letters(rows, why, about)
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """Which records of a batch became dead letters before, from the same place.
+
+    Attributes:
+        refused: for the version that they expect, by an earlier batch.
+        own: by an earlier try of the batch itself, which was cut off behind them.
+    """
+
+    refused: Flags
+    own: Flags
+
+
+def set_aside_earlier(
+    folder: str, uris: set[str], batch: str, judged: DataFrame, starts: Numbers, rows: int
+) -> Earlier:
+    """Which records are dead letters already, that may be judged otherwise by now.
+
+    Else a file that is read again could find that its streams have grown to what it expects; and a batch that is done
+    again could store what it has set aside, where a purge came in between.
+
+    Args:
+        folder: of the tables.
+        uris: those of the batch that may have been read before.
+        batch: its own id.
+        judged: its records.
+        starts: the first place of each part.
+        rows: how many records there are.
+    """
+    letters = set_aside_for(folder, uris, _MAY_CHANGE)
+    own = pc.fill_null(pc.equal(letters["batch"], batch), False)
+    refused = pc.equal(letters["reason"], str(DeadLetterReason.WRONG_EXPECTED_VERSION))
+    return Earlier(
+        refused=_at(letters.filter(pc.and_not(refused, own)), judged, starts, rows),
+        own=_at(letters.filter(own), judged, starts, rows),
+    )
+
+
 def _letters(rows: pa.Table, refused: Mapping[int, tuple[str, str]], about: tuple[datetime, str]) -> pa.Table:
     told = [refused.get(place, (None, None)) for place in rows["place"].to_pylist()]
     reasons = pc.coalesce(pa.array([reason and str(reason) for reason, _ in told], pa.string()), rows["reason"])
@@ -110,3 +158,17 @@ def _letters(rows: pa.Table, refused: Mapping[int, tuple[str, str]], about: tupl
     headers = {"headers": rows["record_says"]} if "record_says" in rows.column_names else {}
     given = {"raw": rows["raw"], "reason": reasons, "detail": details, "source": source}
     return new_letters({**given, **headers}, *about)
+
+
+def _at(letters: pa.Table, judged: DataFrame, starts: Numbers, rows: int) -> Flags:
+    """Which records have the place and the bytes of one of these."""
+    found = np.zeros(rows, dtype=np.bool_)
+    if not letters.num_rows:
+        return found
+    known = F.broadcast(judged.sparkSession.createDataFrame(letters.select(PLACES.names))).alias("letter")
+    same = [F.col(f"letter.{name}").eqNullSafe(F.col(f"record.{name}")) for name in ("uri", "partition", "offset")]
+    same.append(F.col("letter.digest") == F.unhex(F.sha2("record.value", 256)))
+    records = judged.where("row >= 0").alias("record")
+    places = records.join(known, same, "left_semi").select("part", "row").toArrow()
+    found[starts[places["part"].to_numpy()] + places["row"].to_numpy()] = True
+    return found

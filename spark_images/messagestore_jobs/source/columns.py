@@ -1,13 +1,24 @@
-"""Texts of a record as values of their types; null where a text is none."""
+"""Columns of a record: texts as values of their types, null where a text is none, and columns added step by step.
 
-from pyspark.sql import Column
+Steps say nothing of a batch, so a run builds them once: each expression is a few calls into the JVM.
+"""
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+Projections = tuple[tuple[Column, ...], ...]
 _TTL = (
     r"^P(?!$)(?:(\d{1,6})W)?(?:(\d{1,7})D)?"
     r"(?:T(?!$)(?:(\d{1,8})H)?(?:(\d{1,9})M)?(?:(\d{1,10})(?:\.(\d{1,6}))?S)?)?\z"
 )
 _TTL_MICROSECONDS = {1: 7 * 86_400_000_000, 2: 86_400_000_000, 3: 3_600_000_000, 4: 60_000_000, 5: 1_000_000}
+
+
+def with_projections(rows: DataFrame, steps: Projections) -> DataFrame:
+    """``rows`` with the columns of each step in turn."""
+    return reduce(lambda so_far, columns: so_far.select("*", *columns), steps, rows)
 
 
 def time_of(text: Column) -> Column:

@@ -1,0 +1,234 @@
+"""What the next batch reads: which files and parts of them, or which offsets of which partitions."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from messagestore_jobs.contract.run_document import FilesSource, RecordsSource
+from messagestore_jobs.store.files import Range, SourceFile, files_in_order
+from messagestore_jobs.store.offsets import OffsetRange, Partition, ReadUpTo, offsets_in_order
+
+R = TypeVar("R", Range, OffsetRange)
+_FILES_SHARE_OF_HEAP = 4
+"""What is decided on, and what is set aside, is held beside what is read of a batch."""
+_TIMES_PACKED = 10
+"""What JSON in a gzip commonly grows to; the few files that grow to more are bounded one by one."""
+RETENTION: Final = "Retention"
+"""The broker removed the records before they were read."""
+TOPIC_DELETED: Final = "TopicDeleted"
+"""The topic was deleted, and made again, before they were read."""
+
+_PACED_SECONDS = 5
+"""A batch is what the rate allows in this time."""
+_RECORDS_SHARE_OF_HEAP = 4
+_BYTES_A_RECORD = 1024
+"""About what a driver holds of each while a batch is decided on: its id, its stream, hashes and positions."""
+
+
+def packed(pieces: Iterable[R], target: int) -> list[list[R]]:
+    """Pieces in parts of about ``target``, in the order in which they come."""
+    parts: list[list[R]] = []
+    size = target
+    for piece in pieces:
+        if size >= target:
+            parts.append([])
+            size = 0
+        parts[-1].append(piece)
+        size += piece.end - piece.start
+    return parts
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """Bounds on one batch; a batch has at least one range.
+
+    Attributes:
+        files: how many it reads.
+        bytes: how much of them, as they lie.
+        unpacked: about how much that is once it is read.
+    """
+
+    files: int
+    bytes: int
+    unpacked: int
+
+
+def limits_of_files(source: FilesSource | RecordsSource, batch_bytes: int, heap: int) -> BatchLimits:
+    """The tighter of what the stream asks for and what a driver may hold, of a heap of so many bytes."""
+    unpacked = max(1, heap // _FILES_SHARE_OF_HEAP)
+    if source.max_bytes_per_batch is not None:
+        return BatchLimits(100_000, min(source.max_bytes_per_batch, batch_bytes), unpacked)
+    return BatchLimits(source.max_files_per_batch or 1000, batch_bytes, unpacked)
+
+
+def unpacked(r: Range) -> int:
+    """About how much a range holds once it is read."""
+    return (r.end - r.start) * (_TIMES_PACKED if r.file.uri.endswith(".gz") else 1)
+
+
+def pending_files(listed: Iterable[SourceFile], read_up_to: Mapping[SourceFile, int]) -> list[Range]:
+    """What has not been read, in order of arrival, however late or old a file is."""
+    ranges = (Range(f, read_up_to.get(f, -1), f.size) for f in files_in_order(list(listed)))
+    return [Range(r.file, max(r.start, 0), r.end) for r in ranges if r.start < r.end]
+
+
+def next_files(waiting: Iterable[Range], bounds: BatchLimits, *, splittable: bool) -> tuple[Range, ...]:
+    """The first ranges within the bounds; a file that is too large by itself is cut where it may be."""
+    taken: list[Range] = []
+    room, room_unpacked = bounds.bytes, bounds.unpacked
+    for r in waiting:
+        fits = r.end - r.start <= room and unpacked(r) <= room_unpacked
+        if len(taken) == bounds.files or (taken and not fits):
+            break
+        if not fits and splittable and not r.file.uri.endswith(".gz"):
+            r = Range(r.file, r.start, r.start + min(room, room_unpacked))
+        taken.append(r)
+        room -= r.end - r.start
+        room_unpacked -= unpacked(r)
+        if min(room, room_unpacked) <= 0:
+            break
+    return tuple(taken)
+
+
+def rest_of_files(waiting: Sequence[Range], taken: Sequence[Range]) -> list[Range]:
+    """What still waits once :func:`next_batch` has taken its ranges."""
+    left = list(waiting[len(taken) :])
+    last, whole = taken[-1], waiting[len(taken) - 1]
+    return [Range(last.file, last.end, whole.end), *left] if last.end < whole.end else left
+
+
+def parts_of_files(ranges: Iterable[Range], target: int, *, splittable: bool) -> list[list[Range]]:
+    """The ranges cut and packed into parts of about ``target`` bytes, in order of arrival."""
+    return packed(_pieces_of_files(ranges, target, splittable=splittable), target)
+
+
+def part_bytes(total: int, cores: int) -> int:
+    """A part's size: one a core for small batches, at most 64 MiB, so that a task's memory is bounded."""
+    return max(1 << 20, min(64 << 20, -(-total // max(cores, 1))))
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A partition as it was listed: its records have offsets in [earliest, latest)."""
+
+    partition: Partition
+    earliest: int
+    latest: int
+
+
+def most_records(wanted: int | None, setting: int, rate: float | None, heap: int) -> int:
+    """How many records a batch may have: the least of what the stream asks for and a driver may hold.
+
+    Args:
+        wanted: by the stream; None is no bound.
+        setting: the run's own bound.
+        rate: records a second that the stream may take; None is no bound.
+        heap: in bytes.
+    """
+    paced = setting if rate is None else max(1, round(rate * _PACED_SECONDS))
+    return min(wanted or setting, setting, paced, max(1, heap // (_RECORDS_SHARE_OF_HEAP * _BYTES_A_RECORD)))
+
+
+def pending_offsets(
+    listed: Iterable[Listed], read: Mapping[Partition, ReadUpTo], *, from_latest: bool
+) -> list[OffsetRange]:
+    """What has not been read, in order of arrival; ranges that are gone say why in ``lost``.
+
+    Args:
+        listed: the source's partitions, now.
+        read: how far each has been read; empty before the first batch.
+        from_latest: whether a source of which nothing has been read begins at the partitions' ends. Ranges without an
+            offset in them then remember where that was.
+    """
+    found = list(listed)
+    if not read and from_latest:
+        return list(offsets_in_order(OffsetRange(one.partition, one.latest, one.latest, one.latest) for one in found))
+    return list(offsets_in_order([*_of_deleted(found, read), *(r for one in found for r in _of_partition(one, read))]))
+
+
+def next_offsets(waiting: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange, ...]:
+    """The first of the ranges' records, at most ``limit`` of them: each partition's fair share.
+
+    What is lost takes no room.
+    """
+    lost = [r for r in waiting if r.lost or r.start == r.end]
+    here = [r for r in waiting if not r.lost and r.start < r.end]
+    total = sum(r.end - r.start for r in here)
+    if total <= limit:
+        return offsets_in_order([*lost, *here])
+    shares = {r: (r.end - r.start) * limit // total for r in here}
+    # What rounding left over goes to those where most waits, so that none is left behind for ever.
+    for r in sorted(here, key=lambda r: r.start - r.end)[: limit - sum(shares.values())]:
+        shares[r] += 1
+    return offsets_in_order([*lost, *(replace(r, end=r.start + share) for r, share in shares.items() if share)])
+
+
+def rest_of_offsets(waiting: Sequence[OffsetRange], taken: Sequence[OffsetRange]) -> list[OffsetRange]:
+    """What still waits once :func:`next_batch` has taken its ranges."""
+    ends = {(r.partition, r.start): r.end for r in taken}
+    left = (replace(r, start=ends.get((r.partition, r.start), r.start)) for r in waiting)
+    return [r for r in left if r.start < r.end]
+
+
+def parts_of_offsets(ranges: Iterable[OffsetRange], target: int) -> list[list[OffsetRange]]:
+    """The ranges that are read, cut and packed into parts of about ``target`` records, in order of arrival."""
+    return packed(_pieces_of_offsets(ranges, target), target)
+
+
+def still_there(planned: Sequence[OffsetRange], listed: Iterable[Listed]) -> tuple[OffsetRange, ...]:
+    """A planned batch that could not be read, with what is gone of it by now told as lost; often the same."""
+    now = {one.partition: one for one in listed}
+    return offsets_in_order(r for one in planned for r in _what_is_left(one, now.get(one.partition)))
+
+
+def _pieces_of_files(ranges: Iterable[Range], target: int, *, splittable: bool) -> Iterator[Range]:
+    for r in ranges:
+        if not splittable or r.file.uri.endswith(".gz"):
+            yield r
+            continue
+        for start in range(r.start, max(r.end, r.start + 1), target):
+            yield Range(r.file, start, min(start + target, r.end))
+
+
+def _of_partition(one: Listed, read: Mapping[Partition, ReadUpTo]) -> list[OffsetRange]:
+    before = read.get(one.partition)
+    start = before.offset if before else one.earliest
+    # A log that lost its end, as brokers may after a crash, goes on below what was read.
+    start = min(start, one.latest)
+    ranges = []
+    if start < one.earliest:
+        ranges.append(OffsetRange(one.partition, start, one.earliest, one.latest, RETENTION))
+        start = one.earliest
+    if start < one.latest:
+        ranges.append(OffsetRange(one.partition, start, one.latest, one.latest))
+    return ranges
+
+
+def _of_deleted(listed: Sequence[Listed], read: Mapping[Partition, ReadUpTo]) -> list[OffsetRange]:
+    """Of topics that were made again: what the former ones held, as far as that was known, and was not read."""
+    now = {one.partition.topic: one.partition.topic_id for one in listed}
+    return [
+        OffsetRange(partition, up_to.offset, up_to.latest, up_to.latest, TOPIC_DELETED)
+        for partition, up_to in read.items()
+        if now.get(partition.topic, partition.topic_id) != partition.topic_id and up_to.offset < up_to.latest
+    ]
+
+
+def _pieces_of_offsets(ranges: Iterable[OffsetRange], target: int) -> Iterable[OffsetRange]:
+    for r in ranges:
+        if r.lost is None:
+            for start in range(r.start, r.end, target):
+                yield replace(r, start=start, end=min(start + target, r.end))
+
+
+def _what_is_left(r: OffsetRange, now: Listed | None) -> list[OffsetRange]:
+    if r.lost or r.start == r.end:
+        return [r]
+    if now is None:
+        return [replace(r, lost=TOPIC_DELETED)]
+    # What a log lost at its end is no record any more: the range ends earlier, and goes on from there.
+    end = max(r.start, min(r.end, now.latest))
+    if now.earliest <= r.start:
+        return [replace(r, end=end)]
+    first = min(now.earliest, end)
+    return [replace(r, end=first, lost=RETENTION), *([replace(r, start=first, end=end)] if first < end else [])]
