@@ -20,23 +20,21 @@ from messagestore_operator.cluster import connection
 from messagestore_operator.cluster.api_objects import ApiObject, name_of, namespace_of
 from messagestore_operator.cluster.apply import Applier
 from messagestore_operator.cluster.backend import KubeflowBackend, SparkBackend
-from messagestore_operator.cluster.cache import Cache, ResourceKey
+from messagestore_operator.cluster.cache import ResourceKey
 from messagestore_operator.cluster.client import KubeClient, connect
+from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.events import Events
 from messagestore_operator.cluster.gather import Gatherer
-from messagestore_operator.cluster.health import Health, health_of, served
+from messagestore_operator.cluster.health import health_of, served
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, PODS, RESOURCES, Kind
 from messagestore_operator.cluster.leader import Leader, Timing
-from messagestore_operator.cluster.lease import TableLeases
-from messagestore_operator.cluster.metrics import Metrics
-from messagestore_operator.cluster.namespaces import Namespaces
+from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.cluster.old_leases import OldLeases
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.queue import WorkQueue
 from messagestore_operator.cluster.ratelimit import TokenBucket
 from messagestore_operator.cluster.reconcile import Decide, Reconciler
-from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.cluster.sync import KindMissingError, Sync
 from messagestore_operator.cluster.visitors import Visitors
 from messagestore_operator.decide.run_queue import Bounds
@@ -73,6 +71,7 @@ async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = Ku
             "MessageStream reads and writes whatever the identity of runs' pods may"
         )
     metrics, health = Metrics(), health_of(settings)
+    telemetry = Telemetry(metrics, health)
     stop = _stop_signal()
     try:
         found = await connection.configuration()
@@ -90,7 +89,7 @@ async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = Ku
                 return
             health.waiting_to_lead = False
             metrics.leading.set(1)
-            service = Service(settings, client, make_backend(client), decide, metrics, health, identity)
+            service = Service(settings, client, make_backend(client), decide, telemetry, identity)
             try:
                 await service.serve(stop)
             except KindMissingError as error:
@@ -106,46 +105,24 @@ class Service:
         client: KubeClient,
         backend: SparkBackend,
         decide: Decide,
-        metrics: Metrics,
-        health: Health,
+        telemetry: Telemetry,
         identity: str,
     ) -> None:
+        metrics, health = telemetry.metrics, telemetry.health
         self._settings = settings
         self._foreign: list[Kind] = [backend.kind, CONFIG_MAPS, PODS]
-        self._kinds: list[Kind] = [*RESOURCES.values(), *self._foreign]
-        self._cache = Cache(backend.kind.name)
-        self._queue: WorkQueue[ResourceKey] = WorkQueue(_LOOK_AGAIN_SECONDS)
-        leases, namespaces = TableLeases(client, settings.namespace), Namespaces(client)
-        self._predicates = Predicates(Reader(), self._touched_by_people)
+        kinds = [*RESOURCES.values(), *self._foreign]
         policy = defaults(settings)
-        starts = Starts(self._cache, policy.bounds)
-        gatherer = Gatherer(self._cache, client, backend, leases, namespaces, self._predicates, starts, policy)
-        self._old_leases = OldLeases(self._cache, gatherer, leases, settings.watch_namespaces, policy)
+        cluster = Cluster.of(client, backend, settings.namespace, policy.bounds)
+        self._cache = cluster.cache
+        self._queue: WorkQueue[ResourceKey] = WorkQueue(_LOOK_AGAIN_SECONDS)
+        self._predicates = Predicates(Reader(), self._touched_by_people)
+        gatherer = Gatherer(cluster, self._predicates, policy)
+        self._old_leases = OldLeases(cluster, gatherer, settings.watch_namespaces, policy)
         self._drivers = Drivers(client, backend, self._cache, settings.driver)
-        applier = Applier(
-            client,
-            backend,
-            self._cache,
-            leases,
-            self._drivers,
-            Events(client, identity),
-            namespaces,
-            starts,
-            settings,
-            self._touched_in_a_row,
-        )
-        self._reconciler = Reconciler(self._cache, gatherer, decide, applier, starts, self._queue, metrics, health)
-        self._sync = Sync(
-            client,
-            self._cache,
-            self._kinds,
-            backend.kind,
-            settings.watch_namespaces,
-            settings.namespace,
-            self._touched,
-            metrics,
-            health,
-        )
+        applier = Applier(cluster, self._drivers, Events(client, identity), settings, self._touched_in_a_row)
+        self._reconciler = Reconciler(cluster, gatherer, decide, applier, self._queue, telemetry)
+        self._sync = Sync(cluster, kinds, settings, self._touched, telemetry)
         health.lateness = lambda: self._queue.lateness
         metrics.watch_health(lambda: bool(health.problems()))
         metrics.watch_queue(lambda: self._queue.depth, lambda: self._queue.lateness)

@@ -12,6 +12,7 @@ from messagestore_operator.cluster.api_objects import ApiObject, at
 from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import ConflictError, KubeClient
+from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder_of, lease_name
@@ -149,19 +150,10 @@ def test_the_leases_of_tables_that_are_gone_are_removed_and_no_others(apiserver:
         return [name for name, table in tables.items() if await leases.read(table) is not None]
 
     def old_leases(cache: Cache, leases: TableLeases, client: KubeClient) -> OldLeases:
-        backend, predicates = KubeflowBackend(client), Predicates(Reader(), list)
-        gatherer = Gatherer(
-            cache,
-            client,
-            backend,
-            leases,
-            Namespaces(client),
-            predicates,
-            Starts(cache, Bounds()),
-            Defaults(),
-            lambda: now,
-        )
-        return OldLeases(cache, gatherer, leases, ["default"], Defaults(), lambda: now)
+        backend, starts = KubeflowBackend(client), Starts(cache, Bounds())
+        cluster = Cluster(client, backend, cache, leases, Namespaces(client), starts, lambda: now)
+        gatherer = Gatherer(cluster, Predicates(Reader(), list), Defaults())
+        return OldLeases(cluster, gatherer, ["default"], Defaults())
 
     assert _with_leases(apiserver, scenario) == ["of-a-stream", "lately", "of-another-operator"]
 

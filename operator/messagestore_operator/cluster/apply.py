@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from functools import singledispatchmethod
 from typing import Any
 
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.cluster.api_objects import ApiObject
-from messagestore_operator.cluster.backend import Launch, SparkBackend
-from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.client import KubeClient, NotFoundError
+from messagestore_operator.cluster.backend import Launch
+from messagestore_operator.cluster.client import NotFoundError
+from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.events import Events, NewEvent
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, RESOURCES
 from messagestore_operator.cluster.labels import FINALIZER
 from messagestore_operator.cluster.launch import Launcher, LaunchRefusedError, control_text
-from messagestore_operator.cluster.lease import TableLeases, lease_name
-from messagestore_operator.cluster.namespaces import Namespaces
+from messagestore_operator.cluster.lease import lease_name
 from messagestore_operator.cluster.reports import CONTROL
-from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide import actions
 from messagestore_operator.decide.snapshot import ObservedRun
 from messagestore_operator.settings import Settings
@@ -39,29 +36,19 @@ class Applier:
 
     def __init__(
         self,
-        client: KubeClient,
-        backend: SparkBackend,
-        cache: Cache,
-        leases: TableLeases,
+        cluster: Cluster,
         drivers: Drivers,
         events: Events,
-        namespaces: Namespaces,
-        starts: Starts,
         settings: Settings,
         touched: Touched,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._client = client
-        self._backend = backend
-        self._cache = cache
-        self._leases = leases
+        self._cluster = cluster
+        self._client = cluster.client
+        self._cache = cluster.cache
         self._events = events
-        self._namespaces = namespaces
-        self._starts = starts
         self._settings = settings
         self._touched = touched
-        self._now = now
-        self._launcher = Launcher(client, backend, cache, drivers)
+        self._launcher = Launcher(cluster.client, cluster.backend, cluster.cache, drivers)
 
     async def carry_out(self, resource: Resource, wanted: Iterable[actions.Action]) -> None:
         """Do what was decided about a resource.
@@ -89,25 +76,25 @@ class Applier:
             version = {"op": "replace", "path": "/metadata/resourceVersion", "value": action.resource_version}
             changes.insert(0, version)
         self._put(await self._client.json_patch(_path(resource, "status"), changes))
-        self._cache.note_written(resource.identity, self._now())
+        self._cache.note_written(resource.identity, self._cluster.now())
 
     @_do.register
     async def _(self, action: actions.AcquireLease, resource: Resource) -> None:
-        lease = await self._leases.acquire(
-            action.table, action.holder, action.epoch, action.resource_version, self._now()
+        lease = await self._cluster.leases.acquire(
+            action.table, action.holder, action.epoch, action.resource_version, self._cluster.now()
         )
         self._put(lease)
 
     @_do.register
     async def _(self, action: actions.ReleaseLease, resource: Resource) -> None:
         known = self._cache.lease(lease_name(action.table))
-        lease = await self._leases.release(action.table, action.holder, self._now(), known)
+        lease = await self._cluster.leases.release(action.table, action.holder, self._cluster.now(), known)
         if lease is not None:
             self._put(lease)
 
     @_do.register
     async def _(self, action: actions.AwaitRoom, resource: Resource) -> None:
-        self._starts.wait(action.slot)
+        self._cluster.starts.wait(action.slot)
 
     @_do.register
     async def _(self, action: actions.CreateRun, resource: Resource) -> None:
@@ -118,14 +105,14 @@ class Applier:
         except LaunchRefusedError as error:
             _log.warning("%s was not launched: %s", action.run.holder, error)
             if "being terminated" in str(error):
-                self._namespaces.note(action.run.namespace, unwell=True)
+                self._cluster.namespaces.note(action.run.namespace, unwell=True)
             else:
                 self._cache.refuse(action.run, str(error))
             self._touched([resource.identity])
 
     @_do.register
     async def _(self, action: actions.DeleteRun, resource: Resource) -> None:
-        if not await self._backend.delete(action.namespace, action.name):
+        if not await self._cluster.backend.delete(action.namespace, action.name):
             # It was never launched, so nothing else takes its ConfigMap away.
             await self._client.delete(CONFIG_MAPS.path(action.namespace, action.name))
 

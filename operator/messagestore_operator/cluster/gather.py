@@ -6,24 +6,22 @@ server itself: that an application isn't there, and that a driver's pod is gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.cluster.api_objects import ApiObject, at
-from messagestore_operator.cluster.backend import RunParts, SparkBackend
-from messagestore_operator.cluster.cache import Cache, ResourceKey, RunKey, RunObjects
-from messagestore_operator.cluster.client import ForbiddenError, KubeClient
+from messagestore_operator.cluster.backend import RunParts
+from messagestore_operator.cluster.cache import ResourceKey, RunKey, RunObjects
+from messagestore_operator.cluster.client import ForbiddenError
+from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.events import last_warning
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, PODS, RESOURCES
-from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder_of, lease_name
-from messagestore_operator.cluster.namespaces import Namespaces
+from messagestore_operator.cluster.lease import first_epoch, holder_of, lease_name
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.reports import Reading, Reports
 from messagestore_operator.cluster.secrets import Secrets
-from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide.leases import claimed
 from messagestore_operator.decide.needs import Uses, secrets_of
 from messagestore_operator.decide.replay_view import has_ended
@@ -54,27 +52,17 @@ class Gatherer:
 
     def __init__(
         self,
-        cache: Cache,
-        client: KubeClient,
-        backend: SparkBackend,
-        leases: TableLeases,
-        namespaces: Namespaces,
+        cluster: Cluster,
         predicates: Predicates,
-        starts: Starts,
         defaults: Defaults,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._cache = cache
-        self._client = client
-        self._backend = backend
-        self._leases = leases
-        self._namespaces = namespaces
-        self._secrets = Secrets(client)
+        self._cluster = cluster
+        self._cache = cluster.cache
+        self._client = cluster.client
+        self._secrets = Secrets(cluster.client)
         self._predicates = predicates
-        self._starts = starts
         self._defaults = defaults
         self._reports = Reports()
-        self._now = now
         self._nothing: dict[RunKey, datetime] = {}
 
     def is_ready(self, key: ResourceKey) -> bool:
@@ -109,12 +97,12 @@ class Gatherer:
             "secrets": await self._uses(resource, streams),
             "missing_kind": self._cache.missing_kind,
             "status_written": self._cache.written(key),
-            "can_run": not await self._namespaces.terminating(resource.metadata.namespace),
+            "can_run": not await self._cluster.namespaces.terminating(resource.metadata.namespace),
             "defaults": self._defaults,
             "paused": self._paused(resource.metadata.namespace),
-            "run_queue": self._starts.run_queue(),
+            "run_queue": self._cluster.starts.run_queue(),
             # Last, so that nothing in the picture is younger than its clock.
-            "now": self._now(),
+            "now": self._cluster.now(),
         }
         if isinstance(resource, MessageStream):
             replays = tuple(job for job in self._cache.replays_of(resource) if not has_ended(job))
@@ -137,7 +125,7 @@ class Gatherer:
     def _paused(self, namespace: str) -> str | None:
         if self._defaults.paused:
             return "the operator launches nothing while its setting runs.paused is true"
-        if self._namespaces.paused(namespace):
+        if self._cluster.namespaces.paused(namespace):
             return f"nothing is launched in namespace {namespace} while its annotation {PAUSED} is true"
         return None
 
@@ -171,7 +159,7 @@ class Gatherer:
         if resource is None:
             return
         for table in tables_of(resource, self._cache.streams_of(resource)):
-            lease = await self._leases.read(table)
+            lease = await self._cluster.leases.read(table)
             if lease is not None:
                 self._put(LEASES.name, lease)
             elif (gone := self._cache.lease(lease_name(table))) is not None:
@@ -206,7 +194,7 @@ class Gatherer:
             await self._look_for(key)
             run = self._observed(key)
             if run is None and waits:
-                self._nothing[key] = self._now()
+                self._nothing[key] = self._cluster.now()
         elif not sure and not run.state.ended and not run.deleting:
             # It is ended as one that its resource forgot, unless only the watch of it is behind.
             await self._look_for(key)
@@ -221,9 +209,9 @@ class Gatherer:
 
     def _is_nothing(self, key: RunKey) -> bool:
         """Whether there is nothing of a run: it waits for room, or the API server said so a moment ago."""
-        if self._starts.waits("/".join(key)):
+        if self._cluster.starts.waits("/".join(key)):
             return True
-        now = self._now()
+        now = self._cluster.now()
         self._nothing = {known: since for known, since in self._nothing.items() if now - since < _NOTHING_LASTS}
         return key in self._nothing
 
@@ -232,17 +220,17 @@ class Gatherer:
         driver = run.driver
         if driver is None or driver.phase != "Pending" or driver.waiting or not self._is_late(run):
             return run
-        words = await last_warning(self._client, run.ref.namespace, self._backend.driver_name(run.ref.name))
+        words = await last_warning(self._client, run.ref.namespace, self._cluster.backend.driver_name(run.ref.name))
         return replace(run, driver=replace(driver, waiting=Waiting("CreateContainerError", words))) if words else run
 
     def _is_late(self, run: ObservedRun) -> bool:
         # By the pod's age: it is made some time after the application, and its first mounts fail as a rule.
         made = (run.driver.created_at if run.driver else None) or run.created_at
-        return made is not None and self._now() - made > _NORMAL_START
+        return made is not None and self._cluster.now() - made > _NORMAL_START
 
     def _observed(self, key: RunKey) -> ObservedRun | None:
         objects = self._cache.run(key)
-        return None if objects.empty else self._backend.observe(self._parts(key, objects))
+        return None if objects.empty else self._cluster.backend.observe(self._parts(key, objects))
 
     def _parts(self, key: RunKey, objects: RunObjects) -> RunParts:
         return RunParts(
@@ -256,8 +244,8 @@ class Gatherer:
 
     async def _look_for(self, key: RunKey) -> None:
         namespace, name = key
-        if application := await self._client.find(self._backend.kind.path(namespace, name)):
-            self._put(self._backend.kind.name, application)
+        if application := await self._client.find(self._cluster.backend.kind.path(namespace, name)):
+            self._put(self._cluster.backend.kind.name, application)
         if self._cache.run(key).config_map is None:
             self._put(CONFIG_MAPS.name, await self._client.find(CONFIG_MAPS.path(namespace, name)))
         await self._look_for_driver(key)
@@ -265,7 +253,7 @@ class Gatherer:
     async def _look_for_driver(self, key: RunKey) -> None:
         namespace, name = key
         if self._cache.run(key).driver is None:
-            self._put(PODS.name, await self._client.find(PODS.path(namespace, self._backend.driver_name(name))))
+            self._put(PODS.name, await self._client.find(PODS.path(namespace, self._cluster.backend.driver_name(name))))
 
     async def _look_for_report(self, key: RunKey) -> None:
         """Each kind has a watch of its own: that of ConfigMaps may be behind that of applications."""
@@ -278,7 +266,8 @@ class Gatherer:
     async def lease(self, table: TableKey) -> TableLease:
         """A table's Lease, who has it by what resources say, and who waits for it."""
         document = self._cache.lease(lease_name(table))
-        written = TableLease(table, epoch=first_epoch(self._now())) if document is None else _written(table, document)
+        now = self._cluster.now()
+        written = TableLease(table, epoch=first_epoch(now)) if document is None else _written(table, document)
         lease = claimed(written, list(self._cache.claims(table)))
         return lease if lease.holder is None else await self._with_holder(lease)
 

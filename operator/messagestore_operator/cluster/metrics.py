@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -14,6 +15,7 @@ from messagestore_operator.api import MessageStream
 from messagestore_operator.cluster.api_objects import labels_of
 from messagestore_operator.cluster.backend.observe import app_state
 from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.health import Health
 from messagestore_operator.cluster.labels import RUN_KIND
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -106,3 +108,11 @@ class _ClusterCollector(Collector):
                 oldest = lag.oldest_pending_time
                 waits.add_metric(place, (now - oldest.datetime).total_seconds() if oldest else 0)
         yield from (messages, dead, files, waits)
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """What tells from outside how the operator does: to Prometheus, and to the kubelet."""
+
+    metrics: Metrics
+    health: Health

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
-from datetime import UTC, datetime
+from collections.abc import Collection
 
 from messagestore_operator.cluster.api_objects import ApiObject, metadata
-from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import ApiError
+from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.kinds import LEASES
-from messagestore_operator.cluster.lease import TABLE, TableLeases
+from messagestore_operator.cluster.lease import TABLE
 from messagestore_operator.decide.leases import is_left_over
 from messagestore_operator.decide.snapshot import Defaults, TableKey
 
@@ -28,19 +27,17 @@ class OldLeases:
 
     def __init__(
         self,
-        cache: Cache,
+        cluster: Cluster,
         gatherer: Gatherer,
-        leases: TableLeases,
         namespaces: Collection[str],
         defaults: Defaults,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._cache = cache
+        self._cache = cluster.cache
+        self._leases = cluster.leases
         self._gatherer = gatherer
-        self._leases = leases
         self._namespaces = namespaces
         self._defaults = defaults
-        self._now = now
+        self._now = cluster.now
 
     async def work(self, every: float) -> None:
         """Remove what is left over, for ever."""

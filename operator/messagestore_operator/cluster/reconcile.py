@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 from time import perf_counter
 
 from messagestore_operator.cluster.apply import Applier
-from messagestore_operator.cluster.cache import Cache, ResourceKey
+from messagestore_operator.cluster.cache import ResourceKey
 from messagestore_operator.cluster.client import ApiError, ConflictError
+from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.gather import Gatherer
-from messagestore_operator.cluster.health import Health
-from messagestore_operator.cluster.metrics import Metrics
+from messagestore_operator.cluster.metrics import Telemetry
 from messagestore_operator.cluster.queue import WorkQueue
-from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.snapshot import Snapshot
 
@@ -29,23 +28,21 @@ class Reconciler:
 
     def __init__(
         self,
-        cache: Cache,
+        cluster: Cluster,
         gatherer: Gatherer,
         decide: Decide,
         applier: Applier,
-        starts: Starts,
         queue: WorkQueue[ResourceKey],
-        metrics: Metrics,
-        health: Health,
+        telemetry: Telemetry,
     ) -> None:
-        self._cache = cache
+        self._cache = cluster.cache
+        self._starts = cluster.starts
         self._gatherer = gatherer
         self._decide = decide
         self._applier = applier
-        self._starts = starts
         self._queue = queue
-        self._metrics = metrics
-        self._health = health
+        self._metrics = telemetry.metrics
+        self._health = telemetry.health
 
     async def work(self, *, first: bool = False) -> None:
         """Take one resource after the other, for ever; nothing that goes wrong with one ends it.

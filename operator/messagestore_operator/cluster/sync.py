@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import TypeVar
 
 from messagestore_operator.cluster.api_objects import ApiObject, name_of, namespace_of
-from messagestore_operator.cluster.cache import Cache, ResourceKey
-from messagestore_operator.cluster.client import ApiError, KubeClient, NotFoundError
-from messagestore_operator.cluster.health import Health
+from messagestore_operator.cluster.cache import ResourceKey
+from messagestore_operator.cluster.client import ApiError, NotFoundError
+from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.kinds import LEASES, RESOURCES, Kind
 from messagestore_operator.cluster.labels import SELECTOR
-from messagestore_operator.cluster.metrics import Metrics
+from messagestore_operator.cluster.metrics import Telemetry
+from messagestore_operator.settings import Settings
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -33,34 +34,28 @@ class Sync:
     """Lists all kinds into the cache.
 
     Args:
-        kinds: that are watched.
-        applications: that of them which may not be installed: there are no runs before it is.
-        namespaces: that are served; empty means all.
-        own_namespace: where the Leases are.
+        kinds: that are watched; the backend's may not be installed: there are no runs before it is.
+        settings: name the namespaces that are served, and that of the Leases.
         touched: is given the resources that something new may make a difference to.
     """
 
     def __init__(
         self,
-        client: KubeClient,
-        cache: Cache,
+        cluster: Cluster,
         kinds: Sequence[Kind],
-        applications: Kind,
-        namespaces: Sequence[str],
-        own_namespace: str,
+        settings: Settings,
         touched: Callable[[Iterable[ResourceKey]], None],
-        metrics: Metrics,
-        health: Health,
+        telemetry: Telemetry,
     ) -> None:
-        self._client = client
-        self._cache = cache
+        self._client = cluster.client
+        self._cache = cluster.cache
+        self._applications = cluster.backend.kind
         self._kinds = kinds
-        self._applications = applications
-        self._namespaces = namespaces
-        self._own_namespace = own_namespace
+        self._namespaces = settings.watch_namespaces
+        self._own_namespace = settings.namespace
         self._touched = touched
-        self._metrics = metrics
-        self._health = health
+        self._metrics = telemetry.metrics
+        self._health = telemetry.health
 
     @property
     def kinds(self) -> list[Kind]:

@@ -13,6 +13,7 @@ from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import KubeClient
+from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.kinds import CONFIG_MAPS
 from messagestore_operator.cluster.lease import TableLeases, lease_name
@@ -48,10 +49,9 @@ def replay(name: str, source: str = "orders", namespace: str = "default", **stat
 def gatherer_of(
     cache: Cache, client: Any, namespaces: Namespaces, now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> Gatherer:
-    leases, backend = TableLeases(client, "op"), KubeflowBackend(client)
-    return Gatherer(
-        cache, client, backend, leases, namespaces, Predicates(Reader(), list), Starts(cache, Bounds()), UNASKED, now
-    )
+    leases, starts = TableLeases(client, "op"), Starts(cache, Bounds())
+    cluster = Cluster(client, KubeflowBackend(client), cache, leases, namespaces, starts, now)
+    return Gatherer(cluster, Predicates(Reader(), list), UNASKED)
 
 
 def snapshot_with(*replays: dict[str, Any]) -> StreamSnapshot:

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster.cache import Cache, ResourceKey
+from messagestore_operator.cluster.backend import KubeflowBackend
+from messagestore_operator.cluster.cache import ResourceKey
 from messagestore_operator.cluster.client import ApiError, ConflictError
+from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.health import Health
-from messagestore_operator.cluster.metrics import Metrics
+from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.cluster.queue import WorkQueue
 from messagestore_operator.cluster.reconcile import Reconciler
-from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide.run_queue import Bounds
 
 ORDERS = ("MessageStream", "default", "orders")
@@ -44,9 +45,9 @@ def test_a_look_that_fails_again_and_again_is_made_ever_more_seldom(error: ApiEr
 
     async def half_a_second() -> None:
         queue: WorkQueue[ResourceKey] = WorkQueue(0.01)
-        cache, health = Cache("SparkApplication"), Health(60, 60)
-        starts = Starts(cache, Bounds())
-        reconciler = Reconciler(cache, gatherer, unused, unused, starts, queue, Metrics(), health)
+        cluster = Cluster.of(unused, KubeflowBackend(unused), "op", Bounds())
+        telemetry = Telemetry(Metrics(), Health(60, 60))
+        reconciler = Reconciler(cluster, gatherer, unused, unused, queue, telemetry)
         queue.add(ORDERS)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(reconciler.work(), 0.5)

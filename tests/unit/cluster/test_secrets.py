@@ -7,15 +7,12 @@ from typing import Any
 import pytest
 
 from messagestore_operator.cluster.backend import KubeflowBackend
-from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import ForbiddenError
+from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.gather import Gatherer
-from messagestore_operator.cluster.lease import TableLeases
-from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.cluster.secrets import Secrets
-from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide.needs import Need
 from messagestore_operator.decide.run_queue import Bounds
 from messagestore_operator.decide.snapshot import Defaults, RunRef
@@ -108,12 +105,9 @@ def test_an_api_server_that_forbids_everything_just_after_its_start_is_asked_aga
 
 def test_a_stream_whose_run_goes_on_has_its_secrets_and_is_not_asked_about_them() -> None:
     client: Any = Server(**{"lake-credentials": "storage"})
-    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
-    namespaces.note("default", False)
-    leases, predicates = TableLeases(client, "op"), Predicates(Reader(), list)
-    gatherer = Gatherer(
-        cache, client, KubeflowBackend(client), leases, namespaces, predicates, Starts(cache, Bounds()), Defaults()
-    )
+    cluster = Cluster.of(client, KubeflowBackend(client), "op", Bounds())
+    cluster.namespaces.note("default", False)
+    gatherer = Gatherer(cluster, Predicates(Reader(), list), Defaults())
     found = []
     for version, current in (
         ("1", {}),
@@ -121,11 +115,11 @@ def test_a_stream_whose_run_goes_on_has_its_secrets_and_is_not_asked_about_them(
     ):
         document = stream().to_dict()
         document["metadata"]["resourceVersion"] = version
-        cache.put({**document, "kind": "MessageStream", "status": current})
+        cluster.cache.put({**document, "kind": "MessageStream", "status": current})
         snapshot = asyncio.run(gatherer.snapshot(("MessageStream", "default", "orders")))
         assert snapshot is not None
         found.append(snapshot.secrets)
-        cache.put(_running("orders-ingest-1"))
+        cluster.cache.put(_running("orders-ingest-1"))
     assert found == [{"lake-credentials": frozenset({"storage"})}, None]
 
 

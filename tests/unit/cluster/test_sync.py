@@ -8,14 +8,16 @@ import pytest
 
 from messagestore_operator.cluster import sync
 from messagestore_operator.cluster.backend import KubeflowBackend
-from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import ApiError, KubeClient, NotFoundError
+from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.health import Health
 from messagestore_operator.cluster.kinds import LEASES, RESOURCES
 from messagestore_operator.cluster.lease import holder_of, lease_name
-from messagestore_operator.cluster.metrics import Metrics
+from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.cluster.sync import KindMissingError, Sync
+from messagestore_operator.decide.run_queue import Bounds
 from messagestore_operator.decide.snapshot import TableKey
+from messagestore_operator.settings import Settings
 from support.launches import stream
 
 STREAMS = RESOURCES["MessageStream"]
@@ -55,13 +57,12 @@ class _Kept:
 
     def __init__(self) -> None:
         self.server: Any = _Server()
-        self.cache, self.metrics = Cache("SparkApplication"), Metrics()
+        cluster, self.metrics = Cluster.of(self.server, KubeflowBackend(self.server), "op", Bounds()), Metrics()
+        self.cache = cluster.cache
         self.touched: set[tuple[str, str, str]] = set()
         self.health = Health(60, 60)
-        kinds = [STREAMS, APPLICATIONS]
-        self.sync = Sync(
-            self.server, self.cache, kinds, APPLICATIONS, (), "op", self.touched.update, self.metrics, self.health
-        )
+        kinds, telemetry = [STREAMS, APPLICATIONS], Telemetry(self.metrics, self.health)
+        self.sync = Sync(cluster, kinds, Settings(namespace="op"), self.touched.update, telemetry)
 
     def fill(self) -> None:
         asyncio.run(self.sync.fill())

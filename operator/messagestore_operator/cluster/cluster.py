@@ -1,0 +1,50 @@
+"""What the operator has of a cluster: the way to it, and what it knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from messagestore_operator.cluster.backend import SparkBackend
+from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.client import KubeClient
+from messagestore_operator.cluster.lease import TableLeases
+from messagestore_operator.cluster.namespaces import Namespaces
+from messagestore_operator.cluster.starts import Starts
+from messagestore_operator.decide.run_queue import Bounds
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What is read to decide, and what decisions are carried out with.
+
+    Attributes:
+        client: sends requests to the API server.
+        backend: starts and reads Spark applications.
+        cache: what watches, lists and own writes have shown.
+        leases: of tables.
+        namespaces: which end, and which are paused.
+        starts: which runs have room.
+        now: the time.
+    """
+
+    client: KubeClient
+    backend: SparkBackend
+    cache: Cache
+    leases: TableLeases
+    namespaces: Namespaces
+    starts: Starts
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    @classmethod
+    def of(cls, client: KubeClient, backend: SparkBackend, own_namespace: str, bounds: Bounds) -> Cluster:
+        """A cluster of which nothing is known yet.
+
+        Args:
+            own_namespace: where the Leases of tables are.
+            bounds: of runs.
+        """
+        cache = Cache(backend.kind.name)
+        leases, namespaces = TableLeases(client, own_namespace), Namespaces(client)
+        return cls(client, backend, cache, leases, namespaces, Starts(cache, bounds))
