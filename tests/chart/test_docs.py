@@ -1,18 +1,14 @@
-"""The documentation's table of values is the schema's, its figures the operator's."""
+"""The documentation's table of values is the schema's."""
 
 import json
 import os
-import re
 from typing import Any
 
 from ruamel.yaml import YAML
 
-from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.metrics import Metrics
 from support.helm import CHART, REPOSITORY
 
 FILE = REPOSITORY / "docs" / "install.md"
-OPERATOR = REPOSITORY / "docs" / "operator.md"
 BEGIN, END = "<!-- values -->\n", "<!-- /values -->\n"
 RENEW = "RENEW_SNAPSHOTS"
 
@@ -29,17 +25,6 @@ def test_the_table_of_values() -> None:
         FILE.write_text(f"{before}{BEGIN}{table}{END}{after}")
         found = table
     assert found == table, f"run again with {RENEW}=1"
-
-
-def test_the_figures_that_are_told_are_those_that_there_are() -> None:
-    """Who has a dashboard or an alert of one misses it when its name changes."""
-    told = set(re.findall(r"`(messagestore_\w+|…_queue_\w+)[`{]", OPERATOR.read_text()))
-    metrics = Metrics()
-    metrics.watch_health(lambda: False)
-    metrics.watch_queue(lambda: 0, lambda: 0)
-    metrics.watch_cache(Cache("SparkApplication"))
-    there = {f"{one.name}_total" if one.type == "counter" else one.name for one in metrics.registry.collect()}
-    assert {name.replace("…", "messagestore_operator") for name in told} == there
 
 
 def _rows(schema: dict[str, Any], values: dict[str, Any], path: str = "") -> list[tuple[str, str, str]]:

@@ -38,7 +38,10 @@ class Metrics:
             f"{name}_reconcile_errors", "Looks at a resource that failed.", ["kind", "error"], registry=self.registry
         )
         self.requests = Counter(
-            f"{name}_requests", "Requests to the API server.", ["method", "status"], registry=self.registry
+            f"{name}_requests",
+            "Requests to the API server; those of status 0 had no answer.",
+            ["method", "status"],
+            registry=self.registry,
         )
         self.missed = Counter(
             f"{name}_watch_missed", "Changes that a list showed and no watch did.", registry=self.registry
@@ -91,7 +94,9 @@ class _ClusterCollector(Collector):
     def _streams(self) -> Iterator[Metric]:
         labels = ["namespace", "stream"]
         messages = GaugeMetricFamily("messagestore_messages", "Messages in the store.", labels=labels)
-        dead = GaugeMetricFamily("messagestore_dead_letters", "Open dead letters in the store.", labels=labels)
+        dead = GaugeMetricFamily(
+            "messagestore_dead_letters", "Dead letters in the store that are open: not redriven.", labels=labels
+        )
         files = GaugeMetricFamily("messagestore_lag_files", "Files that were not read yet.", labels=labels)
         waits = GaugeMetricFamily("messagestore_lag_seconds", "Age of the oldest that waits.", labels=labels)
         now = datetime.now(UTC)
