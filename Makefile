@@ -16,7 +16,8 @@ TWO_AT_ONCE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 export MESSAGESTORE_CACHE := $(CACHE)
 
 .PHONY: help install tools images cluster cluster-down demo demo-cluster test test-quick test-unit test-jobs \
-	test-hostile test-operator test-e2e test-histories test-faults fuzz fuzz-records bench docs lint format crds lock sbom clean
+	test-hostile test-operator test-e2e test-histories test-faults fuzz fuzz-records mutants bench docs lint format crds lock \
+	sbom clean
 
 help: ## This list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -108,6 +109,36 @@ test-faults: install tools ## A hundred streams while operators are killed, API 
 	@echo "test-faults: seed $(SEED)"
 	MESSAGESTORE_FAULTS=all MESSAGESTORE_FAULTS_SEED=$(SEED) $(PYTEST) --timeout 0 --log-cli-level INFO \
 		tests/operator/test_faults.py
+
+MODULE ?= decide
+MUTANTS = build/mutants/$(MODULE)
+FILES ?= *
+# Each mutant costs a run of the tests that reach it, so without those that take seconds.
+QUICK_TESTS := not (test_anything_happens or many_streams or hundred_streams or no_namespace_is_told)
+define MUTMUT
+[mutmut]
+source_paths=
+ src/messagestore_operator
+ src/messagestore_jobs
+ src/messagestore
+only_mutate=src/*/$(MODULE)/$(FILES)
+pytest_add_cli_args_test_selection=tests/unit/$(MODULE)
+pytest_add_cli_args=
+ --hypothesis-seed=0
+ -k
+ $(QUICK_TESTS)
+endef
+export MUTMUT
+
+# mutmut knows a function by the path of its file, so each package has to lie at the top or in src.
+mutants: install ## Changes to a package that no test of it notices; MODULE says of which package, FILES of which files
+	rm -rf $(MUTANTS)
+	mkdir -p $(MUTANTS)/src
+	ln -s $(CURDIR)/tests $(CURDIR)/pyproject.toml $(MUTANTS)
+	ln -s $(CURDIR)/*/messagestore_* $(CURDIR)/library/messagestore $(MUTANTS)/src
+	echo "$$MUTMUT" > $(MUTANTS)/setup.cfg
+	cd $(MUTANTS) && nice $(CURDIR)/$(VENV)/bin/mutmut run --max-children 1
+	cd $(MUTANTS) && $(CURDIR)/$(VENV)/bin/mutmut results
 
 bench: install ## Benchmarks: tables of ratios, and the operator under load
 	$(PYTHON) -m tests.perf

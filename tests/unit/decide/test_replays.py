@@ -68,6 +68,14 @@ def test_a_dry_run_ends_after_the_preview(world: World) -> None:
     assert (world.status(key).phase, world.ready(key)[1]) == ("Succeeded", "Previewed")
 
 
+def test_a_dry_run_takes_no_table_though_the_run_that_it_previews_would(world: World) -> None:
+    stream(world)
+    key = job(world, mode="DryRun", select={"dueForRetry": True})
+    run_once(world)
+    assert world.leases == {}
+    assert world.ready(key)[1] == "Previewed"
+
+
 BROKEN = RunError(reason="MessagesBroken", message="1 of 10 selected messages were not sent")
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from messagestore_operator.decide.run_queue import Bounds
-from support.world import Key, World
+from messagestore_operator.decide.run_queue import Bounds, Full, RunQueue, RunSlot, full, startable
+from support.world import START, Key, World
 
 INTERVAL = {"interval": "PT5M"}
 WAITS = "waits for its turn among all runs: "
@@ -169,3 +169,22 @@ def test_a_run_that_was_cut_off_with_its_table_in_hand_is_launched_and_waits_no_
     bounded(world, in_all=0)
     world.settle()
     assert going(world) == ["default/a"]
+
+
+def slot(name: str, seconds: int = 0, namespace: str = "default") -> RunSlot:
+    owner = ("MessageStream", namespace, name)
+    return RunSlot(f"{namespace}/{name}", owner, frozenset(), START + timedelta(seconds=seconds))
+
+
+def test_one_more_run_takes_a_start_from_those_that_follow_in_the_same_moment() -> None:
+    queue = RunQueue(starts=1, bounds=Bounds(starts_per_second=2.0))
+    assert full(queue, slot("b"), START) is None
+    words = "2 are started a second (runs.startsPerSecond)"
+    assert full(queue.taken(slot("a")), slot("b"), START) == Full(words, START + timedelta(seconds=0.5))
+
+
+def test_those_that_can_start_are_as_many_as_may_be_started_and_have_room_in_their_turn() -> None:
+    waiting = (slot("c", 3), slot("b", 2), slot("a", 1), slot("d", 4, "other"))
+    assert list(startable(RunQueue(waiting=waiting, starts=2))) == [waiting[2], waiting[3]]
+    queue = RunQueue((slot("z"),), waiting, bounds=Bounds(in_all=3, in_namespace=2))
+    assert list(startable(queue)) == [waiting[3], waiting[2]]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from messagestore_operator.api.common import Schedule
 from messagestore_operator.decide.backoff import backoff, jitter_of
-from messagestore_operator.decide.leases import Busy, Held, grant, is_abandoned, next_epoch
+from messagestore_operator.decide.leases import Busy, Held, grant, is_abandoned, is_left_over, next_epoch
 from messagestore_operator.decide.schedule import is_too_late, latest_time, next_time
 from messagestore_operator.decide.snapshot import (
     AppState,
@@ -91,6 +91,7 @@ def test_backoff_is_bounded_and_never_shrinks(failures: int, jitter: float) -> N
     base, longest = timedelta(seconds=10), timedelta(minutes=10)
     found = backoff(failures, base, longest, jitter)
     assert base <= found <= longest * 1.2
+    assert backoff(1, base, longest) == base
     assert backoff(failures + 1, base, longest) >= backoff(failures, base, longest)
 
 
@@ -101,7 +102,9 @@ def test_what_failed_together_comes_back_within_a_fifth_of_the_wait() -> None:
 
 def test_jitter_is_a_function_of_its_key() -> None:
     assert jitter_of("a") == jitter_of("a") != jitter_of("b")
-    assert 0 <= jitter_of("a") <= 1
+    jitters = [jitter_of(str(number)) for number in range(100)]
+    assert 0 <= min(jitters) < 0.1
+    assert 0.9 < max(jitters) <= 1
 
 
 def claim(name: str, seconds: int = 0) -> Claim:
@@ -134,6 +137,7 @@ def holder(state: AppState, phase: str | None) -> ObservedRun:
         # A status names it, which may know more than what was observed.
         ({"holder_run": None, "holder_claim": claim("a")}, False),
         ({"holder_run": None, "since": NOW - timedelta(seconds=1)}, False),
+        ({"holder_run": None, "since": NOW - Defaults().turn_after}, True),
     ],
 )
 def test_a_table_is_taken_only_from_a_holder_that_writes_no_more(given: dict[str, Any], gone: bool) -> None:
@@ -142,15 +146,32 @@ def test_a_table_is_taken_only_from_a_holder_that_writes_no_more(given: dict[str
     assert isinstance(grant(replace(held, queue=(claim("b"),)), claim("b"), NOW, Defaults()), Held if gone else Busy)
 
 
+DAY = timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "goes"),
+    [
+        ({"since": NOW - DAY}, False, True),
+        ({"since": NOW - DAY}, True, False),
+        ({"since": NOW - DAY + timedelta(seconds=1)}, False, False),
+        ({"since": None}, False, False),
+        ({"since": NOW - DAY, "holder": "default/a", "holder_run": holder(AppState.RUNNING, "Running")}, False, False),
+        ({"since": NOW - DAY, "holder": "default/a", "holder_run": None}, False, True),
+    ],
+)
+def test_a_lease_goes_a_day_after_it_was_of_use_to_anybody(given: dict[str, Any], named: bool, goes: bool) -> None:
+    assert is_left_over(lease(**given), named, NOW, Defaults()) is goes
+
+
 def test_the_first_in_the_queue_comes_first_and_does_not_block_it_for_ever() -> None:
-    queue = (claim("a", 1), claim("b", 2))
-    free = lease(since=NOW + timedelta(seconds=5), queue=queue)
-    at_once, later = NOW + timedelta(seconds=6), NOW + timedelta(seconds=36)
-    assert isinstance(grant(free, queue[0], at_once, Defaults()), Held)
-    busy = grant(free, queue[1], at_once, Defaults())
-    assert isinstance(busy, Busy)
-    assert "MessageStream default/a, which comes first" in busy.who
-    assert isinstance(grant(free, queue[1], later, Defaults()), Held)
+    second, first, third = (claim("b", 2), claim("a", 1), claim("c", 3))
+    free = lease(since=NOW + timedelta(seconds=5), queue=(second, first, third))
+    turn = NOW + timedelta(seconds=5) + Defaults().turn_after
+    assert isinstance(grant(free, first, NOW + timedelta(seconds=6), Defaults()), Held)
+    busy = Busy("ingest run a of MessageStream default/a, which comes first", turn)
+    assert grant(free, third, turn - timedelta(seconds=1), Defaults()) == busy
+    assert isinstance(grant(free, third, turn, Defaults()), Held)
 
 
 def test_an_epoch_only_grows() -> None:

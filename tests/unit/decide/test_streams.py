@@ -711,6 +711,28 @@ def test_an_incredible_report_stops_nothing(world: World) -> None:
     assert world.status(stream).totals is None
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (RunError(reason="No constant", message="m"), ("RunFailed", "m")),
+        (RunError(reason="A" + 62 * "a", message="m"), ("A" + 62 * "a", "m")),
+        (RunError(reason="A" + 63 * "a", message="m"), ("RunFailed", "m")),
+        (
+            RunError(reason="StorageDenied", message=" no\x00way\n\x1b[31mto\tit "),
+            ("StorageDenied", "no way [31mto it"),
+        ),
+        (RunError(reason="StorageDenied", message=5000 * "m"), ("StorageDenied", 4000 * "m")),
+    ],
+)
+def test_of_an_error_a_status_gets_a_constant_and_a_line_of_printable_text(
+    world: World, said: RunError, told: tuple[str, str]
+) -> None:
+    stream = orders(world)
+    run_once(world, error=said)
+    error = world.status(stream).last_run.error
+    assert (error.reason, error.message) == told
+
+
 def test_maintenance_comes_between_runs_and_never_before_someone_who_waits(world: World) -> None:
     stream = orders(world)
     run_once(world)

@@ -1,0 +1,172 @@
+"""What becomes of one current run, by what is seen of it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from messagestore_jobs.contract.run_report import RunError, RunReport
+from messagestore_operator.api.status import CurrentRun
+from messagestore_operator.api.status import RunError as StatusError
+from messagestore_operator.decide.actions import DeleteRun
+from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow
+from messagestore_operator.decide.snapshot import (
+    AppState,
+    Control,
+    Defaults,
+    Driver,
+    ObservedRun,
+    RunRef,
+    Snapshot,
+    Waiting,
+)
+from messagestore_operator.status.times import clock_time
+
+NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+DENIED = RunError(reason="StorageDenied", message="access denied")
+STUCK = Driver("Pending", waiting=Waiting("ImagePullBackOff"))
+RUNNING = {"started_at": clock_time(NOW - timedelta(hours=9)), "state": "Running"}
+REF = RunRef("default", "orders-ingest-1", 1, "ingest")
+
+
+def seen(state: AppState = AppState.RUNNING, driver: Driver | None = None, **given: Any) -> ObservedRun:
+    return ObservedRun(REF, state, driver=driver or Driver("Running"), **given)
+
+
+def current(**given: Any) -> CurrentRun:
+    launched = {"requested_at": clock_time(NOW), "launched_at": clock_time(NOW)}
+    return CurrentRun(**{"name": REF.name, "kind": "ingest", "number": 1, "generation": 1, **launched, **given})
+
+
+def report(state: Any, error: RunError | None = None) -> RunReport:
+    return RunReport(run=REF.name, sequence=1, state=state, started_at=NOW, error=error)
+
+
+def stage(run: CurrentRun, observed: ObservedRun, desired: DesiredRun | None = None) -> RunStage:
+    return follow(Snapshot(now=NOW, runs=(observed,)), run, desired or DesiredRun(generation=1))
+
+
+def ending(found: RunStage) -> str | None:
+    assert found.current is not None
+    return found.current.ending.reason if found.current.ending else None
+
+
+STOP, START = Defaults().stop_deadline, Defaults().start_deadline
+
+
+@pytest.mark.parametrize(
+    ("given", "observed", "reason"),
+    [
+        ({**RUNNING, "stop_requested_at": clock_time(NOW - STOP)}, seen(), "StopDeadlineExceeded"),
+        ({**RUNNING, "stop_requested_at": clock_time(NOW - STOP + SECOND)}, seen(), None),
+        ({"launched_at": clock_time(NOW - START)}, seen(AppState.PENDING, Driver("Pending")), "StartDeadlineExceeded"),
+        ({"launched_at": clock_time(NOW - START + SECOND)}, seen(AppState.PENDING, Driver("Pending")), None),
+        (RUNNING, seen(executors_waiting=Waiting("Unschedulable", since=NOW - START)), "Unschedulable"),
+        (RUNNING, seen(executors_waiting=Waiting("Unschedulable", since=NOW - START + SECOND)), None),
+    ],
+)
+def test_a_run_is_ended_at_its_deadline_and_no_second_before(
+    given: dict[str, Any], observed: ObservedRun, reason: str | None
+) -> None:
+    found = stage(current(**given), observed)
+    assert ending(found) == reason
+    assert found.actions == ((DeleteRun("default", REF.name),) if reason else ())
+
+
+def test_a_run_whose_deletion_was_asked_for_is_not_deleted_again_and_is_looked_at_until_it_is_gone() -> None:
+    ended = current(**RUNNING, ending=StatusError(reason="SpecChanged", message="m"))
+    found = stage(ended, seen(deleting=True, report=report("Running")))
+    assert (found.actions, ending(found)) == ((), "SpecChanged")
+    assert found.look_at == (NOW + Defaults().look_again,)
+    assert found.live == report("Running")
+
+
+@pytest.mark.parametrize(
+    ("desired", "reason"),
+    [
+        (DesiredRun(generation=1), None),
+        (DesiredRun(generation=2), "SpecChanged"),
+        (DesiredRun(generation=1, wanted=False), "Suspended"),
+        (DesiredRun(generation=1, abort=DENIED), "StorageDenied"),
+    ],
+)
+def test_one_that_can_not_start_is_ended_once_it_is_wanted_no_more_and_says_both(
+    desired: DesiredRun, reason: str | None
+) -> None:
+    found = stage(current(), seen(AppState.PENDING, STUCK), desired)
+    assert ending(found) == reason
+    assert found.trouble is not None
+    assert found.trouble.reason == "ImagePullFailed"
+
+
+def test_one_that_runs_goes_on_though_the_spec_has_changed() -> None:
+    found = stage(current(**RUNNING), seen(), DesiredRun(generation=2, wanted=False))
+    assert (ending(found), found.actions) == (None, ())
+
+
+def test_it_is_told_to_stop_once_and_stays_told() -> None:
+    found = stage(current(**RUNNING), seen(), DesiredRun(generation=1, stop=True))
+    assert [action.control for action in found.actions] == [Control(stop=True)]  # type: ignore[union-attr]
+    assert found.current is not None
+    assert found.current.stop_requested_at == clock_time(NOW)
+    earlier = current(**RUNNING, stop_requested_at=clock_time(NOW - SECOND))
+    again = stage(earlier, seen(control=Control(stop=True)))
+    assert again.actions == ()
+    assert again.current is not None
+    assert again.current.stop_requested_at == clock_time(NOW - SECOND)
+
+
+def test_what_has_no_config_map_is_told_nothing() -> None:
+    assert stage(current(**RUNNING), seen(config_map=False), DesiredRun(generation=1, stop=True)).actions == ()
+
+
+GONE, FAILED = {"state": AppState.MISSING}, {"state": AppState.FAILED, "driver": Driver("Failed", exit_code=1)}
+SUCCEEDED = {"state": AppState.SUCCEEDED, "driver": Driver("Succeeded")}
+STOPPED = StatusError(reason="StopDeadlineExceeded", message="m")
+CHANGED = StatusError(reason="SpecChanged", message="m")
+
+
+@pytest.mark.parametrize(
+    ("observed", "said", "ended_by", "state", "reason"),
+    [
+        (FAILED, report("Succeeded"), STOPPED, "Succeeded", None),
+        (FAILED, report("Failed", DENIED), STOPPED, "Failed", "StopDeadlineExceeded"),
+        (FAILED, None, CHANGED, "Cancelled", "SpecChanged"),
+        (FAILED, report("Failed", DENIED), None, "Failed", "StorageDenied"),
+        (FAILED, report("Running"), None, "Failed", "RunFailed"),
+        (SUCCEEDED, report("Failed", DENIED), None, "Failed", "StorageDenied"),
+        (SUCCEEDED, report("Running"), None, "Failed", "ReportMissing"),
+        (SUCCEEDED, None, None, "Failed", "ReportMissing"),
+        (GONE, report("Failed", DENIED), None, "Failed", "StorageDenied"),
+        (GONE, report("Running"), None, "Failed", "RunLost"),
+        (GONE, None, None, "Failed", "RunLost"),
+    ],
+)
+def test_how_a_run_ended_is_its_own_final_word_then_why_it_was_ended_then_what_is_left(
+    observed: dict[str, Any], said: RunReport | None, ended_by: StatusError | None, state: str, reason: str | None
+) -> None:
+    found = stage(current(**RUNNING, ending=ended_by), ObservedRun(REF, report=said, **observed)).ended
+    assert found is not None
+    assert (found.state, found.error.reason if found.error else None, found.at) == (state, reason, NOW)
+    assert found.report == said
+
+
+def test_a_run_of_which_nothing_is_left_says_that_it_was_deleted() -> None:
+    found = follow(Snapshot(now=NOW), current(**RUNNING), DesiredRun(generation=1)).ended
+    assert found is not None
+    assert found.error == RunError(reason="RunLost", message="its application was deleted before it had ended")
+
+
+def test_a_reserved_run_of_which_nothing_was_made_yet_has_not_ended() -> None:
+    reserved = current(launched_at=None)
+    assert follow(Snapshot(now=NOW), reserved, DesiredRun(generation=1)) == RunStage(reserved)
+
+
+@pytest.mark.parametrize("driver", [Driver("Unknown"), Driver("Running"), Driver("Pending")])
+@pytest.mark.parametrize("state", [AppState.SUCCEEDED, AppState.FAILED, AppState.MISSING])
+def test_nothing_has_ended_whose_driver_may_write_still(state: AppState, driver: Driver) -> None:
+    found = stage(current(**RUNNING), seen(state, driver, report=report("Succeeded")))
+    assert found.ended is None
+    assert found.trouble is not None
+    assert (found.trouble.reason, found.look_at) == ("WaitingForDriver", (NOW + Defaults().look_again,))
