@@ -1,11 +1,12 @@
 """What becomes of one current run, by what is seen of it."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from messagestore_jobs.contract.run_report import RunError, RunReport
+from messagestore_jobs.contract.run_report import RunError, RunProgress, RunReport
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.api.status import RunError as StatusError
 from messagestore_operator.decide.actions import DeleteRun
@@ -170,3 +171,33 @@ def test_nothing_has_ended_whose_driver_may_write_still(state: AppState, driver:
     assert found.ended is None
     assert found.trouble is not None
     assert (found.trouble.reason, found.look_at) == ("WaitingForDriver", (NOW + Defaults().look_again,))
+
+
+def test_of_a_run_that_its_operator_did_not_see_launched_the_objects_tell_when_and_of_which_generation() -> None:
+    made = NOW - timedelta(minutes=3)
+    observed = replace(seen(AppState.PENDING, Driver("Pending"), created_at=made), ref=replace(REF, generation=7))
+    found = stage(current(launched_at=None, generation=2), observed, DesiredRun(generation=7)).current
+    assert found is not None
+    assert (found.launched_at, found.generation, found.started_at) == (clock_time(made), 7, None)
+
+
+@pytest.mark.parametrize(
+    ("observed", "begun"),
+    [
+        (seen(AppState.RUNNING, Driver("Pending")), True),
+        (seen(AppState.PENDING, Driver("Running")), True),
+        (seen(AppState.PENDING, Driver("Pending")), False),
+        (ObservedRun(REF, AppState.PENDING), False),
+    ],
+)
+def test_a_run_has_begun_once_its_application_or_its_driver_says_so(observed: ObservedRun, begun: bool) -> None:
+    found = stage(current(state="Pending"), observed).current
+    assert found is not None
+    assert (found.started_at, found.state) == ((clock_time(NOW), "Running") if begun else (None, "Pending"))
+
+
+def test_what_began_earlier_keeps_its_time_and_what_it_reports_is_told() -> None:
+    said = report("Running").model_copy(update={"progress": RunProgress(step="batch 3")})
+    found = stage(current(**RUNNING), seen(report=said)).current
+    assert found is not None
+    assert (found.started_at, found.progress) == (RUNNING["started_at"], "batch 3")

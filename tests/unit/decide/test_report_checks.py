@@ -1,0 +1,102 @@
+"""A report is believed where it speaks of its own run, and says only what a status can hold."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from messagestore_jobs.contract.run_report import (
+    EraseOutcome,
+    FrozenSelection,
+    IngestCounts,
+    IngestOutcome,
+    Lag,
+    Outcome,
+    Preview,
+    PurgeOutcome,
+    ReplayOutcome,
+    ReplayProgress,
+    RunError,
+    RunReport,
+    TableState,
+    UpkeepDone,
+)
+from messagestore_operator.decide.report_checks import believed
+from messagestore_operator.decide.snapshot import AppState, ObservedRun, RunRef, Snapshot
+
+NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)
+RUN = ObservedRun(RunRef("default", "r-1", 1, "ingest"), AppState.RUNNING)
+TABLE = TableState(version=1, messages=1, dead_letters=0, bytes=1)
+
+
+def report(outcome: Outcome | None = None, run: str = "r-1", **given: Any) -> RunReport:
+    return RunReport(run=run, sequence=1, state="Running", started_at=NOW, outcome=outcome, **given)
+
+
+def checked(said: RunReport) -> ObservedRun:
+    (found,) = believed(Snapshot(now=NOW, runs=(replace(RUN, report=said),))).runs
+    return found
+
+
+def ingest(received: int = 0, **upkeep: Any) -> IngestOutcome:
+    done = UpkeepDone(asked=1).model_copy(update=upkeep)
+    counts = IngestCounts(received=received)
+    return IngestOutcome(counts=counts, totals=counts, batches=1, table=TABLE, lag=Lag(as_of=NOW), upkeep=done)
+
+
+def purge(**given: Any) -> PurgeOutcome:
+    preview = Preview(id="p", table_version=1, as_of=NOW, messages=1, bytes=1).model_copy(update=given)
+    return PurgeOutcome(preview=preview, table=TABLE)
+
+
+def replay(messages: int = 1, replayed: int = 1) -> ReplayOutcome:
+    selection = FrozenSelection(table_version=1, messages=messages, bytes=1)
+    return ReplayOutcome(selection=selection, progress=ReplayProgress(replayed=replayed), complete=False)
+
+
+@pytest.mark.parametrize(
+    "outcome", [None, ingest(1, table_version=2, small_files=0), purge(), replay(), EraseOutcome(table=TABLE)]
+)
+def test_what_can_be_is_believed_as_it_is(outcome: Outcome | None) -> None:
+    said = report(outcome, error=RunError(reason="StorageDenied", message="m"))
+    assert checked(said) == replace(RUN, report=said)
+
+
+def test_of_a_report_of_another_run_is_left_that_it_was_there() -> None:
+    assert checked(report(run="r-2")) == replace(RUN, report_problem="its report speaks of another run")
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        ingest(-1),
+        ingest(asked=-1),
+        ingest(table_version=-1),
+        ingest(small_files=-1),
+        purge(messages=-1),
+        replay(messages=-1),
+        replay(replayed=-1),
+        EraseOutcome(table=TABLE, not_erased=("a",) * 9),
+    ],
+)
+def test_of_a_report_that_says_what_can_not_be_is_left_in_one_line_that_it_was_there(outcome: Outcome) -> None:
+    found = checked(report(outcome))
+    assert found.report is None
+    assert found.report_problem is not None
+    assert found.report_problem.startswith("its report says what can't be: ")
+    assert len(found.report_problem.splitlines()) == 1
+    assert "NoneType" not in found.report_problem
+
+
+def test_a_purge_that_failed_for_a_reason_that_is_no_constant_is_believed_with_another() -> None:
+    found = checked(report(purge(), error=RunError(reason="not one", message="m"))).report
+    assert found is not None
+    assert found.error == RunError(reason="RunFailed", message="m")
+
+
+def test_an_error_of_maintenance_is_told_in_one_line_of_printable_text_too() -> None:
+    found = checked(report(ingest(error=RunError(reason="not one", message="a\x00b\nc")))).report
+    assert found is not None
+    assert isinstance(found.outcome, IngestOutcome)
+    assert found.outcome.upkeep == UpkeepDone(asked=1, error=RunError(reason="RunFailed", message="a b c"))
