@@ -17,8 +17,8 @@ from messagestore_jobs.store.folder import FORMAT_VERSION, MARKER
 from messagestore_jobs.store.keyed import KEY_OBJECT, stream_key
 from messagestore_jobs.store.objects import LARGEST_DOCUMENT, first_link, join
 from messagestore_jobs.store.schemas import HEADS
-from messagestore_jobs.versions.declared import NAME as DECLARATION
-from messagestore_jobs.versions.declared import declared
+from messagestore_jobs.versions.rules import NAME as DECLARATION
+from messagestore_jobs.versions.rules import declared
 
 
 class Versions:

@@ -23,7 +23,7 @@ from messagestore_jobs.store.folder import MARKER, belongs, exists, owner_of, re
 from messagestore_jobs.store.keyed import KEY_OBJECT
 from messagestore_jobs.store.objects import LARGEST_DOCUMENT, Objects
 from messagestore_jobs.store.schemas import TABLES
-from messagestore_jobs.versions.declared import NAME as TRANSLATORS
+from messagestore_jobs.versions.rules import NAME as TRANSLATORS
 
 FOLDERS = (PURGES, REPLAYS, CLAIMS, *reversed(TABLES))
 """In the order they are deleted in: as long as ``messages`` is there, it tells whose turn to write it is."""

@@ -131,7 +131,7 @@ def field_columns(task: IngestTask, at: Column) -> Projections:
     """
     return (
         (
-            *(_text(wire).alias(name) for name, wire in _TEXTS.items()),
+            *(_text(field).alias(name) for name, field in _TEXTS.items()),
             time_of(_text("time")).alias("own_time"),
             _stream_name().alias("stream_name"),
             F.when(_text("ttl").isNotNull(), duration_microseconds(_text("ttl"))).alias("ttl_microseconds"),

@@ -30,7 +30,7 @@ from messagestore_jobs.store.claims import claim_suffix
 from messagestore_jobs.store.delta_log import committed_batch, last_note, table_state
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.tombstones import open_erased
-from messagestore_jobs.versions.declared import declare
+from messagestore_jobs.versions.rules import declare
 
 _LOOK_AGAIN_SECONDS = 0.25
 

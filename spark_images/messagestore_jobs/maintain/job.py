@@ -6,11 +6,9 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_jobs.contract.run_report import MaintainOutcome
-from messagestore_jobs.maintain.clean import clean
-from messagestore_jobs.maintain.cluster import cluster_messages
-from messagestore_jobs.maintain.compact import compact_messages, compact_whole
+from messagestore_jobs.maintain.clean import clean, sweep
 from messagestore_jobs.maintain.context import context
-from messagestore_jobs.maintain.sweep import sweep
+from messagestore_jobs.maintain.optimize import cluster_messages, compact_messages, compact_whole
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.store.delta_log import table_state
 from messagestore_jobs.store.schemas import TABLES

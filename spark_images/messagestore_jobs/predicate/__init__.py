@@ -12,7 +12,7 @@ from messagestore_jobs.predicate.columns import (
     Kind,
 )
 from messagestore_jobs.predicate.compiler import Predicate, compile_predicate
-from messagestore_jobs.predicate.refusals import PredicateError, Refusal
+from messagestore_jobs.predicate.context import PredicateError, Refusal
 
 __all__ = [
     "DEAD_LETTER_COLUMNS",

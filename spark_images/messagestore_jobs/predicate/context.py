@@ -1,6 +1,6 @@
-"""What the rules share while they walk one predicate."""
+"""What the rules share while they walk one predicate, and what is said to the author of one that is not taken."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +9,14 @@ from sqlglot import exp
 from messagestore_jobs.predicate.columns import ColumnSet, Kind
 from messagestore_jobs.predicate.expression import NULL, Cast, Expression, Literal, call
 from messagestore_jobs.predicate.literals import read_date, read_timestamp
-from messagestore_jobs.predicate.refusals import Refusal, shorten
+from messagestore_jobs.text import one_line
 
+ALLOWED = (
+    "allowed are literals, the table's columns, json(payload, '$.path'), comparisons, AND, OR, NOT, "
+    "arithmetic, IN with literals, BETWEEN, LIKE, RLIKE, IS NULL, CASE, CAST and a list of pure functions"
+)
+
+_SHOWN = 80
 MAX_DEPTH = 64
 TIMES = (Kind.DATE, Kind.TIMESTAMP)
 ANY = (Kind.NULL, Kind.UNKNOWN)
@@ -36,6 +42,37 @@ _REFUSED_NODES: tuple[tuple[tuple[type[exp.Expr], ...], str], ...] = (
     ((exp.IntDiv,), "is not taken; write floor(a / b)"),
     ((exp.Tuple,), "is a list; a list stands after IN only"),
 )
+
+
+def shorten(text: str) -> str:
+    """Give `text` on one line, short enough for a message."""
+    return one_line(text, _SHOWN)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One part of a predicate that is not allowed: its text, where it begins (counted from 1), and why."""
+
+    part: str
+    position: int | None
+    why: str
+
+    def __str__(self) -> str:
+        place = "" if self.position is None else f" at character {self.position}"
+        return f"`{self.part}`{place}: {self.why}"
+
+
+class PredicateError(ValueError):
+    """A predicate is refused; `refusals` names every part that is at fault."""
+
+    def __init__(self, refusals: Iterable[Refusal]) -> None:
+        self.refusals = tuple(refusals)
+        super().__init__(f"{'; '.join(map(str, self.refusals))} ({ALLOWED})")
+
+    @classmethod
+    def of(cls, part: str, why: str, position: int | None = None) -> "PredicateError":
+        """Make the error for a single refusal."""
+        return cls([Refusal(shorten(part), position, why)])
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from messagestore_jobs.contract.base import ContractModel
 from messagestore_jobs.contract.run_document import Archive, Owner
 from messagestore_jobs.native import to_native
 from messagestore_jobs.purge.claims import with_claimed_payloads
-from messagestore_jobs.purge.context import Context
-from messagestore_jobs.purge.plan import Plan, frozen_rows
+from messagestore_jobs.purge.plan import Context, Plan, frozen_rows
 from messagestore_jobs.session import settings
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write

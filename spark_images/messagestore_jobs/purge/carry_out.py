@@ -1,24 +1,67 @@
-"""Carrying out a frozen plan. Each step may be repeated, and only their order keeps the store whole."""
+"""Carrying out a frozen plan: what of it leaves by now, and how it is taken out of ``messages``, and nothing else.
+
+Each step may be repeated, and only their order keeps the store whole.
+"""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from messagestore_jobs.purge.archive import archive
 from messagestore_jobs.purge.claims import delete_claim_checks
-from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.dead_letters import delete_dead_letters, forget_copies
 from messagestore_jobs.purge.erase import DUE_BY
 from messagestore_jobs.purge.hidden import hidden
-from messagestore_jobs.purge.plan import Plan, forget, frozen_rows
-from messagestore_jobs.purge.recheck import Checked
-from messagestore_jobs.purge.remove import delete, keep_heads
-from messagestore_jobs.purge.scrub import scrub
+from messagestore_jobs.purge.plan import Context, Plan, forget, frozen_rows, write_plan, write_rows, written_rows
+from messagestore_jobs.purge.rules import held
+from messagestore_jobs.purge.scrub import is_due, scrub
+from messagestore_jobs.purge.whole_days import streams_of_days
+from messagestore_jobs.session import settings
 from messagestore_jobs.store.audit import Done, add_audit
-from messagestore_jobs.store.delta_log import open_table, table_state
-from messagestore_jobs.store.messages import read_messages, within
+from messagestore_jobs.store.delta_log import DAY, files_of, open_table, table_state
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.fence import commit_properties, open_to_write
+from messagestore_jobs.store.heads import raise_heads
+from messagestore_jobs.store.messages import MERGE, bounds, committing, messages_table, read_messages, within
 from messagestore_jobs.store.pending_updates import forget_pending
 from messagestore_jobs.store.tombstones import add_tombstones, tombstone_key
+
+_BROADCAST_ROWS = 2_000_000
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The plan as it stands, how many of its rows each day still has in the table, and how many a hold keeps by now."""
+
+    plan: Plan
+    by_day: dict[date, int]
+    held: int = 0
+
+
+def recheck(context: Context, plan: Plan) -> Checked:
+    """Judge the frozen rows again at the table's current version, and freeze them anew where some of them stay.
+
+    A row that is in the table no more has been removed by this very purge, unless the plan waited for approval: then
+    another purge has taken it, and it is not this one's. A plan that waited is decided afterwards.
+    """
+    version = open_table(context.uri, "messages").version()
+    rows = frozen_rows(context, plan)
+    judged = rows.join(_found(context, plan, rows, version), "global_position", "left")
+    there, scrubbed = F.col("now_status").isNotNull(), F.coalesce("now_scrubbed", F.lit(False))
+    stays = F.coalesce(F.col("now_held") | (F.col("now_status") != F.col("status")), F.lit(False))
+    stays = stays | ~there | scrubbed if plan.waiting else stays & ~scrubbed
+    judged = judged.select(
+        *rows.columns, there.alias("there"), stays.alias("stays"), F.coalesce("now_held", F.lit(False)).alias("held")
+    ).cache()
+    try:
+        return _settle(context, plan, judged, version)
+    finally:
+        judged.unpersist()
 
 
 @dataclass(frozen=True)
@@ -43,7 +86,7 @@ def carry_out(context: Context, checked: Checked) -> Carried:
         _remember_erased(context, plan)
         if deletes:
             keep_heads(context, plan)
-            delete(context, plan, checked.by_day)
+            delete_frozen(context, plan, checked.by_day)
             if plan.erased:
                 delete_claim_checks(context, frozen_rows(context, plan).where("erase"))
         else:
@@ -63,6 +106,79 @@ def carry_out(context: Context, checked: Checked) -> Carried:
     _audit(context, plan, carried)
     forget(context, plan)
     return carried
+
+
+def keep_heads(context: Context, plan: Plan) -> None:
+    """Make the heads durable, so that no position that leaves is given again; also when a whole stream leaves."""
+    context.progress.step("heads")
+    streams = streams_of_days(context.uri, plan.version_before, plan.days)
+    if plan.rows:
+        rows = written_rows(context, plan).groupBy("stream_name").agg((F.max("position") + 1).alias("next_position"))
+        streams = pa.concat_tables([streams, rows.toArrow().cast(streams.schema)])
+    last = table_state(context.uri).last_global_position
+    raise_heads(context.uri, streams, 0 if last is None else last + 1, _erased_whole(context, plan))
+
+
+def delete_frozen(context: Context, plan: Plan, by_day: dict[date, int]) -> None:
+    """Delete the frozen rows; those that are gone already are passed over.
+
+    Args:
+        context: of the run.
+        plan: whose rows leave.
+        by_day: how many of the rows each day still has in the table.
+    """
+    context.progress.step("remove", plan.messages)
+    counts = _rows_by_day(context.uri)
+    whole = sorted(day for day, rows in by_day.items() if rows and counts.get(day) == rows)
+    partly = sorted(day for day, rows in by_day.items() if rows and counts.get(day) != rows)
+    if whole:
+        _delete_days(context, whole)
+    if partly:
+        _delete_rows(context, frozen_rows(context, plan).where(F.col("inserted_date").isin(*partly)), plan.messages)
+    context.progress.advance(plan.messages)
+
+
+def _found(context: Context, plan: Plan, rows: DataFrame, version: int) -> DataFrame:
+    messages = within(read_messages(context.spark, context.uri, version), rows)
+    what = plan.task.scrub if plan.task.action == "Scrub" else None
+    return messages.select(
+        "global_position",
+        F.col("status").alias("now_status"),
+        held(context.task.holds, context.as_of).alias("now_held"),
+        (F.lit(False) if what is None else ~is_due(what)).alias("now_scrubbed"),
+    ).join(rows.select("global_position"), "global_position", "left_semi")
+
+
+def _settle(context: Context, plan: Plan, judged: DataFrame, version: int) -> Checked:
+    leaves = ~F.col("stays")
+    days = judged.groupBy("inserted_date").agg(
+        F.count_if(leaves).alias("messages"),
+        F.count_if(leaves & F.col("there")).alias("there"),
+        F.sum(F.when(leaves, F.col("payload_size"))).alias("bytes"),
+        F.count_if(leaves & F.col("erase")).alias("erased"),
+        F.count_if(F.col("stays") & F.col("held")).alias("held"),
+    )
+    total = dict.fromkeys(("messages", "bytes", "erased", "held"), 0)
+    by_day = {}
+    for day in days.collect():
+        by_day[day["inserted_date"]] = day["there"]
+        total = {name: total[name] + (day[name] or 0) for name in total}
+    kept_by_hold = total.pop("held")
+    settled = plan
+    if total["messages"] != plan.messages:
+        settled = plan.model_copy(update={**total, "rows": plan.rows + 1, "days": ()})
+        write_rows(context, settled, judged.where(leaves))
+    if plan.waiting:
+        settled = _decided(context, settled, version)
+    if settled is not plan:
+        write_plan(context, settled)
+    return Checked(settled, by_day, kept_by_hold)
+
+
+def _decided(context: Context, plan: Plan, version: int) -> Plan:
+    """A plan that waited and is carried out now, by this run."""
+    update = {"waiting": False, "run": context.run, "decided_at": context.as_of, "version_before": version}
+    return plan.model_copy(update=update)
 
 
 def _remember_erased(context: Context, plan: Plan) -> None:
@@ -109,3 +225,49 @@ def _audit(context: Context, plan: Plan, carried: Carried) -> None:
     )
     context.progress.step("audit")
     add_audit(context.uri, done)
+
+
+def _erased_whole(context: Context, plan: Plan) -> list[str]:
+    """The streams of erased messages of which no message stays."""
+    if not plan.erased:
+        return []
+    rows = frozen_rows(context, plan)
+    streams = rows.where("erase").select("stream_name").distinct()
+    messages = read_messages(context.spark, context.uri).join(F.broadcast(streams), "stream_name", "left_semi")
+    staying = messages.join(rows.select("global_position"), "global_position", "left_anti").select("stream_name")
+    left = streams.join(staying, "stream_name", "left_anti")
+    return [row["stream_name"] for row in left.collect()]
+
+
+def _rows_by_day(uri: str) -> dict[date, int | None]:
+    """How many rows each day has, by the log alone; None where a file does not tell."""
+    files = files_of(open_table(uri, "messages"))
+    if files.num_rows == 0:
+        return {}
+    every = pc.ScalarAggregateOptions(skip_nulls=False)
+    counted = files.select([DAY, "num_records"]).group_by(DAY).aggregate([("num_records", "sum", every)])
+    return dict(zip(counted[DAY].to_pylist(), counted["num_records_sum"].to_pylist(), strict=True))
+
+
+def _delete_days(context: Context, days: list[date]) -> None:
+    """Drop whole partitions by a commit that touches no file."""
+    listed = ", ".join(f"'{day.isoformat()}'" for day in days)
+    properties = commit_properties(context.uri, context.note())
+    with external_write("delete-days"):
+        open_to_write(context.uri, "messages").delete(f"inserted_date IN ({listed})", commit_properties=properties)
+
+
+def _delete_rows(context: Context, rows: DataFrame, count: int) -> None:
+    where = bounds(rows)
+    if where is None:
+        return
+    leaving = rows.select("global_position")
+    source = F.broadcast(leaving) if count <= _BROADCAST_ROWS else leaving
+    same = F.col("m.global_position") == F.col("leaving.global_position")
+    merge = (
+        messages_table(context.spark, context.uri)
+        .alias("m")
+        .merge(source.alias("leaving"), where.condition("m") & same)
+    )
+    with settings(context.spark, MERGE), committing(context.spark, "delete-rows", context.note()):
+        merge.whenMatchedDelete().execute()

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from messagestore_jobs.purge.context import Context
+from messagestore_jobs.purge.plan import Context
 from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write

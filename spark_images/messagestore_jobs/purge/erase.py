@@ -23,13 +23,12 @@ from messagestore_jobs.purge.claims import drop_unclaimed
 from messagestore_jobs.purge.dead_letters import forget_late_copies
 from messagestore_jobs.purge.hidden import hide_in_audit
 from messagestore_jobs.purge.plan import find_plans, forget, frozen_rows, write_plan, write_rows
-from messagestore_jobs.purge.remains import refuse_remains
-from messagestore_jobs.replay.copies import take_out_copies
+from messagestore_jobs.purge.remains import forget_past, refuse_remains
+from messagestore_jobs.replay.erased import take_out_copies
 from messagestore_jobs.store.audit import Done as Row
 from messagestore_jobs.store.audit import add_audit, read_audit
 from messagestore_jobs.store.delta_log import open_table, table_state
 from messagestore_jobs.store.objects import is_local
-from messagestore_jobs.store.past import forget_past
 from messagestore_jobs.store.pending_updates import forget_pending, read_pending
 from messagestore_jobs.store.schemas import TABLES
 from messagestore_jobs.store.storage import current

@@ -8,14 +8,19 @@ from pyspark.sql import SparkSession
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_jobs.contract.run_report import Preview, Purged, PurgeOutcome, TableState
 from messagestore_jobs.progress import Progress
-from messagestore_jobs.purge.carry_out import Carried, carry_out
-from messagestore_jobs.purge.context import Context, context
+from messagestore_jobs.purge.carry_out import Carried, Checked, carry_out, recheck
 from messagestore_jobs.purge.dead_letters import count_dead_letters
 from messagestore_jobs.purge.erase import Done, erase_due, owed
-from messagestore_jobs.purge.plan import Plan, find_plans, forget, sweep, write_plan, write_rows
-from messagestore_jobs.purge.preview import Summary, holds_digest, preview_id, spec_digest, summarize
-from messagestore_jobs.purge.recheck import Checked, recheck
-from messagestore_jobs.purge.select import Selection, select
+from messagestore_jobs.purge.plan import Context, Plan, context, find_plans, forget, sweep, write_plan, write_rows
+from messagestore_jobs.purge.selection import (
+    Selection,
+    Summary,
+    holds_digest,
+    preview_id,
+    select,
+    spec_digest,
+    summarize,
+)
 from messagestore_jobs.store.audit import note
 from messagestore_jobs.store.delta_log import open_table, table_state
 from messagestore_jobs.store.errors import RunFailedError

@@ -1,19 +1,22 @@
-"""A purge that is under way, as it is kept in the folder until it is done.
+"""A purge that is under way: what its steps need, and its plan as it is kept in the folder until it is done.
 
 ``_purges/<preview id>/`` holds the frozen rows and, written last, the plan; days that leave whole are named in it, and
 their rows are those of the table's version before. A folder without a plan is what a run left that was cut short before
 anything was decided; a folder with one is a purge to carry on, or one that waits for approval.
 """
 
+from dataclasses import dataclass
 from datetime import date, datetime
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from messagestore_jobs.clock import now
 from messagestore_jobs.context import Run
 from messagestore_jobs.contract.base import ContractModel
-from messagestore_jobs.contract.run_document import PurgeTask, Resource
+from messagestore_jobs.contract.run_document import PurgeTask, Resource, RunDocument
 from messagestore_jobs.contract.run_report import Preview
+from messagestore_jobs.progress import Progress
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.messages import read_messages
@@ -36,6 +39,24 @@ _FROZEN_TYPES = (
     "global_position bigint, stream_name string, position bigint, status string, inserted_date date, "
     "payload_size bigint, payload_uri string, erase boolean"
 )
+
+
+@dataclass(frozen=True)
+class Context(Run):
+    """A purge, by its rules."""
+
+    task: PurgeTask
+
+
+def context(document: RunDocument, spark: SparkSession, progress: Progress) -> Context:
+    """The context of a purge document.
+
+    Raises:
+        TypeError: the document is for another kind of run.
+    """
+    if not isinstance(document.task, PurgeTask):
+        raise TypeError(f"run {document.run} is no purge but {document.task.kind}")
+    return Context(document, spark, progress, now(document), document.task)
 
 
 class Plan(ContractModel):
@@ -121,11 +142,6 @@ def written_rows(context: Run, plan: Plan) -> DataFrame:
     return context.spark.createDataFrame([], _FROZEN_TYPES)
 
 
-def _before(context: Run, plan: Plan) -> DataFrame:
-    messages = read_messages(context.spark, context.uri, plan.version_before)
-    return messages.withColumn("erase", F.lit(False)).select(*FROZEN)
-
-
 def forget(context: Run, plan: Plan) -> None:
     """Drop a plan that is done or overtaken; the plan goes first, so that no half of it is carried on."""
     objects = Objects(context.uri)
@@ -142,3 +158,8 @@ def sweep(context: Run) -> None:
         if name.endswith("/") and not objects.exists(f"{name}{_PLAN}"):
             with external_write("sweep-plan"):
                 objects.delete_folder(name.rstrip("/"))
+
+
+def _before(context: Run, plan: Plan) -> DataFrame:
+    messages = read_messages(context.spark, context.uri, plan.version_before)
+    return messages.withColumn("erase", F.lit(False)).select(*FROZEN)

@@ -1,11 +1,12 @@
 """What is left in a store after an erasure: all that lies in its folder is looked at, and told in words.
 
 A file is either part of a table's newest version, named by a message, or of a form that a run writes, or it is strange:
-nobody can say what is in it. Of the first, each row that can be an erased message's is read; of the others all.
+nobody can say what is in it. Of the first, each row that can be an erased message's is read; of the others all. Before
+that goes what only earlier versions of the tables need.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import islice
 
 import numpy as np
@@ -15,20 +16,21 @@ import pyarrow.compute as pc
 from messagestore_jobs.purge.dead_letters import naming
 from messagestore_jobs.purge.hidden import in_clear
 from messagestore_jobs.purge.plan import FOLDER as PURGES
-from messagestore_jobs.replay.copies import copies_left
+from messagestore_jobs.replay.erased import copies_left
 from messagestore_jobs.replay.state import REPLAYS
 from messagestore_jobs.store.claims import CLAIMS
-from messagestore_jobs.store.delta_log import files_of, open_table
+from messagestore_jobs.store.delta_log import CommitNote, files_of, open_table
 from messagestore_jobs.store.errors import RunFailedError
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.folder import MARKER
 from messagestore_jobs.store.heads import Heads, read_heads
 from messagestore_jobs.store.keyed import KEY_OBJECT
-from messagestore_jobs.store.objects import Objects, sum_of
-from messagestore_jobs.store.past import not_needed
+from messagestore_jobs.store.objects import Objects, join, sum_of
 from messagestore_jobs.store.pending_updates import read_pending
 from messagestore_jobs.store.schemas import TABLES
 from messagestore_jobs.store.tombstones import Erased, erased_positions
-from messagestore_jobs.versions.declared import NAME as TRANSLATORS
+from messagestore_jobs.versions.rules import NAME as TRANSLATORS
 
 _SHOWN = 5
 _STATE = re.compile(
@@ -37,6 +39,8 @@ _STATE = re.compile(
     rf"|{REPLAYS}/[^/]+/(state/staging|records)/part-[^/]+"
 )
 """What purges and replays keep of themselves, besides what is staged."""
+LOG = "_delta_log"
+_OF_VERSION = re.compile(LOG + r"/([0-9]{20})\.(?:json|crc|checkpoint\.parquet)")
 
 
 def refuse_remains(uri: str, erased: Erased, left: Mapping[str, int], claims: Set[str]) -> None:
@@ -59,28 +63,6 @@ def refuse_remains(uri: str, erased: Erased, left: Mapping[str, int], claims: Se
             f"{uri} still holds what was to be erased, or what nobody can tell from it: "
             f"{'; '.join(found[:_SHOWN])}{more}. Find out who wrote it and remove it; the next run looks again",
         )
-
-
-def _remains(uri: str, erased: Erased, left: Mapping[str, int], claims: Set[str]) -> Iterator[str]:
-    yield from strange(Objects(uri).names(recursive=True), _needed(uri, left), claims)
-    yield from _rows(uri, erased)
-    yield from _names(uri, read_heads(uri))
-    yield from copies_left(uri, erased)
-    if erased.any():
-        if next(naming(uri, erased), None) is not None:
-            yield "dead_letters has a record that names an erased message"
-        if erased.contains(read_pending(uri)["message_id"]).any():
-            yield "pending_updates has an update of an erased message"
-        yield from in_clear(uri, erased)
-
-
-def _needed(uri: str, left: Mapping[str, int]) -> Mapping[str, tuple[Set[str], int, int]]:
-    """Of each table its data files, first and last version."""
-    tables = {}
-    for name in TABLES:
-        table = open_table(uri, name)
-        tables[name] = set(files_of(table)["path"].to_pylist()), left[name], table.version()
-    return tables
 
 
 def strange(names: list[str], tables: Mapping[str, tuple[Set[str], int, int]], claims: Set[str]) -> Iterator[str]:
@@ -106,6 +88,75 @@ def strange(names: list[str], tables: Mapping[str, tuple[Set[str], int, int]], c
         else:
             left = [name for name in found if not _STATE.fullmatch(sum_of(f"{top}/{name}").removesuffix(".partial"))]
         yield from (f"{f'{top}/' if top else ''}{name} is nothing that a run needs" for name in left)
+
+
+def forget_past(uri: str, name: str, note: CommitNote | None) -> int:
+    """Leave nothing of a table but its newest version.
+
+    That version is made by a commit that says nothing of any file: an entry of the log also tells the values of what it
+    took away.
+
+    Args:
+        uri: the table folder.
+        name: of the table.
+        note: what the commit on ``messages`` says.
+
+    Returns:
+        The number of the version that is left.
+    """
+    properties = commit_properties(uri, note)
+    with external_write("erase-vacuum"):
+        open_to_write(uri, name).vacuum(
+            retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True, commit_properties=properties
+        )
+    table = open_to_write(uri, name)
+    with external_write("erase-renew"):
+        partitions = table.metadata().partition_columns
+        table.create_write_transaction([], "append", table.schema(), partitions, commit_properties=properties)
+    table = open_table(uri, name)
+    with external_write("erase-checkpoint"):
+        table.create_checkpoint()
+    objects = Objects(join(uri, name))
+    files = set(files_of(table)["path"].to_pylist())
+    with external_write("erase-log"):
+        for left in not_needed(objects.names(recursive=True), files, table.version(), table.version()):
+            objects.delete(left)
+    return int(table.version())
+
+
+def not_needed(names: Iterable[str], files: Set[str], first: int, last: int) -> list[str]:
+    """What lies in a table's folder and its newest version does not need; the oldest first.
+
+    Args:
+        names: of all that lies there; those of folders end with a slash.
+        files: the data files of the version.
+        first: the number of a version that has a check point.
+        last: that of the newest.
+    """
+    found = [(_version_of(name), name) for name in names if not name.endswith("/") and sum_of(name) not in files]
+    return [name for of, name in sorted(found) if not first <= of <= last and sum_of(name) != f"{LOG}/_last_checkpoint"]
+
+
+def _remains(uri: str, erased: Erased, left: Mapping[str, int], claims: Set[str]) -> Iterator[str]:
+    yield from strange(Objects(uri).names(recursive=True), _needed(uri, left), claims)
+    yield from _rows(uri, erased)
+    yield from _names(uri, read_heads(uri))
+    yield from copies_left(uri, erased)
+    if erased.any():
+        if next(naming(uri, erased), None) is not None:
+            yield "dead_letters has a record that names an erased message"
+        if erased.contains(read_pending(uri)["message_id"]).any():
+            yield "pending_updates has an update of an erased message"
+        yield from in_clear(uri, erased)
+
+
+def _needed(uri: str, left: Mapping[str, int]) -> Mapping[str, tuple[Set[str], int, int]]:
+    """Of each table its data files, first and last version."""
+    tables = {}
+    for name in TABLES:
+        table = open_table(uri, name)
+        tables[name] = set(files_of(table)["path"].to_pylist()), left[name], table.version()
+    return tables
 
 
 def _rows(uri: str, erased: Erased) -> Iterator[str]:
@@ -151,3 +202,9 @@ def _names(uri: str, heads: Heads) -> Iterator[str]:
 def _texts(files: pa.Table, column: str) -> Iterator[str]:
     if column in files.column_names:
         yield from (text for text in pc.unique(files[column]).to_pylist() if text is not None)
+
+
+def _version_of(name: str) -> int:
+    """Of an entry of the log; -1 of anything else."""
+    found = _OF_VERSION.fullmatch(sum_of(name))
+    return int(found[1]) if found else -1

@@ -1,21 +1,31 @@
-"""Scrubbing: the row stays, and what is named leaves it."""
+"""Scrubbing: the row stays, what is named leaves it, and column ``scrubs`` says so: a text a place, with the method.
+
+A scrub is due where a row lacks one of its texts. Texts are only added, so that two policies over the same messages
+come to an end, and a place is never hashed twice by the same method. A row that a release without the column has
+scrubbed says nothing, and is scrubbed once more.
+"""
+
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Integrity, Scrub
 from messagestore_jobs.integrity import held, key_of, own_columns, seal
-from messagestore_jobs.purge.applied import after, due, left, names_of, said
 from messagestore_jobs.purge.claims import delete_claim_checks, rewrite_claim_checks
-from messagestore_jobs.purge.context import Context
 from messagestore_jobs.purge.dead_letters import forget_copies
-from messagestore_jobs.purge.plan import Plan, frozen_rows
+from messagestore_jobs.purge.plan import Context, Plan, frozen_rows
 from messagestore_jobs.session import settings
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.messages import MERGE, bounds, committing, messages_table, read_messages, within
 
 REDACTED = "[redacted]"
 """What stands where a value was, by method Redact."""
+
+
+def is_due(what: Scrub, prefix: str = "") -> Column:
+    """Whether any of what is named has not been taken from a row yet; ``prefix`` stands before the column's name."""
+    return F.size(F.array_except(_texts(what), _said(prefix))) > 0
 
 
 def scrub(context: Context, plan: Plan) -> None:
@@ -51,9 +61,76 @@ def scrub(context: Context, plan: Plan) -> None:
     context.progress.advance(plan.messages)
 
 
+def scrubbed(document: Column, what: Scrub, given: str, kind: str, applied: Column) -> Column:
+    """A document without what is named and still there, other bytes as they were; null where nothing of it can stay.
+
+    Args:
+        document: JSON, as bytes.
+        what: says what leaves, and how.
+        given: what the method needs beside the value.
+        kind: of place, as column ``scrubs`` has it: payload, metadata or result.
+        applied: what the row says that earlier scrubs took.
+    """
+    paths = _left(what, kind, _names_of(what)[kind], applied)
+    new = F.call_function("messagestore.scrub_json", document, paths, F.lit(what.method), F.lit(given))
+    return F.when(F.size(paths) == 0, document).otherwise(new)
+
+
+def scrubbed_headers(headers: Column, what: Scrub, given: str, applied: Column) -> Column:
+    """Headers without what is named and still there."""
+    names = _left(what, "header", _names_of(what)["header"], applied)
+
+    def named(name: Column) -> Column:
+        return F.array_contains(names, F.lower(name))
+
+    if what.method == "Drop":
+        return F.map_filter(headers, lambda name, _: ~named(name))
+    return F.transform_values(
+        headers,
+        lambda name, value: F.when(named(name) & value.isNotNull(), _masked(value, what, given)).otherwise(value),
+    )
+
+
+def _after(what: Scrub, prefix: str = "") -> Column:
+    """What the row says when it has been scrubbed."""
+    return F.array_union(_said(prefix), _texts(what))
+
+
+def _said(prefix: str = "") -> Column:
+    """What a row says by now; nothing where it is null."""
+    return F.coalesce(F.col(f"{prefix}scrubs"), F.array().cast("array<string>"))
+
+
+def _left(what: Scrub, kind: str, names: Sequence[str], applied: Column) -> Column:
+    """Those of the names of one kind of place that have not been taken from a row that says ``applied``."""
+    texts = F.array(*map(F.lit, names)).cast("array<string>")
+    return F.filter(texts, lambda name: ~F.array_contains(applied, F.concat(F.lit(_text(what, kind, "")), name)))
+
+
+def _names_of(what: Scrub) -> dict[str, tuple[str, ...]]:
+    """What a scrub names by kind of place; headers whatever their case, as a sender's spelling must not save one."""
+    return {
+        "payload": what.payload_paths,
+        "metadata": what.metadata_paths,
+        "result": what.result_paths,
+        "header": tuple(name.lower() for name in what.headers),
+        "error": ("",) if what.error else (),
+        "dead letters": ("",) if what.dead_letters else (),
+    }
+
+
+def _texts(what: Scrub) -> Column:
+    texts = [_text(what, kind, name) for kind, names in _names_of(what).items() for name in names]
+    return F.array(*map(F.lit, texts)).cast("array<string>")
+
+
+def _text(what: Scrub, kind: str, name: str) -> str:
+    return f"{what.method} {kind} {name}"
+
+
 def _due(context: Context, rows: DataFrame, what: Scrub) -> DataFrame:
     """Those of the frozen rows that are still to be scrubbed, as the table has them."""
-    messages = within(read_messages(context.spark, context.uri), rows).where(due(what))
+    messages = within(read_messages(context.spark, context.uri), rows).where(is_due(what))
     found = messages.select("global_position", "message_id", "payload_size", "payload_uri", "scrubs")
     return found.join(rows.select("global_position"), "global_position", "left_semi")
 
@@ -73,39 +150,9 @@ def _rewritten(context: Context, plan: Plan, rows: DataFrame, what: Scrub, given
     asked = rows if what.payload_paths else rows.limit(0)
 
     def scrub(payload: Column) -> Column:
-        return scrubbed(payload, what, given, "payload", said())
+        return scrubbed(payload, what, given, "payload", _said())
 
     return rewrite_claim_checks(context, asked, plan.preview.id, scrub)
-
-
-def scrubbed(document: Column, what: Scrub, given: str, kind: str, applied: Column) -> Column:
-    """A document without what is named and still there, other bytes as they were; null where nothing of it can stay.
-
-    Args:
-        document: JSON, as bytes.
-        what: says what leaves, and how.
-        given: what the method needs beside the value.
-        kind: of place, as ``applied`` has it: payload, metadata or result.
-        applied: what the row says that earlier scrubs took.
-    """
-    paths = left(what, kind, names_of(what)[kind], applied)
-    new = F.call_function("messagestore.scrub_json", document, paths, F.lit(what.method), F.lit(given))
-    return F.when(F.size(paths) == 0, document).otherwise(new)
-
-
-def scrubbed_headers(headers: Column, what: Scrub, given: str, applied: Column) -> Column:
-    """Headers without what is named and still there."""
-    names = left(what, "header", names_of(what)["header"], applied)
-
-    def named(name: Column) -> Column:
-        return F.array_contains(names, F.lower(name))
-
-    if what.method == "Drop":
-        return F.map_filter(headers, lambda name, _: ~named(name))
-    return F.transform_values(
-        headers,
-        lambda name, value: F.when(named(name) & value.isNotNull(), _masked(value, what, given)).otherwise(value),
-    )
 
 
 def _masked(text: Column, what: Scrub, given: str) -> Column:
@@ -118,8 +165,8 @@ def _masked(text: Column, what: Scrub, given: str) -> Column:
 
 
 def _changes(plan: Plan, what: Scrub, given: str) -> dict[str, str | Column]:
-    changes: dict[str, str | Column] = {"scrubbed_at": F.lit(plan.decided_at), "scrubs": after(what, "m.")}
-    applied = said("m.")
+    changes: dict[str, str | Column] = {"scrubbed_at": F.lit(plan.decided_at), "scrubs": _after(what, "m.")}
+    applied = _said("m.")
     if what.headers:
         changes["headers"] = scrubbed_headers(F.col("m.headers"), what, given, applied)
     if what.metadata_paths:
@@ -128,7 +175,7 @@ def _changes(plan: Plan, what: Scrub, given: str) -> dict[str, str | Column]:
     if what.result_paths:
         changes["result"] = scrubbed(F.col("m.result"), what, given, "result", applied)
     if what.error:
-        again = F.size(left(what, "error", ("",), applied)) == 0
+        again = F.size(_left(what, "error", ("",), applied)) == 0
         changes["error"] = F.when(again, F.col("m.error")).otherwise(_masked(F.col("m.error"), what, given))
     if what.payload_paths:
         payload = scrubbed(F.col("m.payload"), what, given, "payload", applied)

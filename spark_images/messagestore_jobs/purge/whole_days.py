@@ -50,7 +50,7 @@ def whole_days(task: PurgeTask, files: pa.Table, as_of: datetime) -> WholeDays:
 def count_days(
     uri: str, version: int, days: Sequence[date], rules: Sequence[Rule], as_of: datetime
 ) -> list[dict[str, Any]]:
-    """What a preview wants of days that leave whole, under the names that it has in ``preview``."""
+    """What a preview wants of days that leave whole, under the names that it has there."""
     if not days:
         return []
     edges = [None if rule.max_age is None else as_of - rule.max_age for rule in rules]

@@ -6,8 +6,7 @@ from typing import Any
 from messagestore_jobs.contract.run_document import FilesDestination, RunDocument
 from messagestore_jobs.contract.run_report import ReplayOutcome
 from messagestore_jobs.native import LineBreaks
-from messagestore_jobs.replay.delivery import Places
-from messagestore_jobs.replay.staging import Format
+from messagestore_jobs.replay.chunks import Format, Places
 from messagestore_jobs.replay.state import Chunk, Frozen, Part, State
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write

@@ -1,4 +1,4 @@
-"""The replay run: freeze the selection, then chunk after chunk until all of it has been sent."""
+"""The replay run: freeze the selection, send chunk after chunk of it, and tell what could not be sent."""
 
 from pyspark.sql import SparkSession
 
@@ -6,22 +6,49 @@ from messagestore_jobs.clock import now
 from messagestore_jobs.contract.run_document import FilesDestination, KafkaDestination, ReplayTask, RunDocument
 from messagestore_jobs.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_jobs.progress import Progress
-from messagestore_jobs.replay.control import Control, Unattended
-from messagestore_jobs.replay.delivery import Delivery
+from messagestore_jobs.replay.audit import note_preview, note_replay, redelivered
+from messagestore_jobs.replay.chunks import Delivery
 from messagestore_jobs.replay.files import FilesDelivery
 from messagestore_jobs.replay.freeze import freeze, nothing_selected
 from messagestore_jobs.replay.kafka import KafkaDelivery
-from messagestore_jobs.replay.lost import place
 from messagestore_jobs.replay.redelivery import forget_round, note_attempts, round_document, rounds_begun
 from messagestore_jobs.replay.selection import check
-from messagestore_jobs.replay.sending import Sending
+from messagestore_jobs.replay.sending import Control, Sending, Unattended, place
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import Frozen, digest
 from messagestore_jobs.replay.stream import StreamDelivery
-from messagestore_jobs.replay.told import note_preview, note_replay, redelivered
-from messagestore_jobs.replay.unsent import refuse_unsent
 from messagestore_jobs.store.delta_log import open_table
+from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.folder import exists
+
+
+def refuse_unsent(outcome: ReplayOutcome, task: ReplayTask) -> ReplayOutcome:
+    """The outcome, where all was sent that was to be.
+
+    Raises:
+        RunFailedError: it is over, and some of the selection was lost, or was not as it was stored and the task doesn't
+            ask to go on; the words say how much, and which.
+    """
+    reached, what = outcome.progress, "dead letters" if task.origin == "DeadLetters" else "messages"
+    if outcome.complete and reached.lost:
+        raise RunFailedError(
+            "MessagesLost",
+            f"{reached.lost} of {outcome.selection.messages} selected {what} could not be sent, as they are neither in "
+            f"the store any more nor erased{_which(reached.lost, reached.first_lost_positions)}. A purge removed them, "
+            "and an erasure the table's versions from before it; all others were sent. Restore those from an archive "
+            "if they are needed",
+            outcome,
+        )
+    if outcome.complete and reached.failed and task.on_failed == "Fail":
+        raise RunFailedError(
+            "MessagesBroken",
+            f"{reached.failed} of {outcome.selection.messages} selected {what} were not sent, as they are not as they "
+            f"were stored: a digest or seal is broken, or a payload is gone"
+            f"{_which(reached.failed, reached.first_failed_positions)}; all others were sent. Find out who changed the "
+            "store, or have a new replay pass over them with spec.onFailed: Continue",
+            outcome,
+        )
+    return outcome
 
 
 def run_replay(
@@ -42,6 +69,11 @@ def run_replay(
     if task.select.due_for_retry:
         return refuse_unsent(_redeliver(document, spark, task, progress, asked), task)
     return refuse_unsent(_replay(document, spark, progress, asked), task)
+
+
+def _which(count: int, shown: tuple[int, ...]) -> str:
+    more = f" and {count - len(shown)} more" if count > len(shown) else ""
+    return f": global positions {', '.join(map(str, shown))}{more}" if shown else ""
 
 
 def _replay(document: RunDocument, spark: SparkSession, progress: Progress, control: Control) -> ReplayOutcome:

@@ -13,9 +13,8 @@ from pyspark.sql import SparkSession
 from messagestore_jobs.contract.run_document import KafkaDestination, ReplayTask, RunDocument
 from messagestore_jobs.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_jobs.native import LineBreaks
-from messagestore_jobs.replay.delivery import Places
+from messagestore_jobs.replay.chunks import Format, Places
 from messagestore_jobs.replay.freeze import nothing_selected
-from messagestore_jobs.replay.staging import Format
 from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, State
 from messagestore_jobs.source.kafka_listing import access, kafka_failure
 from messagestore_jobs.store.errors import RunFailedError

@@ -1,4 +1,7 @@
-"""From selected rows to what is sent of them: less what has been erased since, with the headers that mark a replay."""
+"""From selected rows to what is sent of them: less what has been erased since, with the headers that mark a replay.
+
+Payloads that lie outside the table are filled in, and each is checked to be still what was stored.
+"""
 
 import re
 
@@ -6,12 +9,16 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from messagestore_jobs.contract.run_document import Integrity
+from messagestore_jobs.integrity import is_sealed, key_of
 from messagestore_jobs.native import LineBreaks, base64_string, json_string, rfc3339, with_native
 from messagestore_jobs.reasons import DeadLetterReason
-from messagestore_jobs.replay.cut import Stretch
-from messagestore_jobs.replay.payloads import is_sound, with_payloads
+from messagestore_jobs.replay.chunks import Stretch
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import Frozen
+from messagestore_jobs.store.claims import claims_uri
+from messagestore_jobs.store.messages import claimed_objects, is_own_claim, own_claim_name
+from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.tombstones import open_erased
 from messagestore_jobs.versions.columns import translated
 
@@ -65,31 +72,6 @@ def dead_letter_records(source: Source, stretch: Stretch) -> DataFrame:
     return rows.select(*source.order.columns, value.cast("string").alias("value"))
 
 
-def _marks(source: Source) -> dict[str, str]:
-    own = {ATTEMPT: "{attempt}"} if source.task.select.due_for_retry else {}
-    return {**source.task.mark_headers, **own}
-
-
-def _values(source: Source, frozen: Frozen) -> dict[str, str]:
-    """Of the run that began the replay, so that a mark is the same whichever run writes it."""
-    began = frozen.at.isoformat().replace("+00:00", "Z")
-    return {"job": source.task.job_id, "run": frozen.run, "time": began}
-
-
-def _place() -> list[Column]:
-    return [F.col(f"source.{name}").alias(name) for name in ("uri", "offset", "partition", "kind")]
-
-
-def _raw_member() -> Column:
-    text = F.col("raw").cast("string")
-    base64 = F.concat(F.lit(b',"rawBase64":'), base64_string(F.col("raw")))
-    return (
-        F.when(F.col("raw").isNull(), F.lit(b""))
-        .when(F.is_valid_utf8(text), F.concat(F.lit(b',"raw":'), json_string(text)))
-        .otherwise(base64)
-    )
-
-
 def without_erased(rows: DataFrame, source: Source) -> DataFrame:
     """Rows of ``messages`` less those that a tombstone names by now; where there is none, no id is looked at."""
     erased = open_erased(source.uri)
@@ -119,6 +101,67 @@ def marked_headers(marks: dict[str, str], values: dict[str, str]) -> Column:
     return F.map_concat(kept, F.create_map(*entries))
 
 
+def with_payloads(rows: DataFrame, source: Source) -> DataFrame:
+    """The rows with the payloads that their claim checks refer to; null where there is no such object of the store.
+
+    Of a message whose object is gone the newest row is taken, where there is one: it was scrubbed since.
+    """
+    filled, missing = _with_content(rows, source)
+    if not missing:
+        return filled
+    gone = is_own_claim(source.uri) & own_claim_name().isin(*missing)
+    stale = rows.where(gone).select("global_position")
+    newest = source.order.keyed(source.current()).join(stale, "global_position", "left_semi")
+    left = filled.where(gone).join(newest.select("global_position"), "global_position", "left_anti")
+    scrubbed = _with_content(newest.select(*rows.columns), source)[0]
+    return filled.where(~gone).unionByName(scrubbed).unionByName(left.select(*rows.columns))
+
+
+def is_sound(uri: str, integrity: Integrity | None) -> Column:
+    """Whether a row's payload is there and has the digest that was stored with it, and the row is as it was sealed.
+
+    Under a claim check of the store in this folder, a payload has the size that was stored with it, too.
+
+    Raises:
+        RunFailedError: the stream seals its messages, and the key is not there.
+    """
+    payload, digest = F.col("payload"), F.col("payload_sha256")
+    same = F.coalesce(F.sha2(payload, 256) == digest, F.lit(False))
+    as_long = F.coalesce(F.octet_length(payload) == F.col("payload_size"), F.lit(False))
+    whole = F.when(F.col("payload_uri").isNotNull(), is_own_claim(uri) & same & as_long).otherwise(
+        payload.isNull() | digest.isNull() | same
+    )
+    if integrity is None:
+        return whole
+    # Where the digest is sealed, none is no excuse for another payload.
+    return whole & (payload.isNull() | digest.isNotNull()) & is_sealed(integrity, key_of(integrity))
+
+
+def _marks(source: Source) -> dict[str, str]:
+    own = {ATTEMPT: "{attempt}"} if source.task.select.due_for_retry else {}
+    return {**source.task.mark_headers, **own}
+
+
+def _values(source: Source, frozen: Frozen) -> dict[str, str]:
+    """Of the run that began the replay, so that a mark is the same whichever run writes it."""
+    began = frozen.at.isoformat().replace("+00:00", "Z")
+    return {"job": source.task.job_id, "run": frozen.run, "time": began}
+
+
+def _place() -> list[Column]:
+    return [F.col(f"source.{name}").alias(name) for name in ("uri", "offset", "partition", "kind")]
+
+
+def _raw_member() -> Column:
+    text = F.col("raw").cast("string")
+    base64 = F.concat(F.lit(b',"rawBase64":'), base64_string(F.col("raw")))
+    return (
+        F.when(F.col("raw").isNull(), F.lit(b""))
+        .when(F.is_valid_utf8(text), F.concat(F.lit(b',"raw":'), json_string(text)))
+        .otherwise(base64)
+    )
+
+
 def _filled(template: str, values: dict[str, str]) -> Column:
     pieces = _NAME.split(template)
     columns = [_part(piece, values) if i % 2 else F.lit(piece) for i, piece in enumerate(pieces) if piece]
@@ -129,3 +172,17 @@ def _part(name: str, values: dict[str, str]) -> Column:
     if name in _COLUMNS:
         return F.col(_COLUMNS[name]).cast("string")
     return F.lit(values[name])
+
+
+def _with_content(rows: DataFrame, source: Source) -> tuple[DataFrame, list[str]]:
+    """The rows with their payloads, and the names of the claim checks that are not there."""
+    own = is_own_claim(source.uri)
+    claimed = rows.where(own)
+    found = claimed.select(own_claim_name().alias("name"), "payload_size").distinct().toLocalIterator()
+    sizes: dict[str, int] = {row["name"]: row["payload_size"] or 0 for row in found}
+    objects = Objects(claims_uri(source.uri))
+    there = {name: size for name, size in sizes.items() if objects.exists(name)}
+    if there:
+        contents = claimed_objects(source.spark, source.uri, there).withColumnRenamed("_content", "payload")
+        claimed = claimed.drop("payload").join(contents, own_claim_name() == F.col("_name"), "left")
+    return rows.where(~own).unionByName(claimed.select(*rows.columns)), list(sizes.keys() - there.keys())

@@ -1,21 +1,25 @@
-"""What a selection means, as conditions over the columns of ``messages`` or ``dead_letters``.
+"""What a selection means, as conditions over the columns of ``messages`` or ``dead_letters``, and in which order.
 
-Also which of the failed messages are due for a retry, and which of those are held back behind others of their group.
+An order is a key that no two records share, so that a place in it means the same for ever. Also which of the failed
+messages are due for a retry, and which of those are held back behind others of their group.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import Interval, Match, Selection, TimeWindow
+from messagestore_jobs.contract.run_document import Interval, Match, ReplayTask, Selection, TimeWindow
 from messagestore_jobs.predicate import DEAD_LETTER_COLUMNS, MESSAGE_COLUMNS, PredicateError, compile_predicate
 from messagestore_jobs.predicate.spark import condition
 from messagestore_jobs.sequences import states
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.matching import all_of, matches
 
+Key = tuple[bool | int | str, ...]
+"""A place in an order; it is written down as JSON."""
 # What a message is given once; all else about it may change while a replay runs.
 _LASTING = frozenset(
     {
@@ -44,6 +48,76 @@ _LASTING = frozenset(
         "source",
     }
 )
+
+
+@dataclass(frozen=True)
+class Order:
+    """The expressions of a key and their types."""
+
+    parts: tuple[tuple[str, str], ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """What :meth:`keyed` calls the key's columns."""
+        return [f"_key{i}" for i in range(len(self.parts))]
+
+    def keyed(self, rows: DataFrame) -> DataFrame:
+        """The rows with their key."""
+        keys = [F.expr(part).alias(name) for name, (part, _) in zip(self.columns, self.parts, strict=True)]
+        return rows.select("*", *keys)
+
+    def from_(self, key: Key) -> Column:
+        """Whether a keyed row stands at a place or behind it."""
+        if len(self.parts) == 1:
+            return F.col(self.columns[0]) >= F.lit(key[0])
+        place = F.struct(
+            *(
+                F.lit(value).cast(kind).alias(name)
+                for name, (_, kind), value in zip(self.columns, self.parts, key, strict=True)
+            )
+        )
+        return F.struct(*(F.col(name).cast(kind).alias(name) for name, (_, kind) in self._typed())) >= place
+
+    def between(self, start: Key, end: Key | None) -> Column:
+        """Whether a keyed row stands at ``start`` or behind it, and before ``end``."""
+        return self.from_(start) if end is None else self.from_(start) & ~self.from_(end)
+
+    def _typed(self) -> list[tuple[str, tuple[str, str]]]:
+        return list(zip(self.columns, self.parts, strict=True))
+
+
+BY_POSITION = Order((("global_position", "bigint"),))
+"""Order of arrival, which is the order of each stream too. Files of the table hold neighbours in it."""
+
+
+BY_SEQUENCE = Order(
+    (
+        ("sequence_id IS NULL", "boolean"),
+        ("coalesce(sequence_id, '')", "string"),
+        ("coalesce(sequence_number, 9223372036854775807)", "bigint"),
+        ("global_position", "bigint"),
+    )
+)
+"""Sequence by sequence, each by number; then what belongs to none, as it arrived."""
+
+
+BY_FAILURE = Order(
+    (
+        ("unix_micros(failed_at)", "bigint"),
+        ("coalesce(source.uri, '')", "string"),
+        ("coalesce(source.partition, -1)", "int"),
+        ("coalesce(source.offset, -1)", "bigint"),
+        ("sha2(coalesce(raw, X''), 256)", "string"),
+    )
+)
+"""Dead letters as they were set aside; what makes two of them the same is in the key."""
+
+
+def order_of(task: ReplayTask) -> Order:
+    """The order that a replay is cut into chunks by, and sent in."""
+    if task.origin == "DeadLetters":
+        return BY_FAILURE
+    return BY_SEQUENCE if task.order == "Sequence" else BY_POSITION
 
 
 def check(selection: Selection, origin: str) -> None:
@@ -90,6 +164,33 @@ def selected_dead_letters(dead_letters: DataFrame, selection: Selection) -> Data
     return dead_letters.where(all_of(conditions))
 
 
+def due_for_retry(
+    rows: DataFrame, messages: DataFrame, held_back: Literal["Retrying", "Failed"] | None, now: datetime
+) -> DataFrame:
+    """Of ``rows``, those that have failed, are due by now and have not expired.
+
+    With ``held_back`` only the first of a group goes: of all messages of one correlation id, the earliest that has
+    failed or is tried again. One that has failed for good is such only where that is ``Failed``.
+
+    Args:
+        rows: messages, selected or not.
+        messages: all there are.
+        held_back: by what.
+        now: the clock.
+    """
+    lasts = F.col("expires_at").isNull() | (F.col("expires_at") > F.lit(now))
+    due = rows.where((F.col("status") == "FAILED") & (F.col("next_retry_at") <= F.lit(now)) & lasts)
+    if held_back is None:
+        return due
+    first = (
+        messages.where(_has_failed(held_back) & F.col("correlation_id").isNotNull())
+        .groupBy("correlation_id")
+        .agg(F.min("global_position").alias("_first"))
+    )
+    grouped = due.join(first, "correlation_id", "left").where("_first IS NULL OR _first = global_position")
+    return grouped.select(*rows.columns)
+
+
 def _match(selection: Selection) -> Match:
     return Match(
         stream_names=selection.stream_names,
@@ -128,33 +229,6 @@ def _interval(column: str, interval: Interval | None) -> list[Column]:
     if interval is not None and interval.to is not None:
         conditions.append(F.col(column) <= interval.to)
     return conditions
-
-
-def due_for_retry(
-    rows: DataFrame, messages: DataFrame, held_back: Literal["Retrying", "Failed"] | None, now: datetime
-) -> DataFrame:
-    """Of ``rows``, those that have failed, are due by now and have not expired.
-
-    With ``held_back`` only the first of a group goes: of all messages of one correlation id, the earliest that has
-    failed or is tried again. One that has failed for good is such only where that is ``Failed``.
-
-    Args:
-        rows: messages, selected or not.
-        messages: all there are.
-        held_back: by what.
-        now: the clock.
-    """
-    lasts = F.col("expires_at").isNull() | (F.col("expires_at") > F.lit(now))
-    due = rows.where((F.col("status") == "FAILED") & (F.col("next_retry_at") <= F.lit(now)) & lasts)
-    if held_back is None:
-        return due
-    first = (
-        messages.where(_has_failed(held_back) & F.col("correlation_id").isNotNull())
-        .groupBy("correlation_id")
-        .agg(F.min("global_position").alias("_first"))
-    )
-    grouped = due.join(first, "correlation_id", "left").where("_first IS NULL OR _first = global_position")
-    return grouped.select(*rows.columns)
 
 
 def _has_failed(held_back: str) -> Column:

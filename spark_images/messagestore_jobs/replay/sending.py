@@ -1,27 +1,141 @@
 """A replay under way: chunk after chunk is staged, sealed and delivered.
 
 The seal is what a crash can't undo: before it a chunk is staged anew, after it the chunk is delivered as it is.
+
+What the selection had and the store has no more was erased, and is to be gone, or is lost. A frozen version can be read
+while its files are there. An erasure removes the files of all earlier versions, and with them those of messages that a
+purge took meanwhile.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, cast
 
+import numpy as np
+import numpy.typing as npt
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_jobs.progress import Progress
-from messagestore_jobs.replay.control import Control, Pace
-from messagestore_jobs.replay.cut import Stretch, chunk_size, next_stretch
-from messagestore_jobs.replay.delivery import Delivery
-from messagestore_jobs.replay.lost import Missing, missing
+from messagestore_jobs.replay.chunks import SHOWN, Delivery, Staged, Stretch, chunk_size, next_stretch, stage
+from messagestore_jobs.replay.erased import without_erased_since
 from messagestore_jobs.replay.records import dead_letter_records, native_records, raw_records
-from messagestore_jobs.replay.sealed import without_erased_since
 from messagestore_jobs.replay.source import Source, is_gone
-from messagestore_jobs.replay.staging import SHOWN, Staged, stage
 from messagestore_jobs.replay.state import Chunk, Frozen, Part
 from messagestore_jobs.store.errors import TableRefusedError
-from messagestore_jobs.store.tombstones import open_erased
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.tombstones import erased_positions, open_erased
+
+_LOOK_AGAIN_SECONDS = 0.25
+
+
+class Control(Protocol):
+    """One a run; asked between chunks and while the rate limit is waited for."""
+
+    def suspended(self) -> bool:
+        """Whether to stop after the chunk under way."""
+
+    def messages_per_second(self) -> float | None:
+        """The rate limit of this moment; None is no limit."""
+
+    def reached(self, outcome: ReplayOutcome) -> None:
+        """Hear how far the replay is, after each chunk."""
+
+
+class Unattended:
+    """Nobody changes anything: the rate limit of the document, to the end."""
+
+    def __init__(self, messages_per_second: float | None) -> None:
+        self._rate = messages_per_second
+
+    def suspended(self) -> bool:
+        """Never."""
+        return False
+
+    def messages_per_second(self) -> float | None:
+        """Always the same."""
+        return self._rate
+
+    def reached(self, outcome: ReplayOutcome) -> None:
+        """Pass over it."""
+
+
+class Pace:
+    """Lets messages go no faster than the rate limit, by a clock that never goes back.
+
+    A chunk goes when all of its messages could have gone one by one, so that at no time more have gone than the
+    limit allows.
+    """
+
+    def __init__(
+        self,
+        control: Control,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._control, self._clock, self._sleep = control, clock, sleep
+        self._due = clock()
+
+    def wait(self, messages: int) -> bool:
+        """Wait until this many more may go; false when the replay was suspended first."""
+        while (rate := self._control.messages_per_second()) is not None:
+            due = self._due + messages / rate
+            left = due - self._clock()
+            if left <= 0:
+                # Time that was not used is lost but for one chunk's, or a pause would end in a burst.
+                self._due = max(due, self._clock() - messages / rate)
+                return True
+            self._sleep(min(left, _LOOK_AGAIN_SECONDS))
+            if self._control.suspended():
+                return False
+        self._due = self._clock()
+        return True
+
+
+class Missing(NamedTuple):
+    """Of a chunk: how many messages were erased, how many are lost, and the first positions of the lost ones."""
+
+    erased: int = 0
+    lost: int = 0
+    first_lost: tuple[int, ...] = ()
+
+
+def place(source: Source, frozen: Frozen, uri: str) -> Frozen:
+    """Write the selected positions down in the order of the replay, where the grains alone don't tell them."""
+    if source.task.origin == "DeadLetters" or all(grain.dense for grain in frozen.grains):
+        return frozen
+    rows = source.between(frozen.grains[0].start, frozen.end)
+    number = F.monotonically_increasing_id().alias("n")
+    positions = rows.orderBy(*source.order.columns).select("global_position", number)
+    with external_write("replay-placed"):
+        positions.write.mode("overwrite").parquet(uri)
+    return frozen.model_copy(update={"placed": True})
+
+
+def missing(source: Source, frozen: Frozen, first: int, stretch: Stretch, short: int, placed_uri: str) -> Missing:
+    """Why a chunk has fewer messages than were selected.
+
+    Args:
+        source: as the chunk was read.
+        frozen: the selection.
+        first: the chunk's first grain.
+        stretch: what it sends.
+        short: so many fewer.
+        placed_uri: where the positions were written down, if they were.
+    """
+    if not short:
+        return Missing()
+    if source.task.origin == "DeadLetters":
+        return Missing(lost=short)
+    there = _positions(source.between(stretch.cuts[0], stretch.end))
+    expected = _expected(source, frozen, first, stretch, placed_uri)
+    if expected is None:
+        gone = stretch.messages - len(there)
+        return Missing(short - gone, gone)
+    lost = np.setdiff1d(np.setdiff1d(expected, there), erased_positions(source.uri))
+    return Missing(short - len(lost), len(lost), tuple(lost[:SHOWN].tolist()))
 
 
 @dataclass
@@ -163,6 +277,26 @@ class Sending:
             messages_per_second=round(self.sent_now / seconds, 1) if self.sent_now and seconds > 0 else None,
         )
         return ReplayOutcome(selection=self.frozen.selection, progress=reached, complete=complete)
+
+
+def _expected(
+    source: Source, frozen: Frozen, first: int, stretch: Stretch, placed_uri: str
+) -> npt.NDArray[np.int64] | None:
+    """The positions that were selected; None of a replay that an earlier release froze, where they are not known."""
+    grains = frozen.grains[first : stretch.next_grain]
+    if all(grain.dense for grain in grains):
+        firsts = [cast("int", grain.first_global_position) for grain in grains]
+        return np.concatenate([np.arange(first, first + g.messages) for first, g in zip(firsts, grains, strict=True)])
+    if not frozen.placed:
+        return None
+    before = sum(grain.messages for grain in frozen.grains[:first])
+    rows = source.spark.read.schema("global_position bigint, n bigint").parquet(placed_uri).orderBy("n")
+    return _positions(rows.offset(before).limit(stretch.messages))
+
+
+def _positions(rows: DataFrame) -> npt.NDArray[np.int64]:
+    found: npt.NDArray[np.int64] = rows.select("global_position").toArrow()["global_position"].to_numpy()
+    return found
 
 
 def _lowest(positions: Iterable[int]) -> tuple[int, ...]:

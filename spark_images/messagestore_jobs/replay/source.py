@@ -8,8 +8,15 @@ from pyspark.sql import functions as F
 from messagestore_jobs.contract.run_document import ReplayTask
 from messagestore_jobs.lifecycle.updates import KIND as UPDATE
 from messagestore_jobs.reasons import DeadLetterReason
-from messagestore_jobs.replay.order import BY_POSITION, Key, Order, order_of
-from messagestore_jobs.replay.selection import lasts, selected_dead_letters, selected_messages
+from messagestore_jobs.replay.selection import (
+    BY_POSITION,
+    Key,
+    Order,
+    lasts,
+    order_of,
+    selected_dead_letters,
+    selected_messages,
+)
 from messagestore_jobs.replay.state import Frozen
 from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.external import external_write

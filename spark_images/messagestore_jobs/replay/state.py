@@ -13,7 +13,7 @@ from messagestore_jobs.contract.run_document import (
     StreamDestination,
 )
 from messagestore_jobs.contract.run_report import FailedPositions, FrozenSelection
-from messagestore_jobs.replay.order import Key
+from messagestore_jobs.replay.selection import Key
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.objects import Objects, join, read_document

@@ -1,9 +1,18 @@
-"""What a declaration of translators means: no Spark, no Arrow, no I/O."""
+"""What a declaration of translators means, and the declaration as a store keeps it, for those who read it alone.
 
+No Spark, no Arrow.
+"""
+
+import json
 from collections.abc import Sequence
+from contextlib import suppress
+
+from pydantic import TypeAdapter, ValidationError
 
 from messagestore_jobs.contract.run_document import Translator
 from messagestore_jobs.paths import steps
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.objects import Objects
 
 COLUMNS = {
     "type": "type",
@@ -19,6 +28,9 @@ COLUMNS = {
 """The columns of the fields that a translator may change, by their names in manifests."""
 FIRST_VERSION = 0
 """Of a message that names none."""
+NAME = "_translators.json"
+_LARGEST = 16 << 20
+_TRANSLATORS = TypeAdapter(list[Translator])
 
 
 def in_order(translators: Sequence[Translator]) -> list[Translator]:
@@ -50,3 +62,19 @@ def taken_out(translator: Translator) -> set[str]:
     """Headers that are not in the next version under their own name with their own value."""
     renamed = {source.rename for source in translator.headers.values() if source.rename is not None}
     return renamed | set(translator.headers)
+
+
+def declare(objects: Objects, translators: Sequence[Translator]) -> None:
+    """Keep them in the table folder, where that says something new."""
+    with suppress(ValidationError):
+        if list(translators) == declared(objects):
+            return
+    content = [one.model_dump(mode="json", by_alias=True, exclude_defaults=True) for one in translators]
+    with external_write("translators"):
+        objects.write(NAME, json.dumps(content, indent=2).encode() + b"\n")
+
+
+def declared(objects: Objects) -> list[Translator]:
+    """Those that the table folder keeps; none where it keeps none."""
+    content = objects.read(NAME, _LARGEST)
+    return list(_TRANSLATORS.validate_json(content)) if content else []

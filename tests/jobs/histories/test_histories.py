@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.replay import cut
+from messagestore_jobs.replay import chunks
 from support.histories.steps import GoOn, Ingest, Maintain, Purge, Record, Redeliver, Replay, Step, Told
 from support.histories.world import World
 
@@ -161,8 +161,8 @@ KNOWN = {
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cut, "_CHUNK_ROWS", 2)
-    monkeypatch.setattr(cut, "_OBJECT_ROWS", 1)
+    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 2)
+    monkeypatch.setattr(chunks, "_OBJECT_ROWS", 1)
 
 
 def test_a_store_is_what_its_history_makes_it(spark: SparkSession, tmp_path: Path) -> None:

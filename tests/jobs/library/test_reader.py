@@ -23,7 +23,7 @@ from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.heads import raise_heads
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import MESSAGES
-from messagestore_jobs.versions.declared import declare
+from messagestore_jobs.versions.rules import declare
 from support.stores import START, Row, add_messages, make_store, message
 
 

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Table
-from messagestore_jobs.maintain.cluster import days_to_cluster
+from messagestore_jobs.maintain.optimize import days_to_cluster
 from messagestore_jobs.store import folder
 from messagestore_jobs.store.delta_log import last_note, open_table, table_state
 from messagestore_jobs.store.schemas import TABLES

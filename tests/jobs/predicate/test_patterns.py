@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_jobs.predicate import compile_predicate
-from messagestore_jobs.predicate.patterns import check_regex, escape_like
+from messagestore_jobs.predicate.conditions import check_regex, escape_like
 from messagestore_jobs.predicate.spark import condition
 from support.sparksql import write_string
 

@@ -15,8 +15,8 @@ from messagestore_jobs.contract.run_document import (
     StreamPosition,
     Table,
 )
-from messagestore_jobs.purge.context import context
-from messagestore_jobs.purge.select import select
+from messagestore_jobs.purge.plan import context
+from messagestore_jobs.purge.selection import select
 from messagestore_jobs.store.matching import matches, undecided
 from support.purges import POLICY, Said, purge, selected
 from support.stores import START, make_store, message, positions

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import Match, Rule, Selection, Table
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.replay import cut
+from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.store.objects import Objects
 from support.maintenance import age, maintain
@@ -22,7 +22,7 @@ from support.stores import START, Row, make_store, message
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cut, "_CHUNK_ROWS", 2)
+    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 2)
 
 
 def grow_old(table: Table) -> None:

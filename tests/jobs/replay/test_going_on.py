@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from messagestore_jobs.contract.run_document import Match, Rule, RunDocument, Selection, Sequences, Table
 from messagestore_jobs.contract.run_report import ReplayOutcome
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.replay import cut, freeze
+from messagestore_jobs.replay import chunks, freeze
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.store.errors import RunFailedError
 from support.external_writes import observing
@@ -29,8 +29,8 @@ Moment = tuple[str, str]
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cut, "_CHUNK_ROWS", 2)
-    monkeypatch.setattr(cut, "_OBJECT_ROWS", 1)
+    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 2)
+    monkeypatch.setattr(chunks, "_OBJECT_ROWS", 1)
 
 
 def writes(spark: SparkSession, document: RunDocument) -> list[Moment]:

@@ -20,7 +20,7 @@ from messagestore_jobs.contract.run_document import (
     Table,
 )
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.replay import cut
+from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.store.delta_log import open_table
 from support.crash import crash_run
@@ -174,7 +174,7 @@ def test_the_next_of_a_group_goes_once_the_first_is_done(spark: SparkSession, tm
 def test_a_round_that_was_suspended_is_ended_before_the_next(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cut, "_CHUNK_ROWS", 1)
+    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 1)
     table = store(tmp_path / "store", failed(1), failed(2), failed(3), failed(4, due=AT + MINUTE))
     paused = run_replay(redelivery(table, tmp_path / "out"), spark, Silent(), Suspending(1))
     assert (paused.complete, paused.round) == (False, 1)

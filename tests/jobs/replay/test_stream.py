@@ -25,9 +25,9 @@ from messagestore_jobs.contract.run_document import (
 )
 from messagestore_jobs.contract.run_report import IngestCounts
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.replay import cut
+from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.replay.redriven import Redrive, mark_redriven
+from messagestore_jobs.replay.stream import Redrive, mark_redriven
 from messagestore_jobs.store.delta_log import last_note, open_table
 from messagestore_jobs.store.errors import RunFailedError
 from support.external_writes import observing
@@ -41,8 +41,8 @@ PAYLOADS = [b'{"a":1.10,\n"b":1E2}', b"9007199254740993.0", b'"\\u00e9"', b"\xff
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cut, "_CHUNK_ROWS", 2)
-    monkeypatch.setattr(cut, "_OBJECT_ROWS", 1)
+    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 2)
+    monkeypatch.setattr(chunks, "_OBJECT_ROWS", 1)
 
 
 def into_stream(table: Table, folder: Path, **task: Any) -> RunDocument:

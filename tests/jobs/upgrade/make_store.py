@@ -32,7 +32,7 @@ from messagestore_jobs.contract.run_document import (
 from messagestore_jobs.contract.run_report import ReplayOutcome
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.replay import cut
+from messagestore_jobs.replay import chunks
 from messagestore_jobs.session import local_session
 from messagestore_jobs.store.external import observing
 
@@ -47,7 +47,7 @@ def main() -> None:
     shutil.rmtree(FOLDER, ignore_errors=True)
     arrive()
     spark = local_session(cores=2, memory="1g")
-    cut._CHUNK_ROWS = 2
+    chunks._CHUNK_ROWS = 2
 
     def run(document: RunDocument, control: object = None) -> None:
         told = execute(document, lambda: spark, Silent(), 0, lambda: AT, control)  # type: ignore[arg-type]

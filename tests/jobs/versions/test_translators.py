@@ -12,8 +12,8 @@ from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.messages import read_messages
 from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.versions.columns import translated
-from messagestore_jobs.versions.declared import declared
 from messagestore_jobs.versions.rows import translate_table
+from messagestore_jobs.versions.rules import declared
 from support.ingests import Stream, lines, record
 from support.replays import files_replay, records
 from support.stores import make_store, message

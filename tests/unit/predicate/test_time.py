@@ -8,7 +8,7 @@ from time import process_time
 import pytest
 
 from messagestore_jobs.predicate import PredicateError, compile_predicate
-from messagestore_jobs.predicate.parser import MAX_TEXT
+from messagestore_jobs.predicate.compiler import MAX_TEXT
 
 SECONDS = 0.5
 

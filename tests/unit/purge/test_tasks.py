@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from messagestore_jobs.contract.run_document import Archive, Hold, Match, PurgeTask, Rule
-from messagestore_jobs.purge.preview import holds_digest, spec_digest
 from messagestore_jobs.purge.rules import says_nothing
+from messagestore_jobs.purge.selection import holds_digest, spec_digest
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.keyed import KEY_OBJECT, message_key
 from messagestore_jobs.store.tombstones import (

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from messagestore_jobs.replay.copies import NO_RECORD, copies_left, take_out_copies
+from messagestore_jobs.replay.erased import NO_RECORD, copies_left, take_out_copies
 from messagestore_jobs.store.keyed import message_key
 from messagestore_jobs.store.tombstones import Erased
 

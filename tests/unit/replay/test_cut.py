@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_jobs.contract.run_report import FrozenSelection
-from messagestore_jobs.replay.cut import Size, chunk_size, next_stretch
+from messagestore_jobs.replay.chunks import Size, chunk_size, next_stretch
 from messagestore_jobs.replay.state import Frozen, Grain
 
 GRAINS = st.lists(st.tuples(st.integers(1, 400_000), st.integers(0, 1 << 28)), max_size=40).map(

@@ -11,7 +11,7 @@ from messagestore_jobs.contract.run_document import (
     Scrub,
     Selection,
 )
-from messagestore_jobs.purge.preview import spec_digest
+from messagestore_jobs.purge.selection import spec_digest
 from messagestore_jobs.replay.state import digest
 
 # As the release before had them. A field that is new is left out of a digest where it says what has always been so.

@@ -24,7 +24,7 @@ from messagestore_jobs.contract.run_document import (
 from messagestore_jobs.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress
 from messagestore_jobs.delete.job import run_delete
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.replay.told import note_replay, redelivered
+from messagestore_jobs.replay.audit import note_replay, redelivered
 from messagestore_jobs.store.audit import note_holds, read_audit
 from messagestore_jobs.store.folder import MARKER, open_folder
 from support.external_writes import observing

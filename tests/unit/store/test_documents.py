@@ -20,7 +20,7 @@ from messagestore_jobs.store.heads import read_heads
 from messagestore_jobs.store.objects import LARGEST_DOCUMENT, Objects, is_below
 from messagestore_jobs.store.schemas import AUDIT, HEADS
 from messagestore_jobs.store.tombstones import tombstone_key
-from messagestore_jobs.versions.declared import declare, declared
+from messagestore_jobs.versions.rules import declare, declared
 from support.stores import add_messages, make_store, message
 
 NO_DOCUMENT = [b"", b"{", b"\xff", b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b"7", b"null", b'{"a":1}']

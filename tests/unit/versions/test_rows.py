@@ -7,8 +7,7 @@ import pytest
 
 from messagestore_jobs.contract.run_document import FieldSource, Translator
 from messagestore_jobs.store.schemas import MESSAGES
-from messagestore_jobs.versions.rows import translate_row, translate_table
-from messagestore_jobs.versions.texts import json_text
+from messagestore_jobs.versions.rows import json_text, translate_row, translate_table
 
 FIRST = Translator(
     from_version=0,

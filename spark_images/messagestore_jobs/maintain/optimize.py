@@ -1,6 +1,8 @@
-"""Clustering: a day that is over is written anew in order of its streams, and one stream is then read from few pages.
+"""Compaction and clustering.
 
-Batches are written in order of arrival, as sorting would cost each of them; a day is sorted once, when it is over.
+Many small files become few large ones; the rows of one file stay together and in their order. A day that is over is
+written anew in order of its streams, and one stream is then read from few pages: batches are written in order of
+arrival, as sorting would cost each of them. Compaction has what clustering leaves to it: days that are not over.
 """
 
 from collections.abc import Iterator
@@ -9,18 +11,52 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable, WriterProperties
 from pyspark.sql import functions as F
 
 from messagestore_jobs.maintain.context import Context
 from messagestore_jobs.session import settings
 from messagestore_jobs.store.delta_log import DAY, end_of, files_of, of_day, open_table
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.fence import commit_properties, open_to_write
 from messagestore_jobs.store.messages import committing, read_messages
 from messagestore_jobs.store.objects import join
 from messagestore_jobs.store.tables import refuse_foreign_to_spark
 
+# Groups of rows as large as those that Spark writes.
+_WRITER = WriterProperties(compression="ZSTD", max_row_group_size=1 << 16)
 # Who reads one stream unpacks the pages that it lies in: by default up to 20,000 rows of each narrow column. In batches
 # a stream lies all over, so that their pages are left large.
 _SMALL_PAGES = {"parquet.page.row.count.limit": "4096"}
+
+
+def compact_messages(context: Context) -> Iterator[None]:
+    """Day by day, each in a commit of its own; a pause after each that had files to be put together."""
+    today = context.as_of.date()
+    days = days_to_compact(open_table(context.uri, "messages"), today, context.compact_bytes)
+    context.progress.step("compact", len(days))
+    for day in days:
+        written = _compact(context, "messages", [("inserted_date", "=", day)])
+        context.progress.advance(1)
+        if written:
+            yield
+
+
+def compact_whole(context: Context, name: str) -> bool:
+    """A table that has no partitions; whether any file was written."""
+    files = files_of(open_table(context.uri, name))
+    small = files.filter(pc.field("size_bytes") < context.compact_bytes) if files.num_rows else files
+    return small.num_rows > 1 and _compact(context, name, None)
+
+
+def days_to_compact(table: DeltaTable, today: date, compact_bytes: int) -> list[str]:
+    """The days from ``today`` on that have more than one file smaller than this, oldest first."""
+    files = files_of(table)
+    if files.num_rows == 0:
+        return []
+    small = files.filter(pc.field("size_bytes") < compact_bytes)
+    days = small.group_by(DAY).aggregate([("size_bytes", "count")]).filter(pc.field("size_bytes_count") > 1)
+    return sorted(day.isoformat() for day in days[DAY].to_pylist() if day >= today)
 
 
 def cluster_messages(context: Context) -> Iterator[None]:
@@ -49,6 +85,17 @@ def days_to_cluster(files: pa.Table, today: date, compact_bytes: int) -> list[da
     facts = pa.table({"day": files[DAY], "written": written, "small": small})
     days = facts.group_by("day").aggregate([("written", "min"), ("small", "sum")]).sort_by("day").to_pylist()
     return [one["day"] for one in days if one["day"] < today and (_begun(one) or one["small_sum"] > 1)]
+
+
+def _compact(context: Context, name: str, partition: list[tuple[str, str, str]] | None) -> bool:
+    with external_write(f"compact-{name}"):
+        done = open_to_write(context.uri, name).optimize.compact(
+            partition_filters=partition,
+            target_size=context.task.target_file_bytes,
+            writer_properties=_WRITER,
+            commit_properties=commit_properties(context.uri, context.note() if name == "messages" else None),
+        )
+    return bool(done["numFilesAdded"])
 
 
 def _begun(one: dict[str, Any]) -> bool:

@@ -1,25 +1,32 @@
-"""Copies of erased messages in what replays have staged, or in what a stream is about to take in of them.
+"""Erased messages in what replays have staged, or in what a stream is about to take in of them: they leave it.
 
 A record that goes leaves one without an id in its place: a topic tells by number how many records it has, so that the
-others have to keep theirs. Who goes on passes over it: see ``sealed``.
+others have to keep theirs. Who goes on with a sealed chunk passes over it: what stands in its objects says it all.
 """
 
 import json
+import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from messagestore_jobs.replay.state import REPLAYS
+from messagestore_jobs.replay.chunks import Delivery, Format
+from messagestore_jobs.replay.state import REPLAYS, Chunk, Part
+from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.objects import Objects
+from messagestore_jobs.store.objects import Objects, join
 from messagestore_jobs.store.tombstones import Erased
 
 NO_RECORD = '{"messageId":null}'
 """Stands where an erased record was."""
+_ID = '{"messageId":'
+_LETTER = '{"reason":'
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
 
 
 class StrangeError(ValueError):
@@ -64,6 +71,34 @@ def copies_left(uri: str, erased: Erased) -> Iterator[str]:
                 yield f"{name} has a record of an erased message"
         except StrangeError:
             yield f"{name} is not what a replay writes there"
+
+
+def without_erased_since(chunk: Chunk, sent_before: int, delivery: Delivery, erased: Erased) -> Chunk:
+    """The chunk as it is to be sent by now, sealed anew where messages of it were erased.
+
+    An erasure may have been here before, and have left records without an id.
+
+    Args:
+        chunk: of messages, or of dead letters.
+        sent_before: how many messages the chunks before it sent.
+        delivery: knows what of it has been sent.
+        erased: by now.
+
+    Raises:
+        TableRefusedError: an object holds something else than a replay has written.
+    """
+    parts: list[Part] = []
+    for part in chunk.parts:
+        first = sent_before + sum(earlier.messages for earlier in parts)
+        pending = delivery.undelivered(part, first)
+        parts.append(part if pending is None else _checked(part, *pending, delivery, erased))
+    if tuple(parts) == chunk.parts:
+        return chunk
+    sent = sum(part.messages for part in parts)
+    news = {"parts": tuple(parts), "sent": sent, "erased": chunk.erased + chunk.sent - sent}
+    chunk = chunk.model_copy(update=news | {"bytes": sum(part.bytes for part in parts)})
+    delivery.state.seal(chunk)
+    return chunk
 
 
 def _staged(objects: Objects) -> Iterator[str]:
@@ -130,3 +165,62 @@ def _without_rows(content: bytes, named_in: Callable[[bytes], bool], strict: boo
     out = pa.BufferOutputStream()
     pq.write_table(rows.filter(pc.invert(gone)), out)
     return bytes(out.getvalue())
+
+
+def _checked(part: Part, name: str, sent: int, delivery: Delivery, erased: Erased) -> Part:
+    """The object without its erased records; the first ``sent`` of them have left, and keep their places."""
+    content = delivery.places.read(name) or b""
+    if delivery.form == "Parquet":
+        return part.model_copy(update={"messages": pq.ParquetFile(pa.BufferReader(content)).metadata.num_rows})
+    records = _records(content.decode(), delivery.form)
+    try:
+        ids = [_id_of(record) for record in records]
+    except ValueError:
+        raise TableRefusedError(
+            f"{join(delivery.places.uri, name)} is not what a replay writes there; find out who wrote it, and make a "
+            "new replay"
+        ) from None
+    gone = erased.contains(pa.array(ids, pa.string()))
+    gone |= np.array([record == NO_RECORD for record in records], dtype=np.bool_)
+    gone[:sent] = False
+    if gone.any():
+        records = [record for record, is_gone in zip(records, gone, strict=True) if not is_gone]
+        content = _content(records, delivery.form)
+        folder, _, base = name.rpartition("/")
+        with external_write("replay-erased"):
+            # Hadoop's sums of a local file would be those of what was there.
+            delivery.places.delete(f"{folder}/.{base}.crc")
+            delivery.places.write(name, content)
+    return part.model_copy(update={"messages": len(records), "bytes": len(content)})
+
+
+def _id_of(record: str) -> str | None:
+    """Of a message; None of a dead letter, and of what stands where a record was."""
+    if record.startswith(_LETTER):
+        return None
+    found: str | None = json.JSONDecoder().raw_decode(record, len(_ID))[0]
+    return found
+
+
+def _records(text: str, form: Format) -> list[str]:
+    return list(_elements(text)) if form == "JSON" else text.removesuffix("\n").split("\n") if text else []
+
+
+def _elements(text: str) -> Iterator[str]:
+    """The objects of a JSON array, each as it stands."""
+    depth = start = 0
+    for token in _TOKEN.finditer(text):
+        if token[0] in "{[":
+            depth += 1
+            if depth == 2:
+                start = token.start()
+        elif token[0] in "}]":
+            depth -= 1
+            if depth == 1:
+                yield text[start : token.end()]
+
+
+def _content(records: list[str], form: Format) -> bytes:
+    """As ``chunks`` writes them."""
+    text = "\n,".join(records)
+    return f"[{text}\n]\n".encode() if form == "JSON" else "".join(f"{record}\n" for record in records).encode()

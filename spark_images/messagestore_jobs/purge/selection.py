@@ -1,0 +1,206 @@
+"""What the rules select at one table version, and what that amounts to: the preview."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from messagestore_jobs.contract.run_document import PurgeTask, Rule
+from messagestore_jobs.contract.run_report import Preview
+from messagestore_jobs.purge.plan import Context
+from messagestore_jobs.purge.rules import any_of, bytes_edge, cap_floors, held, own_conditions, says_nothing, untold
+from messagestore_jobs.purge.scrub import is_due
+from messagestore_jobs.purge.whole_days import count_days, whole_days
+from messagestore_jobs.store.delta_log import files_of, open_table
+from messagestore_jobs.store.matching import all_of
+from messagestore_jobs.store.messages import read_messages
+
+NARROW = (
+    "global_position",
+    "stream_name",
+    "position",
+    "status",
+    "inserted_date",
+    "time",
+    "payload_size",
+    "payload_uri",
+)
+"""The columns that a selection keeps of a message: never its contents."""
+_NEWER = {"metadata_paths", "result_paths", "error", "dead_letters"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Days that leave whole, and of all others a row a message that any rule selects; None where there can't be any.
+
+    Rows are of NARROW with ``rules`` (names), ``erase``, ``held`` and ``untold``. Rows that are untold and selected by
+    no rule are there to be counted only.
+    """
+
+    version: int
+    days: tuple[date, ...]
+    rows: DataFrame | None
+
+    def going(self) -> DataFrame | None:
+        """What would leave, besides whole days."""
+        return None if self.rows is None else self.rows.where((F.size("rules") > 0) & ~F.col("held"))
+
+    def release(self) -> None:
+        """Give the memory back."""
+        if self.rows is not None:
+            self.rows.unpersist()
+
+
+def select(context: Context) -> Selection:
+    """Judge every message of the store's current version, and once; but for whole days, lazily."""
+    table = open_table(context.uri, "messages")
+    version = table.version()
+    whole = whole_days(context.task, files_of(table), context.as_of)
+    if not whole.others:
+        return Selection(version, whole.days, None)
+    messages = read_messages(context.spark, context.uri, version)
+    if whole.days:
+        messages = messages.where(~F.col("inserted_date").isin(*whole.days))
+    return Selection(version, whole.days, _judged(context, messages).persist(StorageLevel.MEMORY_AND_DISK))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A preview, and what the steps after it want to know of the same rows."""
+
+    preview: Preview
+    erased: int
+    by_day: dict[date, int]
+
+
+def spec_digest(task: PurgeTask) -> str:
+    """What a task asks for, whatever its mode and approval, and whatever holds there are."""
+    about_itself = {"mode", "approved_preview", "approved_by", "approval_required", "holds"}
+    asked = task.model_dump(mode="json", exclude=about_itself)
+    if asked["scrub"] is not None:
+        # What an earlier release could not be asked for, and its previews do not tell.
+        asked["scrub"] = {name: said for name, said in asked["scrub"].items() if said or name not in _NEWER}
+    return _digest(asked)
+
+
+def holds_digest(task: PurgeTask) -> str:
+    """The holds that a task was given."""
+    return _digest(task.model_dump(mode="json", include={"holds"}))
+
+
+def summarize(context: Context, selection: Selection) -> Summary:
+    """Count a selection in one pass, and say what could not be told."""
+    rules = context.task.rules
+    names = [rule.name for rule in rules]
+    days = count_days(context.uri, selection.version, selection.days, rules, context.as_of)
+    if selection.rows is not None:
+        days += [row.asDict() for row in _by_day(selection.rows, names).collect()]
+    total = {name: sum(day[name] or 0 for day in days) for name in ("messages", "bytes", "held", "untold", "erased")}
+    by_rule = {name: sum(day["by_rule"][place] for day in days) for place, name in enumerate(names)}
+    if total["untold"]:
+        context.progress.say(f"{total['untold']} messages stay because a rule's predicate could not be told on them")
+    preview = Preview(
+        id=preview_id(context, selection.version, days),
+        table_version=selection.version,
+        as_of=context.as_of,
+        messages=total["messages"],
+        bytes=total["bytes"],
+        oldest=_time(min((day["oldest"] for day in days if day["oldest"] is not None), default=None)),
+        newest=_time(max((day["newest"] for day in days if day["newest"] is not None), default=None)),
+        by_rule=by_rule,
+        held=total["held"],
+        undecided=total["untold"],
+    )
+    by_day = {day["inserted_date"]: day["messages"] for day in days if day["messages"]}
+    return Summary(preview, total["erased"], by_day)
+
+
+def preview_id(context: Context, version: int, days: list[dict[str, Any]]) -> str:
+    """What tells this preview from any other: of what was asked, and of what was selected day by day."""
+    task = context.task
+    rows = sorted((str(day["inserted_date"]), day["messages"], day["xor"], str(day["sum"])) for day in days)
+    return _digest([context.uri, spec_digest(task), holds_digest(task), version, rows])[:32]
+
+
+def _judged(context: Context, messages: DataFrame) -> DataFrame:
+    keeps = held(context.task.holds, context.as_of)
+    rules = [rule for rule in context.task.rules if not says_nothing(rule)]
+    judged, conditions = messages, []
+    for number, rule in enumerate(rules):
+        judged, condition = _condition(judged, messages, rule, number, keeps, context)
+        conditions.append(condition)
+    fails = any_of([untold(rule, context.as_of) for rule in rules])
+    if context.task.action == "Scrub" and context.task.scrub is not None:
+        # A preview changes nothing, so that it also looks at a store without the column.
+        judged = judged.where(is_due(context.task.scrub) if "scrubs" in judged.columns else F.lit(True))
+    selected = judged.where(any_of([*conditions, fails]))
+    flags = [F.coalesce(condition, F.lit(False)) for condition in conditions]
+    return selected.select(
+        *NARROW,
+        _names(rules, flags).alias("rules"),
+        any_of([flag for rule, flag in zip(rules, flags, strict=True) if rule.erase]).alias("erase"),
+        keeps.alias("held"),
+        fails.alias("untold"),
+    )
+
+
+def _names(rules: list[Rule], flags: list[Column]) -> Column:
+    named = [F.when(flag, F.lit(rule.name)) for rule, flag in zip(rules, flags, strict=True)]
+    return F.array_compact(F.array(*named)) if named else F.array().cast("array<string>")
+
+
+def _condition(
+    judged: DataFrame, messages: DataFrame, rule: Rule, number: int, keeps: Column, context: Context
+) -> tuple[DataFrame, Column]:
+    """All of a rule as one condition, and the rows with what it needs beside them.
+
+    The newest that a cap keeps are of the whole stream; bytes go by the oldest that meet everything else in the rule.
+    """
+    conditions = own_conditions(rule, context.as_of)
+    if rule.max_messages_per_stream is not None:
+        judged, past = _past_cap(judged, messages, rule.max_messages_per_stream, f"floor_{number}")
+        conditions.append(past)
+    if rule.max_bytes is not None:
+        candidates = judged if rule.max_messages_per_stream is not None else messages
+        edge = bytes_edge(candidates, all_of(conditions), keeps, rule.max_bytes)
+        conditions.append(F.lit(False) if edge is None else edge.reaches())
+    return judged, all_of(conditions)
+
+
+def _past_cap(judged: DataFrame, messages: DataFrame, newest: int, name: str) -> tuple[DataFrame, Column]:
+    floors = cap_floors(messages, newest).withColumnRenamed("floor", name)
+    return judged.join(floors, "stream_name", "left"), F.col("position") <= F.col(name)
+
+
+def _by_day(rows: DataFrame, names: list[str]) -> DataFrame:
+    selected = F.size("rules") > 0
+    goes = selected & ~F.col("held")
+    digest = F.when(goes, F.xxhash64("global_position", "status", "rules"))
+    return rows.groupBy("inserted_date").agg(
+        F.count_if(goes).alias("messages"),
+        F.sum(F.when(goes, F.coalesce("payload_size", F.lit(0)))).alias("bytes"),
+        F.min(F.when(goes, F.unix_micros("time"))).alias("oldest"),
+        F.max(F.when(goes, F.unix_micros("time"))).alias("newest"),
+        F.array(*(F.count_if(goes & F.array_contains("rules", name)) for name in names)).alias("by_rule"),
+        F.count_if(selected & F.col("held")).alias("held"),
+        F.count_if(F.col("untold") & ~selected).alias("untold"),
+        F.count_if(goes & F.col("erase")).alias("erased"),
+        # Two sums that do not mind the order of rows; together they are hard to meet by chance.
+        F.bit_xor(digest).alias("xor"),
+        F.sum(digest.cast("decimal(20,0)")).alias("sum"),
+    )
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _time(micros: int | None) -> datetime | None:
+    return None if micros is None else _EPOCH + timedelta(microseconds=micros)

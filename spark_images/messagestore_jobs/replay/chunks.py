@@ -1,0 +1,252 @@
+"""How a selection is cut into chunks, which are sent one after the other, and how one is staged.
+
+A chunk's records are written in order, as a few objects in a folder of its own, and these get the names they are known
+by. What the kinds of destination have in common is :class:`Delivery`.
+"""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pyarrow import fs
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+from pyspark.sql.readwriter import DataFrameWriter
+
+from messagestore_jobs.contract.run_report import ReplayOutcome
+from messagestore_jobs.native import LineBreaks
+from messagestore_jobs.replay.selection import Key, Order
+from messagestore_jobs.replay.state import Chunk, Frozen, Grain, Part, State
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.objects import Objects
+
+_CHUNK_ROWS = 1_000_000
+_CHUNK_BYTES = 2 << 30
+_CHUNK_CLAIMS = 10_000
+_OBJECT_ROWS = 250_000
+_OBJECT_BYTES = 128 << 20
+_PACED_SECONDS = 2
+SHOWN = 10
+"""Positions that a report names of those that were not sent."""
+Format = Literal["JSONLines", "JSON", "Parquet"]
+_FIRST_ROW_MASK = (1 << 33) - 1
+_OPTIONS = {
+    "compression": "none",
+    # What is not sealed is written anew, so a task's output may lie in its place before the job is committed; on
+    # object storage that saves a copy.
+    "mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+_SPARK_PART = re.compile(r"part-(\d+)-")
+
+
+@dataclass(frozen=True)
+class Size:
+    """At most so much, if it is more than one grain."""
+
+    messages: float
+    bytes: int
+    claims: int = _CHUNK_CLAIMS
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What one chunk sends: all that is selected from ``cuts[0]`` on and before ``end``; a cut begins an object."""
+
+    cuts: tuple[Key, ...]
+    end: Key | None
+    next_grain: int
+    messages: int
+    claims: int
+    last_global_position: int | None
+
+
+def chunk_size(messages_per_second: float | None, cores: int) -> Size:
+    """A few large chunks, or with a rate limit one every few seconds."""
+    if messages_per_second is None:
+        return Size(_CHUNK_ROWS * cores, _CHUNK_BYTES * cores, _CHUNK_CLAIMS)
+    return Size(max(1, messages_per_second * _PACED_SECONDS), _CHUNK_BYTES)
+
+
+def next_stretch(frozen: Frozen, first: int, size: Size, cores: int) -> Stretch:
+    """The grains from ``first`` on that make up one chunk."""
+    grains = _up_to(frozen.grains, first, size)
+    total = Size(sum(g.messages for g in grains), sum(g.bytes for g in grains))
+    following = first + len(grains)
+    # Large chunks keep all cores busy, small ones are one object.
+    parts = cores if total.messages > _OBJECT_ROWS else 1
+    objects = Size(min(_OBJECT_ROWS * 4, -(-total.messages // parts)), _OBJECT_BYTES)
+    return Stretch(
+        cuts=_object_starts(grains, objects),
+        end=frozen.grains[following].start if following < len(frozen.grains) else frozen.end,
+        next_grain=following,
+        messages=int(total.messages),
+        claims=sum(g.claims for g in grains),
+        last_global_position=max((g.last_global_position or 0 for g in grains), default=None),
+    )
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What was written: messages by object number, how many could not be, and the first positions of those."""
+
+    messages: dict[int, int]
+    failed: int
+    first_failed: tuple[int, ...] = ()
+
+
+def stage(records: DataFrame, order: Order, stretch: Stretch, form: Format, folder: str, *, sort: bool) -> Staged:
+    """Write records (key and ``value``, null where it can't be sent); the object's number is in Spark's file name."""
+    if sort or form == "JSON":
+        placed, objects = _by_object(records, order, stretch, form), len(stretch.cuts)
+    else:
+        placed, objects = _as_they_lie(records)
+    counted = Observation("replay")
+    failed = F.col("value").isNull() & ~F.col("_end")
+    rows = placed.observe(
+        counted,
+        F.count_if(failed).alias("failed"),
+        *(F.count_if(F.col("value").isNotNull() & (F.col("_object") == i)).alias(f"n{i}") for i in range(objects)),
+    ).where(F.col("value").isNotNull() | F.col("_end"))
+    if form == "JSON":
+        rows = _as_arrays(rows.sortWithinPartitions("_end", *order.columns))
+    elif sort:
+        rows = rows.sortWithinPartitions(*order.columns)
+    with external_write("replay-staging"):
+        _save(rows.drop("_object", "_end", *order.columns), form, folder)
+    # Where Spark finds that there are no rows it counts none.
+    counts = counted.get
+    messages = {i: counts.get(f"n{i}", 0) for i in range(objects)}
+    count = counts.get("failed", 0)
+    return Staged(messages, count, _first_failed(records, order) if count else ())
+
+
+class Places(Objects):
+    """The objects under one URI, some of which Spark writes."""
+
+    def staged(self, below: str) -> dict[int, tuple[str, int]]:
+        """What Spark wrote into a folder: name (relative to the URI) and bytes, by number of its task."""
+        selector = fs.FileSelector(self._path(below), allow_not_found=True)
+        found = {}
+        for info in self._fs.get_file_info(selector):
+            part = _SPARK_PART.match(info.base_name)
+            if part and info.size:
+                found[int(part[1])] = (f"{below}/{info.base_name}", info.size)
+        return found
+
+    def move(self, name: str, to: str) -> None:
+        """Give an object another name, and this moment as its time; where it has the name already, nothing is done."""
+        if not self.exists(name):
+            return
+        self._make_parent(self._path(to))
+        if self._local:
+            # On object storage a copy has a time of its own; here tasks that ended in another order would show.
+            os.utime(self._path(name))
+        self._fs.move(self._path(name), self._path(to))
+
+
+class Delivery(Protocol):
+    """Takes sealed chunks to where they are due; each method may be done again after a crash."""
+
+    places: Places
+    """Names of parts are relative to it."""
+    state: State
+    staging: str
+    """The name below ``places`` that chunks are staged under."""
+    form: Format
+    line_breaks: LineBreaks
+
+    def ended(self) -> ReplayOutcome | None:
+        """How the replay ended, if it has."""
+
+    def check(self) -> None:
+        """Refuse a destination that is not to be written to, before anything is."""
+
+    def part_name(self, number: int) -> str:
+        """What the replay's n-th object is called in the end."""
+
+    def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
+        """Where an object of a sealed chunk lies that may not have been sent to its end, and how much of it was sent.
+
+        Args:
+            part: the object.
+            first: how many messages were sent before its first one.
+        """
+
+    def deliver(self, chunk: Chunk) -> None:
+        """Send a sealed chunk."""
+
+    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
+        """All chunks have been sent; the outcome, with what the destination made of them."""
+
+
+def _up_to(grains: Sequence[Grain], first: int, size: Size) -> Sequence[Grain]:
+    """As many grains from ``first`` on as the size allows, and at least one."""
+    messages = held = claims = 0
+    for i in range(first, len(grains)):
+        grain = grains[i]
+        messages, held, claims = messages + grain.messages, held + grain.bytes, claims + grain.claims
+        if i > first and (messages > size.messages or held > size.bytes or claims > size.claims):
+            return grains[first:i]
+    return grains[first:]
+
+
+def _object_starts(grains: Sequence[Grain], size: Size) -> tuple[Key, ...]:
+    starts = []
+    at = 0
+    while at < len(grains):
+        starts.append(grains[at].start)
+        at += len(_up_to(grains, at, size))
+    return tuple(starts)
+
+
+def _first_failed(records: DataFrame, order: Order) -> tuple[int, ...]:
+    """The lowest global positions, which the key of a message ends with; dead letters have none."""
+    if order.parts[-1] != ("global_position", "bigint"):
+        return ()
+    position = order.columns[-1]
+    failed = records.where("value IS NULL").select(position).orderBy(position).limit(SHOWN)
+    return tuple(row[0] for row in failed.collect())
+
+
+def _by_object(records: DataFrame, order: Order, stretch: Stretch, form: Format) -> DataFrame:
+    """Each row to its object: the bounds are known, so that nothing is sampled and rows are moved once."""
+    objects = len(stretch.cuts)
+    number: Column = F.lit(0)
+    for cut in stretch.cuts[1:]:
+        number = number + order.from_(cut).cast("int")
+    rows = records.select("*", number.alias("_object"), F.lit(False).alias("_end"))
+    if form == "JSON":
+        ids = records.sparkSession.range(objects)
+        ends = ids.select(F.col("id").cast("int").alias("_object"), F.lit(True).alias("_end"))
+        rows = rows.unionByName(ends, allowMissingColumns=True)
+    return rows.repartitionById(objects, "_object")
+
+
+def _as_they_lie(records: DataFrame) -> tuple[DataFrame, int]:
+    """An object for each of Spark's partitions, as the table's files give them."""
+    rows = records.select("*", F.spark_partition_id().alias("_object"), F.lit(False).alias("_end"))
+    return rows, records.rdd.getNumPartitions()
+
+
+def _as_arrays(rows: DataFrame) -> DataFrame:
+    """Rows of JSON arrays: the first of an object opens one, each other follows a comma, its end closes it."""
+    first = F.monotonically_increasing_id().bitwiseAND(_FIRST_ROW_MASK) == 0
+    value = (
+        F.when(F.col("_end"), F.when(F.col("_first"), "[]").otherwise("]"))
+        .when(F.col("_first"), F.concat(F.lit("["), "value"))
+        .otherwise(F.concat(F.lit(","), "value"))
+    )
+    return rows.select("*", first.alias("_first")).select(value.alias("value"))
+
+
+def _save(rows: DataFrame, form: Format, folder: str) -> None:
+    writer = rows.write.mode("overwrite").options(**_OPTIONS)
+    save: Callable[[DataFrameWriter, str], None] = DataFrameWriter.parquet if form == "Parquet" else _text
+    save(writer, folder)
+
+
+def _text(writer: DataFrameWriter, folder: str) -> None:
+    writer.option("lineSep", "\n").text(folder)
