@@ -10,7 +10,7 @@ from messagestore_operator.cluster.api_objects import ApiObject, at
 from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.client import KubeClient
 from messagestore_operator.cluster.health import health_of
-from messagestore_operator.cluster.metrics import Metrics
+from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.decide.decision import decide
 from messagestore_operator.service import Service
 from messagestore_operator.settings import Settings
@@ -92,7 +92,7 @@ async def _live_twice(server: ApiServer, spark: FakeSpark, name: str, dies_at: i
 async def _live(server: ApiServer, client: KubeClient, spark: FakeSpark, name: str) -> None:
     """An operator's life until the stream has had its run."""
     settings = Settings(namespace=NAMESPACE, watch_namespaces=(NAMESPACE,))
-    service = Service(settings, client, KubeflowBackend(client), decide, Metrics(), health_of(settings), "test")
+    service = Service(settings, client, KubeflowBackend(client), decide, Telemetry(Metrics(), health_of(settings)), "test")
     for _ in range(20):
         await service._sync.fill()
         await service._reconciler.look(("MessageStream", NAMESPACE, name))
