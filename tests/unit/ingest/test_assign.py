@@ -307,3 +307,17 @@ def test_a_size_is_known_over_batches() -> None:
     store = Store(sizes={"s": 2}, lasts={"s": 2})
     batch = [Record("m1", "a", sequence="s", number=2, size=3), Record("m2", "a", sequence="s", number=1, size=2)]
     assert assigned(batch, store).position.tolist() == [REFUSED, 0]
+
+
+def test_what_the_store_holds_stays_a_duplicate_beside_what_was_refused_before() -> None:
+    rows = replace(arrived([Record("m1", "a"), Record("m2", "a")]), refused_before=np.array([False, True]))
+    given_out = assign(rows, lambda _: np.array([True, False]), lambda _: np.array([5]), 9, "DeadLetter")
+    assert given_out.duplicates.tolist() == [True, True]
+    assert not given_out.stored.any()
+
+
+def test_unknown_fields_are_counted_in_what_is_stored_alone() -> None:
+    batch = [Record("m1", "a"), Record("m1", "a"), Record("m2", "a")]
+    rows = replace(arrived(batch), unknown=np.array([True, True, False]))
+    counts = count(rows, assigned(batch, Store()), "DeadLetter", set_aside_before=0)
+    assert counts == IngestCounts(received=3, stored=2, duplicates=1, unknown_fields=1)

@@ -1,0 +1,125 @@
+"""Patterns and literals at their bounds: each may be as long as is said, and no longer."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from messagestore_jobs.predicate.conditions import MAX_PATTERN, MAX_REPEAT, MAX_STEPS, check_regex, escape_like
+from messagestore_jobs.predicate.literals import check_path, read_interval, read_string, read_timestamp
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "a" * MAX_PATTERN,
+        f"a{{{MAX_REPEAT - 1}}}",
+        f"a{{{MAX_REPEAT - 2}}}b",
+        f"(a{{{MAX_REPEAT - 2}}})",
+        "(?:(?:a{8}b){7}c){9}" + "d" * 100,
+        "(ab)(cd)" * 63,
+        "(?i)a",
+        "[^a]b",
+        r"[\]\d-]a",
+        "[a]b+",
+        r"\{a\}",
+        "a?b+",
+    ],
+)
+def test_a_regular_expression_may_be_as_long_as_is_said(pattern: str) -> None:
+    check_regex(pattern)
+
+
+LONG, STEPS, ONCE = "longer than 512", "more than 1000 steps", "gives nothing back"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("a" * (MAX_PATTERN + 1), LONG),
+        (f"a{{{MAX_REPEAT + 1}}}", "repeats more than 1000 times"),
+        (f"a{{0,{MAX_REPEAT + 1}}}", "repeats more than 1000 times"),
+        (f"a{{{MAX_REPEAT}}}", STEPS),
+        (f"a{{{MAX_REPEAT - 2}}}bc", STEPS),
+        (f"(a{{{MAX_REPEAT - 2}}})b", STEPS),
+        (f"({'a' * 9}){{99}}b", STEPS),
+        ("(?:(?:a{8}b){7}c){9}" + "d" * 101, STEPS),
+        (r"[a\q]", r"escape \\q"),
+        ("[a[b]", "inside a character class"),
+        ("[a", "not closed"),
+        ("[^", "not closed"),
+        ("[]", "inside a character class"),
+        ("[^]", "inside a character class"),
+        ("a++", ONCE),
+        ("a*+", ONCE),
+        ("a?+", ONCE),
+        ("a{2}+", ONCE),
+        ("a}", "brace"),
+        ("a{b", "brace"),
+    ],
+)
+def test_a_regular_expression_may_not_be_longer_once_written_out_nor_other_than_re2_reads_it(
+    pattern: str, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        check_regex(pattern)
+
+
+def test_the_bounds_are_those_of_the_cases() -> None:
+    assert (MAX_PATTERN, MAX_REPEAT, MAX_STEPS) == (512, 1000, 1000)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "escape", "written"),
+    [
+        (r"a\b", "!", r"a\\b"),
+        ("a!_b!%", "!", r"a\_b\%"),
+        ("a!!b", "!", "a!b"),
+        (r"a\\b", "\\", r"a\\b"),
+        ("axxb", "x", "axb"),
+    ],
+)
+def test_a_like_pattern_is_written_with_a_backslash(pattern: str, escape: str, written: str) -> None:
+    assert escape_like(pattern, escape) == written
+
+
+@pytest.mark.parametrize("pattern", ["a!", "a!b", "!X"])
+def test_an_escape_stands_before_a_sign_of_like(pattern: str) -> None:
+    with pytest.raises(ValueError, match="stands before something else"):
+        escape_like(pattern, "!")
+
+
+@pytest.fixture(params=["UTC", "America/New_York"])
+def _zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The machine's."""
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("_zone")
+@pytest.mark.parametrize(
+    ("text", "utc"),
+    [
+        ("2026-01-05T08:15:00", "2026-01-05T08:15:00Z"),
+        ("2026-01-05", "2026-01-05T00:00:00Z"),
+        ("2026-01-05 08:15:00.25+02:00", "2026-01-05T06:15:00.250000Z"),
+        ("2026-01-05T08:15:00.123456Z", "2026-01-05T08:15:00.123456Z"),
+    ],
+)
+def test_a_time_without_a_zone_is_in_utc_wherever_it_is_read(text: str, utc: str) -> None:
+    assert read_timestamp(text) == utc
+
+
+def test_the_largest_character_interval_and_path_are_taken_and_none_larger() -> None:
+    assert read_string(r"'\U0010ffff'") == "\U0010ffff"
+    assert read_interval("100000000 seconds") == "100000000 SECOND"
+    check_path("$." + "a" * 1022)
+    with pytest.raises(ValueError, match="no Unicode character"):
+        read_string(r"'\U00110000'")
+    with pytest.raises(ValueError, match="is no interval"):
+        read_interval("100000001 seconds")
+    with pytest.raises(ValueError, match="longer than 1024"):
+        check_path("$." + "a" * 1023)
