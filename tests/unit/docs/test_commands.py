@@ -1,0 +1,32 @@
+"""No command of the documentation goes without a test, or a reason why it has none."""
+
+import re
+
+import pytest
+
+from support.documents import NOT_RUN, RUN, SHELL, Block, blocks
+
+COMMANDS = re.compile(
+    r"^(\$|make|messagestore|kubectl|helm|python3?|pip|curl|sed|cp|mkdir|export|\.venv/bin/\S+) ", re.M
+)
+
+
+def _places(found: dict[str, tuple[str, ...]] | dict[str, dict[str, str]]) -> set[tuple[str, str]]:
+    return {(page, heading) for page, headings in found.items() for heading in headings}
+
+
+def test_each_block_of_commands_is_run_or_has_a_reason() -> None:
+    there = {(block.page, block.heading) for block in blocks() if block.language in SHELL}
+    assert there - _places(RUN) - _places(NOT_RUN) == set(), "run them, or say in tests/support/documents.py why not"
+    assert (_places(RUN) | _places(NOT_RUN)) - there == set(), "these are not there any more"
+    assert _places(RUN) & _places(NOT_RUN) == set()
+
+
+def test_a_block_of_commands_says_that_it_is_one() -> None:
+    assert [block for block in blocks() if block.language not in SHELL and COMMANDS.search(block.text)] == []
+
+
+@pytest.mark.parametrize("language", ["console", "sh"])
+def test_of_a_console_what_stands_behind_the_prompt_is_run(language: str) -> None:
+    block = Block("page.md", "Heading", language, "$ ls\nfile\n")
+    assert (block.commands, block.output) == (("ls\n", "file") if language == "console" else ("$ ls\nfile\n", None))
