@@ -92,7 +92,9 @@ async def _live_twice(server: ApiServer, spark: FakeSpark, name: str, dies_at: i
 async def _live(server: ApiServer, client: KubeClient, spark: FakeSpark, name: str) -> None:
     """An operator's life until the stream has had its run."""
     settings = Settings(namespace=NAMESPACE, watch_namespaces=(NAMESPACE,))
-    service = Service(settings, client, KubeflowBackend(client), decide, Telemetry(Metrics(), health_of(settings)), "test")
+    service = Service(
+        settings, client, KubeflowBackend(client), decide, Telemetry(Metrics(), health_of(settings)), "test"
+    )
     for _ in range(20):
         await service._sync.fill()
         await service._reconciler.look(("MessageStream", NAMESPACE, name))
