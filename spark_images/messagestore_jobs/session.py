@@ -11,6 +11,13 @@ from pyspark.sql import SparkSession
 
 JARS = "MESSAGESTORE_JARS"
 
+_NOT_FOR_DATA = 640 << 20
+"""What a driver's pod holds beside heap and data: the JVM's code and classes, and Python with its libraries."""
+_LEAST_FOR_DATA = 64 << 20
+"""Where a pod was given too little, a run goes on with this, and may be ended for it."""
+_SHARE_OF_MACHINE = 2
+"""A local run leaves the rest to others."""
+
 JAVA_OPTIONS = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 """Generated code over many columns is one large method; by default the JVM would only interpret it."""
 
@@ -145,6 +152,28 @@ def cluster_session() -> SparkSession:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def python_bytes(spark: SparkSession) -> int:
+    """What this Python process may hold of data, beside the JVM and what both need themselves.
+
+    The JVM knows the bound of its container, whatever keeps it there. A machine without one is shared with others.
+    """
+    jvm, gateway = spark._jvm, spark.sparkContext._gateway
+    assert jvm is not None
+    assert gateway is not None
+    system = jvm.java.lang.management.ManagementFactory.getOperatingSystemMXBean()
+    # By the interface, as the bean's own class is not open to others.
+    public = jvm.java.lang.Class.forName("com.sun.management.OperatingSystemMXBean")
+    total = public.getMethod("getTotalMemorySize", gateway.new_array(jvm.java.lang.Class, 0))
+    container = int(total.invoke(system, gateway.new_array(jvm.java.lang.Object, 0)))
+    return left_for_data(container, int(jvm.java.lang.Runtime.getRuntime().maxMemory()), shared=_is_local(spark))
+
+
+def left_for_data(container: int, heap: int, *, shared: bool) -> int:
+    """What is left to Python's data of a container, or of a machine that is shared with others; all in bytes."""
+    left = container - heap - _NOT_FOR_DATA
+    return max(_LEAST_FOR_DATA, left // _SHARE_OF_MACHINE if shared else left)
 
 
 def heap_bytes(spark: SparkSession) -> int:

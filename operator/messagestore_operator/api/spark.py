@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -12,6 +13,15 @@ from messagestore_operator.api.spark_conf import conf_rules, describe_conf
 from messagestore_operator.api.text import Integer
 
 Memory = Annotated[str, Field(strict=True, max_length=16, pattern="^[1-9][0-9]{0,6}[kmgtKMGT]$")]
+
+
+_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def bytes_of(size: str) -> int:
+    """Memory as Spark writes it; what is beside a heap and has no unit is MiB."""
+    number, unit = re.fullmatch(r"([0-9]+)([a-z]?)b?", size.lower()).groups()  # type: ignore[union-attr]
+    return int(number) * _UNITS[unit or "m"]
 
 
 class DriverResources(Model):

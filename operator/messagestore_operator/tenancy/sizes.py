@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
 
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.spark import DriverResources, ExecutorResources, Memory, Spark
+from messagestore_operator.api.spark import DriverResources, ExecutorResources, Memory, Spark, bytes_of
 from messagestore_operator.api.text import Integer
 from messagestore_operator.translate.refusal import Refusal
 
-_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SETTING = "tenancy.sizes"
 _MAX_FACTOR = 1.0
 """What is beside the heap may be as large as the heap."""
@@ -80,8 +78,5 @@ def _more(asked: object, most: object, setting: str) -> str:
 
 
 def _amount(size: int | str) -> int:
-    """A number as it is, and memory in bytes; Spark takes a number of bytes beside the heap that has no unit as MiB."""
-    if isinstance(size, int):
-        return size
-    number, unit = re.fullmatch(r"([0-9]+)([a-z]?)b?", size.lower()).groups()  # type: ignore[union-attr]
-    return int(number) * _UNITS[unit or "m"]
+    """A number as it is, and memory in bytes."""
+    return size if isinstance(size, int) else bytes_of(size)

@@ -23,7 +23,7 @@ from messagestore_jobs.ingest.dead_letters import (
     read_letters,
     set_aside_earlier,
 )
-from messagestore_jobs.ingest.dedup_index import Added, DedupIndex
+from messagestore_jobs.ingest.dedup_index import Added, DedupIndex, index_bytes
 from messagestore_jobs.ingest.earlier_events import EarlierEvents
 from messagestore_jobs.ingest.message_ids import Flags, HashedIds
 from messagestore_jobs.ingest.refusals import Numbers
@@ -59,7 +59,7 @@ class BatchContext:
     @cached_property
     def sequences(self) -> KnownSequences:
         """What the store knows of message sequences."""
-        return KnownSequences(self.spark, self.uri, self.task.memory.index_bytes)
+        return KnownSequences(self.spark, self.uri, index_bytes(self.task.memory, self.spark))
 
 
 def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], note: CommitNote) -> CommitNote:

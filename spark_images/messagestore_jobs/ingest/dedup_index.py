@@ -13,7 +13,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from messagestore_jobs.contract.run_document import Memory
 from messagestore_jobs.ingest.message_ids import Flags, HashedIds, KeyIndex
+from messagestore_jobs.session import python_bytes
 from messagestore_jobs.store.heads import read_heads
 from messagestore_jobs.store.messages import read_messages
 
@@ -24,6 +26,13 @@ FIRST_GLOBAL_POSITION = 1
 BYTES_A_KEY = 24
 """Eight for the hash and four for its place, as much again while runs are merged."""
 BYTES_A_STREAM = 200
+_SHARE_OF_PYTHON = 3
+"""Ids and streams are one index, sequences another, and a batch takes as much."""
+
+
+def index_bytes(memory: Memory, spark: SparkSession) -> int:
+    """How many bytes an index of what the store holds may take."""
+    return python_bytes(spark) // _SHARE_OF_PYTHON if memory.index_bytes is None else memory.index_bytes
 
 
 class DedupIndex(Protocol):

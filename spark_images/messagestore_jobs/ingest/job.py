@@ -18,7 +18,7 @@ from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome
 from messagestore_jobs.ingest.batch import BatchContext, ingest_batch
 from messagestore_jobs.ingest.columns import columns_of
 from messagestore_jobs.ingest.dead_letters import SourceChangedError, bytes_at_once
-from messagestore_jobs.ingest.dedup_index import open_dedup_index
+from messagestore_jobs.ingest.dedup_index import index_bytes, open_dedup_index
 from messagestore_jobs.ingest.earlier_events import EarlierEvents, events_since, looked_for
 from messagestore_jobs.ingest.sequences import IncompleteSequences
 from messagestore_jobs.lifecycle.job import LifecycleWork, updates_task
@@ -129,7 +129,9 @@ class _Ingest:
     @cached_property
     def _context(self) -> BatchContext:
         self._progress.step("open")
-        index = open_dedup_index(self._spark, self._uri, table_state(self._uri).messages, self._task.memory.index_bytes)
+        index = open_dedup_index(
+            self._spark, self._uri, table_state(self._uri).messages, index_bytes(self._task.memory, self._spark)
+        )
         run, uri, task = self._document.run, self._uri, self._task
         suffix = claim_suffix(run, self._document.table.epoch)
         since = events_since(task, self._note.events_since, index.next_global)
@@ -198,7 +200,9 @@ class _Ingest:
 
     def _count(self, due: Due, received_before: int) -> None:
         self._batches += 1
-        self._throttle.taken(self._note.totals.received - received_before)
+        records = self._note.totals.received - received_before
+        self._throttle.taken(records)
+        self._arrivals.taken_in(due.batch, records)
         self._progress.advance(size_of(due.batch))
 
 

@@ -37,6 +37,9 @@ class Arrivals(Protocol):
     def next(self) -> Due:
         """Plan the next batch of what waits, durably."""
 
+    def taken_in(self, batch: Planned, records: int) -> None:
+        """Hear how many records a batch had."""
+
     def replan(self, batch: Planned) -> bool:
         """Plan a batch anew that could not be read, where something of it is gone; false where nothing is."""
 

@@ -9,15 +9,24 @@ from messagestore_jobs.clock import now
 from messagestore_jobs.contract.run_document import FilesSource, IngestTask, RecordsSource, RunDocument
 from messagestore_jobs.contract.run_report import Lag, Loss
 from messagestore_jobs.progress import Progress
-from messagestore_jobs.session import heap_bytes
+from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.arrivals import REPLACED, Due
-from messagestore_jobs.source.plan import limits_of_files, next_files, pending_files, rest_of_files
+from messagestore_jobs.source.plan import (
+    held_at_once,
+    limits_of_files,
+    next_files,
+    pending_files,
+    rest_of_files,
+    unpacked,
+)
 from messagestore_jobs.source.records import Planned, splittable
 from messagestore_jobs.store.delta_log import committed_batch
 from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
 from messagestore_jobs.store.files import Batch, Range, ReadFiles, SourceFile
 from messagestore_jobs.store.objects import is_below
 
+_RECORD_BYTES = 64
+"""What a record is taken to have before the first batch has told; few have less."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -36,6 +45,7 @@ class FileArrivals:
         self._spark, self._progress = spark, progress
         self._read = ReadFiles(document.table.uri, task.source_id)
         self._waiting: list[Range] = []
+        self._record_bytes = _RECORD_BYTES
 
     def look(self) -> None:
         """List the files."""
@@ -70,7 +80,8 @@ class FileArrivals:
 
     def next(self) -> Due:
         """The first files within the stream's bounds."""
-        bounds = limits_of_files(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark))
+        held = held_at_once(python_bytes(self._spark)) * self._record_bytes
+        bounds = limits_of_files(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark), held)
         ranges = next_files(self._waiting, bounds, splittable=splittable(self._source))
         # Numbers go on after a lost record of what was read: Delta passes over those that it has seen.
         number = max(self._read.last_batch, self._committed()) + 1
@@ -79,6 +90,11 @@ class FileArrivals:
         self._read.write_down(batch)
         self._waiting = rest_of_files(self._waiting, ranges)
         return due
+
+    def taken_in(self, batch: Planned, records: int) -> None:
+        """The next batch is of such records, as far as one can tell."""
+        assert isinstance(batch, Batch)
+        self._record_bytes = max(1, sum(unpacked(r) for r in batch.ranges) // max(1, records))
 
     def replan(self, batch: Planned) -> bool:
         """Take out of a planned batch what is there no more or may not be read; should it come back, it is new.

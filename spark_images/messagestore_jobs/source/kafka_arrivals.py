@@ -9,12 +9,13 @@ from messagestore_jobs.clock import now
 from messagestore_jobs.contract.run_document import IngestTask, KafkaSource, RunDocument
 from messagestore_jobs.contract.run_report import Lag, Loss
 from messagestore_jobs.progress import Progress
-from messagestore_jobs.session import heap_bytes
+from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.arrivals import Due
 from messagestore_jobs.source.kafka_listing import kafka_failure, list_partitions, oldest_record
 from messagestore_jobs.source.plan import (
     RETENTION,
     TOPIC_DELETED,
+    held_at_once,
     most_records,
     next_offsets,
     pending_offsets,
@@ -90,6 +91,9 @@ class KafkaArrivals:
         self._waiting = rest_of_offsets(self._waiting, ranges)
         return due
 
+    def taken_in(self, batch: Planned, records: int) -> None:
+        """Nothing follows from it: offsets tell how many records there are."""
+
     def replan(self, batch: Planned) -> bool:
         """Note of a planned batch what is gone since it was planned."""
         assert isinstance(batch, OffsetBatch)
@@ -131,7 +135,8 @@ class KafkaArrivals:
 
     def _limit(self) -> int:
         wanted, setting = self._source.max_records_per_batch, self._task.memory.batch_records
-        return most_records(wanted, setting, self._task.messages_per_second, heap_bytes(self._spark))
+        held = held_at_once(python_bytes(self._spark))
+        return most_records(wanted, setting, self._task.messages_per_second, heap_bytes(self._spark), held)
 
     def _tell_losses(self, ranges: Iterable[OffsetRange]) -> None:
         for r in ranges:

@@ -18,6 +18,9 @@ RETENTION: Final = "Retention"
 TOPIC_DELETED: Final = "TopicDeleted"
 """The topic was deleted, and made again, before they were read."""
 
+_RECORDS_SHARE_OF_PYTHON = 3
+_PYTHON_BYTES_A_RECORD = 500
+"""About what Python holds of each meanwhile."""
 _PACED_SECONDS = 5
 """A batch is what the rate allows in this time."""
 _RECORDS_SHARE_OF_HEAP = 4
@@ -53,9 +56,21 @@ class BatchLimits:
     unpacked: int
 
 
-def limits_of_files(source: FilesSource | RecordsSource, batch_bytes: int, heap: int) -> BatchLimits:
-    """The tighter of what the stream asks for and what a driver may hold, of a heap of so many bytes."""
-    unpacked = max(1, heap // _FILES_SHARE_OF_HEAP)
+def held_at_once(python: int) -> int:
+    """How many records of a batch fit in a driver that has so many bytes for data in Python."""
+    return max(1, python // (_RECORDS_SHARE_OF_PYTHON * _PYTHON_BYTES_A_RECORD))
+
+
+def limits_of_files(source: FilesSource | RecordsSource, batch_bytes: int, heap: int, held: int) -> BatchLimits:
+    """The tighter of what the stream asks for and what a driver may hold.
+
+    Args:
+        source: what the stream asks for.
+        batch_bytes: the run's own bound.
+        heap: in bytes.
+        held: about how many bytes have as many records as the driver may hold.
+    """
+    unpacked = max(1, min(heap // _FILES_SHARE_OF_HEAP, held))
     if source.max_bytes_per_batch is not None:
         return BatchLimits(100_000, min(source.max_bytes_per_batch, batch_bytes), unpacked)
     return BatchLimits(source.max_files_per_batch or 1000, batch_bytes, unpacked)
@@ -116,7 +131,7 @@ class Listed:
     latest: int
 
 
-def most_records(wanted: int | None, setting: int, rate: float | None, heap: int) -> int:
+def most_records(wanted: int | None, setting: int, rate: float | None, heap: int, held: int) -> int:
     """How many records a batch may have: the least of what the stream asks for and a driver may hold.
 
     Args:
@@ -124,9 +139,10 @@ def most_records(wanted: int | None, setting: int, rate: float | None, heap: int
         setting: the run's own bound.
         rate: records a second that the stream may take; None is no bound.
         heap: in bytes.
+        held: as :func:`held_at_once` has it.
     """
     paced = setting if rate is None else max(1, round(rate * _PACED_SECONDS))
-    return min(wanted or setting, setting, paced, max(1, heap // (_RECORDS_SHARE_OF_HEAP * _BYTES_A_RECORD)))
+    return min(wanted or setting, setting, paced, held, max(1, heap // (_RECORDS_SHARE_OF_HEAP * _BYTES_A_RECORD)))
 
 
 def pending_offsets(

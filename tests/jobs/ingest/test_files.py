@@ -220,6 +220,18 @@ def test_nothing_new_is_no_batch(stream: Stream) -> None:
     assert again.table == first.table
 
 
+def test_a_batch_has_as_many_records_as_the_driver_may_hold_once_it_knows_them(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here 30: the first batch takes them for 64 bytes long, and has ten of 192; later ones know better."""
+    monkeypatch.setattr(file_arrivals, "python_bytes", lambda spark: 3 * 500 * 30)
+    every = [record(f"m{n:03}", payload=b'"' + b"x" * 135 + b'"') for n in range(90)]
+    assert {len(line) + 1 for line in every} == {192}
+    stream.arrive("a.jsonl", lines(*every))
+    assert stream.run().batches == 4
+    assert stream.ids() == [f"m{n:03}" for n in range(90)]
+
+
 def test_a_landing_folder_that_is_not_there_holds_nothing(stream: Stream) -> None:
     outcome = stream.run()
     assert (outcome.batches, outcome.lag.files, outcome.table.messages) == (0, 0, 0)

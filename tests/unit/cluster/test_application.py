@@ -35,6 +35,22 @@ def test_what_a_resource_does_not_say_comes_from_the_settings_field_by_field() -
     assert (driver, executor) == ({"cores": 1, "memory": "4g"}, {"instances": 5, "cores": 1, "memory": "1g"})
 
 
+@pytest.mark.parametrize(
+    ("spark", "settings", "beside"),
+    [
+        ({}, {}, "1024m"),
+        ({"driver": {"memory": "2g"}}, {}, "1024m"),
+        ({"driver": {"memory": "10g"}}, {}, "4096m"),
+        ({"conf": {"spark.driver.memoryOverhead": "3g"}}, {}, None),
+        ({}, {"conf": {"spark.driver.memoryOverheadFactor": "0.5"}}, None),
+    ],
+)
+def test_a_driver_has_room_beside_its_heap_unless_a_setting_says_how_much(
+    spark: dict[str, Any], settings: dict[str, Any], beside: str | None
+) -> None:
+    assert _spec(spark, **settings)["driver"].get("memoryOverhead") == beside
+
+
 def test_an_empty_image_means_the_operators_own() -> None:
     assert _spec({"image": ""})["image"] == SparkSettings().image
     assert _spec({"image": "theirs:1"})["image"] == "theirs:1"

@@ -112,17 +112,18 @@ def test_a_planned_batch_tells_what_is_gone_since() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "rate", "heap", "most"),
+    ("wanted", "rate", "heap", "held", "most"),
     [
-        (None, None, 8 << 30, 1_000_000),
-        (500_000, None, 8 << 30, 500_000),
-        (500_000, None, 1 << 30, 262_144),
-        (500_000, 20, 1 << 30, 100),
-        (None, 0.01, 1 << 30, 1),
-        (None, None, 100, 1),
+        (None, None, 8 << 30, 9_000_000, 1_000_000),
+        (500_000, None, 8 << 30, 9_000_000, 500_000),
+        (500_000, None, 1 << 30, 9_000_000, 262_144),
+        (500_000, None, 1 << 30, 90_000, 90_000),
+        (500_000, 20, 1 << 30, 90_000, 100),
+        (None, 0.01, 1 << 30, 90_000, 1),
+        (None, None, 100, 90_000, 1),
     ],
 )
 def test_a_batch_has_the_least_of_what_is_asked_for_and_what_a_driver_may_hold(
-    wanted: int | None, rate: float | None, heap: int, most: int
+    wanted: int | None, rate: float | None, heap: int, held: int, most: int
 ) -> None:
-    assert most_records(wanted, 1_000_000, rate, heap) == most
+    assert most_records(wanted, 1_000_000, rate, heap, held) == most

@@ -1,5 +1,6 @@
 """Which files a batch reads: every byte once, in order of arrival, within bounds."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from messagestore_jobs.contract.run_document import FilesSource
 from messagestore_jobs.source.plan import (
     BatchLimits,
+    held_at_once,
     limits_of_files,
     next_files,
     part_bytes,
@@ -144,7 +146,13 @@ def test_a_compressed_file_counts_ten_times_in_what_is_held() -> None:
     ],
 )
 def test_the_tighter_of_the_streams_bound_and_the_drivers_counts(source: FilesSource, expected: BatchLimits) -> None:
-    assert limits_of_files(source, batch_bytes=99, heap=80) == expected
+    assert limits_of_files(source, batch_bytes=99, heap=80, held=1000) == expected
+    assert limits_of_files(source, batch_bytes=99, heap=80, held=7) == replace(expected, unpacked=7)
+
+
+def test_a_batch_has_as_many_records_as_a_third_of_the_room_for_data_holds() -> None:
+    assert held_at_once(384 << 20) == 268_435
+    assert held_at_once(10) == 1
 
 
 @given(st.integers(0, 1 << 40), st.integers(0, 64))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from messagestore_operator.api.spark import Spark
+from messagestore_operator.api.spark import Spark, bytes_of
 from messagestore_operator.api.spark_conf import ALLOWED_CONF
 from messagestore_operator.cluster.backend.base import Launch
 from messagestore_operator.cluster.backend.pods import driver_template, executor_template
@@ -30,6 +30,10 @@ OWN_CONF: Mapping[str, str] = {
     "spark.ui.enabled": "false",
 }
 """Settings of every run, whatever else is set."""
+
+
+_OVERHEAD = {"spark.driver.memoryOverhead", "spark.driver.memoryOverheadFactor"}
+_LEAST_OVERHEAD = 1 << 30
 
 
 def application(launch: Launch) -> dict[str, Any]:
@@ -63,7 +67,7 @@ def application(launch: Launch) -> dict[str, Any]:
             "restartPolicy": {"type": "Never"},
             "sparkConf": _conf(launch, wanted),
             "driver": {
-                **_size(spark.driver, wanted.driver),
+                **_driver_size(spark, wanted),
                 "serviceAccount": launch.driver.service_account,
                 "template": driver_template(launch),
             },
@@ -82,6 +86,14 @@ def _batch_scheduler(spark: SparkSettings) -> dict[str, Any]:
 def _size(default: Any, wanted: Any) -> dict[str, Any]:
     """A pod's size, field by field: what the resource says, else what the settings say."""
     return {**default.to_dict(), **(wanted.to_dict() if wanted else {})}
+
+
+def _driver_size(spark: SparkSettings, wanted: Spark) -> dict[str, Any]:
+    """With room beside the heap, unless a setting says how much: Spark's own share leaves Python too little of it."""
+    size = _size(spark.driver, wanted.driver)
+    if _OVERHEAD & {*spark.conf, *wanted.conf}:
+        return size
+    return {**size, "memoryOverhead": f"{max(_LEAST_OVERHEAD, bytes_of(size['memory']) * 2 // 5) >> 20}m"}
 
 
 def _conf(launch: Launch, wanted: Spark) -> dict[str, str]:
