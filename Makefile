@@ -78,7 +78,7 @@ test-hostile: install ## Each kind of file of a store replaced by all that it ma
 test-operator: install tools ## Tests of the operator and its chart against a real kube-apiserver
 	$(PYTEST) tests/operator tests/chart
 
-test-e2e: install ## Tests in a real cluster; makes it when there is none
+test-e2e: install tools ## Tests in a real cluster; makes it when there is none
 	UV=$(UV) $(PYTEST) tests/e2e
 
 demo-cluster: cluster ## The operator in a real cluster: the same demo, by pods, on object storage

@@ -1,7 +1,6 @@
 """Releases come and go on a real API server, and no data with them."""
 
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from support.apiserver import ApiServer
 from support.helm import CHART, NAMESPACE, RELEASE, helm
 from support.judges import url
 from support.resources import all_resources, smallest_stream
+from support.waiting import wait_until
 
 Document = dict[str, Any]
 
@@ -88,10 +88,7 @@ def _wait_until_served(apiserver: ApiServer) -> None:
 
 
 def _wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not done():
-        assert time.monotonic() < deadline, "waited for 30 s"
-        time.sleep(0.1)
+    wait_until(done, 30, lambda: "done")
 
 
 def _make(apiserver: ApiServer, document: Document) -> Document:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +17,7 @@ from messagestore_jobs.driver.configmap import ConfigMap
 from messagestore_jobs.session import jars_folder
 from support.apiserver import ApiServer
 from support.ingests import lines, record
+from support.waiting import wait_until
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
@@ -106,11 +106,7 @@ class Pod:
         return RunReport.model_validate_json(data["report.json"]) if "report.json" in data else None
 
     def wait_for(self, seen: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not seen():
-            assert time.monotonic() < deadline, self.output()
-            assert self.process.poll() is None, self.output()
-            time.sleep(0.2)
+        wait_until(seen, PATIENCE_SECONDS, self.output, alive=lambda: self.process.poll() is None, beat=0.2)
 
     def ended(self) -> int:
         return self.process.wait(PATIENCE_SECONDS)

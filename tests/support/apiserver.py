@@ -6,7 +6,6 @@ import ssl
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from support.servers import free_ports
+from support.waiting import wait_until
 
 REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 90
@@ -212,12 +212,14 @@ class _Program:
 
 
 def _wait_until_ready(server: ApiServer, program: _Program) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and program.process.poll() is None:
+    def ready() -> bool:
         try:
-            if server.request("GET", "/readyz").accepted:
-                return
+            return server.request("GET", "/readyz").accepted
         except (OSError, http.client.HTTPException):
             server.close()
-        time.sleep(0.2)
-    raise RuntimeError(f"kube-apiserver didn't get ready:\n{program.log.read_text()[-4000:]}")
+            return False
+
+    def failure() -> str:
+        return f"kube-apiserver is ready; it said:\n{program.log.read_text()[-4000:]}"
+
+    wait_until(ready, START_SECONDS, failure, alive=lambda: program.process.poll() is None, beat=0.2)

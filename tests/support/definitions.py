@@ -1,6 +1,5 @@
 """The project's kinds and kubeflow's SparkApplication, installed in an API server."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -8,6 +7,7 @@ from messagestore_operator.api.crd import NAMES, custom_resource_definition
 from messagestore_operator.api.resource import GROUP
 from support import sparkoperator
 from support.apiserver import ApiServer
+from support.waiting import wait_until
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -33,10 +33,8 @@ def install_spark_applications(server: ApiServer) -> None:
 def no_spark_applications(server: ApiServer) -> Iterator[None]:
     """An API server that doesn't know kubeflow's kind for as long as it is needed."""
     server.request("DELETE", f"{DEFINITIONS}/{sparkoperator.PLURAL}.{sparkoperator.GROUP}")
-    deadline = time.monotonic() + 30
-    while server.request("GET", f"/apis/{sparkoperator.GROUP}/v1beta2/{sparkoperator.PLURAL}").status != 404:
-        assert time.monotonic() < deadline, "the definition does not go"
-        time.sleep(0.1)
+    applications = f"/apis/{sparkoperator.GROUP}/v1beta2/{sparkoperator.PLURAL}"
+    wait_until(lambda: server.request("GET", applications).status == 404, 30, lambda: "the definition goes")
     try:
         yield
     finally:
@@ -44,13 +42,12 @@ def no_spark_applications(server: ApiServer) -> Iterator[None]:
 
 
 def _wait_until_established(server: ApiServer, plural: str, group: str, version: str) -> None:
-    deadline = time.monotonic() + 30
-    conditions: list[dict[str, str]] = []
-    while time.monotonic() < deadline:
+    def conditions() -> list[dict[str, str]]:
         answer = server.request("GET", f"{DEFINITIONS}/{plural}.{group}")
-        conditions = answer.body.get("status", {}).get("conditions", [])
+        return answer.body.get("status", {}).get("conditions", [])
+
+    def established() -> bool:
         served = server.request("GET", f"/apis/{group}/{version}/{plural}").accepted
-        if served and any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{plural} never got established: {conditions}")
+        return served and any(one["type"] == "Established" and one["status"] == "True" for one in conditions())
+
+    wait_until(established, 30, lambda: f"{plural} is established: {conditions()}")

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from pathlib import Path
 from messagestore_jobs.contract.run_document import KafkaCluster, KafkaCredentials
 from support.certificates import certify
 from support.servers import free_ports
+from support.waiting import wait_until
 
 REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 90
@@ -106,11 +106,12 @@ class Broker:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        deadline = time.monotonic() + START_SECONDS
-        while not self._listens():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the broker didn't start:\n{(self.home / 'broker.log').read_text()[-4000:]}")
-            time.sleep(0.1)
+        process = self._process
+
+        def failure() -> str:
+            return f"the broker listens; it said:\n{(self.home / 'broker.log').read_text()[-4000:]}"
+
+        wait_until(self._listens, START_SECONDS, failure, alive=lambda: process.poll() is None)
 
     def kill(self) -> None:
         """End it as a crash would."""

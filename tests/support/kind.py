@@ -25,6 +25,8 @@ from kubernetes import client, config
 from pyarrow.fs import FileInfo, FileSelector, FileType, S3FileSystem
 from tools.cluster import install, kind, programs
 
+from support.waiting import wait_until
+
 REPOSITORY = Path(__file__).parents[2]
 VALUES = REPOSITORY / "tests" / "e2e" / "operator.yaml"
 POD_S3_ENDPOINT = f"http://s3.{install.STORAGE_NAMESPACE}.svc:7070"
@@ -99,15 +101,17 @@ class Cluster:
         self, kind: str, name: str, namespace: str, true: Callable[[Resource], bool], seconds: float = WAIT_SECONDS
     ) -> Resource:
         """The resource as soon as `true` holds of it; fails with what it was last after so many seconds."""
-        deadline = time.monotonic() + seconds
-        while True:
+        found: Resource | None = None
+
+        def look() -> Resource | None:
+            nonlocal found
             found = self.get(kind, name, namespace)
-            if found is not None and true(found):
-                return found
-            if time.monotonic() > deadline:
-                status = json.dumps((found or {}).get("status"), indent=1)
-                raise AssertionError(f"{kind} {name} not as hoped for within {seconds:.0f} s, its status: {status}")
-            time.sleep(1)
+            return found if found is not None and true(found) else None
+
+        def status() -> str:
+            return f"{kind} {name} as hoped for; its status: {json.dumps((found or {}).get('status'), indent=1)}"
+
+        return wait_until(look, seconds, status, beat=1)
 
     @functools.cached_property
     def api(self) -> client.ApiClient:

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ import yaml
 
 from support.apiserver import ApiServer
 from support.servers import free_ports
+from support.waiting import wait_until
 
 _COMMAND = [sys.executable, "-c", "from messagestore_operator.cli.main import main; main()", "operator"]
 _HERE = Path(__file__).parents[1]
@@ -121,10 +121,4 @@ def start_operator(
 
 def eventually(check: Callable[[], Any], seconds: float = 20, of: Operator | None = None) -> Any:
     """Wait until a check gives something true, and return that; where it never does, tell what an operator logged."""
-    deadline = time.monotonic() + seconds
-    found: Any = None
-    while time.monotonic() < deadline:
-        if found := check():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"it has not come about in {seconds} s; last: {found!r}\n{of.text if of else ''}")
+    return wait_until(check, seconds, lambda: f"last: {check()!r}\n{of.text if of else ''}", beat=0.05)

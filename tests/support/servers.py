@@ -2,8 +2,9 @@
 
 import socket
 import subprocess
-import time
 from pathlib import Path
+
+from support.waiting import wait_until
 
 
 def free_ports(count: int) -> list[int]:
@@ -18,10 +19,11 @@ def free_ports(count: int) -> list[int]:
 
 
 def wait_until_it_listens(name: str, server: "subprocess.Popen[bytes]", port: int, log: Path, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and server.poll() is None:
+    def listens() -> bool:
         with socket.socket() as one:
-            if one.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise RuntimeError(f"{name} didn't start:\n{log.read_text()[-4000:]}")
+            return one.connect_ex(("127.0.0.1", port)) == 0
+
+    def failure() -> str:
+        return f"{name} listens; it said:\n{log.read_text()[-4000:]}"
+
+    wait_until(listens, seconds, failure, alive=lambda: server.poll() is None, beat=0.05)

@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from tools.cluster import install
 
 from support.kind import POD_S3_ENDPOINT, WAIT_SECONDS, Cluster, Resource
 from support.local_runs import resource
+from support.waiting import wait_until
 
 STREAM, POLICY, REPLAY = "messagestream", "retentionpolicy", "replayjob"
 SECRET = "lake-credentials"
@@ -128,11 +128,7 @@ class Site:
 
     def until(self, true: Callable[[], Any], what: str, seconds: float = WAIT_SECONDS) -> None:
         """Wait until something holds; fails with the whole story of the namespace."""
-        deadline = time.monotonic() + seconds
-        while not true():
-            if time.monotonic() > deadline:
-                raise AssertionError(f"not within {seconds:.0f} s: {what}\n{self.story()}")
-            time.sleep(_BEAT_SECONDS)
+        wait_until(true, seconds, lambda: f"{what}\n{self.story()}", beat=_BEAT_SECONDS)
 
     def ran(self, kind: str, name: str, seconds: float = WAIT_SECONDS) -> Row:
         """The status once a run has ended and no other is under way; fails unless it succeeded."""

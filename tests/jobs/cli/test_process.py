@@ -5,13 +5,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 import yaml
 
 from support.local_runs import AT, arrive, record, replay, stream
+from support.waiting import wait_until
 
 COMMAND = Path(sys.executable).parent / "messagestore"
 SMALL = ["--driver-memory", "1g", "--cores", "1"]
@@ -56,10 +56,14 @@ def test_a_signal_ends_it_and_the_next_run_goes_on(tmp_path: Path, number: signa
     said: list[str] = []
     reader = threading.Thread(target=lambda: said.extend(process.stderr or ()))
     reader.start()
-    deadline = time.monotonic() + 300
     awaited = "-replay-" if slow else "-ingest-"
-    while not any(awaited in line for line in said) and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.05)
+    wait_until(
+        lambda: any(awaited in line for line in said),
+        300,
+        lambda: "".join(said),
+        alive=lambda: process.poll() is None,
+        beat=0.05,
+    )
     process.send_signal(number)
     assert process.wait(60) == exit_code
     reader.join()

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from messagestore_operator.reasons import Reason
 from support.hostile_files import FIRST, KINDS, PROPERTY, USED_BY, changes, kind_of, replaced
 from support.hostile_store import CANARY, Runs, Site
+from support.waiting import scaled
 
 ALL = os.environ.get("MESSAGESTORE_HOSTILE") == "all"
 SECONDS = 60
@@ -62,7 +63,7 @@ def test_a_replaced_file_does_no_harm(site: Site, kind: str, change: str) -> Non
         for run, work in _runs(site, kind, place, len(chosen)).items():
             began = time.monotonic()
             failure = work()
-            assert time.monotonic() - began < SECONDS, f"{run} took too long with {name}: {change}"
+            assert time.monotonic() - began < scaled(SECONDS), f"{run} took too long with {name}: {change}"
             assert failure is None or _is_said_well(failure), f"{run} with {name} ({change}): {failure}"
         _nothing_left_the_store(site, f"{name}: {change}")
 

@@ -9,6 +9,7 @@ import pytest
 
 from support.operators import eventually
 from support.tenants import Tenants
+from support.waiting import scaled
 
 # Whatever the parser itself refuses, here is a text that it never ends with: in every process that has it.
 NEVER_ENDS = """
@@ -90,8 +91,8 @@ def test_only_the_resource_itself_pays_for_a_predicate_without_end(tenants: Tena
     ).accepted
 
     answers = []
-    ended = time.monotonic() + 60
-    while not tenants.launched(tenants.other) and time.monotonic() < ended:
+    started = time.monotonic()
+    while not tenants.launched(tenants.other) and time.monotonic() - started < scaled(60):
         began = time.monotonic()
         status, _ = tenants.operator.get("/healthz")
         answers.append((status, time.monotonic() - began))
@@ -99,7 +100,7 @@ def test_only_the_resource_itself_pays_for_a_predicate_without_end(tenants: Tena
 
     assert tenants.other.ready("orders", of=tenants.operator)["totals"]["stored"] == 2
     assert {status for status, _ in answers} == {200}
-    assert max(seconds for _, seconds in answers) < ANSWER_SECONDS
+    assert max(seconds for _, seconds in answers) < scaled(ANSWER_SECONDS)
     told = tenants.one.told("hostile-0", "PredicateRefused", of=tenants.operator)
     assert told.words == "spec.filter.where: takes more than 2 s to read: write it shorter, or with less nesting"
     assert not tenants.launched(tenants.one)
@@ -110,7 +111,4 @@ def test_a_resource_that_nobody_has_read_can_be_deleted(tenants: Tenants) -> Non
     document = {"table": {"uri": "s3a://lake/goes", "deletionPolicy": "Retain"}}
     assert tenants.one.stream(name, filter={"where": "type = 'never ends' OR type = 'goes'"}, **document).accepted
     assert tenants.one.request("DELETE", f"{tenants.one.path('MessageStream')}/{name}").accepted
-    ended = time.monotonic() + 10
-    while "spec" in tenants.one.read("MessageStream", name) and time.monotonic() < ended:
-        time.sleep(0.1)
-    assert "spec" not in tenants.one.read("MessageStream", name)
+    eventually(lambda: "spec" not in tenants.one.read("MessageStream", name), seconds=10, of=tenants.operator)

@@ -1,0 +1,59 @@
+"""Waiting for what comes about by itself, as long as this machine may take for it."""
+
+import os
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+_LOOPS = 1_000_000
+_LOOPS_SECONDS = 0.05
+"""On the machine for which the tests' seconds were chosen."""
+_MOST = 5.0
+"""A test that hangs is still told."""
+
+
+def wait_until(
+    true: Callable[[], Any],
+    seconds: float,
+    failure: Callable[[], str],
+    *,
+    alive: Callable[[], bool] = lambda: True,
+    beat: float = 0.1,
+) -> Any:
+    """What a check gives as soon as it gives something true.
+
+    Args:
+        true: the check.
+        seconds: how long it may take on an idle machine.
+        failure: tells what there was instead.
+        alive: whether there is still something to wait for.
+        beat: seconds between two checks.
+
+    Raises:
+        AssertionError: it took longer, or nothing is alive.
+    """
+    began = time.monotonic()
+    while not (found := true()):
+        if not alive() or time.monotonic() - began > scaled(seconds):
+            raise AssertionError(f"not within {scaled(seconds):.0f} s: {failure()}")
+        time.sleep(beat)
+    return found
+
+
+def scaled(seconds: float) -> float:
+    """What takes so long on an idle machine may take this long on this one, as busy as it is now."""
+    busy = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return seconds * min(_MOST, _slowness() * max(1.0, busy))
+
+
+@cache
+def _slowness() -> float:
+    return max(1.0, min(_seconds_of_loops() for _ in range(3)) / _LOOPS_SECONDS)
+
+
+def _seconds_of_loops() -> float:
+    began, total = time.perf_counter(), 0
+    for number in range(_LOOPS):
+        total += number % 7
+    return time.perf_counter() - began

@@ -1,0 +1,28 @@
+"""What the tests wait for comes, or is told of."""
+
+import pytest
+
+from support.waiting import scaled, wait_until
+
+
+def test_what_the_check_gave_is_given_back() -> None:
+    found = iter([None, [], "it"])
+    assert wait_until(lambda: next(found), 10, str, beat=0) == "it"
+
+
+def test_what_does_not_come_is_told_with_what_there_was_instead() -> None:
+    with pytest.raises(AssertionError, match="not within 0 s: the server listens"):
+        wait_until(lambda: False, 0, lambda: "the server listens")
+
+
+def test_nobody_waits_for_what_has_died() -> None:
+    with pytest.raises(AssertionError, match="the server listens"):
+        wait_until(lambda: False, 3600, lambda: "the server listens", alive=lambda: False)
+
+
+def test_a_busy_machine_has_more_time_and_one_that_hangs_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("support.waiting._slowness", lambda: 1.5)
+    for load, seconds in [(0.1, 15), (2.0, 15), (4.0, 30), (99.0, 50)]:
+        monkeypatch.setattr("os.getloadavg", lambda load=load: (load, 0, 0))
+        assert scaled(10) == seconds
