@@ -7,30 +7,28 @@ from datetime import datetime
 from messagestore_jobs.contract.run_report import ReplayOutcome, RunError
 from messagestore_operator.api import ReplayJobStatus
 from messagestore_operator.api.replayjob_status import Progress, Selection
-from messagestore_operator.decide.actions import Action, Decision, EmitEvent
+from messagestore_operator.decide.actions import Action, Decision
 from messagestore_operator.decide.assemble import decision
 from messagestore_operator.decide.check import held_back, refused
 from messagestore_operator.decide.documents import rate
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
-from messagestore_operator.decide.missed import pass_over_missed
+from messagestore_operator.decide.missed import without_missed
 from messagestore_operator.decide.redelivery_view import viewed
 from messagestore_operator.decide.replay_start import GONE, blocker_of, start
 from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, reserve
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.trigger import (
+    answered,
     failed,
     failed_as_it_is,
     new_request,
     next_attempt,
-    next_start,
+    next_time_of,
     retry_at,
-    scheduled,
 )
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.runs import ended_run
-from messagestore_operator.status.times import clock_time
-from messagestore_operator.translate.annotations import run_requested
 
 MOST_RUNS = 10
 """Ended runs that the status lists."""
@@ -40,7 +38,10 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     """One look; it ends only with the resource."""
     job = snapshot.job
     watched = follow(snapshot, before.current_run, _desired_run(snapshot))
-    status, told = _with_schedule(snapshot, recorded(before, watched))
+    assert job.spec.trigger is not None
+    status, told = without_missed(
+        job.spec.trigger.schedule, job, recorded(before, watched), snapshot.now, suspended=job.spec.suspend
+    )
     blocker = refused(job, snapshot) or blocker_of(snapshot)
     stage, wait = _next(snapshot, status, watched, blocker)
     status = viewed(snapshot, before, _reserved(snapshot, status, stage), stage, blocker, wait)
@@ -84,21 +85,13 @@ def _desired_run(snapshot: ReplaySnapshot) -> DesiredRun:
     return DesiredRun(generation(job), wanted=not suspend, stop=suspend, abort=abort, messages_per_second=rate(job))
 
 
-def _with_schedule(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> tuple[ReplayJobStatus, list[EmitEvent]]:
-    """A point in time that came too late to be made up for is put behind, and told."""
-    schedule = snapshot.job.spec.trigger.schedule if snapshot.job.spec.trigger else None
-    if schedule is None or snapshot.job.spec.suspend:
-        return status, []
-    return pass_over_missed(scheduled(schedule, snapshot.job, status, snapshot.now), status)
-
-
 def _next(
     snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunStage, blocker: RunError | None
 ) -> tuple[RunStage, datetime | None]:
     """Where it goes from here: its run goes on, a new one is made, or the time to wait for."""
     job = snapshot.job
     if watched.ended is not None or (watched.current is not None and not watched.unlaunched):
-        return RunStage(watched.current, watched.ended, watched.trouble, watched.live), None
+        return watched.acted(), None
     deleted = job.metadata.deletion_timestamp is not None
     if blocker is not None or job.spec.suspend or deleted or not snapshot.can_run:
         return RunStage(), None
@@ -124,12 +117,7 @@ def _due_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | Non
         return now
     trigger = job.spec.trigger
     assert trigger is not None
-    if trigger.interval is not None:
-        return next_start(last, trigger.interval.timedelta, now)
-    if trigger.schedule is not None:
-        times = scheduled(trigger.schedule, job, status, now)
-        return times.due or times.next
-    return None
+    return next_time_of(trigger, job, status, now)
 
 
 def _is_cut_short(status: ReplayJobStatus) -> bool:
@@ -145,8 +133,5 @@ def _reserved(snapshot: ReplaySnapshot, status: ReplayJobStatus, stage: RunStage
         news["started_at"] = status.started_at or current.launched_at
         if (current.number or 0) > (status.run_number or 0):
             schedule = job.spec.trigger.schedule if job.spec.trigger else None
-            due = scheduled(schedule, job, status, snapshot.now).due if schedule else None
-            news["run_number"] = current.number
-            news["last_schedule_time"] = clock_time(due) or status.last_schedule_time
-            news["last_request"] = run_requested(job) or status.last_request
+            news |= {"run_number": current.number, **answered(schedule, job, status, snapshot.now)}
     return status.model_copy(update=news)

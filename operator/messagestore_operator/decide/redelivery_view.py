@@ -11,7 +11,15 @@ from messagestore_operator.decide.run_lifecycle import RunStage
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.trigger import failed, failed_as_it_is
 from messagestore_operator.reasons import TERMINAL, Reason
-from messagestore_operator.status.conditions import ConditionValue, after_error, conditions, generation, under_way, well
+from messagestore_operator.status.conditions import (
+    ConditionValue,
+    after_error,
+    after_failure,
+    conditions,
+    generation,
+    under_way,
+    well,
+)
 from messagestore_operator.status.replay import degraded, redelivered, short_destination
 from messagestore_operator.status.times import clock_time
 
@@ -63,25 +71,13 @@ def _condition_values(
     if stage.trouble is not None:
         return under_way(stage.trouble.reason, stage.trouble.message)
     if last is not None and failed_as_it_is(last, job):
-        return _of_failure(status, stage, wait)
+        return after_failure(last, current.attempt if current else None, wait)
     if status.round is not None or last is not None:
         sent = redelivered(job, status.redelivered or 0, status.round or 0)
         return [*well(Reason.REPLAYED, sent), *degraded(status.progress)]
     if current is not None:
         return under_way(Reason.PENDING, f"run {current.name} is being started")
     return well(Reason.WAITING, "no run has been made yet")
-
-
-def _of_failure(status: ReplayJobStatus, stage: RunStage, wait: datetime | None) -> list[ConditionValue]:
-    last = status.last_run
-    assert last is not None
-    if last.error is None:
-        return under_way(Reason.RUN_FAILED, f"run {last.name} failed")
-    if stage.current is not None:
-        return under_way(last.error.reason, f"{last.error.message}; try {stage.current.attempt} is under way")
-    if wait is not None:
-        return under_way(last.error.reason, f"{last.error.message}; the next try is at {clock_time(wait)}")
-    return after_error(RunError(reason=last.error.reason, message=last.error.message))
 
 
 def _phase(snapshot: ReplaySnapshot, status: ReplayJobStatus, stage: RunStage, blocker: RunError | None) -> ReplayPhase:

@@ -84,6 +84,10 @@ class RunStage:
         """Whether the run has a number and nothing else yet."""
         return self.current is not None and self.current.launched_at is None
 
+    def acted(self) -> RunStage:
+        """The same stage, whose actions are taken already."""
+        return RunStage(self.current, self.ended, self.trouble, self.live)
+
 
 NO_RUN = RunStage()
 """There is no run."""

@@ -8,7 +8,7 @@ from functools import partial
 
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.api import MessageStream, MessageStreamStatus
-from messagestore_operator.decide.actions import Action, AddFinalizer, Decision, EmitEvent, RemoveFinalizer
+from messagestore_operator.decide.actions import Action, AddFinalizer, Decision, RemoveFinalizer
 from messagestore_operator.decide.assemble import decision
 from messagestore_operator.decide.check import refused, uninstalled, unreachable
 from messagestore_operator.decide.documents import stream_run
@@ -16,7 +16,7 @@ from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.leases import longest_wait
 from messagestore_operator.decide.maintenance import maintenance_due, upkeep_of
-from messagestore_operator.decide.missed import pass_over_missed
+from messagestore_operator.decide.missed import without_missed
 from messagestore_operator.decide.report_checks import believed
 from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, launch, reserve
 from messagestore_operator.decide.snapshot import RunKind, StreamSnapshot
@@ -31,19 +31,18 @@ from messagestore_operator.decide.stream_view import (
 )
 from messagestore_operator.decide.tables import former_tables, table_key
 from messagestore_operator.decide.trigger import (
+    answered,
     failed,
     failed_as_it_is,
     new_request,
     next_attempt,
     next_start,
+    next_time_of,
     retry_at,
-    scheduled,
 )
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation
-from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate import ingest_access
-from messagestore_operator.translate.annotations import run_requested
 
 _FORBIDS = (Reason.NOT_ALLOWED, Reason.TABLE_RELEASED)
 """Why a run under way must not go on either."""
@@ -65,7 +64,13 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
         return decide_deletion(snapshot, before)
     blocker = refused(stream, snapshot) or uninstalled(snapshot) or unreachable(snapshot, lambda: ingest_access(stream))
     watched = follow(snapshot, before.current_run, _desired_run(snapshot, before, blocker))
-    status, actions = _with_schedule(snapshot, recorded(snapshot, before, watched))
+    status, actions = without_missed(
+        stream.spec.trigger.schedule,
+        stream,
+        recorded(snapshot, before, watched),
+        snapshot.now,
+        suspended=stream.spec.suspend,
+    )
     stage, wait = _next(snapshot, status, watched, blocker)
     status = _reserved(snapshot, status, stage)
     status = viewed(snapshot, before, status, stage, blocker, wait)
@@ -109,28 +114,18 @@ def _others_wait_long(snapshot: StreamSnapshot, holder: str) -> bool:
     return since is not None and snapshot.now - since >= snapshot.defaults.yield_after
 
 
-def _with_schedule(
-    snapshot: StreamSnapshot, status: MessageStreamStatus
-) -> tuple[MessageStreamStatus, list[EmitEvent]]:
-    """A point in time that came too late to be made up for is put behind, and told."""
-    schedule = snapshot.stream.spec.trigger.schedule
-    if schedule is None or snapshot.stream.spec.suspend:
-        return status, []
-    return pass_over_missed(scheduled(schedule, snapshot.stream, status, snapshot.now), status)
-
-
 def _next(
     snapshot: StreamSnapshot, status: MessageStreamStatus, watched: RunStage, blocker: RunError | None
 ) -> tuple[RunStage, datetime | None]:
     """Where the stream goes from here: its run launched, a new one made, or the time to wait for."""
     stream = snapshot.stream
     if watched.current is not None and not watched.unlaunched:
-        return _without_actions(watched), None
+        return watched.acted(), None
     held_back = blocker is not None or stream.spec.suspend or not snapshot.can_run or snapshot.paused is not None
     if watched.ended is not None:
         # What came of it is written down before another is made.
         due = None if held_back else next_run(snapshot, status)
-        return _without_actions(watched), None if isinstance(due, Due) else due
+        return watched.acted(), None if isinstance(due, Due) else due
     if held_back:
         return RunStage(), None
     stage = watched
@@ -167,16 +162,11 @@ def next_run(snapshot: StreamSnapshot, status: MessageStreamStatus) -> Due | dat
 def trigger_time(snapshot: StreamSnapshot, status: MessageStreamStatus) -> datetime | None:
     """When the trigger asks for the next run; None for one that only people pull."""
     stream, now = snapshot.stream, snapshot.now
-    trigger, last = stream.spec.trigger, status.last_run
-    if trigger.interval is not None:
-        return next_start(last, trigger.interval.timedelta, now)
+    trigger = stream.spec.trigger
     if trigger.continuous is not None:
         # One that ends by itself at once must not be made again at once.
-        return next_start(last, snapshot.defaults.backoff_base, now)
-    if trigger.schedule is not None:
-        times = scheduled(trigger.schedule, stream, status, now)
-        return times.due or times.next
-    return None
+        return next_start(status.last_run, snapshot.defaults.backoff_base, now)
+    return next_time_of(trigger, stream, status, now)
 
 
 def _reserved(snapshot: StreamSnapshot, status: MessageStreamStatus, stage: RunStage) -> MessageStreamStatus:
@@ -186,10 +176,7 @@ def _reserved(snapshot: StreamSnapshot, status: MessageStreamStatus, stage: RunS
     if current is not None and current.number is not None and current.number > known:
         news["run_number"] = current.number
         if current.kind == "ingest":
-            schedule = snapshot.stream.spec.trigger.schedule
-            due = scheduled(schedule, snapshot.stream, status, snapshot.now).due if schedule else None
-            news["last_schedule_time"] = clock_time(due) or status.last_schedule_time
-            news["last_request"] = run_requested(snapshot.stream) or status.last_request
+            news |= answered(snapshot.stream.spec.trigger.schedule, snapshot.stream, status, snapshot.now)
     return status.model_copy(update=news)
 
 
@@ -199,11 +186,6 @@ def _finalizer(stream: MessageStream) -> list[Action]:
     if wanted == there:
         return []
     return [AddFinalizer() if wanted else RemoveFinalizer()]
-
-
-def _without_actions(stage: RunStage) -> RunStage:
-    """The same stage, whose actions are taken already."""
-    return RunStage(stage.current, stage.ended, stage.trouble, stage.live)
 
 
 def _once(actions: list[Action]) -> list[Action]:

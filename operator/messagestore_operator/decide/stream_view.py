@@ -8,13 +8,20 @@ from datetime import datetime, timedelta
 from messagestore_jobs.contract.run_report import IngestOutcome, RunError
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import LifecycleStatus, StreamPhase
-from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import EmitEvent
 from messagestore_operator.decide.run_lifecycle import RunStage
 from messagestore_operator.decide.snapshot import StreamSnapshot
 from messagestore_operator.decide.trigger import failed, failed_as_it_is, is_final
 from messagestore_operator.reasons import TERMINAL, Reason
-from messagestore_operator.status.conditions import ConditionValue, after_error, conditions, generation, under_way, well
+from messagestore_operator.status.conditions import (
+    ConditionValue,
+    after_error,
+    after_failure,
+    conditions,
+    generation,
+    under_way,
+    well,
+)
 from messagestore_operator.status.stream import stored
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate.annotations import RUN_REQUESTED
@@ -103,7 +110,10 @@ def _condition_values(
         return said
     last = status.last_run
     if last is not None and failed(last) and not _works(stage):
-        return _of_failure(snapshot, last, stage, wait)
+        if not failed_as_it_is(last, snapshot.stream):
+            words = "the last run failed; the spec has changed since, and a new run is made"
+            return under_way(Reason.PENDING, words)
+        return after_failure(last, stage.current.attempt if stage.current else None, wait)
     if status.totals is None:
         return _of_beginning(snapshot, stage, wait)
     return well(Reason.INGESTING, stored(status))
@@ -132,21 +142,6 @@ def _of_current(snapshot: StreamSnapshot, status: MessageStreamStatus, stage: Ru
     if stage.trouble.reason in (Reason.TABLE_BUSY, Reason.WAITING_FOR_ROOM) and is_well and waited < _PATIENCE:
         return None
     return under_way(stage.trouble.reason, stage.trouble.message)
-
-
-def _of_failure(
-    snapshot: StreamSnapshot, last: FinishedRun, stage: RunStage, wait: datetime | None
-) -> list[ConditionValue]:
-    if not failed_as_it_is(last, snapshot.stream):
-        return under_way(Reason.PENDING, "the last run failed; the spec has changed since, and a new run is made")
-    error = RunError(reason=last.error.reason, message=last.error.message) if last.error else None
-    if error is None:
-        return under_way(Reason.RUN_FAILED, f"run {last.name} failed")
-    if stage.current is not None:
-        return under_way(error.reason, f"{error.message}; try {stage.current.attempt} is under way")
-    if wait is not None:
-        return under_way(error.reason, f"{error.message}; the next try is at {clock_time(wait)}")
-    return after_error(error)
 
 
 def _of_beginning(snapshot: StreamSnapshot, stage: RunStage, wait: datetime | None) -> list[ConditionValue]:

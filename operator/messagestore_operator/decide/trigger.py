@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from messagestore_operator.api import MessageStream, Resource
+from messagestore_operator.api import MessageStream, MessageStreamStatus, ReplayJobStatus, Resource
 from messagestore_operator.api.common import Schedule
+from messagestore_operator.api.messagestream import StreamTrigger
+from messagestore_operator.api.replayjob import ReplayTrigger
 from messagestore_operator.api.status import FinishedRun, TriggeredStatus
 from messagestore_operator.decide.backoff import backoff, jitter_of
 from messagestore_operator.decide.schedule import is_too_late, latest_time, next_time
 from messagestore_operator.decide.snapshot import Defaults
 from messagestore_operator.reasons import TERMINAL, Reason
 from messagestore_operator.status.conditions import generation
+from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate.annotations import adopts, run_requested
 
 
@@ -32,6 +35,33 @@ def scheduled(schedule: Schedule, resource: Resource, status: TriggeredStatus, n
     if latest is not None and is_too_late(schedule, latest, now):
         return Scheduled(None, latest, upcoming)
     return Scheduled(latest, None, upcoming)
+
+
+def next_time_of(
+    trigger: StreamTrigger | ReplayTrigger,
+    resource: Resource,
+    status: MessageStreamStatus | ReplayJobStatus,
+    now: datetime,
+) -> datetime | None:
+    """When a trigger by interval or schedule asks for the next run; None for one that only people pull."""
+    schedule = trigger.schedule
+    if trigger.interval is not None:
+        return next_start(status.last_run, trigger.interval.timedelta, now)
+    if schedule is not None:
+        times = scheduled(schedule, resource, status, now)
+        return times.due or times.next
+    return None
+
+
+def answered(
+    schedule: Schedule | None, resource: Resource, status: TriggeredStatus, now: datetime
+) -> dict[str, object]:
+    """What a status remembers once a run is made: it answers all that was asked for until now."""
+    due = scheduled(schedule, resource, status, now).due if schedule else None
+    return {
+        "last_schedule_time": clock_time(due) or status.last_schedule_time,
+        "last_request": run_requested(resource) or status.last_request,
+    }
 
 
 def new_request(resource: Resource, status: TriggeredStatus) -> str | None:

@@ -13,8 +13,8 @@ from typing import Literal
 
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.api.status import BaseStatus, Condition
-from messagestore_operator.reasons import TERMINAL
+from messagestore_operator.api.status import BaseStatus, Condition, FinishedRun
+from messagestore_operator.reasons import TERMINAL, Reason
 from messagestore_operator.status.times import clock_time
 
 Truth = Literal["True", "False", "Unknown"]
@@ -48,6 +48,18 @@ def stuck(reason: str, message: str) -> list[ConditionValue]:
 def after_error(error: RunError) -> list[ConditionValue]:
     """It went wrong; another try may mend it, or not."""
     return (stuck if is_terminal(error) else under_way)(error.reason, error.message)
+
+
+def after_failure(last: FinishedRun, attempt: int | None, next_try: datetime | None) -> list[ConditionValue]:
+    """The last run failed; which try is under way, or when the next is, is told."""
+    if last.error is None:
+        return under_way(Reason.RUN_FAILED, f"run {last.name} failed")
+    error = last.error
+    if attempt is not None:
+        return under_way(error.reason, f"{error.message}; try {attempt} is under way")
+    if next_try is not None:
+        return under_way(error.reason, f"{error.message}; the next try is at {clock_time(next_try)}")
+    return after_error(RunError(reason=error.reason, message=error.message))
 
 
 def condition_of(status: BaseStatus | None, kind: str) -> Condition | None:
