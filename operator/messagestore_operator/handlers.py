@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import kopf
+from kopf._core.reactor.inventory import ResourceMemories, ResourceMemory
 
 from messagestore_operator.api.resource import GROUP
 from messagestore_operator.cluster.api_objects import ApiObject
@@ -33,6 +34,14 @@ def registry(kinds: Iterable[Kind], seen: Seen) -> kopf.OperatorRegistry:
     for kind in kinds:
         kopf.on.event(kind.group, kind.version, kind.plural, registry=handlers)(pass_on)
     return handlers
+
+
+class NoMemories(ResourceMemories):
+    """Nothing is noted of an object between two events, as no handler asks for it; kopf keeps 1 KiB of each object."""
+
+    async def recall(self, raw_body: kopf.RawBody, **how: Any) -> ResourceMemory:
+        """What a handler may note things in, for one event."""
+        return await super().recall(raw_body, **{**how, "ephemeral": True})
 
 
 class _NoDiffs(kopf.DiffBaseStorage):

@@ -192,6 +192,7 @@ class Service:
         await kopf.operator(
             registry=handlers.registry(self._sync.kinds, self._seen),
             settings=handlers.settings(self._foreign),
+            memories=handlers.NoMemories(),
             clusterwide=not namespaces,
             namespaces=namespaces,
             standalone=True,
