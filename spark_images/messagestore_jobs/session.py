@@ -92,6 +92,8 @@ SETTINGS = {
     "spark.hadoop.fs.file.impl": "dev.messagestore.spark.PlainLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.ui.showConsoleProgress": "false",
+    # Or each operator of a column asks the JVM four times where in Python it stands: half of what a small batch takes.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 

@@ -14,9 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import Memory
-from messagestore_jobs.ingest.message_ids import Flags, HashedIds, KeyIndex
+from messagestore_jobs.contract.run_report import TableState
+from messagestore_jobs.ingest.message_ids import KEYS, Flags, HashedIds, KeyIndex
 from messagestore_jobs.session import python_bytes
-from messagestore_jobs.store.heads import read_heads
+from messagestore_jobs.store.delta_log import open_table
+from messagestore_jobs.store.heads import Heads, read_heads
 from messagestore_jobs.store.messages import read_messages
 
 Positions = npt.NDArray[np.int64]
@@ -26,6 +28,9 @@ FIRST_GLOBAL_POSITION = 1
 BYTES_A_KEY = 24
 """Eight for the hash and four for its place, as much again while runs are merged."""
 BYTES_A_STREAM = 200
+FEW = 100_000
+"""So many messages are read by this process in less time than Spark takes to plan it."""
+FEW_FILES = 100
 _SHARE_OF_PYTHON = 3
 """Ids and streams are one index, sequences another, and a batch takes as much."""
 
@@ -61,35 +66,34 @@ class Added:
     next_global: int
 
 
-def open_dedup_index(spark: SparkSession, uri: str, messages: int, memory: int) -> DedupIndex:
+def open_dedup_index(spark: SparkSession, uri: str, state: TableState, memory: int) -> DedupIndex:
     """In memory where it fits ``memory`` bytes, in the table otherwise."""
-    if messages * BYTES_A_KEY > memory:
+    taken = state.messages * BYTES_A_KEY
+    if taken > memory:
         return TableIndex(spark, uri)
-    heads = _heads_of_messages(read_messages(spark, uri), None)
-    if heads.num_rows * BYTES_A_STREAM + messages * BYTES_A_KEY > memory:
+    few = _read_here(uri) if state.messages <= FEW and state.files <= FEW_FILES else None
+    heads = _heads_of_messages(read_messages(spark, uri), None) if few is None else _heads_of_few(few)
+    if heads.num_rows * BYTES_A_STREAM + taken > memory:
         return TableIndex(spark, uri)
-    return InMemoryIndex(spark, uri, heads)
+    return InMemoryIndex(read_heads(uri), heads, _keys_by_spark(spark, uri) if few is None else _keys_of_few(few))
 
 
 class InMemoryIndex:
-    """Everything, read once."""
+    """Everything, read once.
 
-    def __init__(self, spark: SparkSession, uri: str, heads: pa.Table) -> None:
-        self._kept = read_heads(uri)
-        self._next: dict[str, int] = dict(self._kept.by_name)
+    Args:
+        kept: what the store keeps of streams.
+        heads: of the messages that are there: stream_name, next_position, next_global_position.
+        keys: of these messages.
+    """
+
+    def __init__(self, kept: Heads, heads: pa.Table, keys: KeyIndex) -> None:
+        self._kept, self._keys = kept, keys
+        self._next: dict[str, int] = dict(kept.by_name)
         for stream, position in zip(heads["stream_name"].to_pylist(), heads["next_position"].to_pylist(), strict=True):
             self._next[stream] = max(position, self._next.get(stream, 0))
-        self.next_global = max(
-            self._kept.next_global, pc.max(heads["next_global_position"]).as_py() or FIRST_GLOBAL_POSITION
-        )
-        self._keys = KeyIndex()
-        keys = read_messages(spark, uri).select(
-            F.xxhash64("message_id").alias("hash"), "message_id", F.unix_micros("inserted_at").alias("inserted_at")
-        )
-        found = keys.toArrow()
-        if found.num_rows:
-            ids = HashedIds.of(found["hash"].to_numpy(), found["message_id"].combine_chunks())
-            self._keys.add(ids, found["inserted_at"].to_numpy())
+        newest = pc.max(heads["next_global_position"]).as_py()
+        self.next_global = max(kept.next_global, newest or FIRST_GLOBAL_POSITION)
 
     def contains(self, asked: HashedIds, not_before: int | None) -> Flags:
         """As :class:`DedupIndex` has it."""
@@ -153,3 +157,30 @@ def _heads_of_messages(messages: DataFrame, streams: DataFrame | None) -> pa.Tab
         )
         .toArrow()
     )
+
+
+def _keys_by_spark(spark: SparkSession, uri: str) -> KeyIndex:
+    keys = read_messages(spark, uri).select(
+        F.xxhash64("message_id").alias("hash"), "message_id", F.unix_micros("inserted_at").alias("inserted_at")
+    )
+    found, index = keys.toArrow(), KeyIndex()
+    if found.num_rows:
+        ids = HashedIds.of(found["hash"].to_numpy(), found["message_id"].combine_chunks())
+        index.add(ids, found["inserted_at"].to_numpy())
+    return index
+
+
+def _read_here(uri: str) -> pa.Table:
+    columns = ["message_id", "inserted_at", "stream_name", "position", "global_position"]
+    return open_table(uri, "messages").to_pyarrow_dataset().to_table(columns)
+
+
+def _keys_of_few(messages: pa.Table) -> KeyIndex:
+    inserted_at = messages["inserted_at"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    return KeyIndex(pa.table([messages["message_id"].cast(pa.large_string()), inserted_at], schema=KEYS))
+
+
+def _heads_of_few(messages: pa.Table) -> pa.Table:
+    newest = messages.group_by("stream_name").aggregate([("position", "max"), ("global_position", "max")])
+    last = [pc.add(newest[name], 1) for name in ("position_max", "global_position_max")]
+    return pa.table([newest["stream_name"], *last], ["stream_name", "next_position", "next_global_position"])

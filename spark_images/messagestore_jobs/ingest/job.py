@@ -129,9 +129,8 @@ class _Ingest:
     @cached_property
     def _context(self) -> BatchContext:
         self._progress.step("open")
-        index = open_dedup_index(
-            self._spark, self._uri, table_state(self._uri).messages, index_bytes(self._task.memory, self._spark)
-        )
+        memory = index_bytes(self._task.memory, self._spark)
+        index = open_dedup_index(self._spark, self._uri, table_state(self._uri), memory)
         run, uri, task = self._document.run, self._uri, self._task
         suffix = claim_suffix(run, self._document.table.epoch)
         since = events_since(task, self._note.events_since, index.next_global)

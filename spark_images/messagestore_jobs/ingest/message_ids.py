@@ -88,15 +88,19 @@ class KeyIndex:
 
     Ids lie in files on local disk, mapped into memory; what a driver holds for itself is twelve bytes a key. Only
     hashes are sorted: ids stay in order of arrival, as moving them about costs most.
+
+    Args:
+        few: keys that have no hashes, of schema KEYS; all of them are gone through whenever ids are looked for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, few: pa.Table | None = None) -> None:
+        self._few = KEYS.empty_table() if few is None else few.combine_chunks()
         self._folder = tempfile.TemporaryDirectory(prefix="messagestore-keys-")
         self._runs: list[_Run] = []
         self._files = 0
 
     def __len__(self) -> int:
-        return sum(len(run.hashes) for run in self._runs)
+        return int(self._few.num_rows) + sum(len(run.hashes) for run in self._runs)
 
     def add(self, added: HashedIds, inserted_at: npt.NDArray[np.int64]) -> None:
         """Take keys in."""
@@ -109,10 +113,18 @@ class KeyIndex:
 
     def contains(self, asked: HashedIds, not_before: int | None) -> Flags:
         """Which ids (null is none) are in the store; with ``not_before`` (microseconds): among rows inserted since."""
-        found = np.zeros(len(asked), dtype=np.bool_)
+        found = self._among_few(asked.ids, not_before)
         for run in self._runs:
             self._search(run, asked, not_before, found)
         return found
+
+    def _among_few(self, ids: pa.Array, not_before: int | None) -> Flags:
+        few = self._few if not_before is None else self._few.filter(pc.field("inserted_at") >= not_before)
+        if not few.num_rows:
+            return np.zeros(len(ids), dtype=np.bool_)
+        found = pc.is_in(ids, value_set=few["message_id"].combine_chunks().cast(ids.type))
+        flags: Flags = found.to_numpy(zero_copy_only=False)
+        return flags
 
     @staticmethod
     def _search(run: _Run, asked: HashedIds, not_before: int | None, found: Flags) -> None:
