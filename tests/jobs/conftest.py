@@ -15,13 +15,17 @@ from support.objectstore import ENVIRONMENT, ObjectStore, running_object_store
 # two fifths of its time making room.
 COMPILE_ONCE = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"}
 
+# A process of ours does one run; this one does thousands, whose plans drive each other out of a cache for a hundred.
+# Tables are small: their state is put together by one task.
+SETTINGS = {"spark.sql.codegen.cache.maxEntries": "10000", "spark.databricks.delta.snapshotPartitions": "1"}
+
 # Before there is a JVM, which never hears of later changes.
 os.environ.update(ENVIRONMENT | kafkabroker.ENVIRONMENT | keys.ENVIRONMENT | COMPILE_ONCE)
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = local_session(cores=2, memory="2g")
+    session = local_session(cores=2, memory="2g", settings=SETTINGS)
     yield session
     session.stop()
 

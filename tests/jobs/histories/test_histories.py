@@ -13,7 +13,7 @@ from messagestore_jobs.replay import chunks
 from support.histories.steps import GoOn, Ingest, Maintain, Purge, Record, Redeliver, Replay, Step, Told
 from support.histories.world import World
 
-HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "20"))
+HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "10"))
 """How many random histories (`make test-histories`)."""
 SEED = int(os.environ.get("MESSAGESTORE_HISTORIES_SEED", "20261123"))
 """`make test` has the same each time, so that it fails for a change alone; `make test-histories` looks for others."""
