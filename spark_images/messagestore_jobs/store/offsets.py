@@ -1,7 +1,8 @@
 """What has been read from each Kafka source: which offsets of which partitions, in which batch.
 
 As for files, a batch's rows are written before it and are in force once the messages commit carries its number. A topic
-that was deleted and made again is another one: its id tells.
+that was deleted and made again is another one: its id tells. Of each partition the last batch's rows count, and those
+that tell what was lost: the others go, many at a time.
 """
 
 from collections.abc import Iterable
@@ -20,6 +21,9 @@ from messagestore_jobs.store.schemas import OFFSETS, literal
 
 URI = "kafka:"
 """Begins the URI of a record's source; the topic follows."""
+SUPERSEDED = 10_000
+"""So many rows that count no more stay at most, or as many as there are others."""
+_PARTITION = ["topic", "topic_id", "partition"]
 
 
 @dataclass(frozen=True)
@@ -105,28 +109,20 @@ class ReadOffsets:
 
     def write_down(self, batch: OffsetBatch) -> None:
         """Plan a batch, durably."""
-        rows = self._table(batch)
-        with external_write("plan"):
-            write_deltalake(
-                open_to_write(self._uri, "offsets"),
-                rows,
-                mode="append",
-                commit_properties=commit_properties(self._uri),
-            )
-        self._set(pa.concat_tables([self._rows, rows]))
+        kept, rows = self._kept(), self._table(batch)
+        if kept is self._rows:
+            self._write("plan", rows, mode="append")
+        else:
+            self._write("plan", pa.concat_tables([kept, rows]), mode="overwrite", predicate=self._own())
+        self._rows = pa.concat_tables([kept, rows])
+        self._read = self._read | _read_up_to(rows)
 
     def plan_anew(self, batch: OffsetBatch) -> None:
         """Plan a batch that has not been committed in another way, durably and in one commit."""
         rows = self._table(batch)
-        with external_write("plan-anew"):
-            write_deltalake(
-                open_to_write(self._uri, "offsets"),
-                rows,
-                mode="overwrite",
-                predicate=f"source_id = {literal(self._source_id)} and batch = {batch.number}",
-                commit_properties=commit_properties(self._uri),
-            )
-        self._set(pa.concat_tables([self._rows.filter(pc.field("batch") != batch.number), rows]))
+        self._write("plan-anew", rows, mode="overwrite", predicate=f"{self._own()} and batch = {batch.number}")
+        self._rows = pa.concat_tables([self._rows.filter(pc.field("batch") != batch.number), rows])
+        self._read = _read_up_to(self._rows)
 
     def lost(self) -> tuple[int, OffsetBatch] | None:
         """How many offsets this source's batches found gone, and the last batch that did, with those ranges alone."""
@@ -142,8 +138,23 @@ class ReadOffsets:
         read = self._read.get(r.partition)
         return read is not None and read.offset > r.start
 
-    def _set(self, rows: pa.Table) -> None:
-        self._rows, self._read = rows, _read_up_to(rows)
+    def _kept(self) -> pa.Table:
+        """All rows, while few of them count no more; else those that count."""
+        if self._rows.num_rows <= SUPERSEDED:
+            return self._rows
+        counts = pc.or_(pc.is_valid(self._rows["lost"]), pc.equal(self._rows["batch"], self.last_batch))
+        of_last = _of_last(self._rows.filter(pc.invert(counts))).cast(self._rows.schema)
+        counting = pa.concat_tables([self._rows.filter(counts), of_last])
+        superseded = self._rows.num_rows - counting.num_rows
+        return counting if superseded > max(SUPERSEDED, counting.num_rows) else self._rows
+
+    def _own(self) -> str:
+        return f"source_id = {literal(self._source_id)}"
+
+    def _write(self, name: str, rows: pa.Table, **how: Any) -> None:
+        with external_write(name):
+            table, properties = open_to_write(self._uri, "offsets"), commit_properties(self._uri)
+            write_deltalake(table, rows, commit_properties=properties, **how)
 
     def _table(self, batch: OffsetBatch) -> pa.Table:
         rows = [
@@ -170,12 +181,14 @@ def offsets_in_order(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
 
 
 def _read_up_to(rows: pa.Table) -> dict[Partition, ReadUpTo]:
-    keys = ["topic", "topic_id", "partition"]
-    last = rows.group_by(keys).aggregate([("batch", "max")]).rename_columns([*keys, "batch"])
-    # A batch may have more than one range of a partition: what was lost, and what was read after it.
-    of_last = rows.join(last, [*keys, "batch"], join_type="left semi")
-    ends = of_last.group_by(keys).aggregate([("end", "max"), ("latest", "max")]).to_pylist()
+    ends = _of_last(rows).group_by(_PARTITION).aggregate([("end", "max"), ("latest", "max")]).to_pylist()
     return {_partition(row): ReadUpTo(row["end_max"], row["latest_max"]) for row in ends}
+
+
+def _of_last(rows: pa.Table) -> pa.Table:
+    """The rows of each partition's last batch: more than one where one range of it was lost and the next was read."""
+    last = rows.group_by(_PARTITION).aggregate([("batch", "max")]).rename_columns([*_PARTITION, "batch"])
+    return rows.join(last, [*_PARTITION, "batch"], join_type="left semi")
 
 
 def _partition(row: dict[str, Any]) -> Partition:
