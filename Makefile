@@ -16,7 +16,7 @@ TWO_AT_ONCE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 export MESSAGESTORE_CACHE := $(CACHE)
 
 .PHONY: help install tools images cluster cluster-down demo demo-cluster test test-quick test-unit test-jobs \
-	test-hostile test-operator test-e2e test-histories test-faults fuzz fuzz-records mutants bench docs lint format crds lock \
+	test-hostile test-documents test-operator test-e2e test-histories test-faults fuzz fuzz-records mutants bench docs lint format crds lock \
 	sbom clean
 
 help: ## This list
@@ -74,6 +74,9 @@ test-jobs: install tools ## Tests of the jobs on local Spark
 
 test-hostile: install ## Each kind of file of a store replaced by all that it may be; some 40 minutes
 	MESSAGESTORE_HOSTILE=all $(PYTEST) $(TWO_AT_ONCE) --timeout 0 tests/jobs/hostile
+
+test-documents: install ## The commands of all pages of the documentation, word for word; `make test` runs the tutorial's
+	MESSAGESTORE_DOCUMENTS=all $(PYTEST) $(TWO_AT_ONCE) tests/jobs/documents
 
 test-operator: install tools ## Tests of the operator and its chart against a real kube-apiserver
 	$(PYTEST) tests/operator tests/chart

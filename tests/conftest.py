@@ -15,11 +15,12 @@ settings.load_profile("messagestore")
 class OneCluster(LoadFileScheduling):
     """A worker takes a file after the other, and one of them all the files of tests/e2e: these share one cluster.
 
-    Of `make test-hostile` and `make test-histories` it takes a test after the other, as nearly all are in one file.
+    Of `make test-hostile`, `test-histories` and `test-documents` it takes a test after the other, as nearly all are in
+    one file.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        if os.environ.keys() & {"MESSAGESTORE_HOSTILE", "MESSAGESTORE_HISTORIES"}:
+        if os.environ.keys() & {"MESSAGESTORE_HOSTILE", "MESSAGESTORE_HISTORIES", "MESSAGESTORE_DOCUMENTS"}:
             return nodeid
         return "tests/e2e" if nodeid.startswith("tests/e2e/") else super()._split_scope(nodeid)
 
