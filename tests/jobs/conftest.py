@@ -15,9 +15,15 @@ from support.objectstore import ENVIRONMENT, ObjectStore, running_object_store
 # two fifths of its time making room.
 COMPILE_ONCE = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"}
 
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+# To compile a plan takes longer than to interpret it over ten rows. One task puts the state of a small table together.
 # A process of ours does one run; this one does thousands, whose plans drive each other out of a cache for a hundred.
-# Tables are small: their state is put together by one task.
-SETTINGS = {"spark.sql.codegen.cache.maxEntries": "10000", "spark.databricks.delta.snapshotPartitions": "1"}
+SETTINGS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.cache.maxEntries": "10000",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
 
 # Before there is a JVM, which never hears of later changes.
 os.environ.update(ENVIRONMENT | kafkabroker.ENVIRONMENT | keys.ENVIRONMENT | COMPILE_ONCE)
@@ -34,3 +40,13 @@ def spark() -> Iterator[SparkSession]:
 def object_store() -> Iterator[ObjectStore]:
     with running_object_store() as store:
         yield store
+
+
+@pytest.fixture(scope="module")
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Plans are compiled, as those of a run are: for tests of what expressions mean."""
+    for name, value in COMPILED.items():
+        spark.conf.set(name, value)
+    yield
+    for name in COMPILED:
+        spark.conf.set(name, SETTINGS[name])

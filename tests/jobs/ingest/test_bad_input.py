@@ -15,6 +15,8 @@ from messagestore_jobs.ingest.refusals import Numbers
 from messagestore_jobs.store.dead_letters import set_aside
 from support.ingests import START, Row, Stream, adds_up, lines, positions_have_no_gap, received_in, record
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 PARSERS = ("Source:", "StreamRead", "(code", "start marker", "Illegal base64")
 """What only somebody who knows the parser would understand."""
 PORTION = 1 << 20

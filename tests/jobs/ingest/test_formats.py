@@ -16,6 +16,8 @@ from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.messages import read_messages
 from support.ingests import BYTE_ORDER_MARK, Row, Stream, adds_up, lines, received_in, record
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 @pytest.fixture
 def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Stream]:

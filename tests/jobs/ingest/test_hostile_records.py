@@ -17,6 +17,8 @@ from messagestore_jobs.contract.run_report import IngestCounts
 from support.hostile_records import HostileRecords
 from support.ingests import Row, Stream, adds_up, lines_of, positions_have_no_gap, received_in
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 COUNT = int(os.environ.get("MESSAGESTORE_RECORDS", "20000"))
 SEED = int(os.environ.get("MESSAGESTORE_RECORDS_SEED", "16"))
 A_FILE = 1_000

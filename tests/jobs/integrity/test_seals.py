@@ -22,6 +22,8 @@ from support.replays import files_replay, records
 from support.seals import is_sealed
 from support.stores import stored
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 SEALED = Integrity(key_environment=VARIABLE)
 
 

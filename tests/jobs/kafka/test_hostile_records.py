@@ -13,6 +13,8 @@ from support.ingests import adds_up, positions_have_no_gap, record
 from support.kafkastreams import KafkaStream
 from support.kafkatopics import Record, Topics
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 COUNT = int(os.environ.get("MESSAGESTORE_RECORDS", "20000")) // 20
 SEED = int(os.environ.get("MESSAGESTORE_RECORDS_SEED", "16"))
 AT_ONCE = 1_000

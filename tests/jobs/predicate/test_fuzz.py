@@ -21,6 +21,8 @@ from messagestore_jobs.session import PARSING
 from support.predicates import Predicates
 from support.sparksql import sql
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 COUNT = int(os.environ.get("MESSAGESTORE_FUZZ", "2000"))
 SEED = int(os.environ.get("MESSAGESTORE_FUZZ_SEED", "16"))
 AT_ONCE = 40

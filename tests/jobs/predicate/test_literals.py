@@ -8,6 +8,8 @@ from messagestore_jobs.predicate.spark import condition
 from messagestore_jobs.session import PARSING
 from support.sparksql import write_string
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 TEXTS = [
     "${env:HOME}",
     "${spark.master}",

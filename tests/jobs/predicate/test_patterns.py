@@ -15,6 +15,8 @@ from messagestore_jobs.predicate.conditions import check_regex, escape_like
 from messagestore_jobs.predicate.spark import condition
 from support.sparksql import write_string
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 LONG = 100_000
 
 HOSTILE = [

@@ -21,6 +21,8 @@ from messagestore_jobs.store.matching import matches, undecided
 from support.purges import POLICY, Said, purge, selected
 from support.stores import START, make_store, message, positions
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 DAY = timedelta(days=1)
 NOW = START + 3 * DAY
 

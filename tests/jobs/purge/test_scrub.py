@@ -19,6 +19,8 @@ from support.keys import KEY, VARIABLE
 from support.purges import Said, archived_positions, files_with, purge
 from support.stores import START, add_dead_letters, make_store, message, stored
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 DAY = timedelta(days=1)
 NOW = START + 3 * DAY
 

@@ -24,6 +24,8 @@ from messagestore_jobs.store.schemas import MESSAGES
 from support.replays import Suspending, files_replay, lines, manifest, objects, records, sent
 from support.stores import Row, add_messages, make_store, message
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 EXACT = b'{"b":1.10,"a":1E2,"big":9007199254740993.0,"s":"\\u00e9\\/ \\" \xc3\xa9","n":null,"z":[],"a2":-0.0}'
 PAYLOADS: list[tuple[str | None, bytes | None]] = [
     ("application/json", EXACT),

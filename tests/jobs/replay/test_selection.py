@@ -18,6 +18,8 @@ from messagestore_jobs.store.messages import read_messages
 from support.replays import AT, files_replay, sent
 from support.stores import START, add_dead_letters, make_store, message
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 HOUR = timedelta(hours=1)
 
 ROWS = [
