@@ -36,7 +36,8 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/cluster.md": {"A cluster to try and test with": IMAGES, "By hand": CLUSTER},
     "docs/gitops.md": {"GitOps": CLUSTER, "Argo CD": CLUSTER},
     "docs/install.md": {
-        "Install the operator": CLUSTER,
+        "Get the images": IMAGES,
+        "Install the chart": CLUSTER,
         "Serve chosen namespaces": CLUSTER,
         "Upgrade and uninstall": CLUSTER,
     },
