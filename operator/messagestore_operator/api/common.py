@@ -51,30 +51,30 @@ class KeySecretRef(Model):
 
 
 class Storage(Model):
-    """How an object store is reached; absent, it is the pod's own identity and the default endpoint."""
+    """How to reach an object store."""
 
-    endpoint: Endpoint | None = Field(default=None, description="Address of the object store's server.")
+    endpoint: Endpoint | None = Field(default=None, description="URL of the object store. If absent, AWS S3.")
     region: Annotated[str, Field(strict=True, min_length=1, max_length=64, pattern="^[A-Za-z0-9-]+$")] = Field(
-        default="us-east-1", description="Region of the bucket; needed even where the server has none."
+        default="us-east-1", description="Region of the bucket. Servers without regions need one too."
     )
     path_style_access: Flag = Field(
-        default=False, description="Whether the bucket's name is in the path, not in the host's name."
+        default=False, description="If true, URLs have the bucket's name in the path instead of the host name."
     )
     credentials_secret_ref: SecretRef | None = Field(
         default=None, description="Secret with the keys accessKey, secretKey and, optionally, sessionToken."
     )
     ca_secret_ref: CaSecretRef | None = Field(
-        default=None, description="Certificate authority that the server's certificate is checked against."
+        default=None, description="Certificate authority that signed the server's certificate."
     )
 
 
 class Schedule(Model):
-    """Points in time by a cron expression."""
+    """Times of a cron expression."""
 
     cron: Cron = Field(description="When to run: minute, hour, day of month, month and day of week.")
     time_zone: TimeZone = Field(default=TimeZone("UTC"), description="Time zone of the cron expression.")
     starting_deadline: Duration | None = Field(
-        default=None, description="How late a run may still start; one missed by more is skipped."
+        default=None, description="How late a run may start. A run that would be later is skipped."
     )
 
 
@@ -83,7 +83,7 @@ class Manual(Model):
 
 
 class KafkaSecurity(Model):
-    """How Kafka's brokers are spoken to."""
+    """Authentication and encryption of connections to Kafka."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -103,13 +103,13 @@ class KafkaSecurity(Model):
         description="Kafka's security protocol."
     )
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
-        default=None, description="The SASL mechanism by which clients authenticate."
+        default=None, description="SASL mechanism of the clients."
     )
     credentials_secret_ref: SecretRef | None = Field(
         default=None, description="Secret with the keys username and password."
     )
     ca_secret_ref: CaSecretRef | None = Field(
-        default=None, description="Certificate authority that the brokers' certificates are checked against."
+        default=None, description="Certificate authority that signed the brokers' certificates."
     )
 
 
@@ -129,7 +129,7 @@ def _selects_something(match: Match) -> bool:
 
 
 class Match(Model):
-    """Messages by what is in their envelopes: all conditions that are given must hold."""
+    """Messages that meet all given conditions on their envelopes."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -165,4 +165,4 @@ class Match(Model):
         default=(), description="Message identifiers, any of them."
     )
     headers: Headers = Field(default={}, description="Headers with their values, all of them.")
-    where: Where = Field(default="", description="A predicate over the canonical columns; empty means none.")
+    where: Where = Field(default="", description="A predicate over the canonical columns. If empty, none.")

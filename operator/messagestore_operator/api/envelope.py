@@ -45,7 +45,7 @@ CanonicalField = Literal[
 
 
 class FieldMapping(Model):
-    """Where one canonical field comes from: a place in the record, what Kafka says beside its value, or a constant."""
+    """Where one canonical field comes from: a path in the record, a part of a Kafka record, or a constant."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         exactly_one("path", "header", "record", "value"),
@@ -56,16 +56,15 @@ class FieldMapping(Model):
         ),
     )
 
-    path: JsonPath | None = Field(default=None, description="Place in the record.")
+    path: JsonPath | None = Field(default=None, description="Path in the record.")
     header: Annotated[str, Field(strict=True, min_length=1, max_length=249)] | None = Field(
-        default=None, description="Header of a record of Kafka; only with source.kafka."
+        default=None, description="Header of the Kafka record. Only with source.kafka."
     )
     record: Literal["Key", "Value", "Timestamp", "Topic", "Place"] | None = Field(
         default=None,
-        description="What a record of Kafka says beside its value, or all of its value, or its place: topic, partition "
-        "and offset; only with source.kafka.",
+        description="A part of the Kafka record. Place is its topic, partition and offset. Only with source.kafka.",
     )
-    default: Value | None = Field(default=None, description="What to take where the place is absent or null.")
+    default: Value | None = Field(default=None, description="Default if the value is absent or null.")
     value: Value | None = Field(default=None, description="A constant, the same for every record.")
 
 
@@ -86,28 +85,28 @@ class EnvelopeFields(Model):
     )
 
     message_id: FieldMapping | None = _mapping(
-        "Unique identifier; required unless the source's format is Text, where it is made from the place of the line."
+        "Unique identifier. Required unless the source's format is Text; then it is made from the line's place."
     )
     stream_name: FieldMapping | None = _mapping(
-        "Name of the stream; where it is absent or null, the category, followed by -streamId where there is one."
+        "Name of the stream. If absent or null, it is the category, followed by -streamId if there is one."
     )
-    category: FieldMapping | None = _mapping("Category of the stream; it holds no hyphen.")
+    category: FieldMapping | None = _mapping("Category of the stream, without hyphens.")
     stream_id: FieldMapping | None = _mapping("Identifier of the stream within its category.")
     type: FieldMapping | None = _mapping("Type of the message.")
     type_namespace: FieldMapping | None = _mapping("Namespace of the type.")
     type_revision: FieldMapping | None = _mapping("Revision of the type.")
     correlation_id: FieldMapping | None = _mapping("Identifier that a request and its replies share.")
     causation_id: FieldMapping | None = _mapping("Identifier of the message that caused this one.")
-    reply_to: FieldMapping | None = _mapping("Where replies go: the return address.")
-    sequence_id: FieldMapping | None = _mapping("Identifier of the message sequence that it is part of.")
-    sequence_number: FieldMapping | None = _mapping("Place in the sequence, counted from one.")
+    reply_to: FieldMapping | None = _mapping("Return address for replies.")
+    sequence_id: FieldMapping | None = _mapping("Identifier of the message's sequence.")
+    sequence_number: FieldMapping | None = _mapping("Number in the sequence, from one.")
     sequence_size: FieldMapping | None = _mapping("Number of messages in the sequence.")
-    sequence_end: FieldMapping | None = _mapping("Whether it is the last of the sequence.")
+    sequence_end: FieldMapping | None = _mapping("Whether the message is the last of its sequence.")
     headers: FieldMapping | None = _mapping("Transport headers, an object.")
-    metadata: FieldMapping | None = _mapping("What the application says about the message, an object.")
-    payload: FieldMapping | None = _mapping("The payload, kept as its exact bytes.")
+    metadata: FieldMapping | None = _mapping("Application metadata, an object.")
+    payload: FieldMapping | None = _mapping("The payload. Its bytes are stored exactly.")
     content_type: FieldMapping | None = _mapping("Media type of the payload.")
-    payload_encoding: FieldMapping | None = _mapping("Serialization of the payload as its producer names it.")
+    payload_encoding: FieldMapping | None = _mapping("Serialization of the payload, as the producer names it.")
     schema_version: FieldMapping | None = _mapping("Version of the envelope.")
     time: FieldMapping | None = _mapping("When the message was made.")
     ttl: FieldMapping | None = _mapping("How long the message is of use, an ISO 8601 duration.")
@@ -132,7 +131,7 @@ def _required_are_mapped() -> Rule:
 
 
 class Envelope(Model):
-    """The form of a record, and which of its fields must be there."""
+    """Format of the records, and which fields they must have."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -150,22 +149,21 @@ class Envelope(Model):
 
     format: Literal["Native", "CloudEvents", "Custom"] = Field(
         default="Native",
-        description="Native is the store's own form, CloudEvents version 1.0 (the message's id is "
-        "source#id), Custom what fields says.",
+        description="Native is the store's own format. CloudEvents is version 1.0; messageId is source#id. Custom "
+        "needs fields.",
     )
     fields: EnvelopeFields | None = Field(
-        default=None, description="Where each canonical field comes from; only with format Custom."
+        default=None, description="Where each canonical field comes from. Only with format Custom."
     )
     required: Annotated[tuple[CanonicalField, ...], Field(max_length=len(get_args(CanonicalField)))] = Field(
-        default=(), description="Fields that must be there, besides messageId and the stream's name."
+        default=(), description="Required fields, besides messageId and the stream's name."
     )
     unknown_fields: Literal["Ignore", "Refuse"] = Field(
         default="Ignore",
-        description="What becomes of a Native record that has a field which no Native record has, a misspelt one, say: "
-        "Ignore stores it without that field and counts it in status.totals.unknownFields, Refuse sets it aside.",
+        description="How to treat a Native record with an unknown field. Ignore stores it without that field and "
+        "counts it; Refuse makes it a dead letter.",
     )
     translators: Annotated[tuple[Translator, ...], Field(max_length=32), UniqueNames("fromVersion")] = Field(
         default=(),
-        description="What brings messages of older schemaVersions to the next one, whenever they are read or sent; "
-        "what is stored stays as it came.",
+        description="Translators of older schemaVersions for reading and sending. Stored messages don't change.",
     )

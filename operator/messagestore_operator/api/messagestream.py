@@ -24,122 +24,127 @@ class Table(Model):
 
     transitions: ClassVar[tuple[TransitionRule, ...]] = (immutable("uri", optional=False),)
 
-    uri: StoreUri = Field(description="The folder of the store's tables; can't be changed.")
+    uri: StoreUri = Field(description="The folder of the store's tables. It can't be changed.")
     deletion_policy: Literal["Retain", "Delete"] = Field(
-        default="Retain", description="What deleting the resource does to the data."
+        default="Retain", description="Whether deleting the resource keeps or deletes the data."
     )
 
 
 class Continuous(Model):
-    """One run that goes on, a batch after the other."""
+    """One run that never ends and takes in batch after batch."""
 
     batch_interval: Duration = Field(default=Duration("PT10S"), description="Time from one batch to the next.")
 
 
 class StreamTrigger(Model):
-    """When messages are taken from the source."""
+    """When runs take messages from the source."""
 
     validations: ClassVar[tuple[Rule, ...]] = (exactly_one("interval", "schedule", "continuous", "manual"),)
 
     interval: Duration | None = Field(
-        default=None, description="Take what has arrived, then stop, again and again after this time."
+        default=None, description="Takes what has arrived, stops, and starts again after this time."
     )
-    schedule: Schedule | None = Field(default=None, description="Take what has arrived at points in time.")
-    continuous: Continuous | None = Field(default=None, description="Take what arrives, all the time.")
+    schedule: Schedule | None = Field(default=None, description="Takes what has arrived at times of a cron expression.")
+    continuous: Continuous | None = Field(default=None, description="Takes messages all the time, as they arrive.")
     manual: Manual | None = Field(
-        default=None, description="Run when annotation messagestore.dev/run-requested changes."
+        default=None, description="Runs when annotation messagestore.dev/run-requested changes."
     )
 
 
 class Filter(Model):
-    """The message selector: which messages are stored."""
+    """Which messages are stored."""
 
     types: Annotated[tuple[MessageType, ...], Field(max_length=100)] = Field(
-        default=(), description="Types that are stored; empty means all."
+        default=(), description="Types that are stored. If empty, all."
     )
     where: Where = Field(
-        default="", description="A predicate over the canonical columns that must hold; empty means none."
+        default="", description="A predicate over the canonical columns that must hold. If empty, none."
     )
     unmatched: Literal["Drop", "DeadLetter"] = Field(
-        default="Drop", description="What becomes of the others: counted as filtered, or set aside."
+        default="Drop", description="Drop counts the other messages as filtered. DeadLetter makes them dead letters."
     )
 
 
 class Deduplication(Model):
-    """Within which time the same message identifier is a duplicate."""
+    """How long an identifier is remembered for deduplication."""
 
-    window: Duration = Field(description="Messages first written longer ago are not looked at.")
+    window: Duration = Field(
+        description="A message is a duplicate if its identifier was first stored within this time."
+    )
 
 
 class Expiration(Model):
-    """What becomes of messages that are no longer of use."""
+    """How messages expire."""
 
     on_arrival_expired: Literal["DeadLetter", "Store", "Discard"] = Field(
-        default="DeadLetter", description="What becomes of a message that has expired when it arrives."
+        default="DeadLetter", description="How to treat a message that has already expired when it arrives."
     )
     default_ttl: Duration | None = Field(
-        default=None, description="For messages that bring no expiration; absent: they never expire."
+        default=None, description="Time to live of messages without an expiration. If absent, they never expire."
     )
 
 
 class Retry(Model):
-    """When a message that was reported FAILED may be tried again."""
+    """When a FAILED message may be retried."""
 
     max_retries: Annotated[Integer, Field(ge=0, le=100)] = Field(
-        default=5, description="Failures that are followed by a retry."
+        default=5, description="Maximum number of retries of a message."
     )
     backoff_base: Annotated[Integer, Field(ge=1, le=60)] = Field(
-        default=2, description="The n-th retry waits this to the power of n minutes."
+        default=2, description="Retry n waits backoffBase^n minutes."
     )
-    max_backoff: Duration = Field(default=Duration("PT3H"), description="No retry waits longer.")
+    max_backoff: Duration = Field(default=Duration("PT3H"), description="Longest wait before a retry.")
     order: Literal["None", "PerCorrelation"] = Field(
         default="None",
-        description="PerCorrelation holds a message back while an earlier one of its correlationId has failed "
-        "or is being tried again.",
+        description="PerCorrelation holds a message back while an earlier one with the same correlationId has failed "
+        "or is being retried.",
     )
     policy: Literal["Retry", "Drop", "DeadLetter"] = Field(
         default="Retry",
-        description="Retry tries maxRetries times, then the message stays FAILED. Drop never tries again. DeadLetter "
-        "is as Retry, and at the end the message is a dead letter too.",
+        description="Retry makes up to maxRetries retries; then the message stays FAILED. Drop makes none. DeadLetter "
+        "retries too, and then stores the message as a dead letter as well.",
     )
 
 
 class Throttle(Model):
-    """How fast messages are taken in at most."""
+    """How fast messages are taken in."""
 
     messages_per_second: Annotated[Integer, Field(ge=1, le=10_000_000)] = Field(
-        description="Records in a second, over the batches of a run: after a batch the next one waits for its turn."
+        description="Maximum records per second. A run waits after a batch until the next one is within this rate."
     )
 
 
 class Payload(Model):
-    """How payloads are kept."""
+    """How payloads are stored."""
 
     max_size: Quantity = Field(
-        default=Quantity("16Mi"), description="A larger payload is set aside as PayloadTooLarge."
+        default=Quantity("16Mi"), description="Larger payloads become dead letters with reason PayloadTooLarge."
     )
     claim_check_threshold: Quantity | None = Field(
-        default=None, description="A larger payload lies in an object of its own; absent: none does."
+        default=None,
+        description="Larger payloads are stored as separate objects (claim checks). If absent, none are.",
     )
-    compression: Literal["None", "Zstd"] = Field(default="Zstd", description="How the tables' files are compressed.")
+    compression: Literal["None", "Zstd"] = Field(default="Zstd", description="Compression of the tables' files.")
 
 
 class Integrity(Model):
-    """Messages are sealed with a keyed hash when they are stored; what has changed since is never sent."""
+    """Each message gets a keyed hash (seal) when it is stored. A message that has changed since is never sent."""
 
     hmac_secret_ref: KeySecretRef = Field(description="The key of the hash.")
     unsigned: Literal["Refuse", "Accept"] = Field(
         default="Refuse",
-        description="What becomes of a message without a seal, from before there was a key, when it is to be sent.",
+        description="Whether a replay sends messages without a seal, which are older than the key.",
     )
 
 
 class Hold(Model):
-    """A legal hold: what it covers stays, whatever a policy says."""
+    """A legal hold. No policy removes the messages that it covers."""
 
     name: Label = Field(description="Name of the hold, unique in the stream.")
-    match: Match | None = Field(default=None, description="The messages that it covers; absent: all.")
-    until: Time | None = Field(default=None, description="When it ends; absent: when it is removed.")
+    match: Match | None = Field(default=None, description="The messages that it covers. If absent, all.")
+    until: Time | None = Field(
+        default=None, description="When the hold ends. If absent, it ends when it is removed from the spec."
+    )
 
 
 def _is_not_text(lifecycle: Lifecycle) -> bool:
@@ -148,7 +153,7 @@ def _is_not_text(lifecycle: Lifecycle) -> bool:
 
 
 class Lifecycle(Model):
-    """A second source: what became of messages that are in the store."""
+    """Where applications report what became of messages."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -158,19 +163,21 @@ class Lifecycle(Model):
         ),
     )
 
-    source: Source = Field(description="Where records of messageId, status, result, error and time come from.")
+    source: Source = Field(
+        description="Where status updates come from: records with messageId, status, result, error and time."
+    )
     processing_timeout: Duration | None = Field(
         default=None,
-        description="A message that is PROCESSING for so long has FAILED, with its retries; absent: it stays so.",
+        description="A message that stays PROCESSING longer becomes FAILED and may be retried. If absent, no timeout.",
     )
 
 
 class Sequences(Model):
-    """Message sequences that wait for their members."""
+    """When incomplete sequences are reported as overdue."""
 
     timeout: Duration = Field(
-        description="A sequence that is not complete so long after its earliest message is overdue: counted in the "
-        "status, and told by an Event."
+        description="A sequence is overdue if it is incomplete this long after its earliest message. The status counts "
+        "it and an Event reports it."
     )
 
 
@@ -183,7 +190,7 @@ def _has_message_id(spec: MessageStreamSpec) -> bool:
 
 
 class MessageStreamSpec(Model):
-    """What people ask of a stream."""
+    """The desired state of a stream."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -201,39 +208,43 @@ class MessageStreamSpec(Model):
         ),
     )
 
-    table: Table = Field(description="Where the store lies.")
+    table: Table = Field(description="Where the store is.")
     storage: Storage | None = Field(
-        default=None, description="How the object store is reached; absent: by the pod's own identity."
+        default=None,
+        description="How runs reach the object store. If absent, they use the pod's identity, which the operator "
+        "refuses unless tenancy.storage.requireCredentials is false.",
     )
     source: Source = Field(description="Where messages come from.")
-    trigger: StreamTrigger = Field(description="When they are taken.")
+    trigger: StreamTrigger = Field(description="When runs take messages from the source.")
     envelope: Envelope = Field(default=Envelope(), description="How a record is read.")
-    filter: Filter | None = Field(default=None, description="Which messages are stored; absent: all.")
+    filter: Filter | None = Field(default=None, description="Which messages are stored. If absent, all.")
     deduplication: Deduplication | None = Field(
-        default=None, description="Within which time a repeated identifier is a duplicate; absent: ever."
+        default=None, description="How long an identifier is remembered for deduplication. If absent, for ever."
     )
-    expiration: Expiration = Field(default=Expiration(), description="What becomes of messages no longer of use.")
-    retry: Retry = Field(default=Retry(), description="When failed messages may be tried again.")
-    throttle: Throttle | None = Field(default=None, description="How fast messages are taken in; absent: no limit.")
-    payload: Payload = Field(default=Payload(), description="How payloads are kept.")
+    expiration: Expiration = Field(default=Expiration(), description="How messages expire.")
+    retry: Retry = Field(default=Retry(), description="When a FAILED message may be retried.")
+    throttle: Throttle | None = Field(default=None, description="How fast messages are taken in. If absent, no limit.")
+    payload: Payload = Field(default=Payload(), description="How payloads are stored.")
     integrity: Integrity | None = Field(
-        default=None, description="Messages are sealed with a key; absent: payloads have digests alone."
+        default=None, description="How messages are sealed. If absent, payloads have digests only."
     )
     holds: Annotated[tuple[Hold, ...], Field(max_length=64), UniqueNames()] = Field(
-        default=(), description="Legal holds; they beat every rule of every policy, and deletionPolicy Delete."
+        default=(), description="Legal holds. They override all rules of all policies and deletionPolicy Delete."
     )
     lifecycle: Lifecycle | None = Field(default=None, description="Where status updates come from.")
-    sequences: Sequences | None = Field(default=None, description="How message sequences are watched; absent: counted.")
-    suspend: Flag = Field(default=False, description="Whether no new run is started.")
-    spark: Spark | None = Field(default=None, description="How the runs' Spark applications are sized.")
+    sequences: Sequences | None = Field(
+        default=None, description="When incomplete sequences are reported as overdue. If absent, they are only counted."
+    )
+    suspend: Flag = Field(default=False, description="If true, no new run starts.")
+    spark: Spark | None = Field(default=None, description="Size and settings of the runs' Spark applications.")
     run_history_limit: Annotated[Integer, Field(ge=0, le=100)] = Field(
-        default=10, description="Number of ended runs that the status keeps."
+        default=10, description="Number of ended runs in the status."
     )
 
 
 class MessageStream(Resource):
-    """A message store: every message that arrives, kept once, in order, queryable."""
+    """A message store: it keeps each message that arrives once, in order and queryable."""
 
     kind: Literal["MessageStream"] = Field(default="MessageStream", description="Kind of the resource.")
-    spec: MessageStreamSpec = Field(description="What is asked of the stream.")
-    status: MessageStreamStatus | None = Field(default=None, description="What came of it.")
+    spec: MessageStreamSpec = Field(description="The desired state of the stream.")
+    status: MessageStreamStatus | None = Field(default=None, description="The observed state of the stream.")

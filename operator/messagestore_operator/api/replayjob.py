@@ -49,7 +49,7 @@ MarkTemplate = Annotated[str, Field(strict=True, max_length=1024, pattern=rf"^([
 
 
 class TimeWindow(Model):
-    """A half-open span of time: from is in it, to is not."""
+    """A time span that includes from and excludes to."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -61,8 +61,8 @@ class TimeWindow(Model):
         ),
     )
 
-    from_: Time | None = Field(default=None, alias="from", description="The first instant; absent: from the beginning.")
-    to: Time | None = Field(default=None, description="The first instant after it; absent: without end.")
+    from_: Time | None = Field(default=None, alias="from", description="Start of the span. If absent, the beginning.")
+    to: Time | None = Field(default=None, description="End of the span. If absent, none.")
 
 
 class PositionRange(Model):
@@ -76,23 +76,21 @@ class PositionRange(Model):
         ),
     )
 
-    from_: Count | None = Field(
-        default=None, alias="from", description="The first position; absent: from the beginning."
-    )
-    to: Count | None = Field(default=None, description="The last position; absent: without end.")
+    from_: Count | None = Field(default=None, alias="from", description="First position. If absent, the beginning.")
+    to: Count | None = Field(default=None, description="Last position. If absent, no end.")
 
 
 class SequenceSelection(Model):
     """Members of message sequences."""
 
     ids: Annotated[tuple[Identifier, ...], Field(max_length=1000)] = Field(
-        default=(), description="Identifiers of sequences; empty means all."
+        default=(), description="Identifiers of sequences. If empty, all."
     )
-    complete_only: Flag = Field(default=False, description="Whether only sequences with all their members are taken.")
+    complete_only: Flag = Field(default=False, description="If true, only complete sequences are selected.")
 
 
 class Select(Model):
-    """Which messages are replayed: all conditions that are given must hold, none means everything."""
+    """Which messages are replayed: those that meet all given conditions. Without conditions, all."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -125,22 +123,26 @@ class Select(Model):
     )
     headers: Headers = Field(default={}, description="Headers with their values, all of them.")
     reasons: Annotated[tuple[DeadLetterReason, ...], Field(max_length=20)] = Field(
-        default=(), description="Reasons of dead letters, any of them; only with origin DeadLetters."
+        default=(), description="Reasons of dead letters, any of them. Only with origin DeadLetters."
     )
     sequences: SequenceSelection | None = Field(default=None, description="By message sequence.")
-    due_for_retry: Flag = Field(default=False, description="Whether only failed messages whose retry is due are taken.")
-    where: Where = Field(default="", description="A predicate over the canonical columns; empty means none.")
+    due_for_retry: Flag = Field(
+        default=False, description="If true, only failed messages whose retry is due are selected."
+    )
+    where: Where = Field(default="", description="A predicate over the canonical columns. If empty, none.")
     limit: Annotated[Integer, Field(ge=1, le=MAX_COUNT)] | None = Field(
-        default=None, description="At most so many, the first in order; absent: all."
+        default=None, description="Maximum number of messages, the first in order. If absent, all."
     )
 
 
 class FilesDestination(Model):
-    """Objects whose names sort in replay order, with a manifest that is written last."""
+    """Objects whose names sort in replay order, and a manifest, written last."""
 
     uri: StoreUri = Field(description="The folder that is written to.")
     format: Literal["JSONLines"] = Field(default="JSONLines", description="Format of the objects.")
-    storage: Storage | None = Field(default=None, description="Where it differs from the table's.")
+    storage: Storage | None = Field(
+        default=None, description="How to reach the folder, if that differs from the table's storage."
+    )
 
 
 class KafkaDestination(Model):
@@ -152,7 +154,7 @@ class KafkaDestination(Model):
         default="streamName", description="The field that becomes the record's key."
     )
     security: KafkaSecurity | None = Field(
-        default=None, description="How clients authenticate, and whether the connection is encrypted. Absent: neither."
+        default=None, description="Authentication and encryption of the connection. If absent, neither is used."
     )
 
 
@@ -164,33 +166,38 @@ class Destination(Model):
     files: FilesDestination | None = Field(default=None, description="Files in a folder.")
     kafka: KafkaDestination | None = Field(default=None, description="A topic of a Kafka cluster.")
     stream: StreamRef | None = Field(
-        default=None, description="Another MessageStream of the namespace; its own one only with origin DeadLetters."
+        default=None,
+        description="A MessageStream of the namespace. It may be streamRef only with origin DeadLetters.",
     )
 
 
 class RateLimit(Model):
-    """How fast messages are sent at most."""
+    """How fast messages are sent."""
 
-    messages_per_second: Annotated[Integer, Field(ge=1, le=10_000_000)] = Field(description="Messages in a second.")
+    messages_per_second: Annotated[Integer, Field(ge=1, le=10_000_000)] = Field(
+        description="Maximum messages per second."
+    )
 
 
 class Mark(Model):
-    """What a replayed message is told apart by."""
+    """Headers that mark each replayed message."""
 
     headers: Annotated[dict[str, MarkTemplate], Field(max_length=32)] = Field(
         default={},
-        description="Headers to add; a value may hold " + ", ".join(f"{{{mark}}}" for mark in MARKS) + ".",
+        description="Headers to add. A value may contain " + ", ".join(f"{{{mark}}}" for mark in MARKS) + ".",
     )
 
 
 class ReplayTrigger(Model):
-    """When a replay selects anew."""
+    """When a replay selects again."""
 
     validations: ClassVar[tuple[Rule, ...]] = (exactly_one("interval", "schedule", "manual"),)
 
-    interval: Duration | None = Field(default=None, description="Again and again after this time.")
-    schedule: Schedule | None = Field(default=None, description="At points in time.")
-    manual: Manual | None = Field(default=None, description="When annotation messagestore.dev/run-requested changes.")
+    interval: Duration | None = Field(default=None, description="Selects again after this time.")
+    schedule: Schedule | None = Field(default=None, description="Selects at times of a cron expression.")
+    manual: Manual | None = Field(
+        default=None, description="Selects when annotation messagestore.dev/run-requested changes."
+    )
 
 
 def _ends(spec: ReplayJobSpec) -> bool:
@@ -203,7 +210,7 @@ def _goes_back(spec: ReplayJobSpec) -> bool:
 
 
 class ReplayJobSpec(Model):
-    """What people ask of a replay; all but suspend and rateLimit stays as it was created."""
+    """The desired state of a replay. Only suspend and rateLimit can be changed."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -253,43 +260,46 @@ class ReplayJobSpec(Model):
 
     stream_ref: StreamRef = Field(description="The stream that is replayed.")
     origin: Literal["Messages", "DeadLetters"] = Field(
-        default="Messages", description="Its messages, or what was set aside (a redrive)."
+        default="Messages", description="Whether messages or dead letters are sent. Sending dead letters is a redrive."
     )
-    select: Select = Field(default=Select(), description="Which of them.")
+    select: Select = Field(default=Select(), description="Which of them are sent. By default, all.")
     order: Literal["PerStream", "Global", "Sequence", "None"] = Field(
-        default="PerStream", description="In which order they are sent."
+        default="PerStream", description="Order in which they are sent."
     )
     destination: Destination = Field(description="Where they are sent.")
     trigger: ReplayTrigger | None = Field(
         default=None,
-        description="With select.dueForRetry: when it selects anew and sends what is due by then; absent: once.",
+        description="When to select and send due retries again; requires select.dueForRetry. If absent, once.",
     )
-    rate_limit: RateLimit | None = Field(default=None, description="How fast at most; absent: as fast as it goes.")
-    mark: Mark | None = Field(default=None, description="What a replayed message is told apart by.")
+    rate_limit: RateLimit | None = Field(default=None, description="How fast messages are sent. If absent, no limit.")
+    mark: Mark | None = Field(default=None, description="Headers that mark each replayed message.")
     mode: Literal["DryRun", "Run"] = Field(default="Run", description="DryRun only counts the selection.")
     on_failed: Literal["Fail", "Continue"] = Field(
         default="Fail",
-        description="What a replay comes to that couldn't send messages, as they are not as they were stored, once all "
-        "others were sent: Failed, or Complete and Degraded.",
+        description="How a replay ends if some messages were not sent because they no longer match what was stored: "
+        "Fail (Failed) or Continue (Complete and Degraded).",
     )
     suspend: Flag = Field(
-        default=False, description="Whether to pause after the current batch; it goes on from there, nothing twice."
+        default=False,
+        description="If true, the replay pauses after the current batch. Set to false, it continues there.",
     )
     backoff_limit: Annotated[Integer, Field(ge=0, le=100)] = Field(
-        default=3, description="Retries before the replay has failed."
+        default=3, description="Failed runs that are retried before the replay fails."
     )
-    active_deadline: Duration | None = Field(default=None, description="How long it may take in all.")
+    active_deadline: Duration | None = Field(
+        default=None, description="Maximum duration of the replay, without pauses."
+    )
     ttl_after_finished: Duration | None = Field(
         default=None,
-        description="How long the resource is kept after its end; absent: for ever. "
-        "A tool that makes it again replays again.",
+        description="When to delete the resource after the replay has ended. If absent, never. A tool that creates it "
+        "again starts the replay again.",
     )
-    spark: Spark | None = Field(default=None, description="How the run's Spark application is sized.")
+    spark: Spark | None = Field(default=None, description="Size and settings of the run's Spark application.")
 
 
 class ReplayJob(Resource):
-    """A chosen part of the past, sent somewhere again."""
+    """Sends a selection of stored messages or dead letters again."""
 
     kind: Literal["ReplayJob"] = Field(default="ReplayJob", description="Kind of the resource.")
-    spec: ReplayJobSpec = Field(description="What is asked of the replay.")
-    status: ReplayJobStatus | None = Field(default=None, description="What came of it.")
+    spec: ReplayJobSpec = Field(description="The desired state of the replay.")
+    status: ReplayJobStatus | None = Field(default=None, description="The observed state of the replay.")

@@ -17,66 +17,66 @@ ReplayPhase = Literal[
 
 
 class Selection(StatusModel):
-    """What is replayed, frozen at the start."""
+    """What is replayed, fixed when the replay starts."""
 
     table_version: Count | None = Field(default=None, description="Version of the table that is read.")
-    messages: Count = Field(default=0, description="Messages that were selected.")
+    messages: Count = Field(default=0, description="Messages selected.")
     bytes: Count = Field(default=0, description="Size of their payloads.")
     first_global_position: Count | None = Field(default=None, description="Lowest global position among them.")
     last_global_position: Count | None = Field(default=None, description="Highest global position among them.")
 
 
 class Progress(StatusModel):
-    """How far the replay has come."""
+    """Progress of the replay."""
 
-    replayed: Count = Field(default=0, description="Messages that were sent.")
-    failed: Count = Field(default=0, description="Messages that couldn't be sent, as they are not as they were stored.")
+    replayed: Count = Field(default=0, description="Messages sent.")
+    failed: Count = Field(default=0, description="Messages not sent because they no longer match what was stored.")
     first_failed_positions: Annotated[tuple[Count, ...], Field(max_length=10)] = Field(
         default=(), description="The lowest global positions of those."
     )
-    stored: Count | None = Field(
-        default=None, description="Of dead letters that were sent to a stream: those that it took in."
+    stored: Count | None = Field(default=None, description="Redriven dead letters that the stream stored.")
+    dead_lettered: Count | None = Field(
+        default=None, description="Redriven dead letters that became dead letters again."
     )
-    dead_lettered: Count | None = Field(default=None, description="Of those: the ones that it set aside again.")
     duplicates: Count | None = Field(
-        default=None, description="Of those: the others, which it had already, or passed over."
+        default=None, description="Redriven dead letters that the stream already had or skipped."
     )
-    erased: Count = Field(default=0, description="Messages that were selected, and have been erased since.")
-    lost: Count = Field(
-        default=0, description="Messages that were selected, and are neither in the store any more nor erased."
-    )
+    erased: Count = Field(default=0, description="Selected messages that were erased since.")
+    lost: Count = Field(default=0, description="Selected messages that left the store since, other than by erasure.")
     first_lost_positions: Annotated[tuple[Count, ...], Field(max_length=10)] = Field(
         default=(), description="The lowest global positions of those."
     )
-    percent: Annotated[int, Field(strict=True, ge=0, le=100)] = Field(default=0, description="Share of the selection.")
-    last_global_position: Count | None = Field(default=None, description="Global position of the last one sent.")
+    percent: Annotated[int, Field(strict=True, ge=0, le=100)] = Field(
+        default=0, description="Percentage of the selection that was handled."
+    )
+    last_global_position: Count | None = Field(default=None, description="Global position of the last message sent.")
     messages_per_second: Annotated[float, Field(strict=True, ge=0)] | None = Field(
-        default=None, description="Messages sent in a second."
+        default=None, description="Messages sent per second."
     )
 
 
 class ReplayJobStatus(TriggeredStatus):
-    """What came of a replay."""
+    """The observed state of a replay."""
 
-    phase: ReplayPhase | None = Field(default=None, description="State of the replay, for people.")
-    selection: Selection | None = Field(default=None, description="What is replayed, frozen at the start.")
-    progress: Progress | None = Field(default=None, description="How far it has come.")
-    destination: Value | None = Field(default=None, description="Where it goes, in short.")
-    current_run: CurrentRun | None = Field(default=None, description="The run that is under way.")
-    last_run: FinishedRun | None = Field(default=None, description="The run that ended last.")
+    phase: ReplayPhase | None = Field(default=None, description="State of the replay in one word, for people.")
+    selection: Selection | None = Field(default=None, description="What is replayed, fixed when the replay starts.")
+    progress: Progress | None = Field(default=None, description="Progress of the replay.")
+    destination: Value | None = Field(default=None, description="Destination in short, such as kafka/orders.")
+    current_run: CurrentRun | None = Field(default=None, description="The run in progress.")
+    last_run: FinishedRun | None = Field(default=None, description="The last run that ended.")
     round: Count | None = Field(
-        default=None, description="With a trigger: the last selection that was sent, counted from one."
+        default=None, description="With a trigger: number of the last selection that was sent, from one."
     )
-    redelivered: Count | None = Field(default=None, description="With a trigger: messages sent, over all selections.")
+    redelivered: Count | None = Field(default=None, description="With a trigger: messages sent, in all selections.")
     recent_runs: Annotated[tuple[FinishedRun, ...], Field(max_length=100)] = Field(
         default=(), description="With a trigger: ended runs, the newest first."
     )
-    attempts: Count | None = Field(default=None, description="Tries that were made.")
-    failures: Count = Field(default=0, description="Tries that failed.")
-    error: RunError | None = Field(default=None, description="Why the last try failed.")
-    started_at: Time | None = Field(default=None, description="When it was started.")
-    finished_at: Time | None = Field(default=None, description="When it ended.")
-    paused_at: Time | None = Field(default=None, description="Since when it pauses.")
+    attempts: Count | None = Field(default=None, description="Number of runs that ended.")
+    failures: Count = Field(default=0, description="Number of runs that failed.")
+    error: RunError | None = Field(default=None, description="Why the last run failed.")
+    started_at: Time | None = Field(default=None, description="When the replay started.")
+    finished_at: Time | None = Field(default=None, description="When the replay ended.")
+    paused_at: Time | None = Field(default=None, description="When the current pause began.")
     paused_seconds: Count = Field(
-        default=0, description="How long it paused before; no part of the time that it may take."
+        default=0, description="Total earlier pause time. It does not count towards activeDeadline."
     )

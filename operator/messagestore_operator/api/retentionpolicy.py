@@ -28,10 +28,10 @@ from messagestore_operator.api.uris import StoreUri
 
 
 class StreamSelector(Model):
-    """Streams of the same namespace by their labels."""
+    """Streams of the same namespace, selected by labels."""
 
     match_labels: Annotated[dict[str, Value], Field(min_length=1, max_length=32)] = Field(
-        description="Labels with their values that a stream must have, all of them."
+        description="Labels and values that a stream must have, all of them."
     )
 
 
@@ -40,15 +40,17 @@ class PolicyTrigger(Model):
 
     validations: ClassVar[tuple[Rule, ...]] = (exactly_one("schedule", "manual"),)
 
-    schedule: Schedule | None = Field(default=None, description="At points in time.")
-    manual: Manual | None = Field(default=None, description="When annotation messagestore.dev/run-requested changes.")
+    schedule: Schedule | None = Field(default=None, description="Applies the policy at times of a cron expression.")
+    manual: Manual | None = Field(
+        default=None, description="Applies the policy when annotation messagestore.dev/run-requested changes."
+    )
 
 
 class TruncateBefore(Model):
-    """The beginning of one stream."""
+    """The messages of one stream before a position."""
 
     stream_name: StreamName = Field(description="Name of the stream.")
-    position: Count = Field(description="Messages at lower positions are selected.")
+    position: Count = Field(description="Selects messages at lower positions.")
 
 
 def _has_condition(rule: PolicyRule) -> bool:
@@ -57,7 +59,7 @@ def _has_condition(rule: PolicyRule) -> bool:
 
 
 class PolicyRule(Model):
-    """Selects messages by all of its conditions together; a message that any rule selects goes."""
+    """Selects messages that meet all of its conditions. The policy removes what any rule selects."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -73,28 +75,30 @@ class PolicyRule(Model):
     )
 
     name: Label = Field(description="Name of the rule, unique in the policy.")
-    expired: Flag = Field(default=False, description="Whether only messages whose expiration has passed are selected.")
+    expired: Flag = Field(default=False, description="If true, selects only messages that have expired.")
     statuses: Annotated[tuple[MessageStatus, ...], Field(max_length=5)] = Field(
-        default=(), description="Statuses that a message must have one of; empty means any."
+        default=(), description="Selects messages with one of these statuses. If empty, any."
     )
-    max_age: Duration | None = Field(default=None, description="Older messages are selected.")
+    max_age: Duration | None = Field(default=None, description="Selects messages older than this.")
     max_messages_per_stream: Annotated[Integer, Field(ge=0, le=MAX_COUNT)] | None = Field(
-        default=None, description="Messages beyond the newest so many of a stream are selected; held ones count."
+        default=None, description="Selects all but the newest N messages of each stream. Held messages count."
     )
     max_bytes: Quantity | None = Field(
-        default=None, description="The oldest messages are selected until the payloads in the table fit."
+        default=None, description="Selects the oldest messages until the payloads in the table fit into this size."
     )
-    truncate_before: TruncateBefore | None = Field(default=None, description="The beginning of one stream is selected.")
-    match: Match | None = Field(default=None, description="Messages with this in their envelopes are selected.")
+    truncate_before: TruncateBefore | None = Field(
+        default=None, description="Selects the messages of one stream before a position."
+    )
+    match: Match | None = Field(default=None, description="Selects messages by their envelopes.")
     erase: Flag = Field(
         default=False,
-        description="Whether what is selected is erased: never archived, remembered as a tombstone, "
-        "its bytes gone in time.",
+        description="If true, erases the selected messages: they are not archived, a tombstone keeps late copies out, "
+        "and their bytes are gone by the deadline in erasure.",
     )
 
 
 class Scrub(Model):
-    """What is removed from messages that stay."""
+    """What is removed from messages that stay in the store."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -114,52 +118,54 @@ class Scrub(Model):
     )
 
     payload_paths: Annotated[tuple[JsonPath, ...], Field(max_length=64)] = Field(
-        default=(), description="Places in JSON payloads."
+        default=(), description="Paths of values in JSON payloads."
     )
     metadata_paths: Annotated[tuple[JsonPath, ...], Field(max_length=64)] = Field(
-        default=(), description="Places in the metadata."
+        default=(), description="Paths of values in the metadata."
     )
     result_paths: Annotated[tuple[JsonPath, ...], Field(max_length=64)] = Field(
-        default=(), description="Places in JSON results."
+        default=(), description="Paths of values in JSON results."
     )
     headers: Annotated[tuple[Annotated[Value, Field(min_length=1)], ...], Field(max_length=64)] = Field(
         default=(), description="Names of headers."
     )
-    error: Flag = Field(default=False, description="Whether the text of an error goes too.")
+    error: Flag = Field(default=False, description="If true, the error text is removed too.")
     dead_letters: Flag = Field(
-        default=False, description="Whether dead letters that name a message are removed when it is scrubbed."
+        default=False, description="If true, dead letters that name a scrubbed message are removed."
     )
     method: Literal["Redact", "Hash", "Drop"] = Field(
-        default="Redact", description="What stands there afterwards: a fixed mark, a keyed hash, or nothing."
+        default="Redact", description="What replaces the value: a fixed mark, a keyed hash, or nothing."
     )
     key_secret_ref: KeySecretRef | None = Field(default=None, description="The key of method Hash.")
 
 
 class Archive(Model):
-    """Where messages are written, counted and sealed before they are removed."""
+    """Where messages are archived before they are removed."""
 
     uri: StoreUri = Field(description="The folder of the archive.")
     format: Literal["Parquet", "JSONLines"] = Field(default="Parquet", description="Format of the archive's files.")
-    storage: Storage | None = Field(default=None, description="Where it differs from the table's.")
+    storage: Storage | None = Field(
+        default=None, description="How to reach the folder, if that differs from the table's storage."
+    )
 
 
 class Erasure(Model):
-    """What is promised of rules that erase, and of scrubs."""
+    """Deadline by which erased or scrubbed bytes are gone."""
 
     within: Duration = Field(
         default=Duration("P7D"),
-        description="By when the bytes are gone from the store; what it kept of earlier times goes with them.",
+        description="Time until the bytes are gone from the store. Earlier table versions are removed too.",
     )
 
 
 class DeadLetterRetention(Model):
     """How long dead letters are kept."""
 
-    max_age: Duration = Field(description="Older dead letters are removed.")
+    max_age: Duration = Field(description="Removes dead letters older than this.")
 
 
 class RetentionPolicySpec(Model):
-    """What people ask of a policy."""
+    """The desired state of a policy."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -190,39 +196,41 @@ class RetentionPolicySpec(Model):
     )
 
     stream_refs: Annotated[tuple[StreamRef, ...], Field(max_length=100), UniqueNames()] = Field(
-        default=(), description="The streams, by name."
+        default=(), description="Names of the streams."
     )
     stream_selector: StreamSelector | None = Field(
-        default=None, description="The streams, by labels; at most 100 may have them."
+        default=None, description="Selects the streams by labels, at most 100."
     )
     trigger: PolicyTrigger = Field(description="When the policy is applied.")
     mode: Literal["DryRun", "Enforce"] = Field(
-        default="DryRun", description="DryRun only shows what would be removed, Enforce removes it."
+        default="DryRun", description="DryRun only shows what would be removed. Enforce removes it."
     )
     approval: Literal["NotRequired", "Required"] = Field(
         default="NotRequired",
-        description="Required lets a purge wait until annotation messagestore.dev/approved-preview "
-        "holds the preview's id.",
+        description="If Required, a purge waits until annotation messagestore.dev/approved-preview names its preview.",
     )
     rules: Annotated[tuple[PolicyRule, ...], Field(max_length=64), UniqueNames()] = Field(
-        default=(), description="What goes: a message that any rule selects and no hold keeps."
+        default=(), description="The policy removes messages that any rule selects and no hold covers."
     )
     action: Literal["Delete", "Scrub"] = Field(
-        default="Delete", description="Delete removes the message, Scrub keeps it without what scrub names."
+        default="Delete",
+        description="Delete removes the messages. Scrub keeps them without the values that scrub names.",
     )
-    scrub: Scrub | None = Field(default=None, description="What action Scrub removes.")
-    archive: Archive | None = Field(default=None, description="Where messages are written before they are removed.")
-    erasure: Erasure = Field(default=Erasure(), description="What is promised of rules that erase, and of scrubs.")
+    scrub: Scrub | None = Field(default=None, description="The values that action Scrub removes.")
+    archive: Archive | None = Field(
+        default=None, description="Where messages are archived before they are removed. If absent, they are not."
+    )
+    erasure: Erasure = Field(default=Erasure(), description="Deadline by which erased or scrubbed bytes are gone.")
     dead_letters: DeadLetterRetention | None = Field(
-        default=None, description="How long dead letters are kept; absent: for ever."
+        default=None, description="How long dead letters are kept. If absent, for ever."
     )
-    suspend: Flag = Field(default=False, description="Whether no new run is started.")
-    spark: Spark | None = Field(default=None, description="How the runs' Spark applications are sized.")
+    suspend: Flag = Field(default=False, description="If true, no new run starts.")
+    spark: Spark | None = Field(default=None, description="Size and settings of the runs' Spark applications.")
 
 
 class RetentionPolicy(Resource):
-    """What leaves a store, when, and with what proof."""
+    """Removes or scrubs stored messages by rules."""
 
     kind: Literal["RetentionPolicy"] = Field(default="RetentionPolicy", description="Kind of the resource.")
-    spec: RetentionPolicySpec = Field(description="What is asked of the policy.")
-    status: RetentionPolicyStatus | None = Field(default=None, description="What came of it.")
+    spec: RetentionPolicySpec = Field(description="The desired state of the policy.")
+    status: RetentionPolicyStatus | None = Field(default=None, description="The observed state of the policy.")

@@ -48,17 +48,17 @@ class ExecutorResources(Model):
 
 
 class Spark(Model):
-    """How a run's Spark application is sized; what is absent comes from the operator's own settings."""
+    """Size and settings of a run's Spark application. Absent fields come from the operator's settings."""
 
     validations: ClassVar[tuple[Rule, ...]] = conf_rules()
 
     image: Annotated[str, Field(strict=True, max_length=512)] | None = Field(
-        default=None, description="Image of driver and executors; empty means the operator's own."
+        default=None, description="Image of driver and executors. If empty, the operator's."
     )
     driver: DriverResources | None = Field(default=None, description="Size of the driver.")
     executor: ExecutorResources | None = Field(default=None, description="Number and size of the executors.")
     conf: Annotated[dict[str, Annotated[str, Field(strict=True, max_length=32)]], Field(max_length=64)] = Field(
         default={},
-        description="Spark settings that neither reach credentials nor load code. What the operator's own settings say "
-        "stands before what is said here. Allowed are, by the form of their values: " + describe_conf(),
+        description="Spark settings that neither reach credentials nor load code. The operator's settings take "
+        "precedence. Allowed are, by the form of their values: " + describe_conf(),
     )

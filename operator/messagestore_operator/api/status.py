@@ -14,15 +14,17 @@ RunState = Literal["Pending", "Running", "Succeeded", "Failed", "Cancelled"]
 
 
 class Condition(StatusModel):
-    """One aspect of the resource's state, by Kubernetes' convention."""
+    """A Kubernetes condition."""
 
-    type: Annotated[str, Field(strict=True, min_length=1, max_length=316)] = Field(description="What is spoken of.")
-    status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
+    type: Annotated[str, Field(strict=True, min_length=1, max_length=316)] = Field(description="Type of the condition.")
+    status: Literal["True", "False", "Unknown"] = Field(description="Status: True, False or Unknown.")
     reason: Annotated[str, Field(strict=True, max_length=1024)] = Field(
-        default="", description="Why, as a constant for machines."
+        default="", description="Reason, a constant for machines."
     )
-    message: Note = Field(default="", description="Why, in words for people.")
-    observed_generation: Count | None = Field(default=None, description="Generation of the spec that it is about.")
+    message: Note = Field(default="", description="Message for people.")
+    observed_generation: Count | None = Field(
+        default=None, description="Generation of the spec that the condition is about."
+    )
     last_transition_time: Time | None = Field(default=None, description="When the status last changed.")
 
 
@@ -32,40 +34,40 @@ Conditions = Annotated[tuple[Condition, ...], Field(max_length=16), UniqueNames(
 class RunError(StatusModel):
     """Why a run failed."""
 
-    reason: Value = Field(description="The reason, as a constant for machines.")
-    message: Note = Field(default="", description="What happened, in words for people.")
+    reason: Value = Field(description="Reason, a constant for machines.")
+    message: Note = Field(default="", description="Message for people.")
 
 
 class CurrentRun(StatusModel):
-    """The run that is under way."""
+    """The run in progress."""
 
     name: Value = Field(description="Name of the run.")
     kind: Value | None = Field(default=None, description="Kind of the run, such as ingest or purge.")
-    state: RunState = Field(default="Pending", description="How far it has come.")
-    attempt: Count = Field(default=1, description="Which try it is, counted from one.")
-    started_at: Time | None = Field(default=None, description="When it was started.")
-    number: Count | None = Field(default=None, description="Number of the run, counted over all of the resource.")
-    generation: Count | None = Field(default=None, description="Generation of the spec that it was made from.")
+    state: RunState = Field(default="Pending", description="State of the run.")
+    attempt: Count = Field(default=1, description="Number of this attempt, from one.")
+    started_at: Time | None = Field(default=None, description="When the run started.")
+    number: Count | None = Field(default=None, description="Number of the run, counted for each resource.")
+    generation: Count | None = Field(default=None, description="Generation of the spec that the run was made from.")
     requested_at: Time | None = Field(
-        default=None, description="When its number was reserved; whoever waits for a table is served in this order."
+        default=None, description="When the run was requested. Runs that wait for a table get it in this order."
     )
-    launched_at: Time | None = Field(default=None, description="When its Spark application was made.")
-    stop_requested_at: Time | None = Field(default=None, description="When it was asked to end after its batch.")
-    ending: RunError | None = Field(default=None, description="Why it is being ended.")
-    progress: Value | None = Field(default=None, description="Where it is, for people, such as remove: 3 of 40.")
+    launched_at: Time | None = Field(default=None, description="When its Spark application was created.")
+    stop_requested_at: Time | None = Field(default=None, description="When it was asked to stop after its batch.")
+    ending: RunError | None = Field(default=None, description="Why the run is being ended.")
+    progress: Value | None = Field(default=None, description="Progress for people, such as remove: 3 of 40.")
 
 
 class FinishedRun(StatusModel):
-    """A run that has ended."""
+    """An ended run."""
 
     name: Value = Field(description="Name of the run.")
     kind: Value | None = Field(default=None, description="Kind of the run, such as ingest or purge.")
-    state: RunState = Field(description="How it ended.")
-    attempt: Count = Field(default=1, description="Which try it was, counted from one.")
-    started_at: Time | None = Field(default=None, description="When it was started.")
-    finished_at: Time | None = Field(default=None, description="When it ended.")
-    error: RunError | None = Field(default=None, description="Why it failed.")
-    generation: Count | None = Field(default=None, description="Generation of the spec that it was made from.")
+    state: RunState = Field(description="How the run ended.")
+    attempt: Count = Field(default=1, description="Number of this attempt, from one.")
+    started_at: Time | None = Field(default=None, description="When the run started.")
+    finished_at: Time | None = Field(default=None, description="When the run ended.")
+    error: RunError | None = Field(default=None, description="Why the run failed.")
+    generation: Count | None = Field(default=None, description="Generation of the spec that the run was made from.")
 
 
 class BaseStatus(StatusModel):
@@ -74,8 +76,8 @@ class BaseStatus(StatusModel):
     observed_generation: Count | None = Field(
         default=None, description="Generation of the spec that the status is about."
     )
-    conditions: Conditions = Field(default=(), description="State of the resource, for machines.")
-    run_number: Count | None = Field(default=None, description="Number of the last run that was reserved.")
+    conditions: Conditions = Field(default=(), description="Conditions of the resource.")
+    run_number: Count | None = Field(default=None, description="Number of the last run.")
 
 
 class TriggeredStatus(BaseStatus):
@@ -83,8 +85,8 @@ class TriggeredStatus(BaseStatus):
 
     next_run_time: Time | None = Field(default=None, description="When the next run is due.")
     last_schedule_time: Time | None = Field(
-        default=None, description="The latest point in time of the schedule that has been dealt with."
+        default=None, description="The latest time of the schedule that was handled."
     )
     last_request: Value | None = Field(
-        default=None, description="The value of annotation messagestore.dev/run-requested that was last acted on."
+        default=None, description="The last handled value of annotation messagestore.dev/run-requested."
     )

@@ -52,15 +52,17 @@ class MessagePath(JsonPath):
 
 
 class FieldSource(Model):
-    """Where a field of the next version comes from: all of it is looked for in the message as it was."""
+    """Where a field of the next version comes from in the older message."""
 
     validations: ClassVar[tuple[Rule, ...]] = (_ONE_SOURCE,)
 
-    path: MessagePath | None = Field(default=None, description="Place in the message.")
-    rename: TranslatedField | None = Field(default=None, description="The field's name before; that one is emptied.")
+    path: MessagePath | None = Field(default=None, description="Path in the older message.")
+    rename: TranslatedField | None = Field(
+        default=None, description="Name of the field in the older message. It is emptied there."
+    )
     value: Value | None = Field(default=None, description="A constant, the same for every message.")
     default: Value | None = Field(
-        default=None, description="What to take where nothing was found; alone, where the field itself is absent."
+        default=None, description="Default if nothing was found. Given alone, it applies if the field itself is absent."
     )
 
 
@@ -70,13 +72,16 @@ class HeaderSource(Model):
     validations: ClassVar[tuple[Rule, ...]] = (_ONE_SOURCE,)
 
     name: Annotated[str, Field(strict=True, min_length=1, max_length=1024)] = Field(
-        description="The header's name in the next version."
+        description="Name of the header in the next version."
     )
-    path: MessagePath | None = Field(default=None, description="Place in the message.")
-    rename: Value | None = Field(default=None, description="The header's name before; that one is taken out.")
+    path: MessagePath | None = Field(default=None, description="Path in the older message.")
+    rename: Value | None = Field(
+        default=None, description="Name of the header in the older message. It is removed there."
+    )
     value: Value | None = Field(default=None, description="A constant, the same for every message.")
     default: Value | None = Field(
-        default=None, description="What to take where nothing was found; alone, where the header itself is absent."
+        default=None,
+        description="Default if nothing was found. Given alone, it applies if the header itself is absent.",
     )
 
 
@@ -86,28 +91,28 @@ def _source(description: str) -> FieldSource | None:
 
 
 class TranslatedFields(Model):
-    """Fields of the next version that differ from the one before; all others stay."""
+    """Fields that differ in the next version. All others stay."""
 
     type: FieldSource | None = _source("Type of the message.")
     type_namespace: FieldSource | None = _source("Namespace of the type.")
     type_revision: FieldSource | None = _source("Revision of the type.")
     correlation_id: FieldSource | None = _source("Identifier that a request and its replies share.")
     causation_id: FieldSource | None = _source("Identifier of the message that caused this one.")
-    reply_to: FieldSource | None = _source("Where replies go: the return address.")
-    sequence_id: FieldSource | None = _source("Identifier of the message sequence that it is part of.")
+    reply_to: FieldSource | None = _source("Return address for replies.")
+    sequence_id: FieldSource | None = _source("Identifier of the message's sequence.")
     content_type: FieldSource | None = _source("Media type of the payload.")
-    payload_encoding: FieldSource | None = _source("Serialization of the payload as its producer names it.")
+    payload_encoding: FieldSource | None = _source("Serialization of the payload, as the producer names it.")
 
 
 class Translator(Model):
-    """What brings messages of one schemaVersion to the next."""
+    """Translates messages from one schemaVersion to the next."""
 
     from_version: Annotated[Integer, Field(ge=0, le=1_000_000)] = Field(
-        description="The schemaVersion that it takes, and makes one more of; messages without one have 0."
+        description="The schemaVersion to translate from; the result has the next one. Messages without one have 0."
     )
     fields: TranslatedFields = Field(
-        default=TranslatedFields(), description="Fields of the next version that differ; all others stay."
+        default=TranslatedFields(), description="Fields that differ in the next version. All others stay."
     )
     headers: Annotated[tuple[HeaderSource, ...], Field(max_length=32), UniqueNames()] = Field(
-        default=(), description="Headers of the next version that differ; all others stay."
+        default=(), description="Headers that differ in the next version. All others stay."
     )
