@@ -32,119 +32,132 @@ Texts = Annotated[dict[str, str], Field(max_length=64)]
 
 
 class BatchSchedulerOptions(Model):
-    """What a batch scheduler is told of a run; each means what the Spark operator says it does."""
+    """Options for the batch scheduler, passed to the Spark operator."""
 
     queue: str | None = Field(default=None, description="Queue that the run waits in.")
     priority_class_name: Name | None = Field(default=None, description="PriorityClass of the run.")
 
 
 class SparkSettings(Model):
-    """What a run's Spark application is made with, where a resource doesn't say."""
+    """Defaults of the runs' Spark applications."""
 
     image: str = Field(default="message-store-operator/spark:0.1.0", description="Image of driver and executors.")
     image_pull_policy: str = Field(default="IfNotPresent", description="When nodes pull the image.")
     image_pull_secrets: tuple[Name, ...] = Field(
-        default=(), description="Secrets of a run's namespace that the image is pulled with."
+        default=(), description="Secrets for pulling the image, in the run's namespace."
     )
     version: str = Field(default="4.1.4", description="Version of Spark in the image.")
-    main_file: str = Field(default="local:///opt/messagestore/main.py", description="What the image runs as driver.")
+    main_file: str = Field(
+        default="local:///opt/messagestore/main.py", description="The driver's main file in the image."
+    )
     driver: DriverResources = Field(
         default=DriverResources(cores=1, memory="1g"), description="Size of the driver's pod."
     )
     executor: ExecutorResources = Field(
         default=ExecutorResources(instances=1, cores=1, memory="1g"), description="Number and size of executors."
     )
-    conf: Texts = Field(default={}, description="Spark settings of every run; no allow list, they are the operator's.")
-    node_selector: Texts = Field(default={}, description="Labels that the pods' nodes must have.")
+    conf: Texts = Field(default={}, description="Spark settings of all runs. No allow list applies to them.")
+    node_selector: Texts = Field(default={}, description="Labels of the nodes that may run the pods.")
     tolerations: tuple[dict[str, Any], ...] = Field(default=(), description="Tolerations of the pods.")
-    labels: Texts = Field(default={}, description="Further labels of the applications, such as a queue of Kueue's.")
+    labels: Texts = Field(default={}, description="Additional labels of the SparkApplications, such as a Kueue queue.")
     batch_scheduler: Name | None = Field(
-        default=None, description="Scheduler of the pods, such as volcano or yunikorn; the Spark operator must know it."
+        default=None, description="Batch scheduler, such as volcano or yunikorn, which the Spark operator must support."
     )
     batch_scheduler_options: BatchSchedulerOptions = Field(
-        default=BatchSchedulerOptions(), description="What that scheduler is told."
+        default=BatchSchedulerOptions(), description="Options for the batch scheduler."
     )
-    pod_labels: Texts = Field(default={}, description="Further labels of the pods.")
-    pod_annotations: Texts = Field(default={}, description="Annotations of the pods.")
+    pod_labels: Texts = Field(default={}, description="Additional labels of the pods.")
+    pod_annotations: Texts = Field(default={}, description="Additional annotations of the pods.")
     scratch: Quantity = Field(
         default=Quantity("20Gi"),
-        description="How much each of a pod's own folders may hold: /tmp, its working directory, what Spark spills.",
+        description="Maximum size of each of a pod's own folders: /tmp, working directory, Spark's spills.",
     )
 
 
 class DriverSettings(Model):
-    """What drivers are to the API server. Their own run's ConfigMap is granted to them run by run, by the operator."""
+    """The drivers' account. The operator grants each driver its own run's ConfigMap."""
 
     service_account: Name = Field(default="message-store-driver", description="ServiceAccount of the drivers.")
     cluster_role: Name | None = Field(
         default=None,
-        description="ClusterRole that lets a driver make its executors' pods. Given, the operator makes the "
-        "ServiceAccount and a RoleBinding to it in each namespace that gets a run; absent, they are there already.",
+        description="ClusterRole that lets a driver create executor pods. If set, the operator creates the "
+        "ServiceAccount and a RoleBinding in each namespace with runs. If absent, they must exist.",
     )
     annotations: Texts = Field(
-        default={}, description="Annotations of the ServiceAccounts it makes, such as a cloud's identity."
+        default={}, description="Annotations of the ServiceAccounts that it creates, such as a cloud identity."
     )
 
 
 class MaintenanceSettings(Model):
-    """When a stream's tables are compacted and cleaned."""
+    """When a stream's tables are maintained: whichever limit is reached first."""
 
-    commits: Count | None = Field(default=200, description="Commits since the last time.")
-    small_files: Count | None = Field(default=200, description="Small files.")
-    every: Duration | None = Field(default=Duration("P1D"), description="Time since the last time.")
+    commits: Count | None = Field(default=200, description="Commits since the last maintenance. If null, no limit.")
+    small_files: Count | None = Field(default=200, description="Small files. If null, no limit.")
+    every: Duration | None = Field(
+        default=Duration("P1D"), description="Time since the last maintenance. If null, no limit."
+    )
 
 
 class RunsAtOnce(Model):
-    """How many runs there may be at once. Absent is no bound: a cluster's quotas and scheduler know what it bears."""
+    """Maximum concurrent runs. If absent, no limit: quotas and the scheduler know what the cluster can bear."""
 
-    in_all: Count | None = Field(default=None, description="Runs of the whole operator.")
-    in_namespace: Count | None = Field(default=None, description="Runs of one namespace.")
+    in_all: Count | None = Field(default=None, description="Maximum concurrent runs in all.")
+    in_namespace: Count | None = Field(default=None, description="Maximum concurrent runs of one namespace.")
     at_endpoint: Count | None = Field(
-        default=None, description="Runs on stores at one storage endpoint; the default one counts as one."
+        default=None, description="Maximum concurrent runs on stores at one storage endpoint."
     )
 
 
 class RunWindow(Model):
-    """A time of the day, the week or the month."""
+    """A recurring time window."""
 
-    cron: Cron = Field(description="When it opens: minute, hour, day of month, month and day of week.")
+    cron: Cron = Field(description="When the window opens: minute, hour, day of month, month and day of week.")
     time_zone: TimeZone = Field(default=TimeZone("UTC"), description="Time zone of the cron expression.")
-    duration: Duration = Field(description="How long it is open.")
+    duration: Duration = Field(description="How long the window is open.")
 
 
 class RunSettings(Model):
-    """How runs are started, waited for and tried again."""
+    """How runs are started and retried."""
 
-    paused: bool = Field(default=False, description="Whether nothing new is launched; what runs goes on.")
+    paused: bool = Field(default=False, description="If true, no new run starts. Runs in progress continue.")
     windows: Annotated[tuple[RunWindow, ...], Field(max_length=64)] = Field(
         default=(),
-        description="In which runs that are no ingest, and delete no store, are started; empty: at any time.",
+        description="Times at which purges, erasures, replays and maintenance may start. If empty, at any time.",
     )
     start_deadline: Duration = Field(
-        default=Duration("PT15M"), description="How long a driver, or the first of its executors, may take to run."
+        default=Duration("PT15M"), description="How long the driver, and then the first executor, may take to start."
     )
-    stop_deadline: Duration = Field(default=Duration("PT15M"), description="How long a run may take to stop.")
-    backoff_base: Duration = Field(default=Duration("PT10S"), description="Wait before the second try.")
-    backoff_max: Duration = Field(default=Duration("PT10M"), description="No wait between tries is longer.")
+    stop_deadline: Duration = Field(
+        default=Duration("PT15M"), description="How long a run may take to stop. Then it is ended."
+    )
+    backoff_base: Duration = Field(
+        default=Duration("PT10S"), description="Wait before the first retry. It doubles with each retry."
+    )
+    backoff_max: Duration = Field(default=Duration("PT10M"), description="Longest wait before a retry.")
     yield_after: Duration = Field(
-        default=Duration("PT1M"), description="How long a run waits for a table before a continuous one is stopped."
+        default=Duration("PT1M"),
+        description="How long a run waits for a table before a continuous run on it is stopped.",
     )
-    look_again: Duration = Field(default=Duration("PT5S"), description="How often what is under way is looked at.")
-    at_once: RunsAtOnce = Field(default=RunsAtOnce(), description="Runs at once; continuous ones count for ever.")
+    look_again: Duration = Field(default=Duration("PT5S"), description="How often runs in progress are checked.")
+    at_once: RunsAtOnce = Field(
+        default=RunsAtOnce(), description="Maximum concurrent runs. A continuous run occupies a slot until it ends."
+    )
     starts_per_second: Annotated[float, Field(gt=0, le=10_000)] = Field(
-        default=40.0, description="Runs that are started a second, each of which makes two pods or more."
+        default=40.0, description="Maximum runs started per second. Each run has two pods or more."
     )
-    streams_at_once: Count = Field(default=2, description="Runs of one policy at a time.")
-    ended_runs: Count = Field(default=3, description="Ended runs that are kept as objects.")
+    streams_at_once: Count = Field(default=2, description="Maximum concurrent runs of one policy.")
+    ended_runs: Count = Field(default=3, description="Number of ended SparkApplications to keep for each resource.")
     deletion_bound: Duration = Field(
-        default=Duration("PT5M"), description="How long a deletion waits for what can't come."
+        default=Duration("PT5M"),
+        description="How long deleting a stream waits when its data can't be deleted. Then the resource goes and the "
+        "data stays.",
     )
 
 
 class LeaderSettings(Model):
-    """The election among replicas."""
+    """Leader election among replicas."""
 
-    enabled: bool = Field(default=True, description="Whether replicas elect a leader; without, run only one.")
+    enabled: bool = Field(default=True, description="Elect a leader among replicas. If false, run only one replica.")
     lease: Name = Field(default="message-store-operator-leader", description="Name of the Lease.")
     duration: Seconds = Field(default=15.0, description="Seconds until another replica takes over.")
     renew_deadline: Seconds = Field(default=10.0, description="Seconds without renewal after which a leader exits.")
@@ -155,41 +168,46 @@ class MetricsSettings(Model):
     """How /metrics is served."""
 
     authentication: bool = Field(
-        default=False, description="Whether who asks must prove by a token that they may get the URL /metrics."
+        default=False, description="Require a bearer token that is authorised for GET /metrics."
     )
     certificates: str | None = Field(
-        default=None, description="Folder with tls.crt and tls.key, by which it speaks TLS; absent, it speaks HTTP."
+        default=None, description="Folder with tls.crt and tls.key for HTTPS. If absent, plain HTTP."
     )
 
 
 class Settings(Model):
-    """Everything that can be set."""
+    """All settings."""
 
-    namespace: Name = Field(default="default", description="The operator's own namespace, where its Leases are.")
-    watch_namespaces: tuple[Name, ...] = Field(default=(), description="Namespaces that are served; empty means all.")
+    namespace: Name = Field(default="default", description="The operator's own namespace, which has its Leases.")
+    watch_namespaces: tuple[Name, ...] = Field(default=(), description="Namespaces to watch. If empty, all.")
     requests_per_second: Annotated[float, Field(gt=0, le=10_000)] = Field(
-        default=300.0, description="Requests to the API server, over a longer time."
+        default=300.0, description="Average requests per second to the API server."
     )
-    request_burst: Count = Field(default=600, description="Requests at once.")
-    workers: Annotated[int, Field(ge=1, le=64)] = Field(default=16, description="Resources looked at together.")
-    resync: Duration = Field(default=Duration("PT10M"), description="How often everything is read and looked at anew.")
+    request_burst: Count = Field(default=600, description="Maximum burst of requests to the API server.")
+    workers: Annotated[int, Field(ge=1, le=64)] = Field(default=16, description="Resources reconciled in parallel.")
+    resync: Duration = Field(
+        default=Duration("PT10M"), description="How often all resources are listed and reconciled again."
+    )
     status_interval: Duration = Field(
-        default=Duration("PT1M"), description="How often a status is written of which only figures change, at most."
+        default=Duration("PT1M"), description="Minimum time between writes of a status in which only figures change."
     )
-    listen: str = Field(default="0.0.0.0", description="Address of probes and metrics.")
-    health_port: Port = Field(default=8081, description="Port of /healthz and /readyz; 0 is any that is free.")
-    metrics_port: Port = Field(default=8080, description="Port of /metrics; 0 is any that is free.")
+    listen: str = Field(default="0.0.0.0", description="Address for probes and metrics.")
+    health_port: Port = Field(default=8081, description="Port of /healthz and /readyz. 0 is any free port.")
+    metrics_port: Port = Field(default=8080, description="Port of /metrics. 0 is any free port.")
     metrics: MetricsSettings = Field(default=MetricsSettings(), description="How /metrics is served.")
     stalled_after: Duration = Field(
         default=Duration("PT2M"),
-        description="How late reconciling, or the watches, may be before a replica is unready.",
+        description="How late reconciling or watches may be before a replica is unready.",
     )
-    leader: LeaderSettings = Field(default=LeaderSettings(), description="The election among replicas.")
-    driver: DriverSettings = Field(default=DriverSettings(), description="Drivers' rights.")
-    spark: SparkSettings = Field(default=SparkSettings(), description="Runs' Spark applications.")
-    runs: RunSettings = Field(default=RunSettings(), description="How runs are started and tried again.")
-    maintenance: MaintenanceSettings = Field(default=MaintenanceSettings(), description="Upkeep of tables.")
-    tenancy: Tenancy = Field(default=Tenancy(), description="What resources may ask for.")
+    leader: LeaderSettings = Field(default=LeaderSettings(), description="Leader election among replicas.")
+    driver: DriverSettings = Field(default=DriverSettings(), description="The drivers' account.")
+    spark: SparkSettings = Field(default=SparkSettings(), description="Defaults of the runs' Spark applications.")
+    runs: RunSettings = Field(default=RunSettings(), description="How runs are started and retried.")
+    maintenance: MaintenanceSettings = Field(
+        default=MaintenanceSettings(),
+        description="When a stream's tables are maintained: whichever limit is reached first.",
+    )
+    tenancy: Tenancy = Field(default=Tenancy(), description="What resources may ask for: see security.md.")
 
     @model_validator(mode="after")
     def _own_sizes_are_allowed(self) -> Self:

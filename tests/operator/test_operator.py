@@ -337,7 +337,7 @@ def test_what_a_paused_namespace_or_a_bound_holds_back_says_so_and_starts_in_ord
             eventually(lambda name=name: _status(apiserver, namespace, name).get("currentRun"), of=operator)
         said = _condition(_status(apiserver, namespace, "orders-c"))
         assert said["reason"] == "WaitingForRoom"
-        assert said["message"].endswith("1 of a namespace go on at once (runs.atOnce.inNamespace)")
+        assert said["message"].endswith("1 run of a namespace may run at once (runs.atOnce.inNamespace)")
         eventually(lambda: _status(apiserver, namespace, "orders-c").get("lastRun"), of=operator)
     first, second, third = spark.launched("orders-")
     assert [run.name[:8] for run in (first, second, third)] == ["orders-a", "orders-b", "orders-c"]

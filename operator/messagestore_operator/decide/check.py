@@ -41,7 +41,7 @@ def uninstalled(snapshot: Snapshot) -> RunError | None:
     """That the cluster doesn't know the kind that runs are made as."""
     if snapshot.missing_kind is None:
         return None
-    words = f"{snapshot.missing_kind} is not installed in this cluster: nothing can be run before the Spark operator is"
+    words = f"{snapshot.missing_kind} is not installed in this cluster: no run can start before the Spark operator is"
     return RunError(reason=Reason.SPARK_OPERATOR_MISSING, message=words)
 
 
@@ -60,7 +60,7 @@ def held_back(snapshot: Snapshot) -> Held | None:
     opens = opens_at(snapshot.defaults.windows, snapshot.now)
     if opens is None:
         return None
-    words = f"waits for the window that opens at {clock_time(opens)} (runs.windows)"
+    words = f"waiting for the window that opens at {clock_time(opens)} (runs.windows)"
     return Held(RunError(reason=Reason.WAITING_FOR_WINDOW, message=words), opens)
 
 
@@ -80,7 +80,7 @@ def released(stream: MessageStream, tenancy: Tenancy) -> RunError | None:
     """That the stream's table was given to another one."""
     if not is_released(stream, tenancy.adoptions):
         return None
-    words = f"the table of MessageStream {stream.metadata.name} is released to another owner; nothing runs on it here"
+    words = f"the table of MessageStream {stream.metadata.name} is released to another owner; no run uses it here"
     return RunError(reason=Reason.TABLE_RELEASED, message=words)
 
 
@@ -118,4 +118,4 @@ def _subjects(snapshot: Snapshot) -> tuple[Resource, tuple[MessageStream, ...]]:
 
 def _not_for_that(need: Need) -> str:
     label = f"{USE_LABEL}={Use.CA if need.certificate else need.use}"
-    return f"Secret {need.secret} may not be used for {need.use}: whoever answers for it has to label it {label}"
+    return f"Secret {need.secret} may not be used for {need.use}: its owner must label it {label}"

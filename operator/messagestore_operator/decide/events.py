@@ -43,7 +43,7 @@ def run_events(before: CurrentRun | None, stage: RunStage) -> Iterator[EmitEvent
     if run.launched_at is not None and (before is None or before.launched_at is None):
         yield EmitEvent("Normal", Reason.RUN_STARTED, f"{run.kind} run started")
     if run.stop_requested_at is not None and (before is None or before.stop_requested_at is None):
-        yield EmitEvent("Normal", Reason.RUN_STOPPED, f"{run.kind} run ends after its batch")
+        yield EmitEvent("Normal", Reason.RUN_STOPPED, f"{run.kind} run stops after its batch")
     if stage.ended is not None:
         yield _ending(stage.ended)
 
@@ -59,7 +59,7 @@ def condition_events(before: BaseStatus | None, after: BaseStatus) -> Iterator[E
 def _ending(ended: Ended) -> EmitEvent:
     which = f"{ended.run.kind} run"
     if ended.state == "Succeeded":
-        return EmitEvent("Normal", Reason.RUN_FINISHED, f"{which} ended well")
+        return EmitEvent("Normal", Reason.RUN_FINISHED, f"{which} succeeded")
     if ended.error is None:
         return EmitEvent("Warning", Reason.RUN_FAILED, f"{which} failed")
     if ended.state == "Cancelled":

@@ -95,7 +95,7 @@ def _too_many(snapshot: PolicySnapshot) -> RunError | None:
     found = len(snapshot.streams)
     if found <= MOST_STREAMS:
         return None
-    words = f"{found} MessageStreams have the labels of spec.streamSelector; a policy may have {MOST_STREAMS}"
+    words = f"{found} MessageStreams have the labels of spec.streamSelector; a policy can select at most {MOST_STREAMS}"
     return RunError(reason=Reason.TOO_MANY_STREAMS, message=words)
 
 

@@ -87,9 +87,9 @@ def _condition_values(
     if policy.spec.suspend:
         if under:
             return under_way(
-                Reason.SUSPENDED, f"run {under[0]} runs to its end; no other is started while spec.suspend is true"
+                Reason.SUSPENDED, f"run {under[0]} runs to its end; no other run starts while spec.suspend is true"
             )
-        return well(Reason.SUSPENDED, "no run is started while spec.suspend is true")
+        return well(Reason.SUSPENDED, "no run starts while spec.suspend is true")
     if problems := list(_problems(policy, purges)):
         message = few([f"stream {name}: {error.message}" for name, error in problems])
         state = stuck if all(error.reason in TERMINAL for _, error in problems) else under_way
@@ -113,7 +113,9 @@ def _problem(policy: RetentionPolicy, purge: StreamPurge) -> RunError | None:
     if purge.blocker is not None:
         return purge.blocker
     if current is not None and current.ending is not None:
-        return RunError(reason=current.ending.reason, message=f"run {current.name} is ended: {current.ending.message}")
+        return RunError(
+            reason=current.ending.reason, message=f"run {current.name} is being ended: {current.ending.message}"
+        )
     if purge.stage.trouble is not None:
         return purge.stage.trouble
     if last is None or last.error is None or not failed_as_it_is(last, policy):
@@ -133,21 +135,22 @@ def _wrong_approval(policy: RetentionPolicy, purges: Sequence[StreamPurge]) -> s
     known = {purge.entry.preview.id for purge in purges if purge.entry.preview}
     if approved is None or not waiting or approved in known:
         return None
-    return f"annotation {APPROVED_PREVIEW} approves preview {approved}; the one that waits is {few(waiting, ' or ')}"
+    awaits = few(waiting, " or ")
+    return f"annotation {APPROVED_PREVIEW} approves preview {approved}; the preview that awaits approval is {awaits}"
 
 
 def _of_beginning(
     policy: RetentionPolicy, purges: Sequence[StreamPurge], under: Sequence[str], upcoming: datetime | None
 ) -> list[ConditionValue]:
     if under:
-        return under_way(Reason.RUNNING, f"run {under[0]} looks at what the rules select")
+        return under_way(Reason.RUNNING, f"run {under[0]} evaluates the rules")
     if not purges:
         return well(Reason.WAITING, "no MessageStream has the labels of spec.streamSelector")
     if upcoming is not None:
         return well(Reason.WAITING, f"the first run is at {clock_time(upcoming)}")
     if policy.spec.trigger.manual is not None:
-        return well(Reason.WAITING, f"a run is made when annotation {RUN_REQUESTED} changes")
-    return under_way(Reason.PENDING, "no run has been made yet")
+        return well(Reason.WAITING, f"a run starts when annotation {RUN_REQUESTED} changes")
+    return under_way(Reason.PENDING, "no run has started yet")
 
 
 def _phase(policy: RetentionPolicy, purges: Sequence[StreamPurge], refusal: RunError | None) -> PolicyPhase:

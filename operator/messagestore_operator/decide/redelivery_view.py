@@ -77,7 +77,7 @@ def _condition_values(
         return [*well(Reason.REPLAYED, sent), *degraded(status.progress)]
     if current is not None:
         return under_way(Reason.PENDING, f"run {current.name} is being started")
-    return well(Reason.WAITING, "no run has been made yet")
+    return well(Reason.WAITING, "no run has started yet")
 
 
 def _phase(snapshot: ReplaySnapshot, status: ReplayJobStatus, stage: RunStage, blocker: RunError | None) -> ReplayPhase:

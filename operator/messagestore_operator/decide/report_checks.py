@@ -46,7 +46,7 @@ def _believed(run: ObservedRun, now: datetime) -> ObservedRun:
         _check(report, now)
     except (ValueError, OverflowError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return replace(run, report=None, report_problem=f"its report says what can't be: {first}")
+        return replace(run, report=None, report_problem=f"its report has an impossible value: {first}")
     return replace(run, report=_plain(report))
 
 

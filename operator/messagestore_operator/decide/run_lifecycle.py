@@ -118,7 +118,9 @@ def follow(snapshot: Snapshot, current: CurrentRun | None, desired: DesiredRun) 
     if run.over:
         return RunStage(ended=_ended(snapshot, seen, run))
     if run.state.ended or run.state is AppState.MISSING:
-        message = f"run {seen.name} has ended, and its driver's pod may still write: nothing follows until it is gone"
+        message = (
+            f"run {seen.name} has ended, but its driver pod may still write; the next run starts when the pod is gone"
+        )
         trouble = RunError(reason=Reason.WAITING_FOR_DRIVER, message=message)
         return RunStage(seen, trouble=trouble, look_at=_soon(snapshot))
     return _guide(snapshot, seen, run, desired)
@@ -146,7 +148,7 @@ def launch(
     """
     leases = [snapshot.lease(table) for table in former]
     if any(is_held(lease, snapshot.now, snapshot.defaults) for lease in leases):
-        waits = "the table is being written: waits for a run of the namespace that released it"
+        waits = "the table is in use: waiting for a run of the namespace that released it"
         return RunStage(current, trouble=RunError(reason=Reason.TABLE_BUSY, message=waits), look_at=_soon(snapshot))
     after = max((lease.epoch for lease in leases), default=0)
     epochs: dict[TableKey, int] = {}
@@ -154,7 +156,7 @@ def launch(
     for table in tables:
         answer = grant(snapshot.lease(table), claim_of(resource, current), snapshot.now, snapshot.defaults, after)
         if isinstance(answer, Busy):
-            words = RunError(reason=Reason.TABLE_BUSY, message=f"{table.uri} is being written: waits for {answer.who}")
+            words = RunError(reason=Reason.TABLE_BUSY, message=f"{table.uri} is in use: waiting for {answer.who}")
             when = (answer.until,) if answer.until else ()
             return RunStage(current, trouble=words, actions=tuple(taken), look_at=(*when, *_soon(snapshot)))
         epochs[table] = answer.epoch
@@ -163,7 +165,7 @@ def launch(
     # One that has a table must not keep it from others while it waits for room.
     begun = len(taken) < len(epochs)
     if not begun and (wait := full(snapshot.run_queue, slot, snapshot.now)) is not None:
-        words = RunError(reason=Reason.WAITING_FOR_ROOM, message=f"waits for its turn among all runs: {wait.why}")
+        words = RunError(reason=Reason.WAITING_FOR_ROOM, message=f"waiting for a free slot: {wait.why}")
         return RunStage(current, trouble=words, actions=(AwaitRoom(slot),), look_at=(wait.until,))
     fresh = current.model_copy(update={"generation": generation(resource)})
     return RunStage(fresh, actions=(*taken, replace(make(epochs), slot=slot)), look_at=_soon(snapshot))
@@ -222,7 +224,7 @@ def _end(
     if trouble is not None and seen.generation != desired.generation:
         return RunError(reason=Reason.SPEC_CHANGED, message="it could not start, and the spec has changed since")
     if trouble is not None and not desired.wanted:
-        return RunError(reason=Reason.SUSPENDED, message="it could not start, and is not wanted any more")
+        return RunError(reason=Reason.SUSPENDED, message="it could not start and is no longer needed")
     begun = _waits_since(seen, run)
     if begun is not None and now - begun >= defaults.start_deadline:
         return start_deadline(run, int(defaults.start_deadline / timedelta(minutes=1)))
@@ -230,7 +232,7 @@ def _end(
     if asked is not None and now - asked.datetime >= defaults.stop_deadline:
         minutes = int(defaults.stop_deadline / timedelta(minutes=1))
         return RunError(
-            reason=Reason.STOP_DEADLINE_EXCEEDED, message=f"it was asked to stop, and goes on after {minutes} min"
+            reason=Reason.STOP_DEADLINE_EXCEEDED, message=f"it was asked to stop and still runs after {minutes} min"
         )
     return None
 

@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
+from messagestore_operator.status.words import count
+
 _AGAIN = timedelta(minutes=1)
 """Whoever ends makes those look again that there is room for then; this is for what nobody tells."""
 
@@ -72,15 +74,15 @@ def full(queue: RunQueue, slot: RunSlot, now: datetime) -> Full | None:
     """Why a run can't start now; None where it can."""
     if any(slot.holder == other.holder for other in queue.under_way):
         return None
-    count = _Count(queue)
-    for before, other in enumerate(_in_turn({*queue.waiting, slot}, count)):
+    slots = _Count(queue)
+    for before, other in enumerate(_in_turn({*queue.waiting, slot}, slots)):
         if other.holder == slot.holder:
             if before < queue.starts:
                 return None
             rate = queue.bounds.starts_per_second
             seconds = (before + 1 - queue.starts) / rate
-            return Full(f"{rate:g} are started a second (runs.startsPerSecond)", now + timedelta(seconds=seconds))
-    return Full(count.reached(slot) or "others come first", now + _AGAIN)
+            return Full(f"{rate:g} runs may start each second (runs.startsPerSecond)", now + timedelta(seconds=seconds))
+    return Full(slots.reached(slot) or "other runs come first", now + _AGAIN)
 
 
 def startable(queue: RunQueue) -> Iterator[RunSlot]:
@@ -116,17 +118,18 @@ class _Count:
     def reached(self, slot: RunSlot) -> str | None:
         """The bound that one more run would be beyond."""
         bounds = self.queue.bounds
-        if self.all_reached:
-            return f"{bounds.in_all} go on at once (runs.atOnce.inAll)"
-        if bounds.in_namespace is not None and self.in_namespace[slot.namespace] >= bounds.in_namespace:
-            return f"{bounds.in_namespace} of a namespace go on at once (runs.atOnce.inNamespace)"
+        if bounds.in_all is not None and self.all_reached:
+            return f"{count(bounds.in_all, 'run')} may run at once (runs.atOnce.inAll)"
+        most = bounds.in_namespace
+        if most is not None and self.in_namespace[slot.namespace] >= most:
+            return f"{count(most, 'run')} of a namespace may run at once (runs.atOnce.inNamespace)"
         most = bounds.at_endpoint
         if most is not None and any(self.at_endpoint[endpoint] >= most for endpoint in slot.endpoints):
-            return f"{most} at a storage endpoint go on at once (runs.atOnce.atEndpoint)"
+            return f"{count(most, 'run')} at a storage endpoint may run at once (runs.atOnce.atEndpoint)"
         return None
 
 
-def _in_turn(slots: Iterable[RunSlot], count: _Count) -> Iterator[RunSlot]:
+def _in_turn(slots: Iterable[RunSlot], taken: _Count) -> Iterator[RunSlot]:
     """Those that the bounds have room for, in their order, counted one by one.
 
     The namespace with the fewest runs comes first, so that none fills the cluster by asking for much; of it, and of two
@@ -135,13 +138,13 @@ def _in_turn(slots: Iterable[RunSlot], count: _Count) -> Iterator[RunSlot]:
     lines: dict[str, deque[RunSlot]] = defaultdict(deque)
     for slot in sorted(slots, key=lambda one: (one.since, one.holder)):
         lines[slot.namespace].append(slot)
-    heads = [(count.in_namespace[name], line[0].since, name) for name, line in lines.items()]
+    heads = [(taken.in_namespace[name], line[0].since, name) for name, line in lines.items()]
     heapify(heads)
-    while heads and not count.all_reached:
+    while heads and not taken.all_reached:
         _, _, name = heappop(heads)
         slot = lines[name].popleft()
-        if count.reached(slot) is None:
-            count.add(slot)
+        if taken.reached(slot) is None:
+            taken.add(slot)
             yield slot
         if lines[name]:
-            heappush(heads, (count.in_namespace[name], lines[name][0].since, name))
+            heappush(heads, (taken.in_namespace[name], lines[name][0].since, name))

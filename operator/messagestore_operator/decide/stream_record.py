@@ -53,7 +53,7 @@ def _of_ended(snapshot: StreamSnapshot, ended: Ended) -> UpkeepDone | None:
     asked = run.control.maintain if run else None
     if asked is None or ended.state != "Failed" or (done is not None and done.asked == asked.asked):
         return done
-    words = "the run that it was asked of failed before it was through"
+    words = "the run failed before it finished the maintenance"
     return UpkeepDone(asked=asked.asked, error=RunError(reason=Reason.RUN_FAILED, message=words))
 
 

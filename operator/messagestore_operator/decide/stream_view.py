@@ -72,7 +72,7 @@ def loss_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Itera
     """That records were gone before they were read."""
     known = before.loss.records or 0 if before.loss else 0
     if after.loss is not None and (after.loss.records or 0) > known:
-        words = f"records of topic {after.loss.topic} were lost before being read; status.loss says which"
+        words = f"records of topic {after.loss.topic} were lost before they were read; status.loss has their offsets"
         yield EmitEvent("Warning", Reason.RECORDS_LOST, words)
 
 
@@ -80,7 +80,7 @@ def sequences_event(before: MessageStreamStatus, after: MessageStreamStatus) -> 
     """That sequences wait for members for longer than they are to."""
     known = before.sequences.overdue if before.sequences else 0
     if after.sequences is not None and after.sequences.overdue > known:
-        words = "message sequences are not complete after spec.sequences.timeout; status.sequences.overdue counts them"
+        words = "message sequences are incomplete after spec.sequences.timeout; status.sequences.overdue counts them"
         yield EmitEvent("Warning", Reason.SEQUENCES_OVERDUE, words)
 
 
@@ -111,7 +111,7 @@ def _condition_values(
     last = status.last_run
     if last is not None and failed(last) and not _works(stage):
         if not failed_as_it_is(last, snapshot.stream):
-            words = "the last run failed; the spec has changed since, and a new run is made"
+            words = "the last run failed; the spec has changed since, so a new run starts"
             return under_way(Reason.PENDING, words)
         return after_failure(last, stage.current.attempt if stage.current else None, wait)
     if status.totals is None:
@@ -124,16 +124,16 @@ def _of_current(snapshot: StreamSnapshot, status: MessageStreamStatus, stage: Ru
     current = stage.current
     if snapshot.stream.spec.suspend:
         if current is None:
-            return well(Reason.SUSPENDED, "no run is started while spec.suspend is true")
+            return well(Reason.SUSPENDED, "no run starts while spec.suspend is true")
         return under_way(
-            Reason.SUSPENDED, f"run {current.name} runs to its end; no other is started while spec.suspend is true"
+            Reason.SUSPENDED, f"run {current.name} runs to its end; no other run starts while spec.suspend is true"
         )
     if current is not None and current.ending is not None:
         return under_way(current.ending.reason, f"run {current.name} is being ended: {current.ending.message}")
     if snapshot.paused is not None and stage.trouble is None:
         if current is None:
             return well(Reason.PAUSED, snapshot.paused)
-        goes_on = f"run {current.name} goes on; no other is started: {snapshot.paused}"
+        goes_on = f"run {current.name} continues; no other run starts: {snapshot.paused}"
         return (under_way if status.totals is None else well)(Reason.PAUSED, goes_on)
     if stage.trouble is None or current is None:
         return None
@@ -152,7 +152,7 @@ def _of_beginning(snapshot: StreamSnapshot, stage: RunStage, wait: datetime | No
     if wait is not None:
         return well(Reason.WAITING, f"the first run is at {clock_time(wait)}")
     if snapshot.stream.spec.trigger.manual is not None:
-        return well(Reason.WAITING, f"a run is made when annotation {RUN_REQUESTED} changes")
+        return well(Reason.WAITING, f"a run starts when annotation {RUN_REQUESTED} changes")
     return under_way(Reason.PENDING, "nothing has been taken in yet")
 
 

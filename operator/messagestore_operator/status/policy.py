@@ -139,9 +139,9 @@ def _condition_values(policy: RetentionPolicy, results: Sequence[StreamResult]) 
         state = stuck if all(is_terminal(error) for _, error in failed) else under_way
         return state(first.reason, message)
     if policy.spec.suspend:
-        return well(Reason.SUSPENDED, "no run is started while spec.suspend is true")
+        return well(Reason.SUSPENDED, "no run starts while spec.suspend is true")
     if not results:
-        return under_way(Reason.PENDING, "no run has been made yet")
+        return under_way(Reason.PENDING, "no run has started yet")
     return well(*summary(policy, [policy_stream(result, None) for result in results]))
 
 

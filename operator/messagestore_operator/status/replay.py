@@ -115,7 +115,7 @@ def _condition_values(
         return well(Reason.SUSPENDED, "nothing is sent while spec.suspend is true")
     if phase == "Running":
         return under_way(Reason.RUNNING, "messages are being sent")
-    return under_way(Reason.PENDING, "no run has been made yet")
+    return under_way(Reason.PENDING, "no run has started yet")
 
 
 def complete(job: ReplayJob, selection: Selection | None, progress: Progress | None) -> list[ConditionValue]:
@@ -130,7 +130,9 @@ def degraded(progress: Progress | None) -> list[ConditionValue]:
         return []
     shown = ", ".join(map(str, progress.first_failed_positions))
     which = f"; the first are at global positions {shown}" if shown else ""
-    words = f"{count(progress.failed, 'message')} could not be sent, not being what was stored{which}"
+    verb = "was" if progress.failed == 1 else "were"
+    difference = "it differs" if progress.failed == 1 else "they differ"
+    words = f"{count(progress.failed, 'message')} {verb} not sent: {difference} from what was stored{which}"
     return [ConditionValue("Degraded", "True", Reason.MESSAGES_BROKEN, words)]
 
 
@@ -144,7 +146,7 @@ def _summary(job: ReplayJob, selection: Selection | None, progress: Progress | N
     if progress and progress.erased:
         replayed += f", {progress.erased} erased since they were selected"
     if failed:
-        return Reason.MESSAGES_BROKEN, f"{replayed}, {failed} could not be sent"
+        return Reason.MESSAGES_BROKEN, f"{replayed}, {failed} not sent"
     return Reason.REPLAYED, replayed
 
 

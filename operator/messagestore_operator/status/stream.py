@@ -180,7 +180,7 @@ def _condition_values(
     if found is not None:
         return after_error(found)
     if stream.spec.suspend:
-        return well(Reason.SUSPENDED, "no run is started while spec.suspend is true")
+        return well(Reason.SUSPENDED, "no run starts while spec.suspend is true")
     if report is None:
         return under_way(Reason.PENDING, "nothing has been taken in yet")
     return well(Reason.INGESTING, _summary(known, now))

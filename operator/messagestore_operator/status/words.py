@@ -34,4 +34,4 @@ def received(counts: IngestCounts) -> str:
 
 
 def _odd(counts: IngestCounts) -> str:
-    return f" ({counts.unknown_fields} of them with a field that is unknown)" if counts.unknown_fields else ""
+    return f" ({counts.unknown_fields} with an unknown field)" if counts.unknown_fields else ""

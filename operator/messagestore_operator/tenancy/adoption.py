@@ -22,8 +22,8 @@ class Adoption(Model):
     """A table that may go from one owner to another, where the old one can't release it any more."""
 
     uri: StoreUri = Field(description="The table's folder.")
-    from_: Party = Field(alias="from", description="Whose it was: a namespace, or namespace/name.")
-    to: Party = Field(description="Who may take it over: a namespace, or namespace/name.")
+    from_: Party = Field(alias="from", description="Former owner: a namespace, or namespace/name.")
+    to: Party = Field(description="New owner: a namespace, or namespace/name.")
 
 
 def is_released(stream: MessageStream, adoptions: Iterable[Adoption] = ()) -> bool:

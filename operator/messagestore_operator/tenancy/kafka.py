@@ -17,7 +17,7 @@ class KafkaBounds(Model):
 
     allow_plaintext_sasl: bool = Field(
         default=False,
-        description="Whether protocol SASL_PLAINTEXT is allowed, by which credentials and messages go without TLS.",
+        description="Allow protocol SASL_PLAINTEXT, which sends credentials and messages without TLS.",
     )
 
 

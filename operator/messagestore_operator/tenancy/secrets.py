@@ -16,6 +16,6 @@ class SecretBounds(Model):
 
     require_label: bool = Field(
         default=True,
-        description="Whether a Secret is used only if its label messagestore.dev/use allows that. For it the operator "
-        "reads the metadata of Secrets; without, it asks nothing of them.",
+        description="Use a Secret only if its label messagestore.dev/use allows that. To check it, the operator reads "
+        "the metadata of Secrets.",
     )

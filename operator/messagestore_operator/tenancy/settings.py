@@ -30,21 +30,21 @@ class Tenancy(Model):
     """What resources may ask for; the default allows what stays within their own namespace."""
 
     adoptions: Annotated[tuple[Adoption, ...], Field(max_length=1000)] = Field(
-        default=(), description="Tables that may go from one namespace to another, where no owner is left to ask."
+        default=(), description="Tables that another namespace may take over after their owner is gone."
     )
     images: Annotated[tuple[AllowedImage, ...], Field(max_length=256)] = Field(
         default=(),
-        description="Images that resources may name for their runs, beside the operator's own; one that ends in * "
-        "after /, : or @ stands for all that begin so.",
+        description="Images that resources may name, besides the operator's. A * at the end, after /, : or @, matches "
+        "any ending.",
     )
     conf: Annotated[tuple[AllowedConf, ...], Field(max_length=256)] | None = Field(
-        default=None, description="Spark settings that resources may give; absent, all that their definitions list."
+        default=None, description="Spark settings that resources may give. If absent, all that their definitions list."
     )
     labels: Annotated[tuple[LabelName, ...], Field(max_length=64)] = Field(
         default=(),
-        description="Labels of resources that their applications and pods get too, such as the queue of a scheduler.",
+        description="Labels that SparkApplications and pods get from their resource, such as a scheduler's queue.",
     )
     sizes: SizeBounds = Field(default=SizeBounds(), description="The largest run that a resource may ask for.")
-    secrets: SecretBounds = Field(default=SecretBounds(), description="Secrets that runs use.")
-    kafka: KafkaBounds = Field(default=KafkaBounds(), description="Connections to Kafka.")
-    storage: StorageBounds = Field(default=StorageBounds(), description="Folders that resources name.")
+    secrets: SecretBounds = Field(default=SecretBounds(), description="Which Secrets runs may use.")
+    kafka: KafkaBounds = Field(default=KafkaBounds(), description="How runs may connect to Kafka.")
+    storage: StorageBounds = Field(default=StorageBounds(), description="Which folders resources may name.")

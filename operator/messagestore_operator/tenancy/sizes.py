@@ -22,15 +22,15 @@ class DriverBounds(Model):
     """The largest driver."""
 
     cores: Annotated[Integer, Field(ge=1, le=256)] = Field(default=8, description="CPU cores of the driver.")
-    memory: Memory = Field(default="32g", description="Heap of the driver; what is beside it may be as large.")
+    memory: Memory = Field(default="32g", description="Heap of the driver. Memory beside the heap may be as large.")
 
 
 class ExecutorBounds(Model):
     """The largest executor, and how many of them a run may have."""
 
     instances: Annotated[Integer, Field(ge=1, le=10_000)] = Field(default=50, description="Executors of a run.")
-    cores: Annotated[Integer, Field(ge=1, le=256)] = Field(default=8, description="CPU cores of each.")
-    memory: Memory = Field(default="32g", description="Heap of each; what is beside it may be as large.")
+    cores: Annotated[Integer, Field(ge=1, le=256)] = Field(default=8, description="CPU cores of each executor.")
+    memory: Memory = Field(default="32g", description="Heap of each executor. Memory beside the heap may be as large.")
 
 
 class SizeBounds(Model):

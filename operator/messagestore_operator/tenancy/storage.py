@@ -33,13 +33,13 @@ class StorageBounds(Model):
 
     prefixes: Annotated[dict[str, tuple[Prefix, ...]], Field(max_length=10_000)] = Field(
         default={},
-        description="Where a namespace's folders may lie: URIs by namespace, and under * those that every namespace "
-        "has; {namespace} in one stands for the namespace. None at all: anywhere.",
+        description="URIs that the folders of a namespace may be below, by namespace. * is for every namespace; "
+        "{namespace} stands for its name. If empty, anywhere.",
     )
     require_credentials: bool = Field(
         default=True,
-        description="Whether a folder on an object store needs credentials of the resource's own namespace; false lets "
-        "the pods' own identity reach it.",
+        description="Require credentials of the resource's namespace for folders on object stores. If false, runs may "
+        "use their pods' identity.",
     )
 
     @property
@@ -67,10 +67,10 @@ def _out_of_bounds(folder: Folder, namespace: str, bounds: StorageBounds) -> Ite
     given = (*bounds.prefixes.get(namespace, ()), *bounds.prefixes.get(EVERY, ()))
     prefixes = [prefix.replace(NAMESPACE, namespace) for prefix in given]
     if not any(lies_below(folder.uri, prefix) for prefix in prefixes):
-        where = f"below {' or '.join(prefixes)}" if prefixes else "nowhere, as no line of it is for this namespace"
+        where = f"below {' or '.join(prefixes)}" if prefixes else "nowhere: no entry is for this namespace"
         yield Refusal(
             folder.path,
-            f"the folders of namespace {namespace} may lie {where}, by the operator's setting tenancy.storage.prefixes",
+            f"the operator's setting tenancy.storage.prefixes allows folders of namespace {namespace} {where}",
         )
 
 
@@ -82,8 +82,8 @@ def _without_credentials(folder: Folder) -> Iterator[Refusal]:
     if storage is None or storage.credentials_secret_ref is None:
         yield Refusal(
             (*folder.storage_path, "credentialsSecretRef"),
-            f"names no Secret with credentials for {folder.uri}, which the operator's setting "
-            "tenancy.storage.requireCredentials asks for",
+            f"names no Secret with credentials for {folder.uri}; the operator's setting "
+            "tenancy.storage.requireCredentials requires one",
         )
 
 

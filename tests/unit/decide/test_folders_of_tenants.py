@@ -71,7 +71,7 @@ def test_a_stream_is_not_allowed_and_says_which_field_and_which_setting(bounded:
     key = stream(bounded)
     bounded.settle()
     assert is_refused(bounded, key)
-    assert bounded.ready(key)[2].startswith("spec.table.uri: the folders of namespace default may lie below")
+    assert bounded.ready(key)[2].startswith("spec.table.uri: the operator's setting tenancy.storage.prefixes allows")
     assert "NotAllowed" in bounded.reasons(key)
 
 

@@ -13,7 +13,7 @@ from support.world import Key, World, run_once
 PAUSED = "the operator launches nothing while its setting runs.paused is true"
 NOW = {"messagestore.dev/run-requested": "now"}
 NIGHT = Window(Schedule(cron="0 1 * * *", time_zone="Europe/Vienna"), timedelta(hours=2))
-OPENS = "waits for the window that opens at 2026-01-06T00:00:00Z (runs.windows)"
+OPENS = "waiting for the window that opens at 2026-01-06T00:00:00Z (runs.windows)"
 
 
 def stream(world: World, name: str = "orders", trigger: dict[str, Any] | None = None, **more: Any) -> Key:
@@ -74,7 +74,7 @@ def test_what_runs_goes_on_through_a_pause_and_is_not_stopped_for_what_could_not
     stream(world, trigger={"continuous": {"batchInterval": "PT1M"}})
     world.settle()
     assert (app.there, app.control.stop) == (True, False)
-    assert world.ready(key) == ("True", "Paused", f"run {app.name} goes on; no other is started: {PAUSED}")
+    assert world.ready(key) == ("True", "Paused", f"run {app.name} continues; no other run starts: {PAUSED}")
     world.paused = None
     world.settle()
     assert app.control.stop

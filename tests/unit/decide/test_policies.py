@@ -107,7 +107,7 @@ def test_an_approval_lets_the_very_preview_be_carried_out(world: World) -> None:
     world.annotate(key, approved_preview="preview-0")
     world.settle()
     assert world.ready(key)[1] == "WrongApproval"
-    assert "the one that waits is preview-1" in world.ready(key)[2]
+    assert "the preview that awaits approval is preview-1" in world.ready(key)[2]
     world.annotate(key, approved_preview="preview-1")
     world.settle()
     approved = world.only_run()
@@ -312,7 +312,7 @@ def test_a_purge_makes_a_continuous_stream_give_way_and_go_on(world: World) -> N
     world.settle()
     request(world, key)
     assert world.ready(key)[1] == "TableBusy"
-    assert f"waits for ingest run {ingest.name} of MessageStream default/orders" in world.ready(key)[2]
+    assert f"waiting for ingest run {ingest.name} of MessageStream default/orders" in world.ready(key)[2]
     world.wait(minutes=1)
     world.settle()
     assert ingest.control.stop

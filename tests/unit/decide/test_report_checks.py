@@ -84,7 +84,7 @@ def test_of_a_report_that_says_what_can_not_be_is_left_in_one_line_that_it_was_t
     found = checked(report(outcome))
     assert found.report is None
     assert found.report_problem is not None
-    assert found.report_problem.startswith("its report says what can't be: ")
+    assert found.report_problem.startswith("its report has an impossible value: ")
     assert len(found.report_problem.splitlines()) == 1
     assert "NoneType" not in found.report_problem
 

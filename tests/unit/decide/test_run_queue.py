@@ -8,7 +8,7 @@ from messagestore_operator.decide.run_queue import Bounds, Full, RunQueue, RunSl
 from support.world import START, Key, World
 
 INTERVAL = {"interval": "PT5M"}
-WAITS = "waits for its turn among all runs: "
+WAITS = "waiting for a free slot: "
 
 
 def stream(world: World, name: str, namespace: str = "default", **storage: Any) -> Key:
@@ -46,7 +46,7 @@ def test_what_is_beyond_the_bound_of_the_operator_says_so_holds_no_table_and_sta
         world.wait(seconds=1)
     world.settle()
     assert going(world) == ["default/a"]
-    words = f"{WAITS}1 go on at once (runs.atOnce.inAll)"
+    words = f"{WAITS}1 run may run at once (runs.atOnce.inAll)"
     assert [world.ready(key) for key in (second, third)] == [("False", "WaitingForRoom", words)] * 2
     assert world.held("s3a://lake/default/b").holder is None
     end(world, first)
@@ -80,11 +80,11 @@ def test_a_namespace_and_an_endpoint_have_bounds_of_their_own(world: World) -> N
     elsewhere = stream(world, "e", "elsewhere")
     world.settle()
     assert going(world) == ["default/a", "default/c", "elsewhere/e"]
-    assert world.ready(behind_a)[2] == f"{WAITS}2 of a namespace go on at once (runs.atOnce.inNamespace)"
+    assert world.ready(behind_a)[2] == f"{WAITS}2 runs of a namespace may run at once (runs.atOnce.inNamespace)"
     assert world.ready(beyond_two)[1] == "WaitingForRoom"
     behind_e = stream(world, "f", "elsewhere")
     world.settle()
-    assert world.ready(behind_e)[2] == f"{WAITS}1 at a storage endpoint go on at once (runs.atOnce.atEndpoint)"
+    assert world.ready(behind_e)[2] == f"{WAITS}1 run at a storage endpoint may run at once (runs.atOnce.atEndpoint)"
     assert world.ready(elsewhere)[1] == "Pending"
 
 
@@ -116,7 +116,11 @@ def test_starts_are_spread_and_each_is_looked_at_when_its_turn_comes(world: Worl
     for key in keys:
         world.look(key)
     assert going(world) == ["default/a"]
-    assert world.ready(keys[1]) == ("False", "WaitingForRoom", f"{WAITS}2 are started a second (runs.startsPerSecond)")
+    assert world.ready(keys[1]) == (
+        "False",
+        "WaitingForRoom",
+        f"{WAITS}2 runs may start each second (runs.startsPerSecond)",
+    )
     looks = [world.looks[key] for key in keys[1:]]
     assert looks == [world.now + timedelta(seconds=0.5), world.now + timedelta(seconds=1)]
     world.starts = 1
@@ -179,7 +183,7 @@ def slot(name: str, seconds: int = 0, namespace: str = "default") -> RunSlot:
 def test_one_more_run_takes_a_start_from_those_that_follow_in_the_same_moment() -> None:
     queue = RunQueue(starts=1, bounds=Bounds(starts_per_second=2.0))
     assert full(queue, slot("b"), START) is None
-    words = "2 are started a second (runs.startsPerSecond)"
+    words = "2 runs may start each second (runs.startsPerSecond)"
     assert full(queue.taken(slot("a")), slot("b"), START) == Full(words, START + timedelta(seconds=0.5))
 
 

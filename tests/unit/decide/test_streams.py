@@ -85,7 +85,7 @@ def test_an_interval_counts_from_start_to_start(world: World) -> None:
     second = run_once(world)
     assert world.launched == [first, second]
     assert world.reasons(stream) == ["RunStarted", "RunFinished", "RunStarted", "RunFinished"]
-    assert {event.message for _, event in world.events} == {"ingest run started", "ingest run ended well"}
+    assert {event.message for _, event in world.events} == {"ingest run started", "ingest run succeeded"}
 
 
 @pytest.mark.parametrize("trigger", [INTERVAL, CONTINUOUS], ids=["interval", "continuous"])
@@ -608,9 +608,7 @@ def test_a_secret_that_is_not_labelled_for_its_use_is_named_and_waited_for(world
     storage = {"endpoint": "https://s3.example.org", "caSecretRef": {"name": "authority"}}
     stream = orders(world, storage={**storage, "credentialsSecretRef": {"name": "lake"}})
     world.settle()
-    words = (
-        "Secret lake may not be used for storage: whoever answers for it has to label it messagestore.dev/use=storage"
-    )
+    words = "Secret lake may not be used for storage: its owner must label it messagestore.dev/use=storage"
     assert (world.ready(stream), world.launched) == (("False", "NotAllowed", words), [])
     assert world.looks[stream] is not None
     world.secrets = {**world.secrets, "lake": frozenset({"kafka", "storage"})}
@@ -847,9 +845,7 @@ def test_a_second_stream_on_a_table_waits_and_says_for_whom(world: World) -> Non
     world.settle()
     truth, reason, words = world.ready(second)
     assert (truth, reason) == ("False", "TableBusy")
-    assert (
-        words == f"s3a://lake/orders is being written: waits for ingest run {app.name} of MessageStream default/orders"
-    )
+    assert words == f"s3a://lake/orders is in use: waiting for ingest run {app.name} of MessageStream default/orders"
     world.finish(app)
     world.settle()
     assert world.only_run().owner == second

@@ -39,7 +39,7 @@ def test_an_event_tells_of_each_loss_once() -> None:
     before = MessageStreamStatus()
     after = MessageStreamStatus(loss=loss_status(None, report(LOSS)))
     (event,) = loss_event(before, after)
-    words = "records of topic orders were lost before being read; status.loss says which"
+    words = "records of topic orders were lost before they were read; status.loss has their offsets"
     assert (event.type, event.reason, event.message) == ("Warning", Reason.RECORDS_LOST, words)
     assert list(loss_event(after, after)) == []
     more = MessageStreamStatus(loss=loss_status(None, report(LOSS.model_copy(update={"records": 9}))))

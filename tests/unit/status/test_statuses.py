@@ -79,7 +79,7 @@ WAITS = {"Ready": ("False", "Pending"), "Reconciling": ("True", "Pending")}
 STREAMS: list[tuple[dict[str, Any], RunReport | None, RunError | None, str, dict[str, tuple[str, str]], str]] = [
     ({}, None, None, "Pending", WAITS, "nothing has been taken in yet"),
     ({}, report(INGESTED), None, "Idle", {"Ready": ("True", "Ingesting")}, "329 messages stored; last batch 12s ago"),
-    ({"suspend": True}, None, None, "Suspended", {"Ready": ("True", "Suspended")}, "no run is started"),
+    ({"suspend": True}, None, None, "Suspended", {"Ready": ("True", "Suspended")}, "no run starts"),
     (
         {},
         report(error=BUSY),
@@ -210,8 +210,8 @@ def previewed() -> PurgeOutcome:
 
 READY = "True"
 POLICIES: list[tuple[dict[str, Any], list[StreamResult], str, str, str, str]] = [
-    ({}, [], "Pending", "False", "Pending", "no run has been made yet"),
-    ({"suspend": True}, [], "Suspended", READY, "Suspended", "no run is started while spec.suspend is true"),
+    ({}, [], "Pending", "False", "Pending", "no run has started yet"),
+    ({"suspend": True}, [], "Suspended", READY, "Suspended", "no run starts while spec.suspend is true"),
     (
         {},
         [StreamResult("orders", report(purged(purged=40, archived=40)))],
@@ -323,7 +323,7 @@ FAILED = {
 }
 TRIED = {"Ready": ("False", "TableBusy"), "Reconciling": ("True", "TableBusy")}
 JOBS: list[tuple[dict[str, Any], dict[str, Any], str, dict[str, tuple[str, str]], str]] = [
-    ({}, {}, "Pending", WAITS, "no run has been made yet"),
+    ({}, {}, "Pending", WAITS, "no run has started yet"),
     ({"suspend": True}, {}, "Paused", {"Ready": ("True", "Suspended")}, "nothing is sent"),
     ({}, {"report": report(replayed())}, "Succeeded", DONE, "13 messages replayed to files/checks"),
     (
@@ -338,7 +338,7 @@ JOBS: list[tuple[dict[str, Any], dict[str, Any], str, dict[str, tuple[str, str]]
         {"report": report(replayed(failed=1))},
         "Succeeded",
         dict.fromkeys(("Ready", "Complete", "Degraded"), ("True", "MessagesBroken")),
-        "12 messages replayed to files/checks, 1 could not",
+        "12 messages replayed to files/checks, 1 not sent",
     ),
     ({}, {"report": report(replayed(complete=False))}, "Paused", {"Ready": ("True", "Suspended")}, "nothing is sent"),
     ({}, {"report": report(error=REFUSED)}, "Failed", FAILED, "holds something else"),

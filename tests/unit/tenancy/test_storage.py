@@ -68,8 +68,8 @@ SHOP = StorageBounds(prefixes={"shop": ("s3a://lake/shop",)})
 def test_every_folder_of_every_kind_is_held_to_the_prefixes(found: Resource, field: str) -> None:
     (refusal,) = refusals(found, SHOP)
     assert str(refusal) == (
-        f"{field}: the folders of namespace shop may lie below s3a://lake/shop, "
-        "by the operator's setting tenancy.storage.prefixes"
+        f"{field}: the operator's setting tenancy.storage.prefixes allows folders of namespace shop below "
+        "s3a://lake/shop"
     )
 
 
