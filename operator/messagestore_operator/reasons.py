@@ -9,95 +9,327 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Constants of `reason` in conditions and of `error.reason`; a new one is added here and nowhere else."""
+    """Constants of `reason` in conditions and of `error.reason`; a new one is added here and nowhere else.
+
+    Each has what it means and what to do, in Markdown with links from docs/, of which docs/reasons.md is made.
+    """
+
+    meaning: str
+    remedy: str
+
+    def __new__(cls, value: str, meaning: str, remedy: str = "Nothing.") -> Reason:
+        """A text with two more."""
+        reason = str.__new__(cls, value)
+        reason._value_, reason.meaning, reason.remedy = value, meaning, remedy
+        return reason
 
     # Of what is well.
-    INGESTING = "Ingesting"
-    PREVIEWED = "Previewed"
-    PURGED = "Purged"
-    SCRUBBED = "Scrubbed"
-    NOTHING_TO_REMOVE = "NothingToRemove"
-    AWAITING_APPROVAL = "AwaitingApproval"
-    REPLAYED = "Replayed"
-    SUSPENDED = "Suspended"
-    WAITING = "Waiting"
+    INGESTING = ("Ingesting", "Messages are taken in as the trigger says.")
+    PREVIEWED = (
+        "Previewed",
+        "The preview is ready. Nothing is removed while `mode` is DryRun.",
+        "Set `mode: Enforce` to remove the messages.",
+    )
+    PURGED = ("Purged", "Messages were removed.")
+    SCRUBBED = ("Scrubbed", "Messages were scrubbed.")
+    NOTHING_TO_REMOVE = ("NothingToRemove", "No rule selects a message.")
+    AWAITING_APPROVAL = (
+        "AwaitingApproval",
+        "The preview is ready, and `approval: Required` waits for approval.",
+        "Read the preview, then put its id into annotation `messagestore.dev/approved-preview`.",
+    )
+    REPLAYED = ("Replayed", "The whole selection was sent.")
+    SUSPENDED = ("Suspended", "`spec.suspend` is true.", "Set it to false to continue.")
+    WAITING = ("Waiting", "Nothing is due. The trigger starts the next run.")
 
     # Of what is under way.
-    PENDING = "Pending"
-    RUNNING = "Running"
-    DELETING = "Deleting"
+    PENDING = ("Pending", "No run has started yet, or the pods of a run are starting.")
+    RUNNING = ("Running", "A run is in progress.")
+    DELETING = ("Deleting", "The resource is being deleted.")
 
     # Of what keeps a run from starting.
-    DELETION_BLOCKED = "DeletionBlocked"
-    SECRET_MISSING = "SecretMissing"
-    PAUSED = "Paused"
-    SPARK_OPERATOR_MISSING = "SparkOperatorMissing"
-    STREAM_MISSING = "StreamMissing"
-    TABLE_RELEASED = "TableReleased"
-    TOO_MANY_STREAMS = "TooManyStreams"
-    WAITING_FOR_DRIVER = "WaitingForDriver"
-    WAITING_FOR_ROOM = "WaitingForRoom"
-    WAITING_FOR_WINDOW = "WaitingForWindow"
-    WRONG_APPROVAL = "WrongApproval"
+    DELETION_BLOCKED = (
+        "DeletionBlocked",
+        "The data can't be deleted: a hold covers it, another stream of the namespace uses the same folder, "
+        "or the namespace is being deleted.",
+        "Release the hold, or set `deletionPolicy: Retain`. In a namespace that is being deleted, nothing: "
+        "the message says when the resource goes, and its data stays.",
+    )
+    SECRET_MISSING = ("SecretMissing", "A Secret that the resource names isn't in its namespace.", "Create the Secret.")
+    PAUSED = (
+        "Paused",
+        "The operator or the namespace is paused: no new run starts. Runs in progress continue.",
+        "Nothing, if this is intended. Else see the setting or annotation that the message names "
+        "([operator.md](operator.md#pauses-and-windows)).",
+    )
+    SPARK_OPERATOR_MISSING = (
+        "SparkOperatorMissing",
+        "The cluster has no kind SparkApplication. No run starts, and nothing is lost.",
+        "Install the Spark operator. Runs start some seconds later.",
+    )
+    STREAM_MISSING = (
+        "StreamMissing",
+        "A MessageStream that is named doesn't exist in this namespace.",
+        "Create it, or correct the name.",
+    )
+    TABLE_RELEASED = (
+        "TableReleased",
+        "The store was given to another stream, by annotation `messagestore.dev/release-table-to` or setting "
+        "`tenancy.adoptions`.",
+        "Delete the resource, or remove the annotation before the store has been taken over.",
+    )
+    TOO_MANY_STREAMS = (
+        "TooManyStreams",
+        "More than 100 streams match a policy's selector.",
+        "Narrow the selector, or create several policies.",
+    )
+    WAITING_FOR_DRIVER = (
+        "WaitingForDriver",
+        "A run has ended, but its driver pod may still write.",
+        "Nothing. If its node is lost, delete the pod once the machine is off.",
+    )
+    WAITING_FOR_ROOM = (
+        "WaitingForRoom",
+        "The maximum number of runs, or of starts per second, is reached.",
+        "Nothing: this run starts in its turn. Or have the setting raised that the message names "
+        "([operator.md](operator.md#runs-at-once)).",
+    )
+    WAITING_FOR_WINDOW = (
+        "WaitingForWindow",
+        "The operator's settings allow this run only in certain windows (`runs.windows`), and none is open.",
+        "Nothing: it starts when a window opens.",
+    )
+    WRONG_APPROVAL = (
+        "WrongApproval",
+        "The annotation approves a preview other than the current one.",
+        "Read the current preview, and approve its id.",
+    )
 
     # Of what only an Event tells.
-    DATA_DELETED = "DataDeleted"
-    DATA_KEPT = "DataKept"
-    DEAD_LETTERS = "DeadLetters"
-    RECORDS_LOST = "RecordsLost"
-    RETRIES_EXHAUSTED = "RetriesExhausted"
-    RUN_FINISHED = "RunFinished"
-    RUN_STARTED = "RunStarted"
-    RUN_STOPPED = "RunStopped"
-    SCHEDULE_MISSED = "ScheduleMissed"
-    SEQUENCES_OVERDUE = "SequencesOverdue"
+    DATA_DELETED = ("DataDeleted", "The store was deleted, as `deletionPolicy: Delete` asks.")
+    DATA_KEPT = (
+        "DataKept",
+        "The resource is gone, but its store is still there.",
+        "Delete the folder if you don't need it.",
+    )
+    DEAD_LETTERS = (
+        "DeadLetters",
+        "The last run stored records as dead letters.",
+        "See [bad-input.md](bad-input.md) and table `dead_letters`.",
+    )
+    RECORDS_LOST = (
+        "RecordsLost",
+        "Records of a topic were gone before they were read: retention removed them, or the topic was deleted.",
+        "Read more often, or keep them longer. `status.loss` has the offsets.",
+    )
+    RETRIES_EXHAUSTED = (
+        "RetriesExhausted",
+        "Messages failed and have no retry left.",
+        "Look at their `error`. An update RETRY has one tried [once more](lifecycle.md#once-more).",
+    )
+    RUN_FINISHED = ("RunFinished", "A run succeeded.")
+    RUN_STARTED = ("RunStarted", "The driver of a run has started.")
+    RUN_STOPPED = (
+        "RunStopped",
+        "The operator, or the end of its pod, stopped a run early.",
+        "Nothing: the next run continues from there.",
+    )
+    SCHEDULE_MISSED = (
+        "ScheduleMissed",
+        "A scheduled run was skipped because it was too late.",
+        "Nothing. `startingDeadline` says how late it may be.",
+    )
+    SEQUENCES_OVERDUE = (
+        "SequencesOverdue",
+        "Message sequences are still incomplete after `sequences.timeout`.",
+        "`status.sequences` counts them and names the oldest. Ask its sender for the missing members.",
+    )
 
     # Of runs that failed: their pods.
-    CONFIG_MISSING = "ConfigMissing"
-    DRIVER_LOST = "DriverLost"
-    EVICTED = "Evicted"
-    IMAGE_PULL_FAILED = "ImagePullFailed"
-    OUT_OF_MEMORY = "OutOfMemory"
-    POD_FAILED = "PodFailed"
-    REPORT_MISSING = "ReportMissing"
-    RUN_LOST = "RunLost"
-    START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
-    SUBMISSION_FAILED = "SubmissionFailed"
-    UNSCHEDULABLE = "Unschedulable"
+    CONFIG_MISSING = (
+        "ConfigMissing",
+        "A container can't be created, usually because a Secret, one of its keys or a ConfigMap is missing.",
+        "Create what the message names.",
+    )
+    DRIVER_LOST = (
+        "DriverLost",
+        "The driver pod is gone and did not report how it ended.",
+        "Look for a lost node or a deleted pod. The run is retried.",
+    )
+    EVICTED = (
+        "Evicted",
+        "The node evicted the driver because it lacked memory or disk.",
+        "Give the nodes more, or set `spec.spark.driver` to what the driver needs. The run is retried.",
+    )
+    IMAGE_PULL_FAILED = (
+        "ImagePullFailed",
+        "A node can't pull the image of driver or executors.",
+        "Check the image's name, and `spark.imagePullSecrets` of the settings.",
+    )
+    OUT_OF_MEMORY = (
+        "OutOfMemory",
+        "Driver or executor ran out of memory.",
+        "Raise `spec.spark.driver.memory` or `spec.spark.executor.memory`.",
+    )
+    POD_FAILED = ("PodFailed", "A pod starts and fails repeatedly.", "Read its log.")
+    REPORT_MISSING = ("ReportMissing", "The run ended without a valid report.", "Read the driver's log.")
+    RUN_LOST = ("RunLost", "The application of a run was deleted before the run ended.", "Nothing: the run is retried.")
+    START_DEADLINE_EXCEEDED = (
+        "StartDeadlineExceeded",
+        "Pods did not start in time.",
+        "Check the Spark operator, and whether it watches this namespace.",
+    )
+    SUBMISSION_FAILED = (
+        "SubmissionFailed",
+        "The API server refused the run's application, or the Spark operator could not create the driver.",
+        "Read the message, which quotes the server; usually a quota, an admission rule or rights. It is "
+        "retried, later each time.",
+    )
+    UNSCHEDULABLE = (
+        "Unschedulable",
+        "No node accepts a pod.",
+        "Add capacity to the cluster, or ask for less in `spec.spark`.",
+    )
 
     # Of runs that the operator ended.
-    DEADLINE_EXCEEDED = "DeadlineExceeded"
-    SPEC_CHANGED = "SpecChanged"
-    STOP_DEADLINE_EXCEEDED = "StopDeadlineExceeded"
+    DEADLINE_EXCEEDED = (
+        "DeadlineExceeded",
+        "A replay took longer than `spec.activeDeadline`.",
+        "Create a new one with more time, a higher rate or a smaller selection.",
+    )
+    SPEC_CHANGED = (
+        "SpecChanged",
+        "A run was ended because the spec has changed.",
+        "Nothing: a run with the new spec follows.",
+    )
+    STOP_DEADLINE_EXCEEDED = (
+        "StopDeadlineExceeded",
+        "A run did not stop in time when asked, and was ended.",
+        "Nothing. `runs.stopDeadline` says how long it may take.",
+    )
 
     # Of runs that failed: their work.
-    ARCHIVE_INCOMPLETE = "ArchiveIncomplete"
-    COMMIT_LOST = "CommitLost"
-    DESTINATION_NOT_EMPTY = "DestinationNotEmpty"
-    ERASURE_INCOMPLETE = "ErasureIncomplete"
-    FENCED = "Fenced"
-    HOLD_ACTIVE = "HoldActive"
-    INVALID_SPEC = "InvalidSpec"
-    KAFKA_DENIED = "KafkaDenied"
-    KAFKA_UNREACHABLE = "KafkaUnreachable"
-    MESSAGES_BROKEN = "MessagesBroken"
-    MESSAGES_LOST = "MessagesLost"
-    MISSING_KEY = "MissingKey"
-    NOT_ALLOWED = "NotAllowed"
-    NOT_SUPPORTED = "NotSupported"
-    PREDICATE_REFUSED = "PredicateRefused"
-    PURGE_UNFINISHED = "PurgeUnfinished"
-    RECORD_TOO_LARGE = "RecordTooLarge"
-    REPLAY_CHANGED = "ReplayChanged"
-    RUN_FAILED = "RunFailed"
-    SOURCE_CHANGED = "SourceChanged"
-    STORAGE_DENIED = "StorageDenied"
-    STORAGE_MISSING = "StorageMissing"
-    STORAGE_UNREACHABLE = "StorageUnreachable"
-    STREAM_FAILED = "StreamFailed"
-    TABLE_BUSY = "TableBusy"
-    TABLE_REFUSED = "TableRefused"
-    TOPIC_MISSING = "TopicMissing"
+    ARCHIVE_INCOMPLETE = (
+        "ArchiveIncomplete",
+        "The archive doesn't hold all messages that are to be removed. Nothing was removed.",
+        "Nothing at first: it is retried. If it stays, find out who deletes files from the archive's folder.",
+    )
+    COMMIT_LOST = (
+        "CommitLost",
+        "A batch was not in the table after its commit.",
+        "Nothing: the next run repeats it. If it stays, find out who else writes to the folder.",
+    )
+    DESTINATION_NOT_EMPTY = (
+        "DestinationNotEmpty",
+        "The folder of a replay held files before the replay began.",
+        "Create a new replay with an empty folder.",
+    )
+    ERASURE_INCOMPLETE = (
+        "ErasureIncomplete",
+        "After an erasure, the store still holds something that was erased, or that can't be told from it. "
+        "The message names it.",
+        "Find out who wrote it, and remove it. The next run checks again.",
+    )
+    FENCED = ("Fenced", "A newer run has the right to write the table. This one wrote nothing more.")
+    HOLD_ACTIVE = ("HoldActive", "A hold prevents the deletion of the store.", "Release the hold.")
+    INVALID_SPEC = (
+        "InvalidSpec",
+        "A field has an unusable value, such as a schedule that never fires or an unknown time zone, or "
+        "belongs to a newer release. No run starts; a run in progress continues.",
+        "Change what the message names.",
+    )
+    KAFKA_DENIED = (
+        "KafkaDenied",
+        "Kafka's brokers refuse the user.",
+        "Check the keys `username` and `password` of the Secret, and the user's rights: see [kafka.md](kafka.md).",
+    )
+    KAFKA_UNREACHABLE = (
+        "KafkaUnreachable",
+        "Kafka's brokers can't be reached, or don't answer.",
+        "Nothing at first: it is retried. If it stays, check `bootstrapServers`, `security` and the network.",
+    )
+    MESSAGES_BROKEN = (
+        "MessagesBroken",
+        "Some messages of a replay no longer match what was stored: their digest or seal is wrong, or the "
+        "payload is gone. The message names the first. All others were sent.",
+        "Find out who changed the store, and restore those messages. Or replay again with `onFailed: "
+        "Continue`; the replay is then Complete and Degraded.",
+    )
+    MESSAGES_LOST = (
+        "MessagesLost",
+        "Some messages of a replay are no longer in the store, and were not erased. A purge removed them "
+        "during a pause, and an erasure removed the earlier table versions. The message names their "
+        "positions.",
+        "All others were sent. If you need the lost ones, restore them from an archive.",
+    )
+    MISSING_KEY = ("MissingKey", "The Secret has no key for hashing.", "Put the key into the Secret.")
+    NOT_ALLOWED = (
+        "NotAllowed",
+        "A field asks for more than the operator's settings allow, or a Secret isn't labelled for its use.",
+        "Ask for less, or have the operator's setting changed that the message names. Label the Secret as "
+        "the message says ([security.md](security.md)).",
+    )
+    NOT_SUPPORTED = (
+        "NotSupported",
+        "This release doesn't support a field's value, or pods can't reach a folder, such as `file:///…`.",
+        "Change the field that the message names. Folders are `s3a://bucket/folder`.",
+    )
+    PREDICATE_REFUSED = (
+        "PredicateRefused",
+        "A filter, rule or selection has an expression that is invalid or not allowed.",
+        "Correct the expression.",
+    )
+    PURGE_UNFINISHED = (
+        "PurgeUnfinished",
+        "A purge was interrupted, and its archive differs from this policy's.",
+        "Let the interrupted policy run, or set its archive back to what the message names, until the purge "
+        "has ended. If nobody knows it, remove the folder that the message names.",
+    )
+    RECORD_TOO_LARGE = (
+        "RecordTooLarge",
+        "A selected record is too large for the topic.",
+        "Raise the topic's `max.message.bytes`, or exclude the message from the selection.",
+    )
+    REPLAY_CHANGED = ("ReplayChanged", "A replay was resumed with another selection.", "Create a new replay.")
+    RUN_FAILED = (
+        "RunFailed",
+        "A run failed for a reason without a name of its own.",
+        "Read the message and the driver's log. The run is retried.",
+    )
+    SOURCE_CHANGED = (
+        "SourceChanged",
+        "A file was replaced while it was read.",
+        "Nothing: the next run reads it again. Write files under new names.",
+    )
+    STORAGE_DENIED = (
+        "StorageDenied",
+        "The object store refuses the credentials, or there are none; or files of a source may be listed but not read.",
+        "Check the keys in the Secret, and [what they may do](security.md#what-credentials-have-to-allow).",
+    )
+    STORAGE_MISSING = ("StorageMissing", "A bucket doesn't exist.", "Create it, or correct the URI.")
+    STORAGE_UNREACHABLE = (
+        "StorageUnreachable",
+        "The object store doesn't answer, or something else answers. The message names the endpoint.",
+        "Check `storage.endpoint`, its certificate and the network.",
+    )
+    STREAM_FAILED = (
+        "StreamFailed",
+        "In a local run: the stream's own ingest failed, so resources that need it were not run.",
+        "Correct the stream's error first.",
+    )
+    TABLE_BUSY = ("TableBusy", "Another run writes to the table.", "Nothing: this run starts afterwards.")
+    TABLE_REFUSED = (
+        "TableRefused",
+        "The folder holds something else or another stream's store, or something in the store that no run "
+        "wrote: columns, properties or paths of a table, a document, a link.",
+        "The message names it. Name another folder, or take it over: [store.md](store.md#another-owner). If "
+        "somebody else has written to it: [security.md](security.md#what-lies-in-a-store).",
+    )
+    TOPIC_MISSING = (
+        "TopicMissing",
+        "A topic that is named doesn't exist, or the user may not see it.",
+        "Create it, or correct its name.",
+    )
 
 
 TERMINAL = frozenset(

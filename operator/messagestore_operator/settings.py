@@ -122,7 +122,8 @@ class RunSettings(Model):
     paused: bool = Field(default=False, description="If true, no new run starts. Runs in progress continue.")
     windows: Annotated[tuple[RunWindow, ...], Field(max_length=64)] = Field(
         default=(),
-        description="Times at which purges, erasures, replays and maintenance may start. If empty, at any time.",
+        description="Times (cron, timeZone, duration) at which purges, erasures, replays and maintenance may start. If "
+        "empty, any.",
     )
     start_deadline: Duration = Field(
         default=Duration("PT15M"), description="How long the driver, and then the first executor, may take to start."
@@ -178,10 +179,13 @@ class MetricsSettings(Model):
 class Settings(Model):
     """All settings."""
 
-    namespace: Name = Field(default="default", description="The operator's own namespace, which has its Leases.")
+    namespace: Name = Field(
+        default="default", description="The operator's own namespace, which has its Leases. In a pod, the pod's."
+    )
     watch_namespaces: tuple[Name, ...] = Field(default=(), description="Namespaces to watch. If empty, all.")
     requests_per_second: Annotated[float, Field(gt=0, le=10_000)] = Field(
-        default=300.0, description="Average requests per second to the API server."
+        default=300.0,
+        description="Average requests per second to the API server, without renewals of the leader's Lease.",
     )
     request_burst: Count = Field(default=600, description="Maximum burst of requests to the API server.")
     workers: Annotated[int, Field(ge=1, le=64)] = Field(default=16, description="Resources reconciled in parallel.")

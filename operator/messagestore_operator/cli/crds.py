@@ -14,7 +14,7 @@ def crds(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", metavar="FOLDER", help="Write one file a kind into this folder, in place of printing."
+            "--output", metavar="FOLDER", help="Write one file per kind into this folder instead of printing."
         ),
     ] = None,
 ) -> None:

@@ -15,25 +15,25 @@ def dead_letters(
     store: Store,
     reason: Annotated[
         list[str] | None,
-        typer.Option("--reason", metavar="REASON", help="Only those with this reason; may be given several times."),
+        typer.Option("--reason", metavar="REASON", help="Only dead letters with this reason. Repeatable."),
     ] = None,
     redriven: Annotated[
         bool | None,
         typer.Option(
             "--redriven/--open",
-            help="Only those that were sent again and taken in, or only the others.",
+            help="Only dead letters that were redriven and stored, or only the others.",
             show_default="all",
         ),
     ] = None,
     batch_size: Annotated[
-        int, typer.Option("--batch-size", "-n", min=-1, help="How many at most; -1 without a bound.")
+        int, typer.Option("--batch-size", "-n", min=-1, help="Maximum number of dead letters. -1 is no limit.")
     ] = 100,
     version: Version = None,
     at: At = None,
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="How they are printed; all but table have the raw bytes.")
+        Output, typer.Option("--output", "-o", help="Output format. All but table have the raw bytes.")
     ] = Output.TABLE,
 ) -> None:
-    """Print the records that were set aside, the newest first: when, why, and where each was read."""
+    """Print dead letters, the newest first: when and why each record failed, and where it was read."""
     with opened(store, version, at) as reader:
         print_dead_letters(reader.dead_letters(reason or (), redriven, batch_size), output)

@@ -32,32 +32,38 @@ def get(
         typer.Option(
             "--position",
             "-p",
-            help="The first position, itself included: in the stream, or the global one. Default: the first.",
+            help="First position, inclusive: in a stream its own, else the global one. Default: the first.",
         ),
     ] = None,
     batch_size: Annotated[
-        int, typer.Option("--batch-size", "-n", min=-1, help="How many messages at most; -1 without a bound.")
+        int, typer.Option("--batch-size", "-n", min=-1, help="Maximum number of messages. -1 is no limit.")
     ] = 1000,
     correlation: Annotated[
-        str | None, typer.Option("--correlation", metavar="CATEGORY", help="Of a category: answers to this one.")
+        str | None,
+        typer.Option("--correlation", metavar="CATEGORY", help="Only replies to this category. With a category."),
     ] = None,
     member: Annotated[
-        int | None, typer.Option("--consumer-group-member", metavar="N", help="Of a category: one member's share.")
+        int | None,
+        typer.Option("--consumer-group-member", metavar="N", help="Only this member's share. With a category."),
     ] = None,
     size: Annotated[
-        int | None, typer.Option("--consumer-group-size", metavar="N", help="How many members share the category.")
+        int | None,
+        typer.Option("--consumer-group-size", metavar="N", help="Number of members that share the category."),
     ] = None,
-    last: Annotated[bool, typer.Option("--last", help="Of a stream: its last message alone.")] = False,
-    type_: Annotated[str | None, typer.Option("--type", help="With --last: the last one of this type.")] = None,
-    message_id: Annotated[str | None, typer.Option("--id", help="The message with this id alone.")] = None,
+    last: Annotated[bool, typer.Option("--last", help="Only the last message. With a stream.")] = False,
+    type_: Annotated[
+        str | None, typer.Option("--type", help="Only the last message of this type. With --last.")
+    ] = None,
+    message_id: Annotated[str | None, typer.Option("--id", help="Only the message with this id.")] = None,
     version: Version = None,
     at: At = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How messages are printed.")] = Output.TABLE,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
 ) -> None:
     """Print messages of a store: of a stream by position, of a category in order of arrival.
 
-    Payloads are compared with the digests that were stored with them; a message that is broken is told on standard
-    error and not printed. Exits 0, 1 where the store can't be read or a message is broken, 2 for wrong arguments.
+    A message that no longer matches its stored digest is not printed; standard error names it.
+
+    Exits 1 if the store can't be read or a message is broken, 2 if arguments are wrong.
     """
     of_category = (correlation, member, size)
     if problem := _problem(name, last, type_, message_id, any(one is not None for one in of_category)):

@@ -22,8 +22,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Message stores over Delta Lake tables: every message kept once, in order, and queryable; what leaves the "
-    "store proven; any part of the past sent again.",
+    help="Message stores on Delta Lake tables: keep each message once, in order and queryable; remove messages by "
+    "rules; send stored messages again.",
     rich_markup_mode="markdown",
     epilog="""
 Examples:

@@ -20,14 +20,14 @@ def operator(
     ] = None,
     namespace: Annotated[
         list[str] | None,
-        typer.Option("--namespace", "-n", metavar="NAME", help="Serve this namespace; may be given several times."),
+        typer.Option("--namespace", "-n", metavar="NAME", help="Watch this namespace. Repeatable."),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log more.")] = False,
 ) -> None:
-    """Run the operator against a cluster, until it is asked to end.
+    """Run the operator against a cluster until it is stopped.
 
-    The API server is found by KUBECONFIG or, in a pod, by its service account. Each setting may also be given by a
-    variable such as MESSAGESTORE_OPERATOR_SPARK__IMAGE.
+    It finds the API server by KUBECONFIG or, in a pod, by its service account. Variables set settings too, such as
+    MESSAGESTORE_OPERATOR_SPARK__IMAGE.
     """
     logging.basicConfig(
         level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"

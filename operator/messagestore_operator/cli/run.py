@@ -24,11 +24,11 @@ def run(
     at: Annotated[
         datetime | None,
         typer.Option(
-            "--at", metavar="TIME", parser=moment, help="The time that every time rule sees, by RFC 3339. Default: now."
+            "--at", metavar="TIME", parser=moment, help="Current time for all time rules (RFC 3339). Default: now."
         ),
     ] = None,
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="How the resources and their status are printed.")
+        Output, typer.Option("--output", "-o", help="Output format of the resources and their status.")
     ] = Output.TABLE,
     wait: Annotated[
         float,
@@ -37,7 +37,7 @@ def run(
             metavar="DURATION",
             parser=seconds,
             show_default="60s",
-            help="How long to wait for another run to leave a table.",
+            help="How long to wait for a table that another run uses.",
         ),
     ] = 60.0,
     driver_memory: Annotated[
@@ -48,12 +48,12 @@ def run(
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show Spark's own log too.")] = False,
 ) -> None:
-    """Carry manifests out on this machine, with tables under file:///.
+    """Run manifests on this machine, with tables under file:///.
 
-    The resources are taken in the order of the files: a stream ingests all that has arrived, a policy runs once on
-    each of its streams, a replay runs to its end. Run again, it goes on from where the tables are.
+    Resources run in the order of the files: a stream ingests all that has arrived, a policy runs once on each of its
+    streams, a replay runs to its end. The next call continues from the tables.
 
-    Exits 0 when every resource ended well, 1 when one did not, 2 when a manifest is wrong: then nothing was touched.
+    Exits 0 if all resources succeeded, 1 if one did not, 2 if a manifest is wrong; then nothing was changed.
     """
     result = _checked(filename)
     if verbose:

@@ -19,9 +19,9 @@ def stats(
     store: Store,
     version: Version = None,
     at: At = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How figures are printed.")] = Output.TABLE,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
 ) -> None:
-    """Print what a store holds: messages by category and status, dead letters by reason, and what was read in all.
+    """Print counts of a store: messages by category and status, dead letters by reason, and records read in all.
 
     Reads a few columns of all messages.
     """

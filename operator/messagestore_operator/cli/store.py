@@ -30,11 +30,13 @@ Store = Annotated[
 ]
 Version = Annotated[
     int | None,
-    typer.Option("--version", metavar="VERSION", min=0, help="Read this version of table messages. Default: newest."),
+    typer.Option(
+        "--version", metavar="VERSION", min=0, help="Read this version of table messages. Default: the newest."
+    ),
 ]
 At = Annotated[
     datetime | None,
-    typer.Option("--at", metavar="TIME", parser=moment, help="Read the store as it was at a time, by RFC 3339."),
+    typer.Option("--at", metavar="TIME", parser=moment, help="Read the store as it was at this time (RFC 3339)."),
 ]
 
 

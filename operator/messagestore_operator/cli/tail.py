@@ -28,9 +28,9 @@ def tail(
             help="A stream (order-123) or a category (order). Default: all messages.",
         ),
     ] = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the newest to begin with.")] = 10,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of newest messages to print first.")] = 10,
     follow: Annotated[
-        bool, typer.Option("--follow/--no-follow", help="Go on with those that come, until interrupted.")
+        bool, typer.Option("--follow/--no-follow", help="Then print new messages until interrupted.")
     ] = True,
     interval: Annotated[
         float,
@@ -39,17 +39,16 @@ def tail(
             metavar="DURATION",
             parser=seconds,
             show_default="2s",
-            help="How often to look for a new version of the store.",
+            help="How often to check the store for new messages.",
         ),
     ] = 2.0,
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="How messages are printed; with json, one a line.")
+        Output, typer.Option("--output", "-o", help="Output format. With json, one message per line.")
     ] = Output.TABLE,
 ) -> None:
     """Print the newest messages of a store, a category or a stream, then each new one once a run has committed it.
 
-    Payloads are compared with the digests that were stored with them; a message that is broken is told on standard
-    error and not printed.
+    A message that no longer matches its stored digest is not printed; standard error names it.
     """
     # A shell's background jobs are started deaf to Ctrl-C's signal: heard by a handler of its own, it ends them, too.
     with opened(store) as reader, suppress(InterruptedRunError), interruptible(stop=lambda: None):

@@ -14,7 +14,7 @@ BAD_INPUT = 2
 Filenames = Annotated[
     list[str],
     typer.Option(
-        "--filename", "-f", metavar="PATH", help="A file, a folder of files, or - for standard input; may be repeated."
+        "--filename", "-f", metavar="PATH", help="A file, a folder of files, or - for standard input. Repeatable."
     ),
 ]
 
@@ -22,8 +22,8 @@ Filenames = Annotated[
 def validate(filename: Filenames) -> None:
     """Check manifests and name every problem with its file, line and field.
 
-    Exits 0 where all are valid and 2 where any is not. References to resources that the files don't have are
-    warnings: a cluster may have them.
+    Exits 0 if all are valid, else 2. References to resources that the files don't have are only warnings, because a
+    cluster may have them.
     """
     result = load(filename)
     for warning in result.warnings:

@@ -30,7 +30,7 @@ class Tenancy(Model):
     """What resources may ask for; the default allows what stays within their own namespace."""
 
     adoptions: Annotated[tuple[Adoption, ...], Field(max_length=1000)] = Field(
-        default=(), description="Tables that another namespace may take over after their owner is gone."
+        default=(), description="Tables (uri, from, to) that another namespace may take over after their owner is gone."
     )
     images: Annotated[tuple[AllowedImage, ...], Field(max_length=256)] = Field(
         default=(),

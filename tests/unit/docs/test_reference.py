@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
+from pydantic import BaseModel
 
 from messagestore_operator.api import KINDS, crd
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.metrics import Metrics
+from messagestore_operator.settings import Settings
 
 RENEW = "RENEW_SNAPSHOTS"
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
@@ -67,6 +69,24 @@ def test_the_figures() -> None:
     ]
     table = "".join(["| figure | type | labels | meaning |\n| --- | --- | --- | --- |\n", *rows])
     _is_current("metrics.md", "Figures at /metrics", table)
+
+
+def test_the_settings() -> None:
+    intro = (
+        "Of `messagestore operator`. [operator.md](../operator.md#settings) says where they are set.\n\n"
+        "| setting | default | meaning |\n| --- | --- | --- |\n"
+    )
+    _is_current("settings.md", "Settings of the operator", "".join([intro, *_settings(Settings(), "")]))
+
+
+def _settings(group: BaseModel, path: str) -> Iterator[str]:
+    for name, field in type(group).model_fields.items():
+        value, place = getattr(group, name), f"{path}.{field.alias}".removeprefix(".")
+        if isinstance(value, BaseModel):
+            yield from _settings(value, place)
+        else:
+            default = "" if value in (None, (), {}, "") else f"`{json.dumps(value)}`"
+            yield f"| `{place}` | {default} | {field.description} |\n"
 
 
 def _fields(node: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any], bool]]:
