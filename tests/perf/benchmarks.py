@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from tests.perf import compare, data, ingest_sides, reading_sides
 from tests.perf.plain import plain_session
 
-from messagestore_jobs.contract.run_document import Memory
 from messagestore_jobs.session import local_session
 
 Figures = dict[str, Any]
@@ -61,8 +60,7 @@ def _ingest(side: str, arguments: Figures) -> Figures:
     warm = [data.records(100_000, 50_000_000 + i * 100_000, 90 + i) for i in range(3)]
     run(spark, small, [*warm, data.records(size, 60_000_000, 80)])
     files = [data.records(size, 100_000_000 + i * size, i) for i in range(batches)]
-    options = {"memory": Memory(index_bytes=arguments["indexBytes"])} if "indexBytes" in arguments else {}
-    timed = run(spark, store, files, **options)
+    timed = run(spark, store, files)
     digest = compare.digest(store) if side != "append" else None
     shutil.rmtree(work)
     return {"seconds": statistics.median(timed.batches), "opening": timed.opening, "digest": digest}
@@ -94,10 +92,6 @@ def _flat() -> Benchmark:
         sides={
             "into 10 M": ("store", {"base": 10_000_000, "batch": 100_000, "batches": 5}),
             "into 100 k": ("store", {"base": 100_000, "batch": 100_000, "batches": 5}),
-            "into 10 M, keys in the table": (
-                "store",
-                {"base": 10_000_000, "batch": 100_000, "batches": 5, "indexBytes": 0},
-            ),
         },
         ratios=(Ratio("cost of a batch, 10 M over 100 k", "into 10 M", "into 100 k", "at most 1.2"),),
     )

@@ -24,6 +24,7 @@ from messagestore_jobs.contract.run_document import (
     RunDocument,
     Table,
 )
+from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.maintain.job import run_maintain
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import SETTINGS
@@ -85,7 +86,7 @@ def base(session: Callable[[], SparkSession], count: int) -> Path:
     Written as the jobs write today: other settings make another one.
     """
     settings = hashlib.sha256(json.dumps(SETTINGS, sort_keys=True).encode()).hexdigest()
-    path = folder() / f"base-{count}-{settings[:8]}"
+    path = folder() / f"base-{count}-{settings[:8]}-indexed"
     if (path / "complete").exists():
         return path / "store"
     shutil.rmtree(path, ignore_errors=True)
@@ -116,6 +117,7 @@ def base(session: Callable[[], SparkSession], count: int) -> Path:
         "to_date(inserted_at) inserted_date",
     )
     rows.sortWithinPartitions("stream_name", "position").write.format("delta").mode("append").save(f"{uri}/messages")
+    StoreIndex(spark, uri).save()
     (path / "complete").write_text(json.dumps({"messages": count}))
     return path / "store"
 

@@ -18,7 +18,6 @@ from messagestore_jobs.contract.run_document import (
     FieldMapping,
     FilesSource,
     IngestTask,
-    Memory,
 )
 from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.progress import Silent
@@ -62,14 +61,13 @@ class _Batches(Silent):
         self.ends.append(time.perf_counter())
 
 
-def store(spark: SparkSession | None, uri: str, files: list[Path], memory: Memory | None = None) -> Timed:
+def store(spark: SparkSession | None, uri: str, files: list[Path]) -> Timed:
     """This project."""
     assert spark is not None
     task = IngestTask(
         source_id="perf",
         source=FilesSource(uri="file:///", max_files_per_batch=1),
         envelope=Envelope(format="Custom", fields={n: FieldMapping(path=p) for n, p in _PATHS.items()}),
-        memory=memory or Memory(),
     )
     landing = Path(uri.removeprefix("file://") + "-landing")
     landing.mkdir()

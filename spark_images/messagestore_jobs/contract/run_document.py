@@ -185,8 +185,8 @@ class Memory(ContractModel):
     """What a driver may hold, so that its memory is bounded by its pod and not by the table."""
 
     index_bytes: int | None = None
-    """Keys of the deduplication and heads of streams; past it they are looked up in the table, batch by batch.
-    None: a third of what the pod has for Python's data, for either."""
+    """What is known of sequences; past it they are looked up in the table, batch by batch.
+    None: a third of what the pod has for Python's data."""
     batch_bytes: int = 1 << 30
     """Bytes of input in one batch; larger files are read in several."""
     batch_records: int = 1_000_000

@@ -11,6 +11,7 @@ from deltalake.exceptions import DeltaError
 from messagestore_jobs.clock import now
 from messagestore_jobs.contract.run_document import DeleteTask, Hold, RunDocument, Table
 from messagestore_jobs.contract.run_report import DeleteOutcome
+from messagestore_jobs.index.manifest import INDEX
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.replay.state import REPLAYS
@@ -25,7 +26,7 @@ from messagestore_jobs.store.objects import LARGEST_DOCUMENT, Objects
 from messagestore_jobs.store.schemas import TABLES
 from messagestore_jobs.versions.rules import NAME as TRANSLATORS
 
-FOLDERS = (PURGES, REPLAYS, CLAIMS, *reversed(TABLES))
+FOLDERS = (INDEX, PURGES, REPLAYS, CLAIMS, *reversed(TABLES))
 """In the order they are deleted in: as long as ``messages`` is there, it tells whose turn to write it is."""
 OBJECTS = (KEY_OBJECT, TRANSLATORS, MARKER)
 _PARTIAL = ".partial"

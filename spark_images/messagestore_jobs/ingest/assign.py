@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from messagestore_jobs.contract.run_report import IngestCounts
-from messagestore_jobs.ingest.message_ids import Flags, HashedIds
+from messagestore_jobs.index.keys import Flags, Keys
 from messagestore_jobs.ingest.refusals import Candidates, Expected, Members, Refused, Sizes, judge
 
 Positions = npt.NDArray[np.int64]
@@ -32,7 +32,7 @@ class Arrived:
     """One batch, a record a row, in order of arrival.
 
     Attributes:
-        keys: message ids.
+        keys: hashes of the message ids; of what has none, any.
         streams: stream names; null where there is none.
         dead: what has been judged a dead letter.
         unselected: what the filter passed over.
@@ -44,7 +44,7 @@ class Arrived:
         unknown: which have a field that nobody knows; None where none can.
     """
 
-    keys: HashedIds
+    keys: Keys
     streams: pa.Array
     dead: Flags
     unselected: Flags
@@ -90,7 +90,7 @@ class Assignment:
 
 def assign(
     arrived: Arrived,
-    contains: Callable[[HashedIds], Flags],
+    contains: Callable[[Keys], Flags],
     next_positions: Callable[[pa.Array], Positions],
     next_global: int,
     on_expired: Literal["DeadLetter", "Store", "Discard"],
@@ -150,20 +150,20 @@ def count(arrived: Arrived, assignment: Assignment, on_expired: str, set_aside_b
     )
 
 
-def _repeated(keys: HashedIds, rows: Positions, stored: Flags) -> Flags:
+def _repeated(keys: Keys, rows: Positions, stored: Flags) -> Flags:
     """Of ``rows`` (ascending): whose ids came earlier among them, in one that is stored."""
     again = np.zeros(len(rows), dtype=np.bool_)
     asked = np.zeros(len(keys), dtype=np.bool_)
     asked[rows] = True
     order = keys.sorted_among(asked)
-    hashes = keys.hashes[order]
-    same_as_before = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
+    high = keys.high[order]
+    same_as_before = np.flatnonzero(high[1:] == high[:-1]) + 1
     if not len(same_as_before):
         return again
-    # Equal hashes are candidates only; the few that there are, are told apart by their ids.
+    # The few with an equal first half are told apart one by one.
     suspects = np.sort(order[np.union1d(same_as_before, same_as_before - 1)])
-    seen: set[str] = set()
-    ids = keys.ids.take(pa.array(suspects)).to_pylist()
+    seen: set[tuple[int, int]] = set()
+    ids = zip(keys.high[suspects].tolist(), keys.low[suspects].tolist(), strict=True)
     for place, message_id in zip(np.searchsorted(rows, suspects).tolist(), ids, strict=True):
         again[place] = message_id in seen
         if stored[place]:
@@ -197,8 +197,8 @@ def _settle(
     known = sizes(members.names)
     if expected.all_hold(placed) and members.all_agree(known, placed >= 0):
         return again, Refused(), placed
-    hashes, ids = arrived.keys.hashes[rows], arrived.keys.ids.take(pa.array(rows))
-    candidates = Candidates(hashes, ids, streams.names, streams.codes, streams.heads, passing, expected, members, known)
+    high, low = arrived.keys.high[rows], arrived.keys.low[rows]
+    candidates = Candidates(high, low, streams.names, streams.codes, streams.heads, passing, expected, members, known)
     again, refused = judge(candidates, again)
     stored = ~again & ~passing
     stored[refused.rows] = False

@@ -14,8 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from messagestore_jobs.clock import microseconds
 from messagestore_jobs.contract.run_document import IngestTask
+from messagestore_jobs.index.keys import HASH_BYTES, Flags, Keys
+from messagestore_jobs.index.runs import MemoryRun, entries_of
+from messagestore_jobs.index.store_index import Added, StoreIndex
 from messagestore_jobs.ingest.assign import Arrived, Assignment, assign, count
-from messagestore_jobs.ingest.columns import Columns, ordering_of
+from messagestore_jobs.ingest.columns import TOMBSTONE, Columns, ordering_of
 from messagestore_jobs.ingest.dead_letters import (
     brought_along,
     portion_bytes,
@@ -23,9 +26,7 @@ from messagestore_jobs.ingest.dead_letters import (
     read_letters,
     set_aside_earlier,
 )
-from messagestore_jobs.ingest.dedup_index import Added, DedupIndex, index_bytes
 from messagestore_jobs.ingest.earlier_events import EarlierEvents
-from messagestore_jobs.ingest.message_ids import Flags, HashedIds
 from messagestore_jobs.ingest.refusals import Numbers
 from messagestore_jobs.ingest.sequences import KnownSequences
 from messagestore_jobs.ingest.write import claimed_payloads, set_assignment, set_clock, with_letters
@@ -49,7 +50,7 @@ class BatchContext:
     run: str
     uri: str
     task: IngestTask
-    index: DedupIndex
+    index: StoreIndex
     erased: Erased
     suffix: str
     columns: Columns
@@ -57,9 +58,15 @@ class BatchContext:
     earlier_events: EarlierEvents | None = None
 
     @cached_property
+    def tombstones(self) -> MemoryRun:
+        """The hashes of all that was erased."""
+        hashes = Keys.of_bytes(self.erased.hashes(HASH_BYTES))
+        return MemoryRun(entries_of(hashes, np.zeros(len(hashes), dtype=np.int64)))
+
+    @cached_property
     def sequences(self) -> KnownSequences:
         """What the store knows of message sequences."""
-        return KnownSequences(self.spark, self.uri, index_bytes(self.task.memory, self.spark))
+        return KnownSequences(self.spark, self.uri, self.task.memory)
 
 
 def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], note: CommitNote) -> CommitNote:
@@ -103,7 +110,7 @@ def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], n
     append_messages(spark, context.uri, rows, done, (task.source_id, batch.number), task.compression)
     if committed_batch(context.uri, task.source_id) != batch.number:
         raise RunFailedError("CommitLost", f"batch {batch.number} is not in the table after its commit; try again")
-    context.index.stored(_added(batch, arrived, assigned))
+    context.index.stored(_added(task, batch, arrived, assigned))
     context.sequences.stored(arrived.members, assigned.stored)
     return done
 
@@ -116,7 +123,7 @@ def _in_order(narrow: pa.Table, task: IngestTask) -> pa.Table:
 def _arrived(narrow: pa.Table) -> Arrived:
     expected, members = ordering_of(narrow)
     return Arrived(
-        keys=HashedIds.of(narrow["hash"].to_numpy(), narrow["message_id"].combine_chunks()),
+        keys=Keys.of_column(narrow["id"]),
         streams=narrow["stream_name"].combine_chunks(),
         dead=narrow["dead"].to_numpy(),
         unselected=narrow["unselected"].to_numpy(),
@@ -138,8 +145,10 @@ def _assign(context: BatchContext, arrived: Arrived, batch: Planned, narrow: pa.
 
     events = context.earlier_events
 
-    def contains(keys: HashedIds) -> Flags:
-        found = context.index.contains(keys, not_before) | context.erased.contains(keys.ids)
+    def contains(keys: Keys) -> Flags:
+        found = context.index.contains(keys, not_before)
+        if TOMBSTONE in narrow.column_names:
+            found[context.tombstones.find(Keys.of_column(narrow[TOMBSTONE])).places] = True
         return found if events is None else found | events.contains(narrow, not_before)
 
     index = context.index
@@ -187,9 +196,10 @@ def _set_aside(context: BatchContext, batch: Planned, letters: Iterator[pa.Table
     return earlier
 
 
-def _added(batch: Planned, arrived: Arrived, assigned: Assignment) -> Added:
+def _added(task: IngestTask, batch: Planned, arrived: Arrived, assigned: Assignment) -> Added:
     return Added(
-        keys=arrived.keys.where(assigned.stored),
+        batch=(task.source_id, batch.number),
+        ids=arrived.keys.where(assigned.stored),
         inserted_at=microseconds(batch.at),
         streams=assigned.streams,
         next_positions=assigned.next_positions,

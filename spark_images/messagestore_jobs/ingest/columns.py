@@ -13,10 +13,11 @@ from operator import or_
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import IngestTask
+from messagestore_jobs.index.keys import hashed
 from messagestore_jobs.ingest.assign import EXPECTED_BY_NOBODY, IN_NO_SEQUENCE
 from messagestore_jobs.ingest.earlier_events import earlier_columns
 from messagestore_jobs.ingest.envelope import can_carry, envelope_columns, field_columns, tells_unknown, wire
@@ -28,6 +29,7 @@ from messagestore_jobs.source.columns import Projections, whole_number
 from messagestore_jobs.source.kafka_envelope import record_says
 
 LETTER = "letter"
+TOMBSTONE = "tombstone"
 _BESIDE_ITS_BYTES = 1024
 """Of a dead letter: where it was read, why it was set aside, and what Python takes for each."""
 ORDERING = "ordering"
@@ -55,14 +57,38 @@ class Columns:
     rows: tuple[Column, ...]
 
 
-def columns_of(task: IngestTask, uri: str, suffix: str, letters_at_once: int, *, earlier_events: bool) -> Columns:
+@dataclass(frozen=True)
+class HashKeys:
+    """What message ids are hashed by.
+
+    Attributes:
+        index: the key of the store's index.
+        tombstones: that of its tombstones; None where nothing was erased.
+    """
+
+    index: bytes
+    tombstones: bytes | None
+
+
+def columns_of(
+    spark: SparkSession,
+    task: IngestTask,
+    uri: str,
+    suffix: str,
+    letters_at_once: int,
+    keys: HashKeys,
+    *,
+    earlier_events: bool,
+) -> Columns:
     """The columns for one task.
 
     Args:
+        spark: the session.
         task: the run's.
         uri: the table folder.
         suffix: what the names of the run's claim checks end with.
         letters_at_once: how many bytes of dead letters each task of Spark may bring along.
+        keys: what ids are hashed by.
         earlier_events: whether events are looked for that an earlier release stored.
     """
     return Columns(
@@ -72,7 +98,11 @@ def columns_of(task: IngestTask, uri: str, suffix: str, letters_at_once: int, *,
             *field_columns(task, clock()),
             *verdict_columns(task),
         ),
-        narrow=(*_narrow(task, letters_at_once), *(earlier_columns() if earlier_events else ())),
+        narrow=(
+            *_narrow(task, letters_at_once),
+            *_hashes(spark, keys),
+            *(earlier_columns(spark, keys.index) if earlier_events else ()),
+        ),
         placed=assignment_columns(),
         rows=row_columns(task, uri.rstrip("/"), suffix),
     )
@@ -101,9 +131,7 @@ def _narrow(task: IngestTask, letters_at_once: int) -> tuple[Column, ...]:
     return (
         F.col("part"),
         F.col("row"),
-        F.xxhash64("message_id").alias("hash"),
         identity().alias("identity"),
-        F.col("message_id"),
         F.col("stream_name"),
         F.col("reason").isNotNull().alias("dead"),
         F.col("unselected"),
@@ -113,6 +141,12 @@ def _narrow(task: IngestTask, letters_at_once: int) -> tuple[Column, ...]:
         *_unknown(task),
         *(t.alias(ORDERING) for t in ordering),
     )
+
+
+def _hashes(spark: SparkSession, keys: HashKeys) -> Iterator[Column]:
+    yield hashed(spark, keys.index, "message_id").alias("id")
+    if keys.tombstones is not None:
+        yield hashed(spark, keys.tombstones, "message_id").alias(TOMBSTONE)
 
 
 def _unknown(task: IngestTask) -> Iterator[Column]:

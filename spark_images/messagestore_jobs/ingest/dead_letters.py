@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.ingest.columns import LETTER
-from messagestore_jobs.ingest.message_ids import Flags
 from messagestore_jobs.ingest.refusals import Numbers
 from messagestore_jobs.ingest.write import as_judged, letter_columns, letters_of
 from messagestore_jobs.reasons import DeadLetterReason

@@ -13,9 +13,9 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_document import IngestTask
-from messagestore_jobs.ingest.dedup_index import FIRST_GLOBAL_POSITION, DedupIndex
+from messagestore_jobs.index.keys import Flags, Keys, hashed
+from messagestore_jobs.index.store_index import FIRST_GLOBAL_POSITION, StoreIndex
 from messagestore_jobs.ingest.envelope import wire
-from messagestore_jobs.ingest.message_ids import Flags, HashedIds
 from messagestore_jobs.store.messages import read_messages
 from messagestore_jobs.store.tombstones import Erased, open_erased
 
@@ -36,12 +36,12 @@ def looked_for(task: IngestTask, since: int | None) -> bool:
     return task.envelope.format == "CloudEvents" and since is not None and since > FIRST_GLOBAL_POSITION
 
 
-def earlier_columns() -> tuple[Column, ...]:
-    """What an event would be known by, of judged records."""
-    event_id = F.col(wire("eventId"))
+def earlier_columns(spark: SparkSession, key: bytes) -> tuple[Column, ...]:
+    """What an event would be known by, of judged records; ``key`` is the index's."""
+    event_id = wire("eventId")
     return (
-        event_id.alias("event_id"),
-        F.xxhash64(event_id).alias("event_hash"),
+        F.col(event_id).alias("event_id"),
+        hashed(spark, key, event_id).alias("event_hash"),
         _content().alias("event_content"),
     )
 
@@ -57,11 +57,11 @@ class EarlierEvents:
     spark: SparkSession
     uri: str
     since: int
-    index: DedupIndex
+    index: StoreIndex
     erased: Erased
 
     @staticmethod
-    def open(spark: SparkSession, uri: str, since: int, index: DedupIndex) -> "EarlierEvents":
+    def open(spark: SparkSession, uri: str, since: int, index: StoreIndex) -> "EarlierEvents":
         """As the store is now."""
         return EarlierEvents(spark, uri, since, index, open_erased(uri, before=since))
 
@@ -74,7 +74,7 @@ class EarlierEvents:
         """
         ids = narrow["event_id"].combine_chunks()
         found: Flags = self.erased.contains(ids)
-        candidates = self.index.contains(HashedIds.of(narrow["event_hash"].to_numpy(), ids), not_before)
+        candidates = self.index.contains(Keys.of_column(narrow["event_hash"]), not_before)
         rows = np.flatnonzero(candidates & ~found)
         if len(rows):
             asked = narrow.select(["event_id", "stream_name", "event_content"]).take(pa.array(rows))

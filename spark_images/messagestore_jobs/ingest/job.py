@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import IngestTask, KafkaSource, RunDocument
 from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome
+from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.ingest.batch import BatchContext, ingest_batch
-from messagestore_jobs.ingest.columns import columns_of
+from messagestore_jobs.ingest.columns import HashKeys, columns_of
 from messagestore_jobs.ingest.dead_letters import SourceChangedError, bytes_at_once
-from messagestore_jobs.ingest.dedup_index import index_bytes, open_dedup_index
 from messagestore_jobs.ingest.earlier_events import EarlierEvents, events_since, looked_for
 from messagestore_jobs.ingest.sequences import IncompleteSequences
 from messagestore_jobs.lifecycle.job import LifecycleWork, updates_task
@@ -129,14 +129,16 @@ class _Ingest:
     @cached_property
     def _context(self) -> BatchContext:
         self._progress.step("open")
-        memory = index_bytes(self._task.memory, self._spark)
-        index = open_dedup_index(self._spark, self._uri, table_state(self._uri), memory)
+        index, erased = StoreIndex(self._spark, self._uri), open_erased(self._uri)
         run, uri, task = self._document.run, self._uri, self._task
         suffix = claim_suffix(run, self._document.table.epoch)
         since = events_since(task, self._note.events_since, index.next_global)
         earlier = EarlierEvents.open(self._spark, uri, since, index) if since and looked_for(task, since) else None
-        columns = columns_of(task, uri, suffix, bytes_at_once(self._spark), earlier_events=earlier is not None)
-        return BatchContext(self._spark, run, uri, task, index, open_erased(uri), suffix, columns, since, earlier)
+        keys = HashKeys(index.key, erased.key if erased.any() else None)
+        columns = columns_of(
+            self._spark, task, uri, suffix, bytes_at_once(self._spark), keys, earlier_events=earlier is not None
+        )
+        return BatchContext(self._spark, run, uri, task, index, erased, suffix, columns, since, earlier)
 
     def take_in_what_has_arrived(self) -> None:
         """First the batch that was cut off, then what is there now."""
@@ -159,6 +161,8 @@ class _Ingest:
 
     def outcome(self) -> IngestOutcome:
         """What the run did, and what the store holds after it."""
+        if "_context" in self.__dict__:
+            self._context.index.close()
         self._arrivals.look()
         return self._outcome(last=True)
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from messagestore_jobs.ingest.message_ids import Flags, Hashes
+from messagestore_jobs.index.keys import Flags, Words
 from messagestore_jobs.reasons import DeadLetterReason
 
 Numbers = npt.NDArray[np.int64]
@@ -138,8 +138,8 @@ class Candidates:
     """Records that may be stored, in order of arrival.
 
     Attributes:
-        hashes: of the ids.
-        ids: message ids.
+        high: of the hashes of their ids, the first half.
+        low: the second.
         streams: the distinct streams.
         codes: which of ``streams`` each one's is.
         heads: the position each stream goes on at.
@@ -149,8 +149,8 @@ class Candidates:
         known: what the store knows of the sequences.
     """
 
-    hashes: Hashes
-    ids: pa.Array
+    high: Words
+    low: Words
     streams: pa.Array
     codes: npt.NDArray[np.integer]
     heads: Numbers
@@ -171,8 +171,8 @@ def judge(candidates: Candidates, again: Flags) -> tuple[Flags, Refused]:
         again: the duplicates, told as if nothing were refused.
     """
     expected, members = candidates.expected.rows, candidates.members.rows
-    doubtful = candidates.hashes[np.union1d(expected, members)]
-    shared = np.isin(candidates.hashes, doubtful)
+    doubtful = candidates.high[np.union1d(expected, members)]
+    shared = np.isin(candidates.high, doubtful)
     watched = np.isin(candidates.codes, candidates.codes[expected])
     rows = np.flatnonzero(shared | (watched & ~again & ~candidates.expired))
     again = again.copy()
@@ -194,12 +194,12 @@ class _Judge:
 
     def one_by_one(self, rows: Numbers, shared: Flags, again: Flags) -> Refused:
         """Judge the rows; ``again`` becomes true for duplicates among those whose ids are ``shared``."""
-        ids = self._candidates.ids.take(pa.array(rows)).to_pylist()
+        high, low = self._candidates.high[rows].tolist(), self._candidates.low[rows].tolist()
         codes, expired = self._candidates.codes[rows].tolist(), self._candidates.expired[rows].tolist()
-        seen: set[str] = set()
+        seen: set[tuple[int, int]] = set()
         refused: list[tuple[int, DeadLetterReason, str]] = []
         for row, message_id, stream, late, is_shared in zip(
-            rows.tolist(), ids, codes, expired, shared.tolist(), strict=True
+            rows.tolist(), zip(high, low, strict=True), codes, expired, shared.tolist(), strict=True
         ):
             if is_shared:
                 again[row] = message_id in seen

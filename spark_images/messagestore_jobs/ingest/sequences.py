@@ -9,15 +9,18 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_jobs import clock
-from messagestore_jobs.contract.run_document import RunDocument
+from messagestore_jobs.contract.run_document import Memory, RunDocument
 from messagestore_jobs.contract.run_report import SequenceState
-from messagestore_jobs.ingest.message_ids import Flags
+from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.ingest.refusals import Members, Sizes
 from messagestore_jobs.sequences import sizes, states
+from messagestore_jobs.session import python_bytes
 from messagestore_jobs.store.delta_log import files_of, may_hold, open_table
 from messagestore_jobs.store.messages import read_messages
 
 BYTES_A_SEQUENCE = 250
+_SHARE_OF_PYTHON = 3
+"""A batch takes as much, and so does what the index of ids brings along."""
 
 _Held = dict[str, tuple[int, int]]
 SECONDS_BETWEEN = 60
@@ -27,9 +30,9 @@ SECONDS_BETWEEN = 60
 class KnownSequences:
     """Read when a batch first has a member of one: all of them where they fit the memory, else those of each batch."""
 
-    def __init__(self, spark: SparkSession, uri: str, memory: int) -> None:
+    def __init__(self, spark: SparkSession, uri: str, memory: Memory) -> None:
         self._spark, self._uri = spark, uri
-        self._most = memory // BYTES_A_SEQUENCE
+        self._most = _bytes_of(memory, spark) // BYTES_A_SEQUENCE
         self._held: _Held | None = None
         self._looked_up = False
 
@@ -105,6 +108,10 @@ class IncompleteSequences:
         if self._timeout is None:
             return F.lit(False)
         return F.col("first_time") <= F.lit(clock.now(self._document) - self._timeout)
+
+
+def _bytes_of(memory: Memory, spark: SparkSession) -> int:
+    return python_bytes(spark) // _SHARE_OF_PYTHON if memory.index_bytes is None else memory.index_bytes
 
 
 def _held(found: pa.Table) -> _Held:

@@ -14,6 +14,7 @@ from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from messagestore_jobs.index.manifest import INDEX, unnamed
 from messagestore_jobs.maintain.context import Context
 from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.purge.plan import find_plans
@@ -70,7 +71,9 @@ def sweep(context: Context) -> int:
     context.progress.step("sweep")
     objects = Aged(context.uri)
     before = context.as_of - _YOUNG
-    names = [*_orphans(context, objects, before), *_half_written(objects, before)]
+    unnamed_ = unnamed(context.uri)
+    runs = [name for name in objects.older(INDEX, before, recursive=True) if name in unnamed_]
+    names = [*_orphans(context, objects, before), *_half_written(objects, before), *runs]
     for name in names:
         with external_write("sweep"):
             objects.delete(name)

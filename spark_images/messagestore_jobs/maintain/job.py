@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_jobs.contract.run_report import MaintainOutcome
+from messagestore_jobs.index.store_index import kept_index
 from messagestore_jobs.maintain.clean import clean, sweep
 from messagestore_jobs.maintain.context import context
 from messagestore_jobs.maintain.optimize import cluster_messages, compact_messages, compact_whole
@@ -30,7 +31,10 @@ def maintaining(
         if name != "messages":
             compacted.append(compact_whole(here, name))
     yield
+    index = kept_index(spark, here.uri)
     removed, kept_because = clean(here)
+    if index is not None:
+        index.go_on_behind_a_cut()
     if kept_because is not None:
         progress.say(f"files and log entries past their retention were kept: {kept_because}")
     yield

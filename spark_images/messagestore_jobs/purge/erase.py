@@ -18,6 +18,8 @@ from messagestore_jobs.clock import now
 from messagestore_jobs.context import Run
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_jobs.contract.run_report import EraseOutcome
+from messagestore_jobs.index.manifest import unnamed
+from messagestore_jobs.index.store_index import kept_index
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.purge.claims import drop_unclaimed
 from messagestore_jobs.purge.dead_letters import forget_late_copies
@@ -28,7 +30,8 @@ from messagestore_jobs.replay.erased import take_out_copies
 from messagestore_jobs.store.audit import Done as Row
 from messagestore_jobs.store.audit import add_audit, read_audit
 from messagestore_jobs.store.delta_log import open_table, table_state
-from messagestore_jobs.store.objects import is_local
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.objects import Objects, is_local
 from messagestore_jobs.store.pending_updates import forget_pending, read_pending
 from messagestore_jobs.store.schemas import TABLES
 from messagestore_jobs.store.storage import current
@@ -109,13 +112,23 @@ def erase_due(context: Run) -> Done | None:
         waiting = read_pending(context.uri)["message_id"]
         forget_pending(context.uri, waiting.filter(pa.array(erased.contains(waiting))).to_pylist())
         hide_in_audit(context, erased)
+    index = kept_index(context.spark, context.uri)
     left = {name: forget_past(context.uri, name, context.note() if name == "messages" else None) for name in TABLES}
+    if index is not None:
+        index.go_on_behind_a_cut()
+    _forget_unnamed_runs(context.uri)
     claims = drop_unclaimed(context)
     context.progress.step("look for what is left")
     refuse_remains(context.uri, erased, left, claims)
     for one in due:
         _audit(context, one, before)
     return Done(sum(one.erased for one in due), not_reached(context.uri))
+
+
+def _forget_unnamed_runs(uri: str) -> None:
+    for name in sorted(unnamed(uri)):
+        with external_write("erase-index"):
+            Objects(uri).delete(name)
 
 
 def not_reached(uri: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from messagestore_jobs.index.manifest import INDEX, MANIFEST
 from messagestore_jobs.purge.dead_letters import naming
 from messagestore_jobs.purge.hidden import in_clear
 from messagestore_jobs.purge.plan import FOLDER as PURGES
@@ -37,8 +38,9 @@ _STATE = re.compile(
     rf"{PURGES}/[^/]+/(plan\.json|rows-[0-9]+/(part-[^/]+|_SUCCESS))"
     rf"|{REPLAYS}/[^/]+/(ended\.json|state/(frozen\.json|chunks/[0-9]+\.json|(selected|placed)/(part-[^/]+|_SUCCESS)))"
     rf"|{REPLAYS}/[^/]+/(state/staging|records)/part-[^/]+"
+    rf"|{INDEX}/((ids|streams)-[0-9a-f]{{32}}|{re.escape(MANIFEST)})"
 )
-"""What purges and replays keep of themselves, besides what is staged."""
+"""What purges and replays keep of themselves, and the index of ids."""
 LOG = "_delta_log"
 _OF_VERSION = re.compile(LOG + r"/([0-9]{20})\.(?:json|crc|checkpoint\.parquet)")
 

@@ -121,6 +121,11 @@ def note_of(table: DeltaTable) -> CommitNote:
     return CommitNote(run="")
 
 
+def is_own_note(text: str | None) -> bool:
+    """Whether the user metadata of a commit on ``messages`` is what a run of ours writes."""
+    return _note(text) is not None
+
+
 def epoch_of(table: DeltaTable) -> int | None:
     """The newest epoch under which a table was written, as it was opened; None where no run has had one."""
     epoch = table.transaction_version(EPOCH)

@@ -18,14 +18,14 @@ from deltalake import DeltaTable, Schema
 
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.objects import join
-from messagestore_jobs.store.schemas import GROWN, TABLES, properties
+from messagestore_jobs.store.schemas import GROWN, TABLES, earlier_properties, properties
 from messagestore_jobs.text import one_line
 
 _READER, _WRITER = 1, 2
 """The newest protocol that we write; neither has table features."""
 _RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 _INTERVAL = re.compile(r"interval [0-9]{1,12} (second|minute|hour|day|week)s?")
-_PATH = r"^(inserted_date=[0-9]{4}-[0-9]{2}-[0-9]{2}/)?[A-Za-z0-9][A-Za-z0-9._-]*$"
+PATH = r"^(inserted_date=[0-9]{4}-[0-9]{2}-[0-9]{2}/)?[A-Za-z0-9][A-Za-z0-9._-]*$"
 """A data file's, as Spark and delta-rs name them: below the table, and spelled in one way."""
 _SHOWN = 200
 _looked_at: dict[str, int] = {}
@@ -102,7 +102,7 @@ def not_to_be_read(table: DeltaTable) -> str | None:
 def outside(table: DeltaTable) -> str | None:
     """A data file that would not lie below the table, or is not named as ours are, in words; None without one."""
     paths = pa.table(table.get_add_actions())["path"]
-    strange = pc.invert(pc.match_substring_regex(paths, _PATH))
+    strange = pc.invert(pc.match_substring_regex(paths, PATH))
     found = paths.filter(strange)
     return f"it has the file {_shown(found[0].as_py())}" if len(found) else None
 
@@ -126,7 +126,7 @@ def _unwritten_protocol(told: TableSays) -> Iterator[str]:
 def _is_our_property(name: str, key: str, value: str) -> bool:
     if key in _RETENTIONS:
         return _INTERVAL.fullmatch(value) is not None
-    return properties(name).get(key) == value
+    return value in (properties(name).get(key), earlier_properties(name).get(key))
 
 
 def partition_columns(name: str) -> list[str]:

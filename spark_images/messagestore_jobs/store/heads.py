@@ -67,10 +67,42 @@ def read_heads(uri: str) -> Heads:
         TableRefusedError: one is no position that was ever reached.
     """
     rows = open_table(uri, "heads").to_pyarrow_table()
-    for name in ("next_position", "next_global_position"):
+    _refuse_unreached(uri, rows)
+    return _heads(uri, rows)
+
+
+def read_hidden_heads(uri: str) -> Heads:
+    """Those of the table, and of streams whose names are not kept.
+
+    Raises:
+        TableRefusedError: as :func:`read_heads`.
+    """
+    table = open_table(uri, "heads").to_pyarrow_dataset()
+    rows = table.to_table(filter=pc.field("stream_name").is_null())
+    _refuse_unreached(uri, rows)
+    return _heads(uri, rows)
+
+
+def read_named_heads(uri: str) -> pa.Table:
+    """Those of streams whose names are kept: columns stream_name, next_position.
+
+    Raises:
+        TableRefusedError: as :func:`read_heads`.
+    """
+    table = open_table(uri, "heads").to_pyarrow_dataset()
+    rows = table.to_table(["stream_name", "next_position"], filter=pc.field("stream_name").is_valid())
+    _refuse_unreached(uri, rows)
+    return rows
+
+
+def _refuse_unreached(uri: str, rows: pa.Table) -> None:
+    for name in {"next_position", "next_global_position"} & set(rows.column_names):
         bounds = pc.min_max(rows[name])
         if bounds["min"].is_valid and not 0 <= bounds["min"].as_py() <= bounds["max"].as_py() < _LAST:
             raise TableRefusedError(f"{join(uri, 'heads')} has a {name} that nothing has reached: restore it")
+
+
+def _heads(uri: str, rows: pa.Table) -> Heads:
     by_key = _by(rows, "stream_key") if "stream_key" in rows.column_names else {}
     key = tombstone_key(uri) or b"" if by_key else b""
     return Heads(_by(rows, "stream_name"), by_key, pc.max(rows["next_global_position"]).as_py() or 0, key)

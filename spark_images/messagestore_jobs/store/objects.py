@@ -2,11 +2,13 @@
 
 import os
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 from pyarrow import fs
 from pydantic import BaseModel, ValidationError
 
@@ -103,6 +105,14 @@ class Objects:
         with self._fs.open_input_stream(self._path(name), compression=None) as stream:
             return bytes(stream.read())
 
+    def place(self, name: str) -> tuple[fs.FileSystem, str]:
+        """An object as pyarrow reaches it."""
+        return self._fs, self._path(name)
+
+    def local_path(self, name: str) -> str | None:
+        """The path of an object that is a file of this machine; None where it is none."""
+        return self._path(name) if self._local else None
+
     def read_first(self, name: str, length: int) -> bytes | None:
         """The object's first bytes, ``length`` of them at most, or None where there is none."""
         if not self.exists(name):
@@ -116,11 +126,17 @@ class Objects:
 
     def write(self, name: str, content: bytes) -> None:
         """Write an object whole: a reader sees all of it or none."""
+        with self.writing(name) as stream:
+            stream.write(content)
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[pa.NativeFile]:
+        """Write an object piece by piece; of a local file a reader sees all of it or none."""
         path = self._path(name)
         self._make_parent(path)
         target = f"{path}.partial" if self._local else path
         with self._fs.open_output_stream(target, compression=None) as stream:
-            stream.write(content)
+            yield stream
         if self._local:
             self._fs.move(target, path)
 

@@ -104,6 +104,10 @@ class Erased:
             [i is not None and message_key(self.key, i) in self._tombstones for i in ids.to_pylist()], dtype=np.bool_
         )
 
+    def hashes(self, length: int) -> bytes:
+        """The first bytes of each tombstone's keyed hash, one after the other."""
+        return bytes.fromhex("".join(key[: 2 * length] for key in self._tombstones))
+
     def named_in(self, content: bytes) -> bool:
         """Whether an erased id stands in some bytes as a word or as a JSON string of its own."""
         if not self._tombstones:

@@ -44,7 +44,8 @@ def delete(table: Table, **task: Any) -> DeleteOutcome:
 def table(tmp_path: Path) -> Table:
     """A store with everything in it that runs may leave."""
     table = make_store(tmp_path / "store", [message(1)], [message(2)])
-    for name in ("payloads/00000000000000000001", "_purges/p1/plan.json", "_replays/job-1/ended.json"):
+    of_runs = ("_purges/p1/plan.json", "_replays/job-1/ended.json", "_index/manifest.json")
+    for name in ("payloads/00000000000000000001", *of_runs):
         path = tmp_path / "store" / name
         path.parent.mkdir(parents=True)
         path.write_bytes(b"{}")

@@ -9,9 +9,11 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from messagestore_jobs.index import store_index
 from messagestore_jobs.replay import chunks
 from support.histories.steps import GoOn, Ingest, Maintain, Purge, Record, Redeliver, Replay, Step, Told
 from support.histories.world import World
+from support.indexes import OFTEN
 
 HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "10"))
 """How many random histories (`make test-histories`)."""
@@ -157,6 +159,12 @@ GONE = [
 KNOWN = {
     "retried": RETRIED, "exhausted": EXHAUSTED, "purged": PURGED, "cut off": CUT_OFF, "unheard": UNHEARD, "gone": GONE,
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in OFTEN.items():
+        monkeypatch.setattr(store_index, name, value)
 
 
 @pytest.fixture(autouse=True)

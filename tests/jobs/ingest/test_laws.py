@@ -22,9 +22,11 @@ from messagestore_jobs.contract.run_document import (
     RunDocument,
 )
 from messagestore_jobs.contract.run_report import IngestCounts
+from messagestore_jobs.index import store_index
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.store.delta_log import last_note
 from messagestore_jobs.store.folder import open_folder
+from support.indexes import OFTEN
 from support.ingests import START, Row, Stream, lines, received, record
 
 HOUR = timedelta(hours=1)
@@ -205,6 +207,12 @@ _KEPT = ("message_id", "stream_name", "position", "global_position", "inserted_a
 
 def without_run(rows: list[Row]) -> list[Row]:
     return [{name: value for name, value in row.items() if name != "run"} for row in rows]
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in OFTEN.items():
+        monkeypatch.setattr(store_index, name, value)
 
 
 @pytest.fixture

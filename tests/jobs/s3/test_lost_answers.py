@@ -40,6 +40,7 @@ from messagestore_jobs.contract.run_document import (
 )
 from messagestore_jobs.contract.run_report import RunError
 from messagestore_jobs.driver.execute import execute
+from messagestore_jobs.index import store_index
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import freeze
 from messagestore_jobs.store.delta_log import last_note, open_table
@@ -48,6 +49,7 @@ from messagestore_jobs.store.objects import Objects
 from messagestore_jobs.store.schemas import TABLES
 from messagestore_jobs.store.storage import using
 from support.external_writes import observing, patterns_in_code
+from support.indexes import OFTEN
 from support.ingests import OWNER, RESOURCE, START, lines, record, write_file
 from support.lifecycles import update
 from support.lost_answers import losing
@@ -64,6 +66,8 @@ OF_WHAT_WAS_CUT_OFF = {
 ELSEWHERE = {
     # From Kafka and to it: tests/jobs/kafka.
     *("plan-anew", "replay-transaction", "replay-staged-removed", "erase-staged"),
+    # Of many rows, and of what broke off: tests/jobs/index.
+    *("index-parts", "erase-index"),
     # On a store of an earlier release: tests/jobs/upgrade.
     *("upgrade-.+", "properties-.+"),
 }
@@ -137,7 +141,7 @@ class Site:
                     found[f"{uri} totals"] = repr(last_note(uri).totals)
             objects = Objects(f"s3a://{self.bucket}")
             for name in objects.names(recursive=True):
-                if not re.search(r"/_delta_log/|\.parquet$|/$|key", name):
+                if not re.search(r"/_delta_log/|/_index/|\.parquet$|/$|key", name):
                     found[name] = FILES.sub("", (objects.read(name) or b"").decode())
         return {self._common(name): self._common(content) for name, content in found.items()}
 
@@ -304,6 +308,12 @@ def test_each_run_that_goes_on_where_another_was_cut_off_ends_as_if_no_answer_ha
     spark: SparkSession, object_store: ObjectStore, tmp_path: Path
 ) -> None:
     assert lived(spark, object_store, tmp_path, is_cut_off) >= OF_WHAT_WAS_CUT_OFF
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in OFTEN.items():
+        monkeypatch.setattr(store_index, name, value)
 
 
 def lived(spark: SparkSession, object_store: ObjectStore, folder: Path, story: Story) -> set[str]:

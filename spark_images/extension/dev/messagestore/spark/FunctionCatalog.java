@@ -12,7 +12,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * The functions that Spark has no exact equal of, as a catalog: {@code messagestore.envelope(value, spec)}, {@code
  * messagestore.json_text(value, path)}, {@code messagestore.is_json(value)}, {@code messagestore.scrub_json(value, paths,
  * method, given)}, {@code messagestore.hmac_sha256(value, key)}, {@code messagestore.time(text)}, {@code
- * messagestore.like(text, pattern)}, {@code messagestore.matches(text, pattern)} and {@code messagestore.within(size, budget)}.
+ * messagestore.like(text, pattern)}, {@code messagestore.matches(text, pattern)}, {@code messagestore.within(size, budget)} and
+ * those that {@link KeyedHashFunction} has a key for.
  */
 public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sql.connector.catalog.FunctionCatalog {
   private static final Map<String, BoundFunction> FUNCTIONS =
@@ -46,7 +47,7 @@ public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sq
 
   @Override
   public UnboundFunction loadFunction(Identifier id) throws org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException {
-    BoundFunction function = FUNCTIONS.get(id.name());
+    BoundFunction function = FUNCTIONS.getOrDefault(id.name(), KeyedHashFunction.named(id.name()));
     if (function == null) {
       throw new org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException(id);
     }

@@ -1,0 +1,146 @@
+"""What has changed of a table between two of its versions, as its log tells: which files came, and which left.
+
+Files whose rows stay the same are passed over: those of a compaction, and of changes that our own runs make to messages
+where they stand.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltalake import DeltaTable
+
+from messagestore_jobs.store.delta_log import files_of, is_own_note
+from messagestore_jobs.store.errors import TableRefusedError
+from messagestore_jobs.store.foreign import PATH
+from messagestore_jobs.store.objects import LARGEST_DOCUMENT, Objects, join
+
+_MANY = 1 << 40
+"""How many rows a file is taken to have that doesn't tell."""
+_BYTES_A_ROW = 32
+"""Of a file that left only its size is told; few have less."""
+_PATH = re.compile(PATH)
+
+Batch = tuple[str, int]
+"""A source's id, and the number of one of its batches."""
+
+
+@dataclass
+class Changes:
+    """Files by their paths below the table, with about how many rows each has.
+
+    Attributes:
+        added: whose rows came.
+        removed: whose rows left.
+        commits: of each commit, oldest first, the paths that came and those that left, whatever became of their rows.
+    """
+
+    added: dict[str, int] = field(default_factory=dict)
+    removed: dict[str, int] = field(default_factory=dict)
+    commits: list[tuple[set[str], set[str]]] = field(default_factory=list)
+
+    @property
+    def files(self) -> int:
+        """How many have to be read."""
+        return len(self.added) + len(self.removed)
+
+    @property
+    def rows(self) -> int:
+        """How many rows they have."""
+        return sum(self.added.values()) + sum(self.removed.values())
+
+    def before(self, files: Set[str]) -> set[str]:
+        """The files that the table had before, if it has these now."""
+        found = set(files)
+        for came, left in reversed(self.commits):
+            found = (found - came) | left
+        return found
+
+
+def paths_of(table: DeltaTable) -> set[str]:
+    """All files of a table."""
+    return set(files_of(table)["path"].to_pylist())
+
+
+def digest_of(paths: Set[str]) -> str:
+    """What tells a table's files from those of any other past: their names are never used twice."""
+    return hashlib.sha256("\n".join(sorted(paths)).encode()).hexdigest()
+
+
+def all_of(table: DeltaTable) -> Changes:
+    """All files of a table, as if it had been empty."""
+    files = files_of(table)
+    if not files.num_rows:
+        return Changes()
+    return Changes(dict(zip(files["path"].to_pylist(), _rows(files["num_records"].to_pylist()), strict=True)))
+
+
+def changes_between(
+    uri: str, name: str, since: int, until: int, is_known: Callable[[Batch], bool] = lambda _: False
+) -> Changes | None:
+    """What has changed after version ``since``, up to version ``until``; None where the log no longer tells.
+
+    Args:
+        uri: the store's folder.
+        name: of the table.
+        since: a version.
+        until: a later one, or the same.
+        is_known: says of a batch that its rows are known; they are no change.
+    """
+    log, found = Objects(join(uri, name, "_delta_log")), Changes()
+    for version in range(since + 1, until + 1):
+        try:
+            content = log.read(f"{version:020}.json", LARGEST_DOCUMENT)
+            actions = [json.loads(line) for line in (content or b"").splitlines()]
+            if not actions or not _take(found, actions, is_known):
+                return None
+        except (TableRefusedError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return None
+    return found
+
+
+def _take(found: Changes, actions: Iterable[dict[str, Any]], is_known: Callable[[Batch], bool]) -> bool:
+    """Take one commit's changes in; false where it names a file that no table of ours can have."""
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    for action in actions:
+        for kind, content in action.items():
+            by_kind.setdefault(kind, []).append(content)
+    added, removed = ({one["path"]: one for one in by_kind.get(kind, ())} for kind in ("add", "remove"))
+    if not all(_PATH.match(path) for path in (*added, *removed)):
+        return False
+    found.commits.append((set(added), set(removed)))
+    known = any(is_known((txn["appId"], txn["version"])) for txn in by_kind.get("txn", ()))
+    if known or any(_keeps_names(info) for info in by_kind.get("commitInfo", ())):
+        return True
+    added, removed = (
+        {path: one for path, one in some.items() if one["dataChange"] is not False} for some in (added, removed)
+    )
+    for path, one in removed.items():
+        if found.added.pop(path, None) is None:
+            found.removed[path] = (one.get("size") or _MANY) // _BYTES_A_ROW
+    for path, one in added.items():
+        found.added[path] = _rows([json.loads(one.get("stats") or "{}").get("numRecords")])[0]
+    return True
+
+
+def _keeps_names(info: dict[str, Any]) -> bool:
+    """Whether a commit is one by which a run of ours changes messages: none changes ids, streams or positions."""
+    if not is_own_note(info.get("userMetadata")):
+        return False
+    if info.get("operation") == "UPDATE":
+        return True
+    if info.get("operation") != "MERGE":
+        return False
+    said = info["operationParameters"]
+    matched, *others = (
+        json.loads(said.get(name) or "[]")
+        for name in ("matchedPredicates", "notMatchedPredicates", "notMatchedBySourcePredicates")
+    )
+    return not any(others) and all(one["actionType"] == "update" for one in matched)
+
+
+def _rows(told: Iterable[int | None]) -> list[int]:
+    return [_MANY if rows is None else rows for rows in told]

@@ -1,0 +1,125 @@
+"""Keyed hashes that stand for message ids and stream names: 128 bits, so that equal hashes mean equal names.
+
+Nobody without the key can make two names meet, or tell from a hash which name it is of.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+Words = npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.bool_]
+Order = npt.NDArray[np.intp]
+
+HASH_BYTES = 16
+_MOST_KNOWN = 200_000
+"""Names with their hashes, some 150 bytes each."""
+_NOBODY = bytes(HASH_BYTES)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Hashes, in some order.
+
+    Attributes:
+        high: the first half of each.
+        low: the second half.
+        by_high: their places, in order of ``high``.
+    """
+
+    high: Words
+    low: Words
+    by_high: Order
+
+    @staticmethod
+    def of(high: Words, low: Words) -> Keys:
+        """Sort them."""
+        return Keys(high, low, np.argsort(high))
+
+    @staticmethod
+    def of_bytes(hashes: bytes) -> Keys:
+        """Hashes one after the other."""
+        both = np.frombuffer(hashes, dtype=">u8").astype(np.uint64).reshape(-1, 2)
+        return Keys.of(both[:, 0].copy(), both[:, 1].copy())
+
+    @staticmethod
+    def of_column(hashes: pa.ChunkedArray) -> Keys:
+        """As :func:`hashed` has told them."""
+        return Keys.of(*words(hashes))
+
+    def __len__(self) -> int:
+        return len(self.high)
+
+    def sorted_among(self, kept: Flags) -> Order:
+        """The places of those that are kept, in order of ``high``."""
+        return self.by_high[kept[self.by_high]]
+
+    def where(self, kept: Flags) -> Keys:
+        """Those that are kept."""
+        places = np.cumsum(kept) - 1
+        return Keys(self.high[kept], self.low[kept], places[self.sorted_among(kept)])
+
+
+def words(hashes: pa.ChunkedArray) -> tuple[Words, Words]:
+    """Both halves of each hash of a column of binary values, none of which is null."""
+    parts = [_words(chunk.cast(pa.binary(HASH_BYTES))) for chunk in hashes.chunks]
+    both = np.concatenate(parts) if parts else np.empty((0, 2), dtype=np.uint64)
+    return np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
+
+
+class Hasher:
+    """Hashes names in this process, a million a second; some that it has hashed it knows.
+
+    Args:
+        key: any.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._empty = hmac.new(key, digestmod="sha256")
+        self._known: dict[str, bytes] = {}
+
+    def keys(self, names: Iterable[str]) -> Keys:
+        """The hashes of names."""
+        return Keys.of_bytes(b"".join(map(self._hash, names)))
+
+    def keys_of_known(self, names: Iterable[str]) -> Keys:
+        """The hashes of names that come again and again, as those of streams do."""
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        return Keys.of_bytes(b"".join(map(self._remembered, names)))
+
+    def _hash(self, name: str) -> bytes:
+        hashing = self._empty.copy()
+        hashing.update(name.encode())
+        return hashing.digest()[:HASH_BYTES]
+
+    def _remembered(self, name: str) -> bytes:
+        found = self._known.get(name)
+        if found is None:
+            found = self._known[name] = self._hash(name)
+        return found
+
+
+def hash_here(key: bytes, names: Iterable[str]) -> Keys:
+    """The hashes of names, told in this process."""
+    return Hasher(key).keys(names)
+
+
+def hashed(spark: SparkSession, key: bytes, column: str) -> Column:
+    """The hash of each name in a column of text, in binary; all zeros where it is null."""
+    function = spark._jvm.dev.messagestore.spark.KeyedHashFunction.given(key)  # type: ignore[union-attr]
+    return F.coalesce(F.call_function(f"messagestore.{function}", F.col(column)), F.lit(_NOBODY))
+
+
+def _words(chunk: pa.FixedSizeBinaryArray) -> npt.NDArray[np.uint64]:
+    values = chunk.buffers()[1]
+    found = np.frombuffer(values, dtype=">u8", count=2 * len(chunk), offset=HASH_BYTES * chunk.offset)
+    return found.astype(np.uint64).reshape(-1, 2)

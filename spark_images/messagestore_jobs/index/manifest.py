@@ -1,0 +1,63 @@
+"""What says which runs an index has, and of which versions of the tables they tell."""
+
+from contextlib import suppress
+from typing import Literal
+
+from deltalake import DeltaTable
+from pydantic import BaseModel, ConfigDict, Field
+
+from messagestore_jobs.index.runs import RunInfo
+from messagestore_jobs.store.errors import TableRefusedError
+from messagestore_jobs.store.objects import Objects, join, read_document
+
+INDEX = "_index"
+MANIFEST = "manifest.json"
+
+
+class Manifest(BaseModel):
+    """What is in the index, and of which version of which table it tells."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = 1
+    table: str
+    """The id of ``messages``, as its log has it: a table made anew is another one."""
+    key: str = Field(pattern=r"^[0-9a-f]{64}$")
+    version: int = -1
+    """Of ``messages``; -1: nothing is told."""
+    files: str = ""
+    """The digest of that version's files: a table that was restored from a copy may have others."""
+    heads: int = -1
+    """The version of ``heads`` whose streams are in it."""
+    ids: tuple[RunInfo, ...] = ()
+    streams: tuple[RunInfo, ...] = ()
+    superseded: tuple[str, ...] = ()
+    """Objects that the manifest before this one named; whoever opened that may still read them."""
+
+
+def unnamed(uri: str) -> set[str]:
+    """Objects of an index that its manifest doesn't name, by their names in the store's folder: runs that broke off."""
+    objects = Objects(join(uri, INDEX))
+    found = read_manifest(objects)
+    named = {MANIFEST, *names_in(found), *(found.superseded if found else ())}
+    return {f"{INDEX}/{name}" for name in objects.names(recursive=True) if not name.endswith("/")} - {
+        f"{INDEX}/{name}" for name in named
+    }
+
+
+def usable(found: Manifest | None, table: DeltaTable) -> Manifest | None:
+    """A manifest that tells of this table."""
+    told = found is not None and found.table == str(table.metadata().id) and 0 <= found.version <= table.version()
+    return found if told else None
+
+
+def names_in(manifest: Manifest | None) -> set[str]:
+    """The runs that a manifest names."""
+    return {info.name for info in (*manifest.ids, *manifest.streams)} if manifest else set()
+
+
+def read_manifest(objects: Objects) -> Manifest | None:
+    """The one that is there; None where there is none, or something else."""
+    with suppress(TableRefusedError):
+        return read_document(objects, MANIFEST, Manifest)
+    return None

@@ -1,0 +1,76 @@
+"""Which runs are merged, and what is left of their entries.
+
+An id's value is when its message was inserted, in microseconds; of one that left the table, the bitwise not of that. A
+stream's value is its next position, of which the largest counts.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from messagestore_jobs.index.runs import Entries, Found
+
+
+def to_merge(stored: Sequence[int], new: int, ratio: int, at_most: int | None) -> int:
+    """From which stored run on all are merged with what is new; their number where none is.
+
+    Args:
+        stored: how many entries each has, oldest first.
+        new: how many are new.
+        ratio: a run is merged while it is less than this times as large as what comes after it.
+        at_most: how many entries a merged run may have; None is no bound.
+    """
+    kept, total = len(stored), new
+    if not new and stored:
+        kept, total = kept - 1, stored[-1]
+    while kept and stored[kept - 1] < ratio * total and (at_most is None or stored[kept - 1] + total <= at_most):
+        kept -= 1
+        total += stored[kept]
+    return kept
+
+
+def settle_ids(*, whole: bool) -> Callable[[Entries], Entries]:
+    """What is left of entries of ids; of the ``whole`` index, also where something left that never came."""
+
+    def settle(entries: Entries) -> Entries:
+        gone = entries["value"] < 0
+        if not gone.any():
+            return entries
+        touched = np.isin(entries["high"], entries["high"][gone])
+        left: Counter[tuple[int, int, int]] = Counter()
+        for high, low, value in entries[touched].tolist():
+            left[high, low, max(value, ~value)] += 1 if value >= 0 else -1
+        kept = [
+            (high, low, at if count > 0 else ~at)
+            for (high, low, at), count in left.items()
+            for _ in range(count if count > 0 or whole else -count)
+        ]
+        both = np.concatenate([entries[~touched], np.array(kept, dtype=entries.dtype)])
+        return both[np.argsort(both["high"], kind="stable")]
+
+    return settle
+
+
+def settle_streams(entries: Entries) -> Entries:
+    """Of each stream the largest value."""
+    if not len(entries):
+        return entries
+    ordered = entries[np.lexsort((entries["low"], entries["high"]))]
+    starts = np.flatnonzero(np.concatenate([[True], (np.diff(ordered["high"]) != 0) | (np.diff(ordered["low"]) != 0)]))
+    found = ordered[starts].copy()
+    found["value"] = np.maximum.reduceat(ordered["value"], starts)
+    return found
+
+
+def less_what_left(found: Found) -> Found:
+    """Of the entries of ids that were found those whose message is in the table."""
+    if not (found.values < 0).any():
+        return found
+    left: Counter[tuple[int, int]] = Counter()
+    for place, value in zip(found.places.tolist(), found.values.tolist(), strict=True):
+        left[place, max(value, ~value)] += 1 if value >= 0 else -1
+    there = [one for one, count in left.items() if count > 0]
+    return Found(
+        np.array([place for place, _ in there], dtype=np.intp), np.array([at for _, at in there], dtype=np.int64)
+    )

@@ -1,0 +1,131 @@
+"""The hashes of a table's rows: read by this process where they are few, by Spark where they are many."""
+
+from collections.abc import Collection, Iterator
+from functools import reduce
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from messagestore_jobs.index.changes import Changes
+from messagestore_jobs.index.keys import hash_here, hashed, words
+from messagestore_jobs.index.runs import ENTRY, Entries, RunInfo, entries_of, write_run
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.objects import Objects, join
+
+FEW_ROWS = 100_000
+"""So many are read by this process in less time than Spark takes to plan it."""
+FEW_FILES = 100
+_ROWS_A_PART = 2_000_000
+_BUCKETS = 1 << 16
+
+_COLUMNS = "message_id string, inserted_at timestamp, stream_name string, position bigint"
+_SCHEMA = pa.schema(
+    [
+        pa.field("message_id", pa.string()),
+        pa.field("inserted_at", pa.timestamp("us", "UTC")),
+        pa.field("stream_name", pa.string()),
+        pa.field("position", pa.int64()),
+    ]
+)
+
+
+def few(changes: Changes) -> bool:
+    """Whether this process reads them."""
+    return changes.files <= FEW_FILES and changes.rows <= FEW_ROWS
+
+
+def read_here(uri: str, key: bytes, changes: Changes) -> tuple[Entries, Entries]:
+    """Entries of ids, of which those that left have a negative value, and of streams.
+
+    Raises:
+        FileNotFoundError: a file is there no more.
+    """
+    added, removed = _read(uri, changes.added), _read(uri, changes.removed)
+    came, left = ((rows["message_id"].to_pylist(), _microseconds(rows["inserted_at"])) for rows in (added, removed))
+    ids = hash_here(key, [*came[0], *left[0]])
+    values = np.concatenate([came[1], ~left[1]])
+    last = added.group_by("stream_name").aggregate([("position", "max")])
+    streams = hash_here(key, last["stream_name"].to_pylist())
+    return entries_of(ids, values), entries_of(streams, last["position_max"].to_numpy() + 1)
+
+
+def files(spark: SparkSession, uri: str, paths: Collection[str]) -> DataFrame:
+    """The rows of some files of ``messages``, whether they are still in the table or not."""
+    return spark.read.schema(_COLUMNS).parquet(*[join(uri, "messages", path) for path in paths])
+
+
+def ids_by_spark(spark: SparkSession, key: bytes, added: DataFrame | None, removed: DataFrame | None) -> DataFrame:
+    """As :func:`read_here`, in columns hash and value; one of the two is there."""
+    sides = [
+        rows.select(hashed(spark, key, "message_id").alias("hash"), F.unix_micros("inserted_at").alias("at"), sign)
+        for rows, sign in ((added, F.lit(1).alias("sign")), (removed, F.lit(-1).alias("sign")))
+        if rows is not None
+    ]
+    every = reduce(DataFrame.union, sides)
+    if removed is not None:
+        every = every.groupBy("hash", "at").agg(F.sum("sign").alias("sign")).where("sign != 0")
+    return every.select("hash", F.when(F.col("sign") > 0, F.col("at")).otherwise(F.bitwise_not("at")).alias("value"))
+
+
+def streams_by_spark(spark: SparkSession, key: bytes, rows: DataFrame) -> DataFrame:
+    """As :func:`read_here`, in columns hash and value."""
+    last = rows.groupBy("stream_name").agg(F.max("position").alias("position"))
+    return last.select(hashed(spark, key, "stream_name").alias("hash"), (F.col("position") + 1).alias("value"))
+
+
+def write_by_spark(objects: Objects, rows: DataFrame, name: str, count: int) -> RunInfo | None:
+    """Write the entries of columns hash and value as one run; executors bring them in order.
+
+    Args:
+        objects: those of the index.
+        rows: the entries.
+        name: of the run.
+        count: how many there are at most.
+    """
+    parts = max(1, -(-count // _ROWS_A_PART))
+    bucket = (F.conv(F.hex(F.substring("hash", 1, 2)), 16, 10).cast("long") * parts / _BUCKETS).cast("int")
+    folder = f"{name}.parts"
+    ordered = rows.withColumn("part", bucket).repartition(parts, "part").sortWithinPartitions("part", "hash")
+    with external_write("index-parts"):
+        ordered.write.partitionBy("part").mode("overwrite").parquet(join(objects.uri, folder))
+    with external_write("index"):
+        info = write_run(objects, name, _parts(objects, folder, parts), count)
+    objects.delete_folder(folder)
+    return info
+
+
+def run_name(kind: str) -> str:
+    """Of a new run."""
+    return f"{kind}-{uuid4().hex}"
+
+
+def _parts(objects: Objects, folder: str, parts: int) -> Iterator[Entries]:
+    for part in range(parts):
+        filesystem, path = objects.place(f"{folder}/part={part}")
+        if filesystem.get_file_info(path).type.name == "NotFound":
+            continue
+        rows = ds.dataset(path, filesystem=filesystem, format="parquet").to_table(["hash", "value"])
+        entries = np.empty(rows.num_rows, dtype=ENTRY)
+        entries["high"], entries["low"] = words(rows["hash"])
+        entries["value"] = rows["value"].to_numpy()
+        yield entries[np.argsort(entries["high"], kind="stable")]
+
+
+def _read(uri: str, paths: Collection[str]) -> pa.Table:
+    filesystem, root = Objects(join(uri, "messages")).place("")
+    tables = [_SCHEMA.empty_table()]
+    for path in paths:
+        rows = pq.read_table(f"{root}/{path}", columns=_SCHEMA.names, filesystem=filesystem, partitioning=None)
+        tables.append(rows.select(_SCHEMA.names).cast(_SCHEMA))
+    return pa.concat_tables(tables)
+
+
+def _microseconds(times: pa.ChunkedArray) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    found: np.ndarray[tuple[int], np.dtype[np.int64]] = pc.cast(times, pa.int64()).to_numpy()
+    return found

@@ -1,0 +1,334 @@
+"""Entries in order of their hashes: in memory, or in an object beside the tables, of which few blocks are read.
+
+An object has the entries, and behind them the first hash of each block of entries, a checksum of each, and a filter.
+Whoever asks does so in order, so what lies on disk is mapped and read in order, and nothing else is held.
+"""
+
+import hashlib
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field
+
+from messagestore_jobs.index import filters
+from messagestore_jobs.index.keys import Keys, Order, Words
+from messagestore_jobs.store.objects import Objects
+
+Entries = npt.NDArray[np.void]
+Values = npt.NDArray[np.int64]
+
+ENTRY = np.dtype([("high", "<u8"), ("low", "<u8"), ("value", "<i8")])
+BLOCK = 128
+"""Entries that are read, and checked, at once."""
+_BLOCKS_AT_ONCE = 8192
+_SPAN = 1 << 20
+"""About so many entries are merged at once."""
+_GAP = 64 << 10
+"""Of object storage so many bytes that nobody asked for are read rather than asked around."""
+_THREADS = 16
+_WHOLE = 4
+"""Once a fourth of an object has been read piece by piece, all of it is fetched."""
+
+
+class TornRunError(Exception):
+    """An object is not what was written there, or is gone."""
+
+
+class RunInfo(BaseModel):
+    """What is known of a run without reading it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^(ids|streams)-[0-9a-f]{32}$")
+    count: int = Field(gt=0, lt=1 << 40)
+    filter_blocks: int = Field(gt=0, lt=1 << 32)
+    digest: str
+    """SHA-256 of what stands behind the entries."""
+
+    @property
+    def blocks(self) -> int:
+        """Of entries."""
+        return -(-self.count // BLOCK)
+
+    @property
+    def entry_bytes(self) -> int:
+        """Where the rest begins."""
+        return self.count * ENTRY.itemsize
+
+    @property
+    def bytes(self) -> int:
+        """The object's length."""
+        return self.entry_bytes + self.blocks * 12 + self.filter_blocks * filters.WORDS * filters.WORD.itemsize
+
+
+class Found(NamedTuple):
+    """The entries of what was asked for: the place of each among the asked, and its value."""
+
+    places: Order
+    values: Values
+
+
+class Run(Protocol):
+    """Entries in order of ``high``."""
+
+    def __len__(self) -> int: ...
+
+    def find(self, asked: Keys) -> Found:
+        """All entries of these hashes."""
+
+    def between(self, first: int, last: int) -> Entries:
+        """Those whose ``high`` is in [first, last]."""
+
+
+def entries_of(keys: Keys, values: Values) -> Entries:
+    """In order."""
+    found = np.empty(len(keys), dtype=ENTRY)
+    found["high"], found["low"] = keys.high[keys.by_high], keys.low[keys.by_high]
+    found["value"] = values[keys.by_high]
+    return found
+
+
+class MemoryRun:
+    """What has not been written yet."""
+
+    def __init__(self, entries: Entries) -> None:
+        self.entries = entries
+        self._high = np.ascontiguousarray(entries["high"])
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def find(self, asked: Keys) -> Found:
+        """As :class:`Run` has it."""
+        return _matches(self.entries, self._high, asked, asked.by_high)
+
+    def between(self, first: int, last: int) -> Entries:
+        """As :class:`Run` has it."""
+        return _cut(self.entries, self._high, first, last)
+
+
+class StoredRun:
+    """An object; what is read of it is checked.
+
+    Args:
+        objects: those of the index.
+        info: of the run.
+        folder: on this machine's disk, for what is fetched from object storage.
+
+    Raises:
+        TornRunError: it is gone, or not what was written.
+    """
+
+    def __init__(self, objects: Objects, info: RunInfo, folder: Path) -> None:
+        self.info = info
+        self._folder = folder
+        filesystem, path = objects.place(info.name)
+        self._file: pa.NativeFile | None = None
+        self._entries: Entries | None = None
+        self._fetched = 0
+        local = objects.local_path(info.name)
+        try:
+            size = filesystem.get_file_info(path).size
+            if size != info.bytes:
+                raise TornRunError(f"{path} has {size} bytes, not {info.bytes}")
+            if local is None:
+                self._file = filesystem.open_input_file(path)
+                tail = np.memmap(self._fetch("tail", info.entry_bytes, info.bytes), mode="r")
+            else:
+                self._entries = np.memmap(local, ENTRY, "r", shape=(info.count,))
+                tail = np.memmap(local, mode="r", offset=info.entry_bytes)
+        except OSError as error:
+            raise TornRunError(f"{path} can't be read: {error}") from error
+        if hashlib.sha256(tail.data).hexdigest() != info.digest:
+            raise TornRunError(f"{path} is not what was written")
+        sums, bits = info.blocks * 8, info.blocks * 12
+        self._first: Words = tail[:sums].view("<u8")
+        self._sums = tail[sums:bits].view("<u4")
+        self._filter = tail[bits:].view(filters.WORD).reshape(-1, filters.WORDS)
+
+    def __len__(self) -> int:
+        return self.info.count
+
+    def find(self, asked: Keys) -> Found:
+        """As :class:`Run` has it."""
+        order = asked.by_high
+        high = asked.high[order]
+        order = order[filters.may_have(self._filter, high, asked.low[order])]
+        high = asked.high[order]
+        # Where a block begins with a hash, the one before it may end with it.
+        last = np.maximum(np.searchsorted(self._first, high, "right") - 1, 0)
+        first = np.maximum(np.searchsorted(self._first, high, "left") - 1, 0)
+        found = [
+            self._find(asked, order[part], first[part], last[part]) for part in _parts(len(order), _BLOCKS_AT_ONCE)
+        ]
+        return together(found)
+
+    def _find(self, asked: Keys, order: Order, first: Order, last: Order) -> Found:
+        entries = self._blocks(np.unique(_spread(first, last - first + 1)[1]))
+        return _matches(entries, np.ascontiguousarray(entries["high"]), asked, order)
+
+    def between(self, first: int, last: int) -> Entries:
+        """As :class:`Run` has it."""
+        begin = max(0, int(np.searchsorted(self._first, np.uint64(first), "left")) - 1)
+        end = int(np.searchsorted(self._first, np.uint64(last), "right"))
+        entries = self._blocks(np.arange(begin, end))
+        return _cut(entries, np.ascontiguousarray(entries["high"]), first, last)
+
+    def _blocks(self, numbers: Order) -> Entries:
+        """The entries of some blocks (ascending).
+
+        Raises:
+            TornRunError: one is not what was written.
+        """
+        if not len(numbers):
+            return np.empty(0, dtype=ENTRY)
+        entries = self._here(numbers) if self._entries is not None else self._from_store(numbers)
+        if not np.array_equal(_sums(entries), self._sums[numbers]):
+            raise TornRunError(f"{self.info.name} is not what was written")
+        return entries
+
+    def _here(self, numbers: Order) -> Entries:
+        assert self._entries is not None
+        begins, ends = _ranges(numbers, 1)
+        pieces = [self._entries[b * BLOCK : e * BLOCK] for b, e in zip(begins, ends, strict=True)]
+        return np.ascontiguousarray(np.concatenate(pieces))
+
+    def _from_store(self, numbers: Order) -> Entries:
+        size = BLOCK * ENTRY.itemsize
+        begins, ends = _ranges(numbers, _GAP // size)
+        self._fetched += int((ends - begins).sum()) * size
+        if self._fetched > self.info.entry_bytes // _WHOLE:
+            path = self._fetch("entries", 0, self.info.entry_bytes)
+            self._entries = np.memmap(path, ENTRY, "r", shape=(self.info.count,))
+            return self._here(numbers)
+        spans = [(b * size, min(e * size, self.info.entry_bytes)) for b, e in zip(begins, ends, strict=True)]
+        with ThreadPoolExecutor(_THREADS) as threads:
+            read = list(threads.map(lambda span: self._read(*span), spans))
+        whole = np.frombuffer(b"".join(read), dtype=ENTRY)
+        # What lies in the gaps was not asked for.
+        there = np.concatenate([np.arange(b, e) for b, e in zip(begins, ends, strict=True)])
+        wanted = np.repeat(np.isin(there, numbers), BLOCK)[: len(whole)]
+        return whole[wanted]
+
+    def _read(self, begin: int, end: int) -> bytes:
+        assert self._file is not None
+        try:
+            return bytes(self._file.read_at(end - begin, begin))
+        except OSError as error:
+            raise TornRunError(f"{self.info.name} can't be read: {error}") from error
+
+    def _fetch(self, what: str, begin: int, end: int) -> Path:
+        path = self._folder / f"{self.info.name}.{what}"
+        step = 8 << 20
+        spans = [(at, min(at + step, end)) for at in range(begin, end, step)]
+        with path.open("wb") as sink, ThreadPoolExecutor(_THREADS) as threads:
+            for piece in threads.map(lambda span: self._read(*span), spans):
+                sink.write(piece)
+        return path
+
+
+def write_run(objects: Objects, name: str, chunks: Iterable[Entries], at_most: int) -> RunInfo | None:
+    """Write entries that come in order; None where there are none, and nothing is kept of the object.
+
+    Args:
+        objects: those of the index.
+        name: of the run.
+        chunks: the entries.
+        at_most: how many there are at most.
+    """
+    filter_blocks = filters.blocks_for(at_most)
+    first, sums, count = [np.empty(0, "<u8")], [np.empty(0, "<u4")], 0
+    with tempfile.TemporaryFile() as room, objects.writing(name) as sink:
+        bits = np.memmap(room, filters.WORD, "w+", shape=(filter_blocks, filters.WORDS))
+        for entries in _whole_blocks(chunks):
+            filters.add(bits, entries["high"], entries["low"])
+            sink.write(entries)
+            count += len(entries)
+            first.append(entries["high"][::BLOCK].astype("<u8"))
+            sums.append(_sums(entries))
+        digest = hashlib.sha256()
+        for part in (np.concatenate(first), np.concatenate(sums), bits):
+            digest.update(part)  # type: ignore[arg-type]
+            sink.write(part)
+    if not count:
+        objects.delete(name)
+        return None
+    return RunInfo(name=name, count=count, filter_blocks=filter_blocks, digest=digest.hexdigest())
+
+
+def merged(runs: Sequence[Run], settle: Callable[[Entries], Entries]) -> Iterator[Entries]:
+    """The entries of several runs in order, a bounded part at a time.
+
+    Args:
+        runs: any.
+        settle: what is left of some entries, among which are all of each hash.
+    """
+    parts = max(1, -(-sum(map(len, runs)) // _SPAN))
+    for part in range(parts):
+        first, last = (part << 64) // parts, ((part + 1 << 64) // parts) - 1
+        entries = np.concatenate([run.between(first, last) for run in runs])
+        yield settle(entries[np.argsort(entries["high"], kind="stable")])
+
+
+def together(found: Sequence[Found]) -> Found:
+    """All that was found in several places."""
+    places = [one.places for one in found] or [np.empty(0, dtype=np.intp)]
+    values = [one.values for one in found] or [np.empty(0, dtype=np.int64)]
+    return Found(np.concatenate(places), np.concatenate(values))
+
+
+def _matches(entries: Entries, entries_high: Words, asked: Keys, order: Order) -> Found:
+    """Of the asked at ``order``, which are in order of ``high``."""
+    high = asked.high[order]
+    begin = np.searchsorted(entries_high, high, "left")
+    which, at = _spread(begin, np.searchsorted(entries_high, high, "right") - begin)
+    found = entries[at]
+    same = found["low"] == asked.low[order[which]]
+    return Found(order[which[same]], found["value"][same].astype(np.int64))
+
+
+def _sums(entries: Entries) -> npt.NDArray[np.uint32]:
+    """Of each block; all but the last are whole."""
+    content = entries.view(np.uint8).data
+    size = BLOCK * ENTRY.itemsize
+    return np.array([zlib.crc32(content[at : at + size]) for at in range(0, len(content), size)], np.uint32)
+
+
+def _spread(begins: Order, counts: Order) -> tuple[Order, Order]:
+    """Of ranges: which range each of their members is of, and the member."""
+    which = np.repeat(np.arange(len(begins)), counts)
+    return which, np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts) + begins[which]
+
+
+def _cut(entries: Entries, high: Words, first: int, last: int) -> Entries:
+    begin = np.searchsorted(high, np.uint64(first), "left")
+    return entries[begin : np.searchsorted(high, np.uint64(last), "right")]
+
+
+def _parts(length: int, size: int) -> Iterator[slice]:
+    return (slice(at, at + size) for at in range(0, length, size))
+
+
+def _ranges(numbers: Order, gap: int) -> tuple[Order, Order]:
+    """Ascending numbers as ranges [begin, end) with gaps larger than ``gap`` between them."""
+    cuts = np.flatnonzero(np.diff(numbers) > max(gap, 1)) + 1
+    return numbers[np.concatenate([[0], cuts])], numbers[np.concatenate([cuts - 1, [-1]])] + 1
+
+
+def _whole_blocks(chunks: Iterable[Entries]) -> Iterator[Entries]:
+    left = np.empty(0, dtype=ENTRY)
+    for chunk in chunks:
+        entries = np.concatenate([left, chunk])
+        whole = len(entries) // BLOCK * BLOCK
+        if whole:
+            yield entries[:whole]
+        left = entries[whole:]
+    if len(left):
+        yield left

@@ -1,0 +1,342 @@
+"""What an ingest must know of a store: which ids it holds, and the next position of each stream.
+
+The index lies in folder ``_index``: runs of entries, and a manifest that names them, the version of the table that they
+tell of, and the key of their hashes. It is never believed beyond that version: what has come and gone since is read
+from the table's log and files. Where it is lost, torn, another table's or older than the log, it is made anew.
+"""
+
+import secrets
+import tempfile
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from messagestore_jobs.index.changes import Batch, Changes, all_of, changes_between, digest_of, paths_of
+from messagestore_jobs.index.keys import Flags, Hasher, Keys
+from messagestore_jobs.index.manifest import INDEX, MANIFEST, Manifest, names_in, read_manifest, usable
+from messagestore_jobs.index.merge import less_what_left, settle_ids, settle_streams, to_merge
+from messagestore_jobs.index.read import (
+    few,
+    files,
+    ids_by_spark,
+    read_here,
+    run_name,
+    streams_by_spark,
+    write_by_spark,
+)
+from messagestore_jobs.index.runs import (
+    ENTRY,
+    Entries,
+    Found,
+    MemoryRun,
+    Run,
+    RunInfo,
+    StoredRun,
+    TornRunError,
+    entries_of,
+    merged,
+    together,
+    write_run,
+)
+from messagestore_jobs.store.delta_log import files_of, open_table
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.heads import read_hidden_heads, read_named_heads
+from messagestore_jobs.store.messages import read_messages
+from messagestore_jobs.store.objects import Objects, join
+
+Positions = npt.NDArray[np.int64]
+Kind = Literal["ids", "streams"]
+
+FIRST_GLOBAL_POSITION = 1
+"""As message-db counts; positions in a stream start at 0."""
+SAVE_KEYS = 250_000
+"""So many ids that are in no stored run yet are written."""
+SAVE_KEYS_AT_END = 50_000
+SAVE_COMMITS_AT_END = 20
+"""What a run leaves for the next one to read at most."""
+_KEY_BYTES = 32
+_NOTHING = np.empty(0, dtype=ENTRY)
+_SMALL = 2_000_000
+"""Runs of so many entries together are merged while batches wait; larger ones by maintenance."""
+_RATIO, _RATIO_OF_MAINTENANCE = 2, 4
+"""A run is merged with younger ones that are together as large as this part of it."""
+
+
+@dataclass(frozen=True)
+class Added:
+    """The keys of a committed batch: of its messages, and the heads of its (distinct) streams."""
+
+    batch: Batch
+    ids: Keys
+    inserted_at: int
+    streams: pa.Array
+    next_positions: Positions
+    next_global: int
+
+
+class StoreIndex:
+    """The index of one store, as of the last batch. The caller holds the right to write.
+
+    Args:
+        spark: reads what is much, and brings it in order.
+        uri: the store's folder.
+    """
+
+    def __init__(self, spark: SparkSession, uri: str) -> None:
+        self._spark, self._uri = spark, uri
+        self._objects = Objects(join(uri, INDEX))
+        self._folder = tempfile.TemporaryDirectory(prefix="messagestore-index-")
+        self._hidden = read_hidden_heads(uri)
+        table = open_table(uri, "messages")
+        self._seen = read_manifest(self._objects)
+        self._manifest = usable(self._seen, table) or Manifest(
+            table=str(table.metadata().id), key=secrets.token_hex(_KEY_BYTES)
+        )
+        self._hasher = Hasher(self.key)
+        self.next_global = max(self._hidden.next_global, _last_global(spark, uri, table) + 1)
+        if self._follow(self._manifest):
+            self.save()
+
+    @property
+    def key(self) -> bytes:
+        """Of its hashes."""
+        return bytes.fromhex(self._manifest.key)
+
+    def contains(self, asked: Keys, not_before: int | None) -> Flags:
+        """Which of the ids are in the store (with ``not_before``, µs: inserted since)."""
+        places, values = less_what_left(self._find("ids", asked))
+        found = np.zeros(len(asked), dtype=np.bool_)
+        found[places if not_before is None else places[values >= not_before]] = True
+        return found
+
+    def next_positions(self, streams: pa.Array) -> Positions:
+        """The next position of each stream (distinct names)."""
+        names = streams.to_pylist()
+        next_ = np.array([self._hidden.next_position(name) for name in names], dtype=np.int64)
+        np.maximum.at(next_, *self._find("streams", self._hasher.keys_of_known(names)))
+        return next_
+
+    def stored(self, added: Added) -> None:
+        """A batch has been committed."""
+        self._batches.add(added.batch)
+        at = np.full(len(added.ids), added.inserted_at, dtype=np.int64)
+        streams = self._hasher.keys_of_known(added.streams.to_pylist())
+        self._take(entries_of(added.ids, at), entries_of(streams, added.next_positions))
+        self.next_global = added.next_global
+        if self._new_ids >= SAVE_KEYS:
+            self.save()
+
+    def close(self) -> None:
+        """Leave little for the next run to read."""
+        behind = open_table(self._uri, "messages").version() - self._manifest.version
+        known = self._manifest.version >= 0
+        if self._new_ids >= SAVE_KEYS_AT_END or (known and behind > SAVE_COMMITS_AT_END):
+            self.save()
+
+    def save(self) -> None:
+        """Write what is new. Whatever this is cut off after, the tables tell."""
+        self._write(_RATIO, _SMALL)
+
+    def merge(self) -> None:
+        """Write what is new, and merge runs that have grown too many, however large."""
+        self._write(_RATIO_OF_MAINTENANCE, None)
+
+    def go_on_behind_a_cut(self) -> None:
+        """As :meth:`merge`, where the log no longer tells of the last versions, by which no message came or left."""
+        self._version = open_table(self._uri, "messages").version()
+        self.merge()
+
+    def _follow(self, manifest: Manifest | None) -> bool:
+        """Take in what has come and gone since a manifest, or since the last look.
+
+        Where that can't be told, or a run is torn, all is made anew from the table; but for the key, by which the
+        columns of a run hash.
+
+        Returns:
+            Whether stored runs were written, or can't be used any more.
+        """
+        try:
+            if manifest is not None:
+                self._start(manifest)
+            return self._catch_up()
+        except (TornRunError, FileNotFoundError):
+            self._start(self._blank())
+            self._catch_up()
+            return True
+
+    def _blank(self) -> Manifest:
+        return Manifest(table=self._manifest.table, key=self._manifest.key)
+
+    def _start(self, manifest: Manifest) -> None:
+        self._manifest, self._version, self._heads = manifest, manifest.version, manifest.heads
+        self._trusted = False
+        self._paths: set[str] = set()
+        self._batches: set[Batch] = set()
+        self._new: dict[Kind, list[MemoryRun]] = {"ids": [], "streams": []}
+        told: dict[Kind, Sequence[RunInfo]] = {"ids": manifest.ids, "streams": manifest.streams}
+        self._stored = {kind: [self._opened(info) for info in infos] for kind, infos in told.items()}
+
+    def _opened(self, info: RunInfo) -> StoredRun:
+        return StoredRun(self._objects, info, Path(self._folder.name))
+
+    @property
+    def _new_ids(self) -> int:
+        return sum(map(len, self._new["ids"]))
+
+    def _find(self, kind: Kind, asked: Keys) -> Found:
+        try:
+            return together([run.find(asked) for run in self._runs(kind)])
+        except TornRunError:
+            self._start(self._blank())
+            self.save()
+            return together([run.find(asked) for run in self._runs(kind)])
+
+    def _runs(self, kind: Kind) -> list[Run]:
+        return [*self._stored[kind], *self._new[kind]]
+
+    def _take(self, ids: Entries, streams: Entries) -> None:
+        """Hold new entries, in few runs."""
+        new: dict[Kind, Entries] = {"ids": ids, "streams": streams}
+        for kind, entries in new.items():
+            runs = self._new[kind]
+            if len(entries):
+                runs.append(MemoryRun(entries))
+            while len(runs) > 1 and len(runs[-2]) < _RATIO * len(runs[-1]):
+                both = [runs.pop(), runs.pop()]
+                runs.append(MemoryRun(np.concatenate(list(merged(both, lambda part: part)))))
+
+    def _catch_up(self) -> bool:
+        """Take in what has come and gone since; whether it was so much that Spark has written runs of it.
+
+        Raises:
+            TornRunError: the log no longer tells.
+        """
+        if not self._trusted:
+            self._take_heads()
+        table = open_table(self._uri, "messages")
+        whole, self._paths = self._version < 0, paths_of(table)
+        changes = all_of(table) if whole else self._changes(table.version())
+        self._version, self._trusted = table.version(), True
+        if few(changes):
+            if changes.files:
+                self._take(*read_here(self._uri, self.key, changes))
+            return False
+        added = read_messages(self._spark, self._uri, self._version) if whole else self._rows_of(changes.added)
+        self._write_by_spark(added, self._rows_of(changes.removed), changes.rows)
+        return True
+
+    def _take_heads(self) -> None:
+        """Take in what purges have raised."""
+        version = open_table(self._uri, "heads").version()
+        if version != self._heads:
+            self._heads = version
+            for rows in read_named_heads(self._uri).to_batches():
+                keys = self._hasher.keys(rows["stream_name"].to_pylist())
+                self._take(_NOTHING, entries_of(keys, rows["next_position"].fill_null(0).to_numpy()))
+
+    def _changes(self, until: int) -> Changes:
+        changes = changes_between(self._uri, "messages", self._version, until, self._batches.__contains__)
+        if changes is None:
+            raise TornRunError(f"the log of {self._uri} no longer tells what came after version {self._version}")
+        if not self._trusted and digest_of(changes.before(self._paths)) != self._manifest.files:
+            raise TornRunError(f"the index is of another version {self._version} of {self._uri}")
+        return changes
+
+    def _rows_of(self, paths: Collection[str]) -> DataFrame | None:
+        return files(self._spark, self._uri, paths) if paths else None
+
+    def _write_by_spark(self, added: DataFrame | None, removed: DataFrame | None, rows: int) -> None:
+        frames: dict[Kind, DataFrame | None] = {
+            "ids": ids_by_spark(self._spark, self.key, added, removed),
+            "streams": None if added is None else streams_by_spark(self._spark, self.key, added),
+        }
+        for kind, frame in frames.items():
+            info = None if frame is None else write_by_spark(self._objects, frame, run_name(kind), rows)
+            if info is not None:
+                self._stored[kind].append(self._opened(info))
+
+    def _write(self, ratio: int, at_most: int | None) -> None:
+        """Write new entries, merged with stored runs that they have outgrown, and then the manifest.
+
+        Args:
+            ratio: a stored run is merged while it is less than this times as large as what comes after it.
+            at_most: how large a run may become; None is no bound.
+        """
+        found = read_manifest(self._objects)
+        # A maintenance may have merged runs meanwhile.
+        changed = found is not None and found != self._seen and (found.table, found.key) == self._identity
+        self._follow(found if changed else None)
+        try:
+            self._write_new(ratio, at_most)
+        except TornRunError:
+            self._start(self._blank())
+            self._catch_up()
+            self._write_new(ratio, at_most)
+        ids, streams = (tuple(run.info for run in self._stored[kind]) for kind in self._new)
+        leaving = names_in(found) - {info.name for info in (*ids, *streams)}
+        manifest = Manifest(
+            table=self._manifest.table,
+            key=self._manifest.key,
+            version=self._version,
+            heads=self._heads,
+            files=digest_of(self._paths),
+            ids=ids,
+            streams=streams,
+            superseded=tuple(sorted(leaving)),
+        )
+        with external_write("index-manifest"):
+            self._objects.write(MANIFEST, manifest.model_dump_json().encode())
+        with external_write("index-superseded"):
+            for name in found.superseded if found else ():
+                self._objects.delete(name)
+        self._manifest, self._seen, self._batches = manifest, manifest, set()
+
+    def _write_new(self, ratio: int, at_most: int | None) -> None:
+        for kind in self._new:
+            self._write_run(kind, ratio, at_most)
+
+    def _write_run(self, kind: Kind, ratio: int, at_most: int | None) -> None:
+        stored, new = self._stored[kind], self._new[kind]
+        kept = to_merge([len(run) for run in stored], sum(map(len, new)), ratio, at_most)
+        if not new and kept >= len(stored) - 1:
+            return
+        runs = self._runs(kind)[kept:]
+        settle = settle_streams if kind == "streams" else settle_ids(whole=kept == 0)
+        with external_write("index"):
+            info = write_run(self._objects, run_name(kind), merged(runs, settle), sum(map(len, runs)))
+        self._stored[kind] = [*stored[:kept], *([self._opened(info)] if info else [])]
+        self._new[kind] = []
+
+    @property
+    def _identity(self) -> tuple[str, str]:
+        return self._manifest.table, self._manifest.key
+
+
+def kept_index(spark: SparkSession, uri: str) -> StoreIndex | None:
+    """The index of a store that has one, as of now: for a run that cuts the table's past off."""
+    return StoreIndex(spark, uri) if Objects(join(uri, INDEX)).exists(MANIFEST) else None
+
+
+def _last_global(spark: SparkSession, uri: str, table: DeltaTable) -> int:
+    """The last global position of the messages; 0 without any."""
+    every = files_of(table)
+    if every.num_rows:
+        # A batch of which nothing was stored may leave a file without rows, and so without bounds.
+        every = every.filter(pc.fill_null(pc.not_equal(every["num_records"], 0), True))
+    if not every.num_rows:
+        return 0
+    told = every["max.global_position"] if "max.global_position" in every.column_names else None
+    if told is None or told.null_count:
+        last = read_messages(spark, uri, table.version()).agg(F.max("global_position")).collect()[0][0]
+    else:
+        last = pc.max(told).as_py()
+    return int(last or 0)

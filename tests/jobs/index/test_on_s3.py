@@ -1,0 +1,77 @@
+"""Runs of entries on object storage, of which few blocks are read, or all."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import Table
+from messagestore_jobs.index.keys import hash_here
+from messagestore_jobs.index.runs import StoredRun, TornRunError, entries_of, write_run
+from messagestore_jobs.index.store_index import StoreIndex
+from messagestore_jobs.store.folder import open_folder
+from messagestore_jobs.store.objects import Objects
+from messagestore_jobs.store.storage import using
+from support.indexes import Ingested, day
+from support.objectstore import ObjectStore
+from support.stores import OWNER
+
+NAMES = [f"m{number}" for number in range(200_000)]
+EVERY = hash_here(b"key", NAMES)
+RUN = "ids-" + "0" * 32
+
+
+@pytest.fixture
+def bucket(spark: SparkSession, object_store: ObjectStore) -> Iterator[str]:
+    object_store.make_bucket("indexes")
+    with using([object_store.entry("indexes")], spark):
+        yield "s3a://indexes"
+
+
+@pytest.fixture
+def run(bucket: str, tmp_path: Path) -> StoredRun:
+    objects = Objects(f"{bucket}/store/_index")
+    info = write_run(objects, RUN, [entries_of(EVERY, np.arange(len(NAMES)))], len(NAMES))
+    assert info is not None
+    return StoredRun(objects, info, tmp_path)
+
+
+def test_few_hashes_are_found_by_few_blocks(run: StoredRun) -> None:
+    some = EVERY.where(np.arange(len(NAMES)) % 20_000 == 7)
+    found = run.find(some)
+    assert sorted(found.values.tolist()) == list(range(7, len(NAMES), 20_000))
+    assert run._fetched < run.info.entry_bytes // 4
+
+
+def test_many_hashes_are_found_by_all_of_it(run: StoredRun) -> None:
+    found = run.find(EVERY)
+    assert (found.places == found.values).all()
+    assert sorted(found.values.tolist()) == list(range(len(NAMES)))
+    assert len(run.between(0, (1 << 64) - 1)) == len(NAMES)
+
+
+def test_a_range_is_read_from_where_it_lies(run: StoredRun) -> None:
+    part = run.between(0, (1 << 59) - 1)
+    assert len(part) == (EVERY.high < 1 << 59).sum()
+
+
+def test_what_is_not_what_was_written_is_noticed(bucket: str, run: StoredRun, tmp_path: Path) -> None:
+    objects = Objects(f"{bucket}/store/_index")
+    content = bytearray(objects.read(RUN) or b"")
+    content[100] ^= 1
+    objects.write(RUN, bytes(content))
+    with pytest.raises(TornRunError):
+        StoredRun(objects, run.info, tmp_path).find(EVERY)
+
+
+def test_an_index_is_kept_on_object_storage(spark: SparkSession, bucket: str) -> None:
+    uri = f"{bucket}/other"
+    open_folder(Table(uri=uri, owner=OWNER))
+    first = Ingested.opened(spark, uri)
+    first.batch(NAMES[:50], ["a-1"] * 50, day(0))
+    first.index.save()
+    first.batch(NAMES[50:60], ["a-2"] * 10, day(1))
+    again = Ingested(spark, uri, StoreIndex(spark, uri))
+    assert again.says(NAMES[:80]) == set(NAMES[:60])
