@@ -9,7 +9,7 @@ from deltalake.exceptions import DeltaError
 from messagestore_jobs.contract.run_document import Owner, Table
 from messagestore_jobs.store.delta_log import committed_batch, last_note, table_state
 from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.files import ReadFiles
+from messagestore_jobs.store.files import planned_batch
 from messagestore_jobs.store.folder import MARKER, owner_of
 from messagestore_jobs.store.objects import LARGEST_DOCUMENT, Objects
 from messagestore_jobs.store.offsets import ReadOffsets
@@ -37,5 +37,5 @@ def _is_own(stream: MessageStream, uri: str) -> bool:
 
 def _last_batch_at(uri: str, source: str) -> datetime | None:
     number = committed_batch(uri, source)
-    batch = ReadFiles(uri, source).planned(number) or ReadOffsets(uri, source).planned(number)
+    batch = planned_batch(uri, source, number) or ReadOffsets(uri, source).planned(number)
     return batch.at if batch else None

@@ -1,8 +1,13 @@
 """Files, as they arrive under a prefix."""
 
 import json
-from datetime import UTC, datetime, timedelta
+import tempfile
+from collections.abc import Iterator
+from typing import IO
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.clock import now
@@ -22,12 +27,12 @@ from messagestore_jobs.source.plan import (
 from messagestore_jobs.source.records import Planned, splittable
 from messagestore_jobs.store.delta_log import committed_batch
 from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
-from messagestore_jobs.store.files import Batch, Range, ReadFiles, SourceFile
+from messagestore_jobs.store.files import Batch, Range, ReadFiles, planned_batch
 from messagestore_jobs.store.objects import is_below
+from messagestore_jobs.store.schemas import FILES
 
 _RECORD_BYTES = 64
 """What a record is taken to have before the first batch has told; few have less."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FileArrivals:
@@ -49,7 +54,7 @@ class FileArrivals:
 
     def look(self) -> None:
         """List the files."""
-        self._waiting = pending_files(list_files(self._spark, self._source.uri), self._read.read_up_to())
+        self._waiting = pending_files(list_files(self._spark, self._source.uri), self._read.ends)
 
     def waits(self) -> bool:
         """Also where the files that wait are empty."""
@@ -63,7 +68,7 @@ class FileArrivals:
         """As :class:`Arrivals` has it."""
         if self._read.last_batch <= self._committed():
             return None
-        batch = self._read.planned(self._read.last_batch)
+        batch = planned_batch(self._document.table.uri, self._task.source_id, self._read.last_batch)
         if batch is None:
             return None
         self._refuse_elsewhere(batch)
@@ -148,14 +153,28 @@ def _sentence(error: Exception) -> str:
     return line[line.index(REPLACED) :].partition(" SQLSTATE")[0]
 
 
-def list_files(spark: SparkSession, uri: str) -> list[SourceFile]:
-    """Every file below a prefix, in no order; names that start with "." or "_" are passed over."""
+def list_files(spark: SparkSession, uri: str) -> Iterator[pa.Table]:
+    """Every file below a prefix, in no order and in portions; names that start with "." or "_" are passed over.
+
+    Columns ``uri``, ``size`` and ``modified_at``.
+    """
     jvm = spark._jvm
     conf = spark._jsparkSession.sessionState().newHadoopConf()
-    listed = json.loads(jvm.dev.messagestore.spark.FileListing.list(conf, uri))  # type: ignore[union-attr]
-    return [
-        SourceFile(_whole(path), size, _EPOCH + timedelta(milliseconds=modified)) for path, size, modified in listed
-    ]
+    with tempfile.NamedTemporaryFile(prefix="messagestore-") as listing:
+        jvm.dev.messagestore.spark.FileListing.list(conf, uri, listing.name)  # type: ignore[union-attr]
+        while count := int.from_bytes(listing.read(4), "little"):
+            yield _portion(listing, count)
+
+
+def _portion(listing: IO[bytes], count: int) -> pa.Table:
+    """As the listing packs it."""
+    sizes, times = (pa.array(np.frombuffer(listing.read(8 * count), "<i8")) for _ in range(2))
+    places = listing.read(4 * (count + 1))
+    uris = pa.StringArray.from_buffers(
+        count, pa.py_buffer(places), pa.py_buffer(listing.read(int.from_bytes(places[-4:], "little")))
+    )
+    modified_at = pc.multiply(times, 1000).cast(FILES.field("modified_at").type)
+    return pa.table({"uri": uris, "size": sizes, "modified_at": modified_at})
 
 
 def unreadable(spark: SparkSession, uris: set[str]) -> dict[str, tuple[str, bool]]:
@@ -164,8 +183,3 @@ def unreadable(spark: SparkSession, uris: set[str]) -> dict[str, tuple[str, bool
     conf = spark._jsparkSession.sessionState().newHadoopConf()
     found = json.loads(jvm.dev.messagestore.spark.FileListing.unreadable(conf, json.dumps(sorted(uris))))  # type: ignore[union-attr]
     return {uri: (reason, is_denied) for uri, reason, is_denied in found}
-
-
-def _whole(path: str) -> str:
-    """Hadoop leaves the empty host of a local URI out; people write it."""
-    return path.replace("file:/", "file:///", 1) if path.startswith("file:/") and path[6:7] != "/" else path

@@ -4,8 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+import numpy as np
+import pyarrow as pa
+
 from messagestore_jobs.contract.run_document import FilesSource, RecordsSource
-from messagestore_jobs.store.files import Range, SourceFile, files_in_order
+from messagestore_jobs.store.file_ends import FileEnds
+from messagestore_jobs.store.files import Range, source_files
 from messagestore_jobs.store.offsets import OffsetRange, Partition, ReadUpTo, offsets_in_order
 
 R = TypeVar("R", Range, OffsetRange)
@@ -81,10 +85,20 @@ def unpacked(r: Range) -> int:
     return (r.end - r.start) * (_TIMES_PACKED if r.file.uri.endswith(".gz") else 1)
 
 
-def pending_files(listed: Iterable[SourceFile], read_up_to: Mapping[SourceFile, int]) -> list[Range]:
-    """What has not been read, in order of arrival, however late or old a file is."""
-    ranges = (Range(f, read_up_to.get(f, -1), f.size) for f in files_in_order(list(listed)))
-    return [Range(r.file, max(r.start, 0), r.end) for r in ranges if r.start < r.end]
+def pending_files(listed: Iterable[pa.Table], read: FileEnds) -> list[Range]:
+    """What has not been read, in order of arrival: by modification time, then by name, however late or old a file is.
+
+    Args:
+        listed: columns ``uri``, ``size`` and ``modified_at``, in portions; only what is new becomes more than columns.
+        read: how far each file has been read.
+    """
+    ranges: list[Range] = []
+    for files in listed:
+        ends = read.of(files)
+        new = ends < files["size"].to_numpy()
+        starts = np.maximum(ends[new], 0).tolist()
+        ranges += [Range(f, start, f.size) for f, start in zip(source_files(files.filter(new)), starts, strict=True)]
+    return sorted(ranges, key=lambda r: (r.file.modified_at, r.file.uri))
 
 
 def next_files(waiting: Iterable[Range], bounds: BatchLimits, *, splittable: bool) -> tuple[Range, ...]:

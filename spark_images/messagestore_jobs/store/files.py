@@ -5,10 +5,12 @@ that was cut off is done again with the same ranges and the same clock. What was
 before may have set records of it aside.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
@@ -16,13 +18,16 @@ from deltalake import write_deltalake
 from messagestore_jobs.store.delta_log import committed_batch, open_table
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
+from messagestore_jobs.store.file_ends import FileEnds
 from messagestore_jobs.store.schemas import FILES, literal
 
 _GONE = -1
 """The end of a range that could not be read any more."""
+_AT_ONCE = 16_384
+"""So many rows of the table are looked at at once."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SourceFile:
     """A file as it was listed. Two listings with the same three are the same file."""
 
@@ -31,7 +36,7 @@ class SourceFile:
     modified_at: datetime
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Range:
     """The records of a file that start in [start, end)."""
 
@@ -50,48 +55,45 @@ class Batch:
 
 
 class ReadFiles:
-    """What one source's batches have read, kept in the folder's table ``files``."""
+    """What one source's batches have read, kept in the folder's table ``files``.
+
+    The table is read once, a portion at a time: of each of its rows a few bytes are held.
+    """
 
     def __init__(self, uri: str, source_id: str) -> None:
         self._uri = uri
         self._source_id = source_id
-        rows = open_table(uri, "files").to_pyarrow_table()
-        self._rows: pa.Table = rows.filter(pc.field("source_id") == source_id)
-        self._of_others = set(rows.filter(pc.field("source_id") != source_id)["uri"].to_pylist())
-        first = pc.min(self._rows["batch"]).as_py()
-        self._lost = first != 1 and committed_batch(uri, source_id) > 0
-        self.last_batch: int = pc.max(self._rows["batch"]).as_py() or 0
+        self._load()
 
-    def planned(self, number: int) -> Batch | None:
-        """A batch as it was written down, without what was gone later; None where nothing is left."""
-        rows = self._rows.filter((pc.field("batch") == number) & (pc.field("end") != _GONE)).to_pylist()
-        if not rows:
-            return None
-        ranges = tuple(
-            Range(SourceFile(r["uri"], r["size"], r["modified_at"]), r["start"], r["end"])
-            for r in sorted(rows, key=lambda r: (r["modified_at"], r["uri"], r["start"]))
-        )
-        return Batch(number, rows[0]["at"], ranges)
+    def _load(self) -> None:
+        uris, batches = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
 
-    def read_up_to(self) -> dict[SourceFile, int]:
-        """How far each file has been read, in bytes from its start."""
-        ends: dict[SourceFile, int] = {}
-        columns = (self._rows[name].to_pylist() for name in ("uri", "size", "modified_at", "end"))
-        for uri, size, modified_at, end in zip(*columns, strict=True):
-            file = SourceFile(uri, size, modified_at)
-            ends[file] = max(end, ends.get(file, _GONE))
-        return ends
+        def own() -> Iterator[pa.RecordBatch]:
+            table = open_table(self._uri, "files").to_pyarrow_dataset()
+            for rows in table.to_batches(batch_size=_AT_ONCE, batch_readahead=1, fragment_readahead=1):
+                uris.append(np.unique(_hashes(rows["uri"])))
+                of_source = rows.filter(pc.field("source_id") == self._source_id)
+                batches.append(np.unique(of_source["batch"].to_numpy(zero_copy_only=False)))
+                yield of_source.filter(pc.field("end") != _GONE)
+
+        self.ends = FileEnds(own())
+        """How far each file has been read."""
+        self._uris = np.unique(np.concatenate(uris))
+        numbers = np.unique(np.concatenate(batches))
+        self._lost = numbers[:1].tolist() != [1] and committed_batch(self._uri, self._source_id) > 0
+        self.last_batch: int = max(numbers.tolist(), default=0)
 
     def read_before(self, batch: Batch) -> set[str]:
         """The URIs of a batch that an earlier batch or try, of this source or another, may have read too.
 
         Where the record of what was read has been lost, that may be any.
         """
-        uris = {r.file.uri for r in batch.ranges}
+        uris = sorted({r.file.uri for r in batch.ranges})
         if self._lost:
-            return uris
-        earlier = self._rows.filter(pc.field("uri").isin(pa.array(sorted(uris))))
-        return set(earlier["uri"].to_pylist()) | (uris & self._of_others)
+            return set(uris)
+        # Of two URIs with one hash one may be taken for the other, and is then looked for in vain.
+        known = np.isin(_hashes(pa.array(uris, pa.string())), self._uris)
+        return {uri for uri, is_known in zip(uris, known, strict=True) if is_known}
 
     def write_down(self, batch: Batch) -> None:
         """Plan a batch, durably."""
@@ -100,13 +102,13 @@ class ReadFiles:
             write_deltalake(
                 open_to_write(self._uri, "files"), rows, mode="append", commit_properties=commit_properties(self._uri)
             )
-        self._rows = pa.concat_tables([self._rows, rows])
+        self.ends.add(rows)
+        self._uris = np.union1d(self._uris, _hashes(rows["uri"]))
         self.last_batch = batch.number
 
     def take_out(self, batch: Batch, files: Set[SourceFile]) -> None:
         """Note of files of a planned batch that has not been committed that they are gone, durably."""
-        uris = pa.array(sorted({file.uri for file in files}))
-        literals = ", ".join(literal(uri) for uri in uris.to_pylist())
+        literals = ", ".join(literal(uri) for uri in sorted({file.uri for file in files}))
         own = f"source_id = {literal(self._source_id)} and batch = {batch.number}"
         with external_write("take-out"):
             open_to_write(self._uri, "files").update(
@@ -114,9 +116,7 @@ class ReadFiles:
                 predicate=f"{own} and uri in ({literals})",
                 commit_properties=commit_properties(self._uri),
             )
-        gone = pc.and_(pc.equal(self._rows["batch"], batch.number), pc.is_in(self._rows["uri"], uris))
-        ends = pc.if_else(gone, pa.scalar(_GONE, pa.int64()), self._rows["end"])
-        self._rows = self._rows.set_column(self._rows.schema.get_field_index("end"), FILES.field("end"), ends)
+        self._load()
 
     def _row(self, batch: Batch, r: Range) -> dict[str, object]:
         return {
@@ -131,6 +131,23 @@ class ReadFiles:
         }
 
 
-def files_in_order(files: Sequence[SourceFile]) -> list[SourceFile]:
-    """Files in order of arrival: by modification time, then by name."""
-    return sorted(files, key=lambda f: (f.modified_at, f.uri))
+def planned_batch(uri: str, source_id: str, number: int) -> Batch | None:
+    """A batch as it was written down, without what was gone later; None where nothing is left."""
+    own = (pc.field("source_id") == source_id) & (pc.field("batch") == number) & (pc.field("end") != _GONE)
+    rows = open_table(uri, "files").to_pyarrow_table(filters=own)
+    if not rows.num_rows:
+        return None
+    rows = rows.sort_by([("modified_at", "ascending"), ("uri", "ascending"), ("start", "ascending")])
+    ends = zip(source_files(rows), rows["start"].to_pylist(), rows["end"].to_pylist(), strict=True)
+    return Batch(number, rows["at"][0].as_py(), tuple(Range(file, start, end) for file, start, end in ends))
+
+
+def source_files(files: pa.Table | pa.RecordBatch) -> list[SourceFile]:
+    """The files of a listing, or of rows of the table."""
+    columns = (files[name].to_pylist() for name in ("uri", "size", "modified_at"))
+    return [SourceFile(uri, size, modified_at) for uri, size, modified_at in zip(*columns, strict=True)]
+
+
+def _hashes(uris: pa.Array) -> npt.NDArray[np.int64]:
+    """Of this process alone."""
+    return np.fromiter(map(hash, uris.to_numpy(zero_copy_only=False)), np.int64, len(uris))

@@ -241,7 +241,7 @@ def test_of_a_file_that_grows_each_record_ends_in_the_store(stream: Stream, monk
     a, b, c = (record(f"m{n}") for n in range(3))
     before = lines(a) + b[:10]
     stream.arrive("a.jsonl", before)
-    listed = list_files(stream.spark, f"file://{stream.landing}")
+    listed = list(list_files(stream.spark, f"file://{stream.landing}"))
     stream.arrive("a.jsonl", lines(a, b, c))
     with monkeypatch.context() as patched:
         patched.setattr(file_arrivals, "list_files", lambda *_: listed)
@@ -254,7 +254,7 @@ def test_of_a_file_that_grows_each_record_ends_in_the_store(stream: Stream, monk
 def test_of_a_file_that_shrank_the_rest_is_read(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = lines(record("m1"), record("m2")), lines(record("m1"))
     stream.arrive("a.jsonl", before)
-    listed = list_files(stream.spark, f"file://{stream.landing}")
+    listed = list(list_files(stream.spark, f"file://{stream.landing}"))
     stream.arrive("a.jsonl", after)
     monkeypatch.setattr(file_arrivals, "list_files", lambda *_: listed)
     # In two batches, of which the second begins behind what is left.
@@ -303,7 +303,7 @@ def test_a_file_deleted_before_its_batch_is_passed_over_and_said(
 ) -> None:
     for name in "abc":
         stream.arrive(f"{name}.jsonl", lines(record(name)))
-    listed = list_files(stream.spark, f"file://{stream.landing}")
+    listed = list(list_files(stream.spark, f"file://{stream.landing}"))
     (stream.landing / "b.jsonl").unlink()
     monkeypatch.setattr(file_arrivals, "list_files", lambda *_: listed)
     assert stream.run().counts == IngestCounts(received=2, stored=2)
@@ -319,7 +319,7 @@ def test_a_deleted_file_that_comes_back_as_it_was_is_read(
         stream.arrive("a.jsonl", lines(record("a")))
     path = stream.arrive("b.jsonl", lines(record("b")))
     modified_at = path.stat().st_mtime_ns
-    listed = list_files(stream.spark, f"file://{stream.landing}")
+    listed = list(list_files(stream.spark, f"file://{stream.landing}"))
     path.unlink()
     with monkeypatch.context() as patched:
         patched.setattr(file_arrivals, "list_files", lambda *_: listed)

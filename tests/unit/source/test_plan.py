@@ -1,8 +1,9 @@
 """Which files a batch reads: every byte once, in order of arrival, within bounds."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +20,9 @@ from messagestore_jobs.source.plan import (
     rest_of_files,
     unpacked,
 )
+from messagestore_jobs.store.file_ends import FileEnds
 from messagestore_jobs.store.files import Range, SourceFile
+from messagestore_jobs.store.schemas import FILES
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -30,6 +33,17 @@ def source_file(name: str, size: int, day: int = 0) -> SourceFile:
 
 def whole(*files: SourceFile) -> list[Range]:
     return [Range(f, 0, f.size) for f in files]
+
+
+def waiting_of(listed: list[SourceFile], read: dict[SourceFile, int]) -> list[Range]:
+    """What waits of a listing that came in portions."""
+    known = FileEnds([table_of(*read).append_column("end", pa.array(read.values(), pa.int64()))])
+    return pending_files([table_of(*listed[:2]), table_of(*listed[2:])], known)
+
+
+def table_of(*files: SourceFile) -> pa.Table:
+    columns = [FILES.field(name) for name in ("uri", "size", "modified_at")]
+    return pa.Table.from_pylist([asdict(file) for file in files], schema=pa.schema(columns))
 
 
 @st.composite
@@ -45,7 +59,7 @@ def batches_of(listed: list[SourceFile], limit: BatchLimits, splittable: bool) -
     """All batches of a run, with what was read written down as the run does."""
     read: dict[SourceFile, int] = {}
     batches = []
-    while batch := next_files(pending_files(listed, read), limit, splittable=splittable):
+    while batch := next_files(waiting_of(listed, read), limit, splittable=splittable):
         read |= {r.file: r.end for r in batch}
         batches.append(batch)
     return batches
@@ -90,7 +104,7 @@ def test_batches_keep_their_bounds_unless_one_file_can_not(
 def test_partitions_hold_every_byte_once_in_order_of_arrival(
     listed: list[SourceFile], target: int, splittable: bool
 ) -> None:
-    ranges = pending_files(listed, {})
+    ranges = waiting_of(listed, {})
     parts = parts_of_files(ranges, target, splittable=splittable)
     assert joined([r for part in parts for r in part]) == ranges
     if splittable and not any(f.uri.endswith(".gz") for f in listed):
@@ -99,27 +113,27 @@ def test_partitions_hold_every_byte_once_in_order_of_arrival(
 
 def test_what_has_been_read_does_not_wait() -> None:
     old, new = source_file("old", 5), source_file("new", 5, day=8)
-    assert pending_files([new, old], {new: 5}) == whole(old)
-    assert pending_files([new, old], {new: 5, old: 2}) == [Range(old, 2, 5)]
-    assert pending_files([new, old], {new: 5, old: 5}) == []
+    assert waiting_of([new, old], {new: 5}) == whole(old)
+    assert waiting_of([new, old], {new: 5, old: 2}) == [Range(old, 2, 5)]
+    assert waiting_of([new, old], {new: 5, old: 5}) == []
 
 
 def test_an_empty_file_waits_until_it_has_been_read_once() -> None:
     empty = source_file("empty", 0)
-    assert pending_files([empty], {}) == whole(empty)
-    assert pending_files([empty], {empty: 0}) == []
+    assert waiting_of([empty], {}) == whole(empty)
+    assert waiting_of([empty], {empty: 0}) == []
 
 
 def test_the_same_path_with_other_bytes_or_another_time_is_another_file() -> None:
     before = source_file("a", 5)
     touched, replaced = source_file("a", 5, day=1), source_file("a", 6)
-    assert pending_files([touched], {before: 5}) == whole(touched)
-    assert pending_files([replaced], {before: 5}) == whole(replaced)
+    assert waiting_of([touched], {before: 5}) == whole(touched)
+    assert waiting_of([replaced], {before: 5}) == whole(replaced)
 
 
 def test_files_of_one_moment_come_by_name() -> None:
     files = [source_file(name, 1) for name in ("b", "a", "c")]
-    assert [r.file.uri[-1] for r in pending_files(files, {})] == ["a", "b", "c"]
+    assert [r.file.uri[-1] for r in waiting_of(files, {})] == ["a", "b", "c"]
 
 
 def test_a_large_file_is_cut_and_a_compressed_one_is_not() -> None:
@@ -165,9 +179,9 @@ def test_what_is_left_behind_a_batch_is_what_still_waits(
     listed: list[SourceFile], limit: BatchLimits, splittable: bool
 ) -> None:
     read: dict[SourceFile, int] = {}
-    waiting = pending_files(listed, read)
+    waiting = waiting_of(listed, read)
     while waiting:
         batch = next_files(waiting, limit, splittable=splittable)
         read |= {r.file: r.end for r in batch}
         waiting = rest_of_files(waiting, batch)
-        assert waiting == pending_files(listed, read)
+        assert waiting == waiting_of(listed, read)

@@ -1,10 +1,14 @@
 """What has been read is remembered a source at a time."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
+
 from messagestore_jobs.contract.run_document import Owner, Table
-from messagestore_jobs.store.files import Batch, Range, ReadFiles, SourceFile
+from messagestore_jobs.store.file_ends import NOT_READ
+from messagestore_jobs.store.files import Batch, Range, ReadFiles, SourceFile, planned_batch
 from messagestore_jobs.store.folder import open_folder
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
@@ -24,7 +28,7 @@ def test_a_batch_that_was_cut_off_is_found_though_another_source_is_further_on(t
     read = ReadFiles(uri, "new")
 
     assert read.last_batch == 1
-    assert read.planned(1) == batch(1, "b")
+    assert planned_batch(uri, "new", 1) == batch(1, "b")
 
 
 def test_a_file_that_another_source_read_may_have_dead_letters_already(tmp_path: Path) -> None:
@@ -34,3 +38,20 @@ def test_a_file_that_another_source_read_may_have_dead_letters_already(tmp_path:
 
     assert ReadFiles(uri, "new").read_before(batch(1, "a")) == {"file:///landing/a"}
     assert ReadFiles(uri, "new").read_before(batch(1, "b")) == set()
+
+
+def test_what_is_known_of_a_batch_is_what_the_table_tells(tmp_path: Path) -> None:
+    uri = f"file://{tmp_path}/store"
+    open_folder(Table(uri=uri, owner=Owner(namespace="default", name="orders")))
+    a, b = (SourceFile(f"file:///landing/{name}", 10, NOW) for name in "ab")
+    read = ReadFiles(uri, "own")
+    read.write_down(Batch(1, NOW, (Range(a, 0, 4),)))
+    second = Batch(2, NOW, (Range(a, 4, 10), Range(b, 0, 10)))
+    read.write_down(second)
+    listed = pa.Table.from_pylist([asdict(a), asdict(b)])
+
+    assert read.ends.of(listed).tolist() == ReadFiles(uri, "own").ends.of(listed).tolist() == [10, 10]
+    read.take_out(second, {a, b})
+    assert read.ends.of(listed).tolist() == ReadFiles(uri, "own").ends.of(listed).tolist() == [4, NOT_READ]
+    assert read.read_before(second) == {a.uri, b.uri}
+    assert (read.last_batch, planned_batch(uri, "own", 2)) == (2, None)

@@ -2,11 +2,20 @@ package dev.messagestore.spark;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
+import java.io.BufferedOutputStream;
+import java.io.ByteArrayOutputStream;
 import java.io.FileNotFoundException;
+import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.NoSuchFileException;
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocatedFileStatus;
@@ -16,29 +25,55 @@ import org.apache.hadoop.security.AccessControlException;
 
 /** Lists what lies under a prefix in one call, where a call a file from Python would take minutes. */
 public final class FileListing {
+  private static final int AT_ONCE = 16_384;
+
   private FileListing() {}
 
   /**
-   * Every file below {@code uri}, as a JSON array of {@code [uri, size, modified (ms)]}; empty where there is no such
-   * folder. Names that start with "." or "_" are passed over, as Hadoop's readers do: uploads under way have them.
+   * Every file below {@code uri}, written to a local file {@code to}, as py4j takes bytes one by one; none where there is
+   * no such folder. Names that start with "." or "_" are passed over, as Hadoop's readers do: uploads under way have them.
+   *
+   * <p>The files come in portions: how many (int), their sizes and the times of their last changes (ms) as longs, and
+   * their URIs as Arrow has texts: where each begins and the last ends (int), then all of their bytes. All numbers are
+   * little-endian.
    */
-  public static String list(Configuration conf, String uri) throws IOException {
+  public static void list(Configuration conf, String uri, String to) throws IOException {
     Path root = new Path(uri);
     FileSystem fs = root.getFileSystem(conf);
-    ArrayNode files = new ObjectMapper().createArrayNode();
-    try {
+    String above = fs.makeQualified(root).toString();
+    try (OutputStream out = new BufferedOutputStream(new FileOutputStream(to))) {
       RemoteIterator<LocatedFileStatus> found = fs.listFiles(root, true);
-      while (found.hasNext()) {
-        LocatedFileStatus file = found.next();
-        String path = file.getPath().toString();
-        if (!hidden(path, fs.makeQualified(root).toString())) {
-          files.addArray().add(path).add(file.getLen()).add(file.getModificationTime());
-        }
+      for (var files = portion(found, above); !files.isEmpty(); files = portion(found, above)) {
+        write(files, out);
       }
     } catch (FileNotFoundException e) {
-      return "[]";
+      // Nothing has arrived yet.
     }
-    return files.toString();
+  }
+
+  private static void write(List<LocatedFileStatus> files, OutputStream out) throws IOException {
+    ByteBuffer numbers = ByteBuffer.allocate(8 + 20 * files.size()).order(ByteOrder.LITTLE_ENDIAN).putInt(files.size());
+    ByteArrayOutputStream uris = new ByteArrayOutputStream();
+    files.forEach(file -> numbers.putLong(file.getLen()));
+    files.forEach(file -> numbers.putLong(file.getModificationTime()));
+    for (LocatedFileStatus file : files) {
+      numbers.putInt(uris.size());
+      uris.writeBytes(whole(file.getPath().toString()).getBytes(StandardCharsets.UTF_8));
+    }
+    out.write(numbers.putInt(uris.size()).array());
+    uris.writeTo(out);
+  }
+
+  private static List<LocatedFileStatus> portion(RemoteIterator<LocatedFileStatus> found, String above)
+      throws IOException {
+    List<LocatedFileStatus> files = new ArrayList<>();
+    while (files.size() < AT_ONCE && found.hasNext()) {
+      LocatedFileStatus file = found.next();
+      if (!hidden(file.getPath().toString(), above)) {
+        files.add(file);
+      }
+    }
+    return files;
   }
 
   /**
@@ -68,5 +103,10 @@ public final class FileListing {
       }
     }
     return false;
+  }
+
+  /** Hadoop leaves the empty host of a local URI out; people write it. */
+  private static String whole(String path) {
+    return path.startsWith("file:/") && !path.startsWith("file://") ? "file://" + path.substring(5) : path;
   }
 }

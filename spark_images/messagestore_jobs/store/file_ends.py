@@ -1,0 +1,76 @@
+"""How far files have been read: of any number of them, in 24 bytes each."""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+NOT_READ = -1
+"""How far a file has been read that has not been; an empty one that has been read ends at 0."""
+
+_BITS = 128
+"""Of a file's digest: wide enough that equal means the same file."""
+Ends = npt.NDArray[np.int64]
+_Digests = npt.NDArray[np.bytes_]
+
+
+class FileEnds:
+    """The end of what was read of each file, by a digest of its URI, size and modification time."""
+
+    def __init__(self, read: Iterable[pa.Table | pa.RecordBatch] = ()) -> None:
+        """From tables with columns ``uri``, ``size``, ``modified_at`` and ``end``, in any order."""
+        known = [(_digests(files), _numbers(files, "end")) for files in read]
+        self._digests, self._ends = _largest(
+            np.concatenate([np.empty(0, f"S{_BITS // 8}"), *(digests for digests, _ in known)]),
+            np.concatenate([np.empty(0, np.int64), *(ends for _, ends in known)]),
+        )
+
+    def of(self, files: pa.Table | pa.RecordBatch) -> Ends:
+        """How far each of these has been read; :data:`NOT_READ` where it has not been."""
+        digests = _digests(files)
+        # Looked up in their order, neighbours are found among neighbours, which caches reward.
+        order = np.argsort(digests)
+        at, known = self._places(digests[order])
+        ends = np.full(len(digests), NOT_READ, np.int64)
+        ends[order[known]] = self._ends[at[known]]
+        return ends
+
+    def add(self, files: pa.Table | pa.RecordBatch) -> None:
+        """More that was read, as at the beginning."""
+        digests, ends = _largest(_digests(files), _numbers(files, "end"))
+        at, known = self._places(digests)
+        self._ends[at[known]] = np.maximum(self._ends[at[known]], ends[known])
+        self._digests = np.insert(self._digests, at[~known], digests[~known])
+        self._ends = np.insert(self._ends, at[~known], ends[~known])
+
+    def _places(self, digests: _Digests) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+        """Where each is or would be, and whether it is there."""
+        at = np.searchsorted(self._digests, digests)
+        known = np.zeros(len(digests), np.bool_)
+        within = at < len(self._digests)
+        known[within] = self._digests[at[within]] == digests[within]
+        return at, known
+
+
+def _largest(digests: _Digests, ends: Ends) -> tuple[_Digests, Ends]:
+    """Each digest once, in order, with its largest end."""
+    once, place = np.unique(digests, return_inverse=True)
+    largest = np.full(len(once), NOT_READ, np.int64)
+    np.maximum.at(largest, place, ends)
+    return once, largest
+
+
+def _digests(files: pa.Table | pa.RecordBatch) -> _Digests:
+    uris = files["uri"].to_numpy(zero_copy_only=False)
+    rows = zip(_numbers(files, "size").tolist(), _numbers(files, "modified_at").tolist(), uris, strict=True)
+    found: list[Any] = [
+        blake2b(f"{size} {time} {uri}".encode(), digest_size=_BITS // 8).digest() for size, time, uri in rows
+    ]
+    return np.array(found, f"S{_BITS // 8}")
+
+
+def _numbers(files: pa.Table | pa.RecordBatch, column: str) -> Ends:
+    return np.asarray(files[column].cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)
