@@ -1,0 +1,75 @@
+"""What reaches a driver hangs on what is new, or asked for, and not on how much the store holds."""
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import Match, Rule
+from messagestore_jobs.index import read
+from messagestore_jobs.index.store_index import StoreIndex
+from support.driver_rows import counting
+from support.ingests import Stream, lines, record
+from support.purges import purge
+from support.stores import START, make_store, message
+
+SIZES = (50, 1000)
+NOW = START + timedelta(days=40)
+
+Store = Callable[[int], Stream]
+Step = Callable[[SparkSession, Stream], object]
+
+
+@pytest.fixture
+def store(spark: SparkSession, tmp_path: Path) -> Store:
+    def make(size: int) -> Stream:
+        stream = Stream(spark, tmp_path / str(size))
+        rows = [message(n, stream_name=f"order-{n % (size // 10)}", position=n * 10 // size) for n in range(1, size)]
+        make_store(stream.folder / "store", rows)
+        StoreIndex(spark, stream.table.uri).save()
+        return stream
+
+    return make
+
+
+def takes_ten_in(spark: SparkSession, stream: Stream) -> None:
+    ids = [*(f"m{n}" for n in range(1, 4)), *(f"new-{n}" for n in range(7))]
+    stream.arrive("a.jsonl", lines(*(record(i, streamName=f"order-{n % 4}") for n, i in enumerate(ids))))
+    counts = stream.run(NOW).counts
+    assert (counts.stored, counts.duplicates) == (7, 3)
+
+
+def takes_in_after_a_purge(spark: SparkSession, stream: Stream) -> None:
+    rule = Rule(name="two", match=Match(message_ids=("m47", "m48")))
+    purge(spark, stream.table, NOW, rules=(rule,))
+    takes_ten_in(spark, stream)
+
+
+def purges_two(spark: SparkSession, stream: Stream) -> None:
+    outcome = purge(spark, stream.table, NOW, rules=(Rule(name="two", match=Match(message_ids=("m7", "m8"))),))
+    assert outcome.purge is not None
+    assert outcome.purge.purged == 2
+
+
+def erases_two(spark: SparkSession, stream: Stream) -> None:
+    rules = (Rule(name="two", match=Match(message_ids=("m7", "m8")), erase=True),)
+    purge(spark, stream.table, NOW, rules=rules, erase_within=timedelta(0))
+
+
+@pytest.mark.parametrize("step", [takes_ten_in, takes_in_after_a_purge, purges_two, erases_two])
+def test_what_reaches_the_driver_does_not_grow_with_the_store(
+    spark: SparkSession, store: Store, monkeypatch: pytest.MonkeyPatch, step: Step
+) -> None:
+    # Few rows are read by the driver itself, which is a bound, too.
+    monkeypatch.setattr(read, "FEW_ROWS", 20)
+    reached: list[Counter[str]] = []
+    for size in SIZES:
+        stream = store(size)
+        with counting(monkeypatch) as rows:
+            step(spark, stream)
+        reached.append(+rows)
+    assert reached[0] == reached[1]
+    assert reached[0]["spark"] >= 2
