@@ -174,6 +174,27 @@ def test_a_store_of_an_earlier_release_is_opened_and_gets_its_columns(table: Tab
     assert "hmac" in {field.name for field in DeltaTable(messages).schema().fields}
 
 
+def test_statistics_of_an_earlier_release_are_ours_until_the_upgrade(table: Table, messages: Path) -> None:
+    forgeries.commit(
+        messages,
+        forgeries.with_property(
+            messages,
+            "delta.dataSkippingStatsColumns",
+            "global_position,position,stream_name,time,inserted_at,expires_at,status,sequence_id",
+        ),
+    )
+    open_table(table.uri, "messages")
+    add_messages(table.uri, [message(2)])
+
+    open_folder(table)
+    add_messages(table.uri, [message(3)])
+
+    found = pa.table(DeltaTable(messages).get_add_actions(flatten=True)).sort_by("min.global_position")
+    assert found["min.category"].to_pylist() == ["order", None, "order"]
+    assert found["max.message_id"].to_pylist() == ["m1", None, "m3"]
+    assert [m.message_id for m in Reader(table.uri).get_category_messages("order")] == ["m1", "m2", "m3"]
+
+
 def test_what_maintenance_sets_is_ours(table: Table, messages: Path) -> None:
     retention = {"delta.logRetentionDuration": "interval 86400 seconds"}
     DeltaTable(messages).alter.set_table_properties(retention)
