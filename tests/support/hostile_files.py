@@ -37,6 +37,8 @@ KINDS = {
     "listed": r"_replays/[\w.-]+/state/selected/part-[\w.-]+\.parquet",
     "staged records": r"_replays/[\w.-]+/state/staging/part-[\w.-]+",
     "made by Spark": r"_\w+/[\w./-]*_SUCCESS",
+    "index manifest": r"_index/manifest\.json",
+    "index run": r"_index/(ids|streams)-[0-9a-f]{32}",
 }
 
 
@@ -267,6 +269,15 @@ OWN: dict[str, dict[str, Change]] = {
     "listed": PARQUET,
     "staged records": {},
     "made by Spark": {},
+    "index manifest": DOCUMENT
+    | {
+        "removed elsewhere": _edit(lambda manifest, _: manifest.update(superseded=["../../../canary"])),
+        "runs elsewhere": _edit(lambda manifest, _: manifest["ids"][0].update(name="../messages")),
+        "another's": _edit(lambda manifest, _: manifest.update(table="another")),
+        "beyond": _edit(lambda manifest, _: manifest.update(version=10**9)),
+        "longer than it is": _edit(lambda manifest, _: manifest["ids"][0].update(count=10**9)),
+    },
+    "index run": {"other bytes": lambda _, path: path.write_bytes(b"y" * path.stat().st_size) and None},
 }
 """Beside what any file may be replaced by."""
 
@@ -288,6 +299,8 @@ FIRST = {
     "listed": "other columns",
     "staged records": "garbage",
     "made by Spark": "garbage",
+    "index manifest": "removed elsewhere",
+    "index run": "cut short",
 }
 """The one of each kind that every run of the tests has."""
 
@@ -306,6 +319,8 @@ USED_BY = {
     "listed": ("replay into",),
     "staged records": ("replay into",),
     "made by Spark": ("purge",),
+    "index manifest": ("ingest", "maintain"),
+    "index run": ("ingest", "maintain"),
 }
 """The runs that look at a kind of file; at others, all do."""
 

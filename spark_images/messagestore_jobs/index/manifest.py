@@ -6,7 +6,7 @@ from typing import Literal
 from deltalake import DeltaTable
 from pydantic import BaseModel, ConfigDict, Field
 
-from messagestore_jobs.index.runs import RunInfo
+from messagestore_jobs.index.runs import RunInfo, RunName
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.objects import Objects, join, read_document
 
@@ -31,7 +31,7 @@ class Manifest(BaseModel):
     """The version of ``heads`` whose streams are in it."""
     ids: tuple[RunInfo, ...] = ()
     streams: tuple[RunInfo, ...] = ()
-    superseded: tuple[str, ...] = ()
+    superseded: tuple[RunName, ...] = ()
     """Objects that the manifest before this one named; whoever opened that may still read them."""
 
 

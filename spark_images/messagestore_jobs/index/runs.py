@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -41,12 +41,16 @@ class TornRunError(Exception):
     """An object is not what was written there, or is gone."""
 
 
+RunName = Annotated[str, Field(pattern=r"^(ids|streams)-[0-9a-f]{32}$")]
+"""An object of an index, and never one that lies elsewhere."""
+
+
 class RunInfo(BaseModel):
     """What is known of a run without reading it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(pattern=r"^(ids|streams)-[0-9a-f]{32}$")
+    name: RunName
     count: int = Field(gt=0, lt=1 << 40)
     filter_blocks: int = Field(gt=0, lt=1 << 32)
     digest: str

@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_jobs.index import store_index
 from messagestore_operator.reasons import Reason
 from support.hostile_files import FIRST, KINDS, PROPERTY, USED_BY, changes, kind_of, replaced
 from support.hostile_store import CANARY, Runs, Site
+from support.indexes import OFTEN
 from support.waiting import scaled
 
 ALL = os.environ.get("MESSAGESTORE_HOSTILE") == "all"
@@ -30,10 +32,13 @@ CASES = [(kind, change) for kind in KINDS for change in (changes(kind) if ALL el
 
 
 @pytest.fixture(scope="module")
-def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site = Site(spark, tmp_path_factory.mktemp("hostile"))
-    site.build()
-    return site
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in OFTEN.items():
+            patch.setattr(store_index, name, value)
+        site.build()
+        yield site
 
 
 @pytest.fixture
