@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from messagestore.errors import BrokenMessageError
 from messagestore.place import Place, refusals
@@ -31,12 +32,28 @@ def sound_rows(place: Place, rows: pa.Table, on_broken: OnBroken | None) -> Iter
     """
     for part in _parts(rows):
         filled = _filled(place, part)
-        errors = [_problem(place, row) for row in filled.select(_JUDGED).to_pylist()]
+        sound = _have_their_payloads(filled)
+        if pc.all(sound).as_py():
+            yield filled
+            continue
+        rest = zip(filled.select(_JUDGED).to_pylist(), sound.to_pylist(), strict=True)
+        errors = [None if is_sound else _problem(place, row) for row, is_sound in rest]
         for error in filter(None, errors):
             if on_broken is None:
                 raise error
             on_broken(error)
         yield filled.filter(pa.array([error is None for error in errors])) if any(errors) else filled
+
+
+def _have_their_payloads(rows: pa.Table) -> pa.Array:
+    """Which rows have within themselves what was stored; of the others each is looked at by itself."""
+    own = pc.is_null(rows["payload_uri"])
+    payloads = zip(rows["payload"].to_pylist(), own.to_pylist(), strict=True)
+    found = [
+        hashlib.sha256(payload).hexdigest() if there and payload is not None else None for payload, there in payloads
+    ]
+    same = pc.fill_null(pc.equal(rows["payload_sha256"], pa.array(found, pa.string())), False)
+    return pc.and_(own, pc.or_(pc.is_null(rows["payload_sha256"]), same)).combine_chunks()
 
 
 _JUDGED = ["message_id", "stream_name", "global_position", "payload", "payload_uri", "payload_size", "payload_sha256"]

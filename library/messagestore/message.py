@@ -1,12 +1,16 @@
 """A message as an application gets it."""
 
 import json
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=ZoneInfo("UTC"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +80,24 @@ class Message:
         return None if self.payload is None else json.loads(self.payload)
 
 
-_NAMES = frozenset(f.name for f in fields(Message))
+_SETTERS = {f.name: getattr(Message, f.name).__set__ for f in fields(Message)}
 
 
 def messages_of(rows: pa.Table) -> Iterator[Message]:
     """The messages of rows with the columns of ``messages``; further columns are passed over."""
-    known = rows.select([name for name in rows.column_names if name in _NAMES])
-    for row in known.to_pylist():
-        yield Message(**{**row, "headers": dict(row["headers"] or ())})
+    messages = [object.__new__(Message) for _ in range(rows.num_rows)]
+    # A column at a time: calling each message with all of its attributes takes five times as long.
+    for name, put in _SETTERS.items():
+        deque(map(put, messages, _values(name, rows[name])), maxlen=0)
+    return iter(messages)
+
+
+def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        # Arrow looks the time zone up for each.
+        microseconds = column.cast(pa.int64()).to_pylist()
+        return [None if at is None else _EPOCH + timedelta(0, 0, at) for at in microseconds]
+    if name == "headers":
+        return [dict(pairs or ()) for pairs in column.to_pylist()]
+    values: list[Any] = column.to_pylist()
+    return values

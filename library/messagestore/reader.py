@@ -266,8 +266,7 @@ class ArrowReader:
 
     def get_last_stream_message(self, stream_name: str, type: str | None = None) -> pa.Table:
         """As :meth:`Reader.get_last_stream_message`; one row or none."""
-        where = reads.of_stream(stream_name, type)
-        return self._table(self._handed_on([self._versions.snapshot().rows(where, ("position desc",), 1)]))
+        return self._newest(reads.of_stream(stream_name, type), 1)
 
     def get_message(self, message_id: str) -> pa.Table:
         """As :meth:`Reader.get_message`; one row or none."""
@@ -310,8 +309,7 @@ class ArrowReader:
 
     def latest(self, name: str | None = None, count: int = 10) -> pa.Table:
         """As :meth:`Reader.latest`."""
-        newest = self._versions.snapshot().rows(reads.of_name(name), ("global_position desc",), batch_limit(count))
-        return self._table(self._handed_on([newest.sort_by("global_position")]))
+        return self._newest(reads.of_name(name), batch_limit(count))
 
     def dead_letters(
         self, reasons: Sequence[str] = (), redriven: bool | None = None, batch_size: int | None = BATCH_SIZE
@@ -322,6 +320,9 @@ class ArrowReader:
     def parts(self, read: Read) -> Iterator[pa.Table]:
         """The rows of a read in its order, a bounded part at a time."""
         return self._handed_on(self._versions.snapshot().pages(read))
+
+    def _newest(self, read: Read, count: int | None) -> pa.Table:
+        return self._table(self._handed_on(self._versions.snapshot().newest(read, count)))
 
     def _handed_on(self, pages: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Every message that leaves the store passes here: whole, and with the envelope's current version."""

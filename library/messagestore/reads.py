@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -39,18 +39,26 @@ class Read:
     """Messages that meet every condition, by a key that each has its own value of.
 
     Attributes:
-        where: SQL conditions.
-        key: the column that orders them.
+        equal: columns that hold one text each; None is no text's equal.
+        where: further conditions, in SQL.
+        key: the column that orders them: global_position, or position of one stream.
         start: where they begin, that value included.
         limit: how many at most; None without a bound.
         chosen: which of them, where SQL can't tell.
     """
 
-    where: tuple[str, ...]
+    equal: Mapping[str, str | None] = field(default_factory=dict)
+    where: tuple[str, ...] = ()
     key: str = "global_position"
     start: int = FIRST_GLOBAL_POSITION
     limit: int | None = None
     chosen: Chosen | None = None
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What its messages meet, in SQL."""
+        equal = (_is(column, value) for column, value in self.equal.items())
+        return (*equal, *self.where, sql.at_least(self.key, self.start))
 
 
 def stream_messages(
@@ -60,7 +68,7 @@ def stream_messages(
     check_stream_name(stream_name)
     check_condition(condition)
     start = FIRST_POSITION if position is None else position
-    return Read((_is("stream_name", stream_name),), "position", start, batch_limit(batch_size))
+    return Read({"stream_name": stream_name}, key="position", start=start, limit=batch_limit(batch_size))
 
 
 def category_messages(
@@ -78,45 +86,43 @@ def category_messages(
     group = consumer_group(member, size)
     check_condition(condition)
     return Read(
-        (_is("category", name),),
+        {"category": name},
         start=FIRST_GLOBAL_POSITION if position is None else position,
         limit=batch_limit(batch_size),
         chosen=_chosen(correlation, group),
     )
 
 
-def of_stream(stream_name: str | None, type: str | None = None) -> tuple[str, ...]:
+def of_stream(stream_name: str | None, type: str | None = None) -> Read:
     """The messages of one stream, or those of a type."""
-    own = _is("stream_name", stream_name)
-    return (own,) if type is None else (own, sql.equals("type", type))
+    equal = {"stream_name": stream_name} | ({} if type is None else {"type": type})
+    return Read(equal, key="position", start=FIRST_POSITION)
 
 
-def of_name(name: str | None) -> tuple[str, ...]:
+def of_name(name: str | None) -> Read:
     """The messages of what a name names, a stream or a category; all without one."""
-    if name is None:
-        return ()
-    return (sql.equals("category" if is_category(name) else "stream_name", name),)
+    return Read({} if name is None else {"category" if is_category(name) else "stream_name": name})
 
 
 def all_messages(position: int, batch_size: int | None) -> Read:
     """Every message from a global position on."""
-    return Read((), start=position, limit=batch_limit(batch_size))
+    return Read(start=position, limit=batch_limit(batch_size))
 
 
 def arrived_since(name: str | None, last: int, batch_size: int | None) -> Read:
     """What a name names, behind a global position."""
-    return Read(of_name(name), start=last + 1, limit=batch_limit(batch_size))
+    return replace(of_name(name), start=last + 1, limit=batch_limit(batch_size))
 
 
 def message_with_id(message_id: str) -> Read:
     """The message with an id."""
-    return Read((_is("message_id", message_id),), limit=1)
+    return Read({"message_id": message_id}, limit=1)
 
 
 def correlated(correlation_id: str, statuses: Sequence[str], position: int, batch_size: int | None) -> Read:
     """The messages of a correlation that have one of some statuses."""
     return Read(
-        (_is("correlation_id", correlation_id), _statuses(statuses)), start=position, limit=batch_limit(batch_size)
+        {"correlation_id": correlation_id}, (_statuses(statuses),), start=position, limit=batch_limit(batch_size)
     )
 
 
@@ -124,7 +130,7 @@ def unfinished(as_of: datetime, position: int, batch_size: int | None) -> Read:
     """The messages that are still to be worked on: not ended, not expired, and not failed for good."""
     due = literal(as_of.isoformat())
     return Read(
-        (
+        where=(
             "(status in ('RECEIVED', 'PROCESSING') or (status = 'FAILED' and next_retry_at is not null))",
             f"(expires_at is null or expires_at > {due}::timestamptz)",
         ),

@@ -1,18 +1,21 @@
 """One version of a table, as a query engine sees it."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 
 from messagestore import sql
+from messagestore.ordering import in_order
 from messagestore.place import refusals
 from messagestore.reads import Chosen, Read
+from messagestore.stretches import Stretch, pieces, stretches, together
 from messagestore_jobs.store.schemas import MESSAGES
 
 PAGE = 1000
-"""Messages that are read at once; a read of more goes on from the last."""
+"""Messages that are handed on together."""
 _CANDIDATES = 100_000
 _SETTINGS = {
     # Payloads are then read of the chosen rows alone.
@@ -22,10 +25,19 @@ _SETTINGS = {
 
 
 class Snapshot:
-    """What one call reads from, whatever is committed meanwhile."""
+    """What one call reads from, whatever is committed meanwhile.
 
-    def __init__(self, uri: str, table: DeltaTable, schema: pa.Schema = MESSAGES) -> None:
-        self._uri, self._schema = uri, schema
+    Args:
+        uri: of the store.
+        table: at the version that is read.
+        schema: the columns that this release knows.
+        files: the table's add actions, flattened; of ``messages`` alone.
+    """
+
+    def __init__(
+        self, uri: str, table: DeltaTable, schema: pa.Schema = MESSAGES, files: pa.Table | None = None
+    ) -> None:
+        self._uri, self._schema, self._files = uri, schema, files
         self.version: int = table.version()
         self._there = frozenset(field.name for field in table.schema().fields)
         self._engine = QueryBuilder(_SETTINGS).register(sql.TABLE, table)
@@ -43,62 +55,102 @@ class Snapshot:
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
         """Columns of rows (absent: all), with the types of the schema; those that an older store lacks are null."""
-        columns = columns or self._schema.names
-        there = [name for name in columns if name in self._there]
-        found = self.query(sql.select(there, where, order, limit))
-        schema = pa.schema([self._schema.field(name) for name in columns])
-        arrays = [
-            found[field.name].cast(field.type) if field.name in there else pa.nulls(found.num_rows, field.type)
-            for field in schema
-        ]
-        return pa.Table.from_arrays(arrays, schema=schema)
+        return pa.concat_tables(self._parts(where, order, limit, columns))
 
     def pages(self, read: Read) -> Iterator[pa.Table]:
-        """The rows of a read, page by page, in its order."""
-        if read.chosen is not None:
-            yield from self._chosen_pages(read, read.chosen)
-            return
-        start, left = read.start, read.limit
-        while left is None or left > 0:
-            size = PAGE if left is None else min(left, PAGE)
-            rows = self.rows((*read.where, sql.at_least(read.key, start)), (read.key,), size)
-            yield rows
-            if rows.num_rows < size:
-                return
-            start = rows[read.key][-1].as_py() + 1
-            left = None if left is None else left - size
-
-    def _chosen_pages(self, read: Read, chosen: Chosen) -> Iterator[pa.Table]:
-        waiting: list[int] = []
+        """The rows of a read, page by page, in its order: each file that can hold any of them is gone through once."""
         left = read.limit
-        for keys in self._chosen_keys(read, chosen):
-            waiting += keys if left is None else keys[: left - len(waiting)]
-            while len(waiting) >= PAGE or (waiting and len(waiting) == left):
-                yield self._of_keys(read, waiting[:PAGE])
-                left = None if left is None else left - len(waiting[:PAGE])
-                del waiting[:PAGE]
-            if left == 0:
-                return
-        if waiting:
-            yield self._of_keys(read, waiting)
+        for stretch in together(self._stretches(read)):
+            for piece in pieces(stretch, read, left):
+                if left == 0:
+                    return
+                for page in self._within(read, piece, left):
+                    left = None if left is None else left - page.num_rows
+                    yield page
 
-    def _chosen_keys(self, read: Read, chosen: Chosen) -> Iterator[list[int]]:
-        """The keys of the chosen rows, in order; each step looks at more candidates than the one before."""
-        start, size = read.start, PAGE
-        while read.limit != 0:
-            columns = (read.key, *chosen.columns)
-            rows = self.rows((*read.where, sql.at_least(read.key, start)), (read.key,), size, columns)
-            yield [row[read.key] for row in rows.to_pylist() if chosen.keeps(row)]
-            if rows.num_rows < size:
-                return
-            start = rows[read.key][-1].as_py() + 1
-            size = min(size * 4, _CANDIDATES)
-
-    def _of_keys(self, read: Read, keys: list[int]) -> pa.Table:
-        between = f"{read.key} between {keys[0]} and {keys[-1]}"
-        return self.rows((*read.where, between, sql.one_of(read.key, keys)), (read.key,))
+    def newest(self, read: Read, count: int | None) -> Iterator[pa.Table]:
+        """As :meth:`pages`, of the last ``count`` rows alone, None being all."""
+        start, left = read.start, count
+        for stretch in together(reversed(self._stretches(read))):
+            if left is None or left == 0:
+                break
+            keys = self._keys(_conditions(read, stretch), read.key)[-left:]
+            start, left = (keys[0].as_py(), left - len(keys)) if len(keys) else (start, left)
+        return iter(()) if count == 0 else self.pages(replace(read, start=start))
 
     def highest(self, column: str, where: Sequence[str] = ()) -> int | None:
         """The largest value of a column of whole numbers; None without a row."""
-        value = pc.max(self.rows(where, (f"{column} desc",), 1, (column,))[column]).as_py()
+        value = pc.max(self._keys(where, column)).as_py()
         return None if value is None else int(value)
+
+    def _stretches(self, read: Read) -> list[Stretch]:
+        assert self._files is not None
+        return stretches(self._files, read)
+
+    def _within(self, read: Read, stretch: Stretch, limit: int | None) -> Iterator[pa.Table]:
+        where = _conditions(read, stretch)
+        chosen = read.chosen
+        keys = self._keys(where, read.key) if chosen is None else self._chosen_keys(read, chosen, where, limit)
+        keys = keys[:limit]
+        if not len(keys):
+            return
+        where = (*where, f"{read.key} between {keys[0]} and {keys[-1]}")
+        if len(keys) <= PAGE:
+            own = () if chosen is None else (sql.one_of(read.key, keys.to_pylist()),)
+            yield self.rows((*where, *own), (read.key,))
+            return
+        parts = self._parts(where)
+        if chosen is not None:
+            parts = (part.filter(pc.is_in(part[read.key], keys)) for part in parts)
+        yield from in_order(parts, read.key, PAGE)
+
+    def _keys(self, where: Sequence[str], column: str) -> pa.Array:
+        keys = self.rows(where, columns=(column,))[column].combine_chunks()
+        # The engine would take as long for the first few in order as for all in none.
+        return keys.take(pc.sort_indices(keys))
+
+    def _chosen_keys(self, read: Read, chosen: Chosen, where: Sequence[str], limit: int | None) -> pa.Array:
+        """The keys of the chosen rows, in order; where few are wanted each step looks at more than the one before."""
+        columns, found = (read.key, *chosen.columns), list[int]()
+        if limit is None:
+            for part in self._parts(where, columns=columns):
+                found += [row[read.key] for row in part.to_pylist() if chosen.keeps(row)]
+            return pa.array(sorted(found), pa.int64())
+        start, size = read.start, PAGE
+        while len(found) < limit:
+            rows = self.rows((*where, sql.at_least(read.key, start)), (read.key,), size, columns)
+            found += [row[read.key] for row in rows.to_pylist() if chosen.keeps(row)]
+            if rows.num_rows < size:
+                break
+            start = rows[read.key][-1].as_py() + 1
+            size = min(size * 4, _CANDIDATES)
+        return pa.array(found, pa.int64())
+
+    def _parts(
+        self,
+        where: Sequence[str],
+        order: Sequence[str] = (),
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[pa.Table]:
+        """As :meth:`rows`, some at a time as they come; one part at least."""
+        columns = columns or self._schema.names
+        there = [name for name in columns if name in self._there]
+        schema = pa.schema([self._schema.field(name) for name in columns])
+        yield schema.empty_table()
+        with refusals(self._uri):
+            batches = pa.RecordBatchReader.from_stream(self._engine.execute(sql.select(there, where, order, limit)))
+        while (batch := self._next(batches)) is not None:
+            arrays = [
+                batch[field.name].cast(field.type) if field.name in there else pa.nulls(batch.num_rows, field.type)
+                for field in schema
+            ]
+            yield pa.Table.from_arrays(arrays, schema=schema)
+
+    def _next(self, batches: pa.RecordBatchReader) -> pa.RecordBatch | None:
+        with refusals(self._uri):
+            return next(batches, None)
+
+
+def _conditions(read: Read, stretch: Stretch) -> tuple[str, ...]:
+    return (*read.conditions, f"global_position between {stretch.first} and {stretch.last}")

@@ -13,6 +13,7 @@ from messagestore.place import Place, refusals
 from messagestore.reads import of_stream
 from messagestore.snapshot import Snapshot
 from messagestore_jobs.contract.run_document import Translator
+from messagestore_jobs.store.delta_log import files_of
 from messagestore_jobs.store.folder import FORMAT_VERSION, MARKER
 from messagestore_jobs.store.keyed import KEY_OBJECT, stream_key
 from messagestore_jobs.store.objects import LARGEST_DOCUMENT, first_link, join
@@ -36,6 +37,7 @@ class Versions:
         self._fixed = version is not None or at is not None
         self._messages = place.open_table("messages")
         self._declared: tuple[int, list[Translator]] | None = None
+        self._files: tuple[int, pa.Table] | None = None
         _check_format(place)
         if version is not None:
             self._load(version)
@@ -54,11 +56,17 @@ class Versions:
 
     def snapshot(self) -> Snapshot:
         """What one call reads from."""
-        return Snapshot(self._place.uri, self.table())
+        table = self.table()
+        if self._files is None or self._files[0] != table.version():
+            with refusals(self._place.uri):
+                self._files = table.version(), files_of(table)
+        return Snapshot(self._place.uri, table, files=self._files[1])
 
     def stream_version(self, stream_name: str | None) -> int | None:
         """The highest position ever given in a stream; None where there is none."""
-        last = self.snapshot().highest("position", of_stream(stream_name))
+        if stream_name is None:
+            return None
+        last = self.snapshot().highest("position", of_stream(stream_name).conditions)
         head = self._head(stream_name)
         known = [position for position in (last, head) if position is not None]
         return max(known) if known else None
@@ -97,15 +105,11 @@ class Versions:
                 self._place.check(table)
         return Snapshot(self._place.uri, table, schema)
 
-    def _head(self, stream_name: str | None) -> int | None:
+    def _head(self, stream_name: str) -> int | None:
         """What a purge wrote down before it removed anything: the highest position of a stream."""
         heads = self.other("heads", HEADS)
-        head = heads.highest("next_position", of_stream(stream_name))
-        if (
-            head is None
-            and stream_name is not None
-            and (key := self._place.objects().read(KEY_OBJECT, LARGEST_DOCUMENT))
-        ):
+        head = heads.highest("next_position", (sql.equals("stream_name", stream_name),))
+        if head is None and (key := self._place.objects().read(KEY_OBJECT, LARGEST_DOCUMENT)):
             head = heads.highest("next_position", (sql.equals("stream_key", stream_key(key, stream_name)),))
         return None if head is None else head - 1
 

@@ -29,7 +29,7 @@ def test_a_batch_of_minus_one_has_no_bound() -> None:
 
 
 def test_text_is_never_read_as_sql() -> None:
-    assert reads.of_stream("a-' or true --") == ("stream_name = 'a-'' or true --'",)
+    assert reads.of_name("a-' or true --").conditions[0] == "stream_name = 'a-'' or true --'"
 
 
 def test_every_stream_with_an_id_has_one_member_of_a_group() -> None:

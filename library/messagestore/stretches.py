@@ -1,0 +1,100 @@
+"""Where messages can lie: the stretches of global positions that a table's files hold, by what its log says of them."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from messagestore.reads import Read
+
+FEW, MANY = 1 << 18, 1 << 22
+"""Rows that are looked at together, at first and at most: reads that end soon look at few, and others ask seldom."""
+_PIECE = 16
+"""Positions for each row that is wanted."""
+_LAST = 1 << 62
+
+
+class Stretch(NamedTuple):
+    """Global positions that some files hold, the last included, and how many rows these files have."""
+
+    first: int
+    last: int
+    rows: int
+
+
+def stretches(files: pa.Table, read: Read) -> list[Stretch]:
+    """Stretches that hold all rows of a read, in order and apart from each other.
+
+    Args:
+        files: add actions of ``messages``, flattened. What one doesn't tell, its file may hold.
+        read: files that can hold none of its rows are passed over.
+    """
+    if not files.num_rows or None in read.equal.values():
+        return []
+    for column, value in read.equal.items():
+        files = files.filter(_within(files, column, value or "", value))
+    files = files.filter(_within(files, read.key, max(0, min(read.start, _LAST)), None))
+    bounds = pa.table(
+        {
+            "first": pc.fill_null(_bound(files, "min", "global_position"), 0),
+            "last": pc.fill_null(_bound(files, "max", "global_position"), _LAST),
+            "rows": pc.fill_null(files["num_records"], FEW),
+        }
+    ).sort_by("first")
+    return list(_apart(map(Stretch, *(column.to_pylist() for column in bounds.columns))))
+
+
+def together(found: Iterable[Stretch]) -> Iterator[Stretch]:
+    """Neighbours as one, each with more rows than the one before."""
+    least, one = FEW, None
+    for stretch in found:
+        one = stretch if one is None else _both(one, stretch)
+        if one.rows >= least:
+            yield one
+            least, one = min(least * 4, MANY), None
+    if one is not None:
+        yield one
+
+
+def pieces(stretch: Stretch, read: Read, limit: int | None) -> Iterator[Stretch]:
+    """A stretch, or where few rows are wanted longer and longer pieces of it: the first may have enough of them."""
+    if limit is None or read.key != "global_position":
+        yield stretch
+        return
+    first, width = max(stretch.first, read.start), _PIECE * limit
+    while limit and first <= stretch.last:
+        last = min(first + width - 1, stretch.last)
+        yield stretch._replace(first=first, last=last)
+        first, width = last + 1, width * 8
+
+
+def _apart(found: Iterable[Stretch]) -> Iterator[Stretch]:
+    one = None
+    for stretch in found:
+        if one is not None and stretch.first > one.last:
+            yield one
+            one = None
+        one = stretch if one is None else _both(one, stretch)
+    if one is not None:
+        yield one
+
+
+def _both(one: Stretch, other: Stretch) -> Stretch:
+    return Stretch(min(one.first, other.first), max(one.last, other.last), one.rows + other.rows)
+
+
+def _within(files: pa.Table, column: str, low: int | str, high: int | str | None) -> pa.ChunkedArray:
+    """Which files can hold a value from ``low`` to ``high`` in a column, None being no bound."""
+    reach = pc.fill_null(pc.greater_equal(_bound(files, "max", column), low), True)
+    if high is None:
+        return reach
+    return pc.and_(reach, pc.fill_null(pc.less_equal(_bound(files, "min", column), high), True))
+
+
+def _bound(files: pa.Table, which: str, column: str) -> pa.ChunkedArray:
+    name = f"{which}.{column}"
+    if name in files.column_names:
+        return files[name]
+    kind = pa.int64() if column in ("global_position", "position") else pa.string()
+    return pa.chunked_array([pa.nulls(files.num_rows, kind)])

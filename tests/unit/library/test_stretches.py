@@ -1,0 +1,55 @@
+"""Where a read's messages can lie, by what a log says of its files."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from messagestore.reads import Read
+from messagestore.stretches import FEW, Stretch, pieces, stretches, together
+
+
+def file(first: int | None, last: int | None, rows: int = 10, category: str | None = "a") -> dict[str, Any]:
+    return {
+        "num_records": rows,
+        "min.global_position": first,
+        "max.global_position": last,
+        "min.category": category,
+        "max.category": category,
+    }
+
+
+def found(*files: dict[str, Any], **asked: Any) -> list[tuple[int, int, int]]:
+    return [tuple(one) for one in stretches(pa.Table.from_pylist(list(files)), Read(**asked))]
+
+
+def test_files_that_overlap_are_one_stretch() -> None:
+    days = [file(1, 50), file(20, 60), file(30, 40), file(61, 70)]
+
+    assert found(*reversed(days)) == [(1, 60, 30), (61, 70, 10)]
+
+
+def test_files_that_end_before_the_start_or_hold_something_else_are_passed_over() -> None:
+    files = [file(1, 10), file(11, 20), file(21, 30, category="b")]
+
+    assert found(*files, equal={"category": "a"}, start=11) == [(11, 20, 10)]
+
+
+def test_a_file_that_tells_nothing_may_hold_anything() -> None:
+    assert [first for first, _, _ in found(file(5, 10), file(None, None, category=None), start=7)] == [0]
+    assert len(found({"num_records": 3}, equal={"category": "a"}, start=10**30)) == 1
+
+
+def test_neighbours_are_looked_at_together_and_more_each_time() -> None:
+    small = [Stretch(n, n, FEW // 4) for n in range(100)]
+
+    sizes = [one.last - one.first + 1 for one in together(small)]
+
+    assert (sizes[:3], sum(sizes)) == ([4, 16, 64], 100)
+
+
+def test_who_wants_few_gets_longer_and_longer_pieces() -> None:
+    whole = Stretch(1, 1000, 1000)
+
+    assert [(p.first, p.last) for p in pieces(whole, Read(start=5), 1)] == [(5, 20), (21, 148), (149, 1000)]
+    assert list(pieces(whole, Read(), None)) == [whole]
+    assert list(pieces(whole, Read(), 0)) == []
