@@ -12,7 +12,7 @@ from pathlib import Path
 
 from messagestore_jobs.contract.run_document import RunDocument
 from messagestore_jobs.contract.run_report import IngestOutcome, RunError, RunReport
-from messagestore_jobs.driver.execute import execute
+from messagestore_jobs.driver.execute import execute, look
 from messagestore_jobs.store.objects import is_local, local_path
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.decide.check import released
@@ -116,10 +116,12 @@ class LocalRun:
         self.reports[job.identity] = self._execute(replay_document(job, stream, target, run, self.at))
 
     def _execute(self, document: RunDocument) -> RunReport:
+        document = _by_user(with_local_files(document, self.files))
+        if (report := look(document, self.now)) is not None:
+            return report
         if not self.spark.started:
             self.console.say("starting Spark")
         session = self.spark.session()
-        document = _by_user(with_local_files(document, self.files))
         with self.console.progress(document.run) as progress:
             return execute(document, lambda: session, progress, self.wait_seconds, self.now)
 

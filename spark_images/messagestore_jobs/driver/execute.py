@@ -29,6 +29,20 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+def look(document: RunDocument, clock: Callable[[], datetime]) -> RunReport | None:
+    """The report of an ingest that has nothing to do, without Spark; None where that is not certain."""
+    started_at = clock()
+    try:
+        outcome = _nothing_new(document)
+    except BaseException as failure:
+        if not isinstance(failure, Exception) and not is_panic(failure):
+            raise
+        # Whatever is wrong, the run itself says it.
+        _log.debug("a look at run %s failed", document.run, exc_info=True)
+        return None
+    return None if outcome is None else _report(document, started_at, clock(), outcome)
+
+
 def execute(
     document: RunDocument,
     spark: Callable[[], "SparkSession"],
@@ -57,15 +71,33 @@ def execute(
         outcome = failure.outcome if isinstance(failure, RunFailedError) else None
         said = error_of(failure, document)
         error = said.model_copy(update={"message": scrubbed(said.message, secrets_of(document))})
+    return _report(document, started_at, clock(), outcome, error)
+
+
+def _report(
+    document: RunDocument,
+    started_at: datetime,
+    finished_at: datetime,
+    outcome: Outcome | None,
+    error: RunError | None = None,
+) -> RunReport:
     return RunReport(
         run=document.run,
         sequence=1,
         state="Failed" if error else "Succeeded",
         started_at=started_at,
-        finished_at=clock(),
+        finished_at=finished_at,
         outcome=outcome,
         error=error,
     )
+
+
+def _nothing_new(document: RunDocument) -> Outcome | None:
+    from messagestore_jobs.driver.look import nothing_new
+    from messagestore_jobs.store.storage import reaching
+
+    with reaching(document.storage):
+        return nothing_new(document)
 
 
 def _check_reachable(document: RunDocument) -> None:

@@ -1,6 +1,6 @@
 """What the clock alone does: EXPIRED, what is open when its time has passed; FAILED, attempts that nobody ended."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 from pyspark.sql import Column
@@ -8,13 +8,11 @@ from pyspark.sql import functions as F
 
 from messagestore_jobs.contract.run_report import UpdateCounts
 from messagestore_jobs.lifecycle.commit import COLUMNS, Context, commit, message_of
+from messagestore_jobs.lifecycle.expiry import FIRST_OPEN, may_expire
 from messagestore_jobs.lifecycle.transitions import Folded, Update, fold
 from messagestore_jobs.store.delta_log import CommitNote, committed_batch, files_of, open_table
 from messagestore_jobs.store.fence import with_epoch
 from messagestore_jobs.store.messages import committing, messages_table, read_messages
-
-_FIRST_OPEN = "FAILED"
-"""FAILED, PROCESSING and RECEIVED sort behind COMPLETED and EXPIRED, so that a file's statistics tell which it has."""
 
 STEP = "lifecycle-unanswered"
 AT_ONCE = 250_000
@@ -24,12 +22,12 @@ AT_ONCE = 250_000
 def is_open() -> Column:
     """Whether a message is in no terminal status."""
     retried = (F.col("status") == "FAILED") & F.col("next_retry_at").isNotNull()
-    return (F.col("status") >= _FIRST_OPEN) & (F.col("status").isin("RECEIVED", "PROCESSING") | retried)
+    return (F.col("status") >= FIRST_OPEN) & (F.col("status").isin("RECEIVED", "PROCESSING") | retried)
 
 
 def expire_due(context: Context, at: datetime, note: CommitNote) -> CommitNote:
     """Set EXPIRED what is due, in one commit; returns its note. Where no file can hold any, only the log is read."""
-    if not _may_be_due(context.uri, at):
+    if not may_expire(files_of(open_table(context.uri, "messages")), at):
         return note
     due = (F.col("expires_at") <= F.lit(at)) & is_open()
     count = read_messages(context.spark, context.uri).where(due).count()
@@ -47,19 +45,6 @@ def count_open(context: Context) -> dict[str, int]:
     """How many messages are in no terminal status, by status; files that hold none such are not read."""
     counted = read_messages(context.spark, context.uri).where(is_open()).groupBy("status").count().collect()
     return {row["status"]: row["count"] for row in sorted(counted)}
-
-
-def _may_be_due(uri: str, at: datetime) -> bool:
-    files = files_of(open_table(uri, "messages"))
-    if not {"min.expires_at", "max.status"} <= set(files.column_names):
-        return False
-    bounds = zip(files["min.expires_at"].to_pylist(), files["max.status"].to_pylist(), strict=True)
-    return any(_moment(first) <= at and (last or _FIRST_OPEN) >= _FIRST_OPEN for first, last in bounds if first)
-
-
-def _moment(value: "datetime | str") -> datetime:
-    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def fail_unanswered(context: Context, at: datetime, timeout: timedelta, note: CommitNote) -> CommitNote:

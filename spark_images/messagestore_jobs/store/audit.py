@@ -134,14 +134,19 @@ def read_audit(uri: str) -> list[dict[str, Any]]:
 
 def note_holds(document: RunDocument) -> None:
     """Tell the audit which of the stream's holds are new, and which are no more."""
+    new, gone = holds_to_note(document)
+    for rules in sorted(new):
+        note(document.table.uri, document, _ADDED, json.loads(rules))
+    for rules in sorted(gone):
+        note(document.table.uri, document, _RELEASED, json.loads(rules))
+
+
+def holds_to_note(document: RunDocument) -> tuple[set[str], set[str]]:
+    """The new ones and those that are no more, as column ``rules`` has them."""
     assert isinstance(document.task, IngestTask)
-    uri = document.table.uri
     given = {rules_text(_detail_of_hold(hold)) for hold in document.task.holds}
-    known = _known_holds(uri)
-    for rules in sorted(given - known):
-        note(uri, document, _ADDED, json.loads(rules))
-    for rules in sorted(known - given):
-        note(uri, document, _RELEASED, json.loads(rules))
+    known = _known_holds(document.table.uri)
+    return given - known, known - given
 
 
 def _known_holds(uri: str) -> set[str]:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from messagestore_jobs.contract.run_document import Owner, RunDocument, Table
 from messagestore_jobs.store.audit import note
+from messagestore_jobs.store.delta_log import open_table
 from messagestore_jobs.store.errors import TableRefusedError
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import carrying_on, commit_properties, open_to_write
@@ -62,6 +63,19 @@ def open_folder(table: Table, by: RunDocument | None = None) -> None:
     # The messages come last: where they are, all is.
     for name in reversed(TABLES):
         _complete(table.uri, name, run)
+
+
+def is_complete(table: Table) -> bool:
+    """Whether :func:`open_folder` would change nothing of a store that is there.
+
+    Raises:
+        TableRefusedError: a table says what no run of ours writes.
+        TableNotFoundError: a table is missing.
+    """
+    if Objects(table.uri).read(MARKER, LARGEST_DOCUMENT) != _marker(table.owner):
+        return False
+    tables = {name: open_table(table.uri, name) for name in TABLES}
+    return not any(_missing_columns(name, one) or _missing_properties(name, one) for name, one in tables.items())
 
 
 def owner_of(table: Table, marker: bytes) -> Owner:
@@ -177,8 +191,7 @@ def _create(uri: str, name: str) -> None:
 
 def _add_columns(uri: str, name: str, table: DeltaTable, run: str) -> None:
     """The columns that the table lacks, which an earlier release has made; its rows have nulls there."""
-    there = {field.name for field in table.schema().fields}
-    missing = [field for field in TABLES[name] if field.name not in there]
+    missing = _missing_columns(name, table)
     if missing:
         added = Schema.from_arrow(pa.schema(missing)).fields
         with external_write(f"upgrade-{name}"):
@@ -187,10 +200,19 @@ def _add_columns(uri: str, name: str, table: DeltaTable, run: str) -> None:
 
 def _set_properties(uri: str, name: str, run: str) -> None:
     table = open_to_write(uri, name)
-    missing = dict(properties(name).items() - table.metadata().configuration.items())
+    missing = _missing_properties(name, table)
     if missing:
         with external_write(f"properties-{name}"):
             table.alter.set_table_properties(missing, commit_properties=carrying_on(uri, name, table, run))
+
+
+def _missing_columns(name: str, table: DeltaTable) -> list[pa.Field]:
+    there = {field.name for field in table.schema().fields}
+    return [field for field in TABLES[name] if field.name not in there]
+
+
+def _missing_properties(name: str, table: DeltaTable) -> dict[str, str]:
+    return dict(properties(name).items() - table.metadata().configuration.items())
 
 
 def exists(uri: str) -> bool:

@@ -17,11 +17,11 @@ LOCK_SUFFIX = ".messagestore-lock"
 
 
 @contextmanager
-def writing(uri: str, spark: "SparkSession", wait_seconds: float, say: Callable[[str], None]) -> Iterator[None]:
+def writing(uri: str, spark: "SparkSession | None", wait_seconds: float, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the right to write the table folder ``uri``; on object storage the operator's Lease does.
 
     Two locks on one file beside the folder: this process's, and its JVM's, which can outlive a killed process for
-    a moment with a commit still under way.
+    a moment with a commit still under way. Without a session this process takes both.
 
     Raises:
         TableBusyError: another run held it for all of ``wait_seconds``.
@@ -33,7 +33,11 @@ def writing(uri: str, spark: "SparkSession", wait_seconds: float, say: Callable[
     path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + wait_seconds
     with path.open("a+") as file:
-        _take(lambda: _lock_here(file.fileno()), uri, deadline, say)
+        _take(lambda: _lock_here(fcntl.flock, file.fileno()), uri, deadline, say)
+        if spark is None:
+            _take(lambda: _lock_here(fcntl.lockf, file.fileno()), uri, deadline, say)
+            yield
+            return
         channel = spark._jvm.java.io.RandomAccessFile(str(path), "rw").getChannel()  # type: ignore[union-attr]
         try:
             _take(lambda: channel.tryLock() is not None, uri, deadline, say)
@@ -42,9 +46,9 @@ def writing(uri: str, spark: "SparkSession", wait_seconds: float, say: Callable[
             channel.close()
 
 
-def _lock_here(descriptor: int) -> bool:
+def _lock_here(lock: Callable[[int, int], None], descriptor: int) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -5,7 +5,6 @@ No Spark, no Arrow.
 
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -66,12 +65,19 @@ def taken_out(translator: Translator) -> set[str]:
 
 def declare(objects: Objects, translators: Sequence[Translator]) -> None:
     """Keep them in the table folder, where that says something new."""
-    with suppress(ValidationError):
-        if list(translators) == declared(objects):
-            return
+    if is_declared(objects, translators):
+        return
     content = [one.model_dump(mode="json", by_alias=True, exclude_defaults=True) for one in translators]
     with external_write("translators"):
         objects.write(NAME, json.dumps(content, indent=2).encode() + b"\n")
+
+
+def is_declared(objects: Objects, translators: Sequence[Translator]) -> bool:
+    """Whether the table folder keeps just these."""
+    try:
+        return list(translators) == declared(objects)
+    except ValidationError:
+        return False
 
 
 def declared(objects: Objects) -> list[Translator]:

@@ -1,0 +1,134 @@
+"""A look at whether an ingest has anything to do, before Spark is started for it.
+
+It tells only what is certain: the store and what arrives lie on this machine, each file is known as it lies there, and
+nothing in the store is due or to be changed. All else a run finds out itself, with Spark.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from itertools import islice
+
+import pyarrow as pa
+
+from messagestore_jobs.clock import now
+from messagestore_jobs.contract.run_document import FilesSource, IngestTask, RecordsSource, RunDocument
+from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome, Lag, Lifecycle, UpdateCounts
+from messagestore_jobs.lifecycle.expiry import may_expire
+from messagestore_jobs.store.audit import holds_to_note
+from messagestore_jobs.store.delta_log import (
+    CommitNote,
+    committed_batch,
+    epoch_of,
+    files_of,
+    last_note,
+    may_hold,
+    open_table,
+    table_state,
+)
+from messagestore_jobs.store.files import ReadFiles
+from messagestore_jobs.store.folder import check_folder, exists, is_complete
+from messagestore_jobs.store.lock import writing
+from messagestore_jobs.store.objects import Objects, is_local, local_path
+from messagestore_jobs.store.pending_updates import count_pending
+from messagestore_jobs.store.schemas import FILES
+from messagestore_jobs.versions.rules import is_declared
+
+_AT_ONCE = 16_384
+"""So many files are compared at once."""
+_Files = FilesSource | RecordsSource
+
+
+def nothing_new(document: RunDocument) -> IngestOutcome | None:
+    """What the run has to tell where it has nothing to do; None where that is not certain.
+
+    Raises:
+        Exception: as a run does, and where another one is writing the store.
+    """
+    task, uri = document.task, document.table.uri
+    if not isinstance(task, IngestTask) or not is_local(uri) or document.table.epoch is not None or not exists(uri):
+        return None
+    sources = _sources(task)
+    if sources is None:
+        return None
+    with writing(uri, None, 0, lambda text: None):
+        check_folder(document.table)
+        note = last_note(uri)
+        if _is_due(document, task) or not all(_is_read(uri, *source) for source in sources):
+            return None
+        return _outcome(document, task, note)
+
+
+def _sources(task: IngestTask) -> list[tuple[str, _Files]] | None:
+    """What the task reads, by its id; None where only Spark knows what arrives or what is due."""
+    every = [(task.source_id, task.source)]
+    if task.lifecycle is not None:
+        every.append((task.lifecycle.source_id, task.lifecycle.source))
+    files = [(source_id, source) for source_id, source in every if isinstance(source, _Files) and is_local(source.uri)]
+    goes_on = task.batch_interval is not None
+    times_out = task.lifecycle is not None and task.lifecycle.processing_timeout is not None
+    return files if len(files) == len(every) and not goes_on and not times_out else None
+
+
+def _is_due(document: RunDocument, task: IngestTask) -> bool:
+    """Whether the store itself may give the run something to do, or to count."""
+    uri = document.table.uri
+    messages = open_table(uri, "messages")
+    return (
+        not is_complete(document.table)
+        or not is_declared(Objects(uri), task.translators)
+        or any(holds_to_note(document))
+        or epoch_of(messages) is not None
+        or may_expire(files_of(messages), now(document))
+        or may_hold(files_of(messages), "sequence_id")
+        or count_pending(uri) > 0
+    )
+
+
+def _is_read(uri: str, source_id: str, source: _Files) -> bool:
+    """Whether all that lies at a source has been read, and no batch of it was cut off."""
+    read = ReadFiles(uri, source_id)
+    return read.last_batch <= committed_batch(uri, source_id) and all(
+        (read.ends.of(files) >= files["size"].to_numpy()).all() for files in _portions(source.uri)
+    )
+
+
+def _portions(uri: str) -> Iterator[pa.Table]:
+    """The files below a folder, as a session lists them."""
+    files = _files(local_path(uri).rstrip("/"))
+    while rows := list(islice(files, _AT_ONCE)):
+        uris, sizes, times = zip(*rows, strict=True)
+        modified_at = pa.array(times, FILES.field("modified_at").type)
+        yield pa.table({"uri": pa.array(uris), "size": pa.array(sizes), "modified_at": modified_at})
+
+
+def _files(root: str) -> Iterator[tuple[str, int, int]]:
+    """URI, size and time of modification, in microseconds of which a session sees the thousands."""
+    folders = [root] if os.path.lexists(root) else []
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.startswith((".", "_")):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                    continue
+                found = entry.stat(follow_symlinks=False)
+                if not stat.S_ISREG(found.st_mode):
+                    raise OSError(f"{entry.path} is no plain file")
+                yield f"file://{entry.path}", found.st_size, found.st_mtime_ns // 1_000_000 * 1000
+
+
+def _outcome(document: RunDocument, task: IngestTask, note: CommitNote) -> IngestOutcome:
+    lag = Lag(as_of=now(document), files=0)
+    lifecycle = None
+    if task.lifecycle is not None or note.updates != UpdateCounts():
+        lifecycle = Lifecycle(totals=note.updates, lag=lag if task.lifecycle else None)
+    return IngestOutcome(
+        counts=IngestCounts(),
+        totals=note.totals,
+        batches=0,
+        table=table_state(document.table.uri),
+        lag=lag,
+        lifecycle=lifecycle,
+    )

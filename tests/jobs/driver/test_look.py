@@ -1,0 +1,191 @@
+"""A run that has nothing to do says without Spark what it would say with it; where it may have, Spark finds out."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_jobs.contract.run_document import Hold, Match, RunDocument, Translator
+from messagestore_jobs.contract.run_report import Outcome
+from messagestore_jobs.driver.execute import execute, look
+from messagestore_jobs.store.delta_log import committed_batch
+from messagestore_jobs.store.files import Batch, Range, ReadFiles, SourceFile
+from messagestore_jobs.store.lock import writing
+from messagestore_jobs.store.storage import using
+from support.ingests import START, Heard, Stream, lines, record
+from support.lifecycles import Updated, update
+
+SOON = START + timedelta(hours=1)
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    stream = Stream(spark, tmp_path)
+    stream.arrive("a.jsonl", lines(record("m1"), record("m2", streamName="order-2")))
+    stream.arrive("below/b c%20.jsonl", lines(record("m1"), b"{"))
+    stream.arrive("empty.jsonl", b"")
+    stream.run()
+    return stream
+
+
+def clock() -> datetime:
+    return SOON
+
+
+def looked(document: RunDocument) -> Outcome | None:
+    report = look(document, clock)
+    return None if report is None else report.outcome
+
+
+def test_it_says_what_a_run_with_spark_says(stream: Stream) -> None:
+    document = stream.document()
+    report = look(document, clock)
+    assert report is not None
+    assert report == execute(document, lambda: stream.spark, Heard(), 0, clock)
+
+
+def test_hidden_files_do_not_count_nor_does_a_folder_that_is_gone(stream: Stream) -> None:
+    stream.arrive(".a.jsonl.part", b"x")
+    stream.arrive("_work/a.jsonl", b"x")
+    assert looked(stream.document()) is not None
+    shutil.rmtree(stream.landing)
+    assert looked(stream.document()) is not None
+
+
+def test_it_knows_of_a_lifecycle_what_a_run_with_spark_knows(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Updated(spark, tmp_path)
+    stream.arrive("a.jsonl", lines(record("m1", ttl="PT1H"), record("m2")))
+    stream.tell(update("m1", "COMPLETED"))
+    assert stream.run().lifecycle is not None
+    document = stream.document(at=START + timedelta(minutes=1), lifecycle=stream.lifecycle())
+    report = look(document, clock)
+    assert report is not None
+    assert report == execute(document, lambda: spark, Heard(), 0, clock)
+    stream.tell(update("m2", "PROCESSING"))
+    assert looked(document) is None
+
+
+def test_an_update_that_waits_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Updated(spark, tmp_path)
+    stream.tell(update("m1", "COMPLETED"))
+    stream.run()
+    assert looked(stream.document(lifecycle=stream.lifecycle())) is None
+
+
+def arrives(stream: Stream) -> None:
+    stream.arrive("c.jsonl", lines(record("m3")))
+
+
+def arrives_empty(stream: Stream) -> None:
+    stream.arrive("c.jsonl", b"")
+
+
+def is_touched(stream: Stream) -> None:
+    os.utime(stream.landing / "a.jsonl")
+
+
+def is_a_link(stream: Stream) -> None:
+    (stream.landing / "link.jsonl").symlink_to(stream.landing / "a.jsonl")
+
+
+def leads_elsewhere(stream: Stream) -> None:
+    (stream.landing / "link").symlink_to(stream.landing / "below")
+
+
+def was_planned(stream: Stream) -> None:
+    uri = stream.table.uri
+    batch = Batch(committed_batch(uri, "landing") + 1, START, (Range(SourceFile("file:///x", 1, START), 0, 1),))
+    ReadFiles(uri, "landing").write_down(batch)
+
+
+def lacks_a_table(stream: Stream) -> None:
+    shutil.rmtree(stream.folder / "store/heads")
+
+
+def has_no_marker(stream: Stream) -> None:
+    (stream.folder / "store/_messagestore.json").unlink()
+
+
+def has_a_sequence(stream: Stream) -> None:
+    stream.arrive("s.jsonl", lines(record("s1", sequenceId="s", sequenceNumber=1)))
+    stream.run()
+
+
+def may_expire(stream: Stream) -> None:
+    stream.arrive("t.jsonl", lines(record("t1", ttl="PT1S")))
+    stream.run(at=START - timedelta(seconds=1))
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        arrives,
+        arrives_empty,
+        is_touched,
+        is_a_link,
+        leads_elsewhere,
+        was_planned,
+        lacks_a_table,
+        has_no_marker,
+        has_a_sequence,
+        may_expire,
+    ],
+)
+def test_what_may_be_something_to_do_is_left_to_spark(stream: Stream, happens: Callable[[Stream], None]) -> None:
+    happens(stream)
+    assert looked(stream.document()) is None
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"source_id": "another"},
+        {"holds": (Hold(name="audit", match=Match(categories=("order",))),)},
+        {"translators": (Translator(from_version=0),)},
+        {"batch_interval": timedelta(seconds=1)},
+    ],
+    ids=lambda asked: next(iter(asked)),
+)
+def test_what_is_asked_for_anew_is_left_to_spark(stream: Stream, asked: dict[str, Any]) -> None:
+    assert looked(stream.document(**asked)) is None
+
+
+def test_a_run_with_an_epoch_claims_the_store_and_one_of_another_owner_is_refused_by_the_run(stream: Stream) -> None:
+    document = stream.document()
+    for change in ({"epoch": 1}, {"owner": document.table.owner.model_copy(update={"name": "others"})}):
+        assert looked(document.model_copy(update={"table": document.table.model_copy(update=change)})) is None
+
+
+def test_a_store_that_is_being_written_is_left_to_a_run_that_waits(stream: Stream) -> None:
+    document = stream.document()
+    uri = document.table.uri
+    with using((), stream.spark), writing(uri, stream.spark, 0, print):
+        assert looked(document) is None
+    # What a killed run's JVM holds.
+    path = Path(f"{stream.folder}/store.messagestore-lock")
+    channel = stream.spark._jvm.java.io.RandomAccessFile(str(path), "rw").getChannel()  # type: ignore[union-attr]
+    held = channel.lock()
+    assert looked(document) is None
+    held.release()
+    channel.close()
+    assert looked(document) is not None
+
+
+def test_it_changes_nothing_and_needs_no_spark(stream: Stream) -> None:
+    before = sorted((path, path.stat().st_mtime_ns) for path in (stream.folder / "store").rglob("*"))
+    code = (
+        "import sys; from datetime import datetime; from messagestore_jobs.driver.execute import look; "
+        "from messagestore_jobs.contract.run_document import RunDocument; "
+        "report = look(RunDocument.model_validate_json(sys.stdin.read()), datetime.now); "
+        "sys.exit(report is None or 'pyspark' in sys.modules)"
+    )
+    text = stream.document().model_dump_json(by_alias=True)
+    subprocess.run([sys.executable, "-c", code], input=text, text=True, check=True)
+    assert sorted((path, path.stat().st_mtime_ns) for path in (stream.folder / "store").rglob("*")) == before
