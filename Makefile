@@ -158,7 +158,7 @@ lint: install docs ## Ruff, the strict type checker, that no package imports one
 	$(VENV)/bin/mypy --package tools
 	$(VENV)/bin/lint-imports --no-cache
 
-format: install ## Format and mend what can be
+format: install ## Format, and fix what ruff can
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 

@@ -346,7 +346,7 @@ TERMINAL = frozenset(
         Reason.TABLE_REFUSED,
     }
 )
-"""No other try mends these: somebody has to change something first."""
+"""No retry helps: somebody has to change something first."""
 
 CANCELLED = frozenset({Reason.SPEC_CHANGED, Reason.SUSPENDED, Reason.DELETING})
 """Why the operator ends runs that did nothing wrong; they count as no failure."""

@@ -13,7 +13,7 @@ from messagestore_operator.tenancy.secrets import USE_LABEL
 
 _FRESH_SECONDS = 60.0
 _MISSED_SECONDS = 5.0
-"""What somebody is about to mend is asked for again soon."""
+"""What somebody is about to correct is asked for again soon."""
 _BELIEVED_SECONDS = 10.0
 """An API server that has just started may refuse what it allows as soon as it has read the Roles."""
 

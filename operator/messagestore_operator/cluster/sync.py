@@ -141,7 +141,7 @@ class Sync:
 
     def _note(self, missing: str | None) -> None:
         if missing is not None and self._cache.missing_kind is None:
-            _log.error("%s is not installed: nothing can be run before it is", missing)
+            _log.error("%s is not installed: no run can start before it is", missing)
         self._cache.missing_kind = missing
 
     def _touch_all(self) -> None:

@@ -155,7 +155,7 @@ def _last_delete(status: MessageStreamStatus) -> FinishedRun | None:
 
 
 def _wait(snapshot: StreamSnapshot, last: FinishedRun) -> datetime | None:
-    """When the next try is due; None: now. No failure is for good here: people need a way to mend it."""
+    """When the next try is due; None: now. No failure is for good here: people need a way to correct it."""
     at = retry_at(last, snapshot.stream, snapshot.defaults, snapshot.now)
     if at is None and last.finished_at is not None:
         at = later(last.finished_at.datetime, snapshot.defaults.backoff_max, snapshot.now)

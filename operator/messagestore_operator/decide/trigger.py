@@ -81,7 +81,7 @@ def failed_as_it_is(run: FinishedRun | None, resource: Resource) -> bool:
 
 
 def is_final(run: FinishedRun, resource: Resource) -> bool:
-    """Whether no other try mends a failure, as the resource is."""
+    """Whether no retry helps, as the resource is."""
     if run.error is None or run.error.reason not in TERMINAL:
         return False
     # Whoever has the folder that it asks for may release it meanwhile, and nothing of this resource changes by that.
@@ -99,7 +99,7 @@ def next_start(run: FinishedRun | None, interval: timedelta, now: datetime) -> d
 
 
 def retry_at(run: FinishedRun, resource: Resource, defaults: Defaults, now: datetime) -> datetime | None:
-    """When a run that failed is tried again; None where no other try mends it."""
+    """When a run that failed is tried again; None where no retry helps."""
     if is_final(run, resource):
         return None
     assert run.finished_at is not None

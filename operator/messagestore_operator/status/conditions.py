@@ -46,7 +46,7 @@ def stuck(reason: str, message: str) -> list[ConditionValue]:
 
 
 def after_error(error: RunError) -> list[ConditionValue]:
-    """It went wrong; another try may mend it, or not."""
+    """It went wrong; another try may help, or not."""
     return (stuck if is_terminal(error) else under_way)(error.reason, error.message)
 
 
@@ -68,7 +68,7 @@ def condition_of(status: BaseStatus | None, kind: str) -> Condition | None:
 
 
 def is_terminal(error: RunError) -> bool:
-    """Whether no other try mends it."""
+    """Whether no other try helps."""
     return error.reason in TERMINAL
 
 
@@ -77,16 +77,16 @@ def conditions(
 ) -> tuple[Condition, ...]:
     """The conditions of a status; one whose status did not change keeps the time of its last change."""
     before = {condition.type: condition for condition in previous.conditions} if previous else {}
-    return tuple(_condition(resource, before.get(aspect.type), aspect, now) for aspect in values)
+    return tuple(_condition(resource, before.get(value.type), value, now) for value in values)
 
 
-def _condition(resource: Resource, before: Condition | None, aspect: ConditionValue, now: datetime) -> Condition:
-    same = before is not None and before.status == aspect.status
+def _condition(resource: Resource, before: Condition | None, value: ConditionValue, now: datetime) -> Condition:
+    same = before is not None and before.status == value.status
     return Condition(
-        type=aspect.type,
-        status=aspect.status,
-        reason=str(aspect.reason),
-        message=aspect.message,
+        type=value.type,
+        status=value.status,
+        reason=str(value.reason),
+        message=value.message,
         observed_generation=generation(resource),
         last_transition_time=before.last_transition_time if before is not None and same else clock_time(now),
     )

@@ -123,7 +123,7 @@ def stage(records: DataFrame, order: Order, stretch: Stretch, form: Format, fold
     return Staged(messages, count, _first_failed(records, order) if count else ())
 
 
-class Places(Objects):
+class StagedObjects(Objects):
     """The objects under one URI, some of which Spark writes."""
 
     def staged(self, below: str) -> dict[int, tuple[str, int]]:
@@ -150,11 +150,11 @@ class Places(Objects):
 class Delivery(Protocol):
     """Takes sealed chunks to where they are due; each method may be done again after a crash."""
 
-    places: Places
+    objects: StagedObjects
     """Names of parts are relative to it."""
     state: State
     staging: str
-    """The name below ``places`` that chunks are staged under."""
+    """The name below ``objects`` that chunks are staged under."""
     form: Format
     line_breaks: LineBreaks
 

@@ -169,7 +169,7 @@ def _without_rows(content: bytes, named_in: Callable[[bytes], bool], strict: boo
 
 def _checked(part: Part, name: str, sent: int, delivery: Delivery, erased: Erased) -> Part:
     """The object without its erased records; the first ``sent`` of them have left, and keep their places."""
-    content = delivery.places.read(name) or b""
+    content = delivery.objects.read(name) or b""
     if delivery.form == "Parquet":
         return part.model_copy(update={"messages": pq.ParquetFile(pa.BufferReader(content)).metadata.num_rows})
     records = _records(content.decode(), delivery.form)
@@ -177,7 +177,7 @@ def _checked(part: Part, name: str, sent: int, delivery: Delivery, erased: Erase
         ids = [_id_of(record) for record in records]
     except ValueError:
         raise TableRefusedError(
-            f"{join(delivery.places.uri, name)} is not what a replay writes there; find out who wrote it, and make a "
+            f"{join(delivery.objects.uri, name)} is not what a replay writes there; find out who wrote it, and make a "
             "new replay"
         ) from None
     gone = erased.contains(pa.array(ids, pa.string()))
@@ -189,8 +189,8 @@ def _checked(part: Part, name: str, sent: int, delivery: Delivery, erased: Erase
         folder, _, base = name.rpartition("/")
         with external_write("replay-erased"):
             # Hadoop's sums of a local file would be those of what was there.
-            delivery.places.delete(f"{folder}/.{base}.crc")
-            delivery.places.write(name, content)
+            delivery.objects.delete(f"{folder}/.{base}.crc")
+            delivery.objects.write(name, content)
     return part.model_copy(update={"messages": len(records), "bytes": len(content)})
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from messagestore_jobs.contract.run_document import FilesDestination, RunDocument
 from messagestore_jobs.contract.run_report import ReplayOutcome
 from messagestore_jobs.native import LineBreaks
-from messagestore_jobs.replay.chunks import Format, Places
+from messagestore_jobs.replay.chunks import Format, StagedObjects
 from messagestore_jobs.replay.state import Chunk, Frozen, Part, State
 from messagestore_jobs.store.errors import RunFailedError
 from messagestore_jobs.store.external import external_write
@@ -23,7 +23,7 @@ class FilesDelivery:
     def __init__(self, document: RunDocument, job_id: str, destination: FilesDestination) -> None:
         self._document, self._job_id = document, job_id
         self._own = f"_replay-{job_id}"
-        self.places = Places(destination.uri)
+        self.objects = StagedObjects(destination.uri)
         self.state = State(join(destination.uri, self._own))
         self.staging = f"{self._own}/staging"
         self.form: Format = destination.format
@@ -31,12 +31,14 @@ class FilesDelivery:
 
     def ended(self) -> ReplayOutcome | None:
         """As this replay's manifest tells it, if there is one."""
-        content = self.places.read(MANIFEST, LARGEST_DOCUMENT)
+        content = self.objects.read(MANIFEST, LARGEST_DOCUMENT)
         manifest = _json_object(content) if content is not None else {}
         if manifest.get("job") != self._job_id or "outcome" not in manifest:
             return None
         self.state.remove()
-        return parsed_document(ReplayOutcome, json.dumps(manifest["outcome"]).encode(), join(self.places.uri, MANIFEST))
+        return parsed_document(
+            ReplayOutcome, json.dumps(manifest["outcome"]).encode(), join(self.objects.uri, MANIFEST)
+        )
 
     def check(self) -> None:
         """Refuse a folder that holds anything but what this replay has written.
@@ -44,11 +46,11 @@ class FilesDelivery:
         Raises:
             RunFailedError: it does; nothing in it was touched.
         """
-        found = [name for name in self.places.names() if name != f"{self._own}/"]
+        found = [name for name in self.objects.names() if name != f"{self._own}/"]
         if found:
             raise RunFailedError(
                 "DestinationNotEmpty",
-                f"{self.places.uri} is not empty (it holds {found[0]}) and replay {self._job_id} has written nothing "
+                f"{self.objects.uri} is not empty (it holds {found[0]}) and replay {self._job_id} has written nothing "
                 "there; name an empty folder in spec.destination.files.uri",
             )
 
@@ -58,13 +60,13 @@ class FilesDelivery:
 
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
         """What has its name already has been sent."""
-        return (part.staged, 0) if self.places.exists(part.staged) else None
+        return (part.staged, 0) if self.objects.exists(part.staged) else None
 
     def deliver(self, chunk: Chunk) -> None:
         """Take the chunk's objects out of the staging."""
         for part in chunk.parts:
             with external_write("replay-object"):
-                self.places.move(part.staged, part.name)
+                self.objects.move(part.staged, part.name)
 
     def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
         """Write the manifest, then forget the replay's state."""
@@ -87,7 +89,7 @@ class FilesDelivery:
             "outcome": outcome.model_dump(mode="json", by_alias=True),
         }
         with external_write("replay-manifest"):
-            self.places.write(MANIFEST, json.dumps(content, indent=2).encode() + b"\n")
+            self.objects.write(MANIFEST, json.dumps(content, indent=2).encode() + b"\n")
         self.state.remove()
         return outcome
 

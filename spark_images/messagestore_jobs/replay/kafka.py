@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from messagestore_jobs.contract.run_document import KafkaDestination, ReplayTask, RunDocument
 from messagestore_jobs.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_jobs.native import LineBreaks
-from messagestore_jobs.replay.chunks import Format, Places
+from messagestore_jobs.replay.chunks import Format, StagedObjects
 from messagestore_jobs.replay.freeze import nothing_selected
 from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, State
 from messagestore_jobs.source.kafka_listing import access, kafka_failure
@@ -34,7 +34,7 @@ class KafkaDelivery:
     ) -> None:
         self._document, self._spark, self._task, self._to = document, spark, task, destination
         own = join(document.table.uri, REPLAYS, task.job_id)
-        self.places = Places(own)
+        self.objects = StagedObjects(own)
         self.state = State(join(own, "state"))
         self.staging = "state/staging"
         self.form: Format = "JSONLines"
@@ -46,7 +46,7 @@ class KafkaDelivery:
         if not exists(self._document.table.uri):
             progress = ReplayProgress(percent=100)
             return ReplayOutcome(selection=nothing_selected(), progress=progress, complete=True)
-        outcome = read_document(self.places, ENDED, ReplayOutcome)
+        outcome = read_document(self.objects, ENDED, ReplayOutcome)
         if outcome is None:
             return None
         self.state.remove()
@@ -76,7 +76,7 @@ class KafkaDelivery:
 
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
         """The topic tells how much of it was sent."""
-        if not self.places.exists(part.staged):
+        if not self.objects.exists(part.staged):
             return None
         try:
             return part.staged, max(0, self._open().sent() - first)
@@ -87,10 +87,10 @@ class KafkaDelivery:
         """Send what has not been sent yet."""
         first = sum(earlier.sent for earlier in self.state.chunks()[: chunk.number])
         for part in chunk.parts:
-            if self.places.exists(part.staged):
+            if self.objects.exists(part.staged):
                 self._send(part.staged, first, part.messages)
                 with external_write("replay-staged-removed"):
-                    self.places.delete(part.staged)
+                    self.objects.delete(part.staged)
             first += part.messages
 
     def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
@@ -98,7 +98,7 @@ class KafkaDelivery:
         if self._sender is not None:
             self._sender.close()
         with external_write("replay-ended"):
-            self.places.write(ENDED, outcome.model_dump_json(by_alias=True).encode())
+            self.objects.write(ENDED, outcome.model_dump_json(by_alias=True).encode())
         self.state.remove()
         return outcome
 
@@ -110,7 +110,7 @@ class KafkaDelivery:
             if left <= 0:
                 return
             conf = self._spark._jsparkSession.sessionState().newHadoopConf()
-            sender.read(conf, join(self.places.uri, name), first, messages - left)
+            sender.read(conf, join(self.objects.uri, name), first, messages - left)
             while left > 0:
                 with external_write("replay-transaction"):
                     sent = sender.send(min(left, TRANSACTION_RECORDS))

@@ -242,7 +242,7 @@ class Sending:
     def _chunk(self, stretch: Stretch, staged: Staged, missing: Missing) -> Chunk:
         """What was staged, and what its objects will be called: numbers go on over all chunks."""
         number = sum(len(chunk.parts) for chunk in self.chunks)
-        written = self.delivery.places.staged(self.delivery.staging)
+        written = self.delivery.objects.staged(self.delivery.staging)
         sent = [(staged.messages[task], *written[task]) for task in sorted(written) if staged.messages[task]]
         parts = tuple(
             Part(staged=name, name=self.delivery.part_name(number + i), messages=messages, bytes=size)

@@ -25,7 +25,7 @@ from messagestore_jobs.contract.run_report import ReplayOutcome
 from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.replay.chunks import Format, Places
+from messagestore_jobs.replay.chunks import Format, StagedObjects
 from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, State
 from messagestore_jobs.store.external import external_write
 from messagestore_jobs.store.fence import commit_properties, open_to_write
@@ -108,7 +108,7 @@ class StreamDelivery:
     def __init__(self, document: RunDocument, spark: SparkSession, task: ReplayTask, target: StreamDestination) -> None:
         self._document, self._spark, self._task, self._target = document, spark, task, target
         own = join(target.table.uri, REPLAYS, task.job_id)
-        self.places = Places(own)
+        self.objects = StagedObjects(own)
         self.state = State(join(own, "state"))
         self.staging = "state/staging"
         self.form: Format = "Parquet" if task.origin == "DeadLetters" else "JSONLines"
@@ -117,7 +117,7 @@ class StreamDelivery:
 
     def ended(self) -> ReplayOutcome | None:
         """As it was written down when all had been sent."""
-        outcome = read_document(self.places, ENDED, ReplayOutcome)
+        outcome = read_document(self.objects, ENDED, ReplayOutcome)
         if outcome is None:
             return None
         self._forget()
@@ -133,19 +133,19 @@ class StreamDelivery:
 
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
         """Records that lie where the target reads them may not have been taken in; those that were are known to it."""
-        return next(((name, 0) for name in (part.staged, part.name) if self.places.exists(name)), None)
+        return next(((name, 0) for name in (part.staged, part.name) if self.objects.exists(name)), None)
 
     def deliver(self, chunk: Chunk) -> None:
         """Take the chunk's records in; what was taken in before a crash is not taken in again."""
         for part in chunk.parts:
             with external_write("replay-records"):
-                self.places.move(part.staged, part.name)
-        ingest_staged(self._document, self._spark, self._target, self._task, join(self.places.uri, _RECORDS))
+                self.objects.move(part.staged, part.name)
+        ingest_staged(self._document, self._spark, self._target, self._task, join(self.objects.uri, _RECORDS))
         for part in chunk.parts:
             if self._task.origin == "DeadLetters":
                 self._mark_redriven(part.name)
             with external_write("replay-records-removed"):
-                self.places.delete(part.name)
+                self.objects.delete(part.name)
 
     def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
         """Keep how it ended, so that the replay is not done again; forget the rest."""
@@ -154,18 +154,18 @@ class StreamDelivery:
             told = became(self._spark, self._document.table.uri, self._target.table.uri, self._redrive(), sent)
             outcome = outcome.model_copy(update={"progress": outcome.progress.model_copy(update=told)})
         with external_write("replay-ended"):
-            self.places.write(ENDED, outcome.model_dump_json(by_alias=True).encode())
+            self.objects.write(ENDED, outcome.model_dump_json(by_alias=True).encode())
         self._forget()
         return outcome
 
     def _forget(self) -> None:
         self.state.remove()
         with external_write("replay-records-removed"):
-            self.places.delete_folder(_RECORDS)
+            self.objects.delete_folder(_RECORDS)
 
     def _mark_redriven(self, part: str) -> None:
         """Note on exactly the dead letters of an object that they were sent."""
-        content = self.places.read(part)
+        content = self.objects.read(part)
         if content is None:
             return
         sent = pq.read_table(pa.BufferReader(content))

@@ -16,10 +16,10 @@ from messagestore_jobs.store.schemas import DEAD_LETTERS, REFUSAL, SOURCE, UTC
 
 _EARLIER = 10
 """How many refusals a dead letter keeps beside the last."""
-Place = tuple[str, int | None, int, bytes | None]
+LetterKey = tuple[str, int | None, int, bytes | None]
 """What makes two dead letters the same: uri, partition, offset, and the SHA-256 of the bytes."""
 PLACES = pa.schema([("uri", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("digest", pa.binary())])
-"""Places as columns."""
+"""The same as columns."""
 
 _LETTERS_AT_ONCE = 64
 
@@ -35,8 +35,8 @@ def new_letters(columns: Mapping[str, pa.Array | pa.ChunkedArray], failed_at: da
     return pa.table({name: given.get(name, pa.nulls(count)) for name in DEAD_LETTERS.names}).cast(DEAD_LETTERS)
 
 
-def places(rows: pa.Table) -> list[Place]:
-    """The place of each row (schema DEAD_LETTERS, or one that has PLACES)."""
+def places(rows: pa.Table) -> list[LetterKey]:
+    """The key of each row (schema DEAD_LETTERS, or one that has PLACES)."""
     columns = rows if "digest" in rows.column_names else _places(rows)
     return list(zip(*(columns[name].to_pylist() for name in PLACES.names), strict=True))
 
@@ -47,7 +47,7 @@ def _places(rows: pa.Table | pa.RecordBatch) -> pa.Table:
     return pa.table([*source, digests], names=PLACES.names).cast(PLACES)
 
 
-def set_aside_before(uri: str, uris: set[str]) -> dict[Place, str]:
+def set_aside_before(uri: str, uris: set[str]) -> dict[LetterKey, str]:
     """What has been set aside from these source URIs, and by which batch."""
     if not uris:
         return {}
