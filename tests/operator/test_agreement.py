@@ -145,6 +145,8 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     (deleting_policy(), "metadata.name", "n" * 64),
     (redrive(), "metadata.name", "n" * 64),
     (stream_from_files(), "spec.source.files.maxBytesPerBatch", "1Gi"),
+    (stream_from_files(), "spec.source.files.archiveUri", ...),
+    (stream_from_files(), "spec.source.files.afterIngest", "Keep"),
     (stream_from_files(), "spec.source.kafka", {"bootstrapServers": "kafka:9092", "topics": ["a"]}),
     (stream_from_files(), "spec.lifecycle.source.files.maxFilesPerBatch", 3),
     (stream_from_files(), "spec.lifecycle.source.files.format", "Text"),

@@ -36,6 +36,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Row = dict[str, Any]
 
+_OF_SOURCE = ("format", "max_files_per_batch", "after_ingest", "archive_uri")
+
 
 @dataclass
 class Heard:
@@ -84,7 +86,7 @@ class Stream:
         chosen = {**self.settings, **settings}
         source = FilesSource(
             uri=f"file://{self.landing}",
-            **{name: chosen.pop(name) for name in ("format", "max_files_per_batch") if name in chosen},
+            **{name: chosen.pop(name) for name in _OF_SOURCE if name in chosen},
         )
         self.runs += 1
         task = IngestTask(source_id=chosen.pop("source_id", "landing"), source=source, **chosen)

@@ -106,6 +106,8 @@ def stream_from_files() -> Document:
                 "uri": "s3a://landing/invoices/",
                 "format": "JSON",
                 "maxFilesPerBatch": 50,
+                "afterIngest": "Archive",
+                "archiveUri": "s3a://landing/taken-in",
                 "storage": _STORAGE,
             }
         },

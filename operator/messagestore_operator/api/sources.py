@@ -11,7 +11,7 @@ from messagestore_operator.api.model import Model
 from messagestore_operator.api.rules import Rule, at_most_one, exactly_one
 from messagestore_operator.api.scalars import Quantity
 from messagestore_operator.api.text import Integer, Topic
-from messagestore_operator.api.uris import BootstrapServers, SourceUri
+from messagestore_operator.api.uris import BootstrapServers, SourceUri, StoreUri
 
 DEFAULT_FILES_PER_BATCH = 1000
 BatchSize = Annotated[Integer, Field(ge=1, le=100_000_000)]
@@ -22,6 +22,11 @@ class FilesSource(Model):
 
     validations: ClassVar[tuple[Rule, ...]] = (
         at_most_one(max_files_per_batch="maxFilesPerBatch", max_bytes_per_batch="maxBytesPerBatch"),
+        Rule(
+            message="afterIngest Archive needs archiveUri, and nothing else has one: give both, or neither",
+            cel="(self.afterIngest == 'Archive') == has(self.archiveUri)",
+            holds=lambda files: (files.after_ingest == "Archive") == (files.archive_uri is not None),
+        ),
     )
 
     uri: SourceUri = Field(description="The folder that files arrive in.")
@@ -35,6 +40,16 @@ class FilesSource(Model):
     )
     max_bytes_per_batch: Quantity | None = Field(
         default=None, description="Size of files after which a batch is full; a file is never split."
+    )
+    after_ingest: Literal["Keep", "Delete", "Archive"] = Field(
+        default="Keep",
+        description="What becomes of a file once all in it is committed: it stays, is deleted, or is copied below "
+        "archiveUri and then deleted.",
+    )
+    archive_uri: StoreUri | None = Field(
+        default=None,
+        description="The folder that files are archived in, under the path that they have below uri. It is reached as "
+        "uri is; it neither holds uri or the table's folder nor lies in one of them.",
     )
     storage: Storage | None = Field(default=None, description="Where it differs from the table's.")
 

@@ -11,6 +11,7 @@ from messagestore_operator.api.replayjob import FilesDestination
 from messagestore_operator.api.retentionpolicy import Archive
 from messagestore_operator.api.sources import FilesSource
 from messagestore_operator.translate.refusal import Refusal
+from messagestore_operator.translate.storage import files_sources
 
 Field: TypeAlias = tuple[str | int, ...]
 """A field, by its path in the manifest."""
@@ -38,10 +39,10 @@ def folders(resource: Resource) -> Iterator[Folder]:
     if isinstance(resource, MessageStream):
         spec = resource.spec
         yield Folder(TABLE_URI, spec.table.uri, ("spec", "storage"), spec.storage)
-        if spec.source.files is not None:
-            yield _folder(("spec", "source", "files"), spec.source.files)
-        if spec.lifecycle is not None and spec.lifecycle.source.files is not None:
-            yield _folder(("spec", "lifecycle", "source", "files"), spec.lifecycle.source.files)
+        for path, files in files_sources(resource):
+            yield _folder(path, files)
+            if files.archive_uri is not None:
+                yield Folder((*path, "archiveUri"), files.archive_uri, (*path, "storage"), files.storage)
     elif isinstance(resource, RetentionPolicy) and resource.spec.archive is not None:
         yield _folder(("spec", "archive"), resource.spec.archive)
     elif isinstance(resource, ReplayJob) and resource.spec.destination.files is not None:

@@ -94,6 +94,8 @@ def _source(stream: MessageStream, source: Source) -> contract.FilesSource | con
         format=files.format,
         max_files_per_batch=files.files_per_batch,
         max_bytes_per_batch=files.max_bytes_per_batch.bytes if files.max_bytes_per_batch else None,
+        after_ingest=files.after_ingest,
+        archive_uri=job_uri(files.archive_uri.rstrip("/")) if files.archive_uri else None,
     )
 
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from messagestore_jobs.contract import run_document as contract
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.api.common import CaSecretRef, Storage
+from messagestore_operator.api.sources import FilesSource
 from messagestore_operator.translate.refusal import NotSupportedError, Refusal
 from messagestore_operator.translate.secrets import SecretVariable, Use, seal_keys
 
@@ -112,15 +113,26 @@ def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream |
 
 def stream_locations(stream: MessageStream) -> list[StorageLocation]:
     """The folders that a stream names itself."""
-    locations = [_table(stream)]
-    path: tuple[str | int, ...]
-    if (files := stream.spec.source.files) is not None:
-        path = ("spec", "source", "files", "uri")
-        locations.append(StorageLocation(path, files.uri, files.storage or stream.spec.storage, _name(stream)))
-    if stream.spec.lifecycle is not None and (files := stream.spec.lifecycle.source.files) is not None:
-        path = ("spec", "lifecycle", "source", "files", "uri")
-        locations.append(StorageLocation(path, files.uri, files.storage or stream.spec.storage, _name(stream)))
-    return locations
+    return [
+        _table(stream),
+        *(location for path, files in files_sources(stream) for location in _of(stream, path, files)),
+    ]
+
+
+def files_sources(stream: MessageStream) -> Iterator[tuple[tuple[str | int, ...], FilesSource]]:
+    """The folders that a stream takes files from, each with its field."""
+    spec = stream.spec
+    if spec.source.files is not None:
+        yield ("spec", "source", "files"), spec.source.files
+    if spec.lifecycle is not None and spec.lifecycle.source.files is not None:
+        yield ("spec", "lifecycle", "source", "files"), spec.lifecycle.source.files
+
+
+def _of(stream: MessageStream, path: tuple[str | int, ...], files: FilesSource) -> Iterator[StorageLocation]:
+    storage = files.storage or stream.spec.storage
+    yield StorageLocation((*path, "uri"), files.uri, storage, _name(stream))
+    if files.archive_uri is not None:
+        yield StorageLocation((*path, "archiveUri"), files.archive_uri, storage, _name(stream))
 
 
 def _with_keys(found: StorageAccess, *sealing: MessageStream) -> StorageAccess:

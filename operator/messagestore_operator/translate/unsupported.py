@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.translate.folders import folders
 from messagestore_operator.translate.refusal import NotSupportedError, Refusal
-from messagestore_operator.translate.storage import out_of_reach, refused_locations, stream_locations
+from messagestore_operator.translate.storage import (
+    files_sources,
+    job_uri,
+    out_of_reach,
+    refused_locations,
+    stream_locations,
+)
 
 _DOCUMENTS = ("headers", "metadata", "result")
 
@@ -15,7 +21,7 @@ _DOCUMENTS = ("headers", "metadata", "result")
 def refusals(resource: Resource) -> tuple[Refusal, ...]:
     """All that this release can't do of what the resource asks."""
     if isinstance(resource, MessageStream):
-        return (*_of_envelope(resource), *refused_locations(stream_locations(resource)))
+        return (*_of_envelope(resource), *refused_locations(stream_locations(resource)), *_of_archives(resource))
     return tuple(Refusal(one.path, words) for one in folders(resource) if (words := out_of_reach(one.uri)) is not None)
 
 
@@ -36,3 +42,17 @@ def _of_envelope(stream: MessageStream) -> Iterator[Refusal]:
             yield Refusal(path, "only records of Kafka have a header or record: give a path, or a value")
         elif name in _DOCUMENTS:
             yield Refusal(path, f"{name} is a JSON document: give a path to it in the record's value")
+
+
+def _of_archives(stream: MessageStream) -> Iterator[Refusal]:
+    """Archives of files whose copies would arrive again, or end among the table's own."""
+    for path, files in files_sources(stream):
+        for what, uri in (("uri", files.uri), ("the table's folder", stream.spec.table.uri)):
+            if files.archive_uri is not None and _overlap(files.archive_uri, uri):
+                words = f"may neither hold {what}, {uri}, nor lie in it: name a folder beside it"
+                yield Refusal((*path, "archiveUri"), words)
+
+
+def _overlap(one: str, other: str) -> bool:
+    first, second = (f"{job_uri(uri).rstrip('/')}/" for uri in (one, other))
+    return first.startswith(second) or second.startswith(first)

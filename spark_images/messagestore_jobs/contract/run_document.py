@@ -134,6 +134,10 @@ class FilesSource(_UnderPrefix):
     """Files as they arrive."""
 
     kind: Literal["files"] = "files"
+    after_ingest: Literal["Keep", "Delete", "Archive"] = "Keep"
+    """What becomes of a file once all in it is committed."""
+    archive_uri: str | None = None
+    """With Archive: the folder that files are copied into, under the path that they have below ``uri``."""
 
 
 class RecordsSource(_UnderPrefix):

@@ -64,10 +64,15 @@ def _sources(task: IngestTask) -> list[tuple[str, _Files]] | None:
     every = [(task.source_id, task.source)]
     if task.lifecycle is not None:
         every.append((task.lifecycle.source_id, task.lifecycle.source))
-    files = [(source_id, source) for source_id, source in every if isinstance(source, _Files) and is_local(source.uri)]
+    files = [(source_id, source) for source_id, source in every if isinstance(source, _Files) and _only_reads(source)]
     goes_on = task.batch_interval is not None
     times_out = task.lifecycle is not None and task.lifecycle.processing_timeout is not None
     return files if len(files) == len(every) and not goes_on and not times_out else None
+
+
+def _only_reads(source: _Files) -> bool:
+    """Whether a source is at hand, and what was read of it stays there."""
+    return is_local(source.uri) and source.after_ingest == "Keep"
 
 
 def _is_due(document: RunDocument, task: IngestTask) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO
 
 import numpy as np
@@ -15,6 +15,7 @@ from messagestore_jobs.contract.run_document import FilesSource, IngestTask, Rec
 from messagestore_jobs.contract.run_report import Lag, Loss
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.session import heap_bytes, python_bytes
+from messagestore_jobs.source.after_ingest import AfterIngest
 from messagestore_jobs.source.arrivals import REPLACED, Due
 from messagestore_jobs.source.plan import (
     held_at_once,
@@ -27,7 +28,7 @@ from messagestore_jobs.source.plan import (
 from messagestore_jobs.source.records import Planned, splittable
 from messagestore_jobs.store.delta_log import committed_batch
 from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
-from messagestore_jobs.store.files import Batch, Range, ReadFiles, planned_batch
+from messagestore_jobs.store.files import Batch, Range, ReadFiles, planned_batch, source_files
 from messagestore_jobs.store.objects import is_below
 from messagestore_jobs.store.schemas import FILES
 
@@ -49,12 +50,28 @@ class FileArrivals:
         self._document, self._task, self._source = document, task, source
         self._spark, self._progress = spark, progress
         self._read = ReadFiles(document.table.uri, task.source_id)
+        self._after = None
+        if isinstance(source, FilesSource) and source.after_ingest != "Keep":
+            self._after = AfterIngest(source, progress)
         self._waiting: list[Range] = []
         self._record_bytes = _RECORD_BYTES
 
     def look(self) -> None:
-        """List the files."""
-        self._waiting = pending_files(list_files(self._spark, self._source.uri), self._read.ends)
+        """List the files, and put away what was committed whole."""
+        listed = list_files(self._spark, self._source.uri)
+        self._waiting = pending_files(self._put_away(listed), self._read.ends)
+
+    def _put_away(self, listed: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """What is listed, once those files of it have been put away that are to be."""
+        if self._after is None:
+            yield from listed
+            return
+        committed = self._committed()
+        under_way = self._read.planned_since(committed) if self._read.last_batch > committed else frozenset()
+        for files in listed:
+            whole = files.filter(self._read.ends.of(files) >= files["size"].to_numpy())
+            self._after.put_away(file for file in source_files(whole) if file not in under_way)
+            yield files
 
     def waits(self) -> bool:
         """Also where the files that wait are empty."""

@@ -57,10 +57,10 @@ class FileEnds:
 
 def _largest(digests: _Digests, ends: Ends) -> tuple[_Digests, Ends]:
     """Each digest once, in order, with its largest end."""
-    once, place = np.unique(digests, return_inverse=True)
-    largest = np.full(len(once), NOT_READ, np.int64)
-    np.maximum.at(largest, place, ends)
-    return once, largest
+    order = np.argsort(digests)
+    digests, ends = digests[order], ends[order]
+    first = np.flatnonzero(np.append(True, digests[1:] != digests[:-1])[: len(digests)])
+    return digests[first], np.maximum.reduceat(ends, first) if len(first) else ends
 
 
 def _digests(files: pa.Table | pa.RecordBatch) -> _Digests:

@@ -8,11 +8,13 @@ before may have set records of it aside.
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from deltalake import write_deltalake
 
 from messagestore_jobs.store.delta_log import committed_batch, open_table
@@ -23,8 +25,15 @@ from messagestore_jobs.store.schemas import FILES, literal
 
 _GONE = -1
 """The end of a range that could not be read any more."""
-_AT_ONCE = 16_384
-"""So many rows of the table are looked at at once."""
+_IN_LITTLE_MEMORY: dict[str, Any] = {
+    "columns": ["source_id", "batch", "uri", "size", "modified_at", "end"],
+    "batch_size": 16_384,
+    "batch_readahead": 1,
+    "fragment_readahead": 1,
+    "use_threads": False,
+    "fragment_scan_options": ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False),
+}
+"""How the table is read; by default whole groups of rows are held, and some more ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,7 @@ class ReadFiles:
 
         def own() -> Iterator[pa.RecordBatch]:
             table = open_table(self._uri, "files").to_pyarrow_dataset()
-            for rows in table.to_batches(batch_size=_AT_ONCE, batch_readahead=1, fragment_readahead=1):
+            for rows in table.to_batches(**_IN_LITTLE_MEMORY):
                 uris.append(np.unique(_hashes(rows["uri"])))
                 of_source = rows.filter(pc.field("source_id") == self._source_id)
                 batches.append(np.unique(of_source["batch"].to_numpy(zero_copy_only=False)))
@@ -94,6 +103,11 @@ class ReadFiles:
         # Of two URIs with one hash one may be taken for the other, and is then looked for in vain.
         known = np.isin(_hashes(pa.array(uris, pa.string())), self._uris)
         return {uri for uri, is_known in zip(uris, known, strict=True) if is_known}
+
+    def planned_since(self, number: int) -> frozenset[SourceFile]:
+        """The files of batches behind one of them."""
+        own = (pc.field("source_id") == self._source_id) & (pc.field("batch") > number)
+        return frozenset(source_files(open_table(self._uri, "files").to_pyarrow_table(filters=own)))
 
     def write_down(self, batch: Batch) -> None:
         """Plan a batch, durably."""

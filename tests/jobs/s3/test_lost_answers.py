@@ -68,6 +68,8 @@ ELSEWHERE = {
     *("plan-anew", "replay-transaction", "replay-staged-removed", "erase-staged"),
     # Of many rows, and of what broke off: tests/jobs/index.
     *("index-parts", "erase-index"),
+    # Of files that have been taken in: tests/unit/source.
+    *("archive-file", "delete-file"),
     # On a store of an earlier release: tests/jobs/upgrade.
     *("upgrade-.+", "properties-.+"),
 }

@@ -61,6 +61,10 @@ SHOP = StorageBounds(prefixes={"shop": ("s3a://lake/shop",)})
         (stream(table="s3a://lake/other/orders"), "spec.table.uri"),
         (stream(source="s3a://lake/other/in"), "spec.source.files.uri"),
         (with_updates("s3a://lake/other/updates"), "spec.lifecycle.source.files.uri"),
+        (
+            with_updates("s3a://lake/shop/updates", afterIngest="Archive", archiveUri="s3a://lake/other/done"),
+            "spec.lifecycle.source.files.archiveUri",
+        ),
         (policy(uri="s3a://lake/other/archive"), "spec.archive.uri"),
         (replay(uri="s3a://lake/other/again"), "spec.destination.files.uri"),
     ],

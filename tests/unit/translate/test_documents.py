@@ -101,11 +101,15 @@ def test_who_asks_and_where() -> None:
 
 DAY = timedelta(days=1)
 FIELDS = {"messageId": {"path": "$.id"}, "category": {"value": "a"}, "type": {"path": "$.t", "default": "x"}}
+ARCHIVED = {"afterIngest": "Archive", "archiveUri": "s3://landing/done/"}
 INGEST: list[tuple[dict[str, Any], str, Any]] = [
     ({}, "source.max_files_per_batch", 1000),
     ({"source": {"files": {**FILES["files"], "maxBytesPerBatch": "1Gi"}}}, "source.max_files_per_batch", None),
     ({"source": {"files": {**FILES["files"], "maxBytesPerBatch": "1Gi"}}}, "source.max_bytes_per_batch", 1 << 30),
     ({"source": {"files": {**FILES["files"], "format": "JSON"}}}, "source.format", "JSON"),
+    ({"source": {"files": {**FILES["files"], "afterIngest": "Delete"}}}, "source.after_ingest", "Delete"),
+    ({"source": {"files": {**FILES["files"], **ARCHIVED}}}, "source.after_ingest", "Archive"),
+    ({"source": {"files": {**FILES["files"], **ARCHIVED}}}, "source.archive_uri", "s3a://landing/done"),
     ({"envelope": {"format": "CloudEvents"}}, "envelope.format", "CloudEvents"),
     ({"envelope": {"format": "Custom", "fields": FIELDS, "required": ["type"]}}, "envelope.required", ("type",)),
     ({}, "filter.where", None),

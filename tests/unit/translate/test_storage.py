@@ -107,6 +107,33 @@ def test_documents_name_variables_and_no_secret() -> None:
     assert "lake-access" not in text
 
 
+ARCHIVES = {"of its source's bucket": "s3a://landing/done", "of its own": "s3a://done/orders"}
+
+
+@pytest.mark.parametrize("uri", ARCHIVES.values(), ids=ARCHIVES)
+def test_an_archive_of_files_is_reached_as_their_source_is(uri: str) -> None:
+    source = {"uri": "s3a://landing/orders", "afterIngest": "Archive", "archiveUri": uri, "storage": ELSEWHERE}
+    document = ingest_document(stream(storage=LAKE, source=source), "run-1", None)
+    buckets = dict.fromkeys(["landing", uri.split("/")[2]])
+    assert [(entry.bucket, entry.region) for entry in document.storage[1:]] == [(b, "eu-central-1") for b in buckets]
+
+
+@pytest.mark.parametrize(
+    ("uri", "what"),
+    [
+        ("s3a://landing/in/orders/done", "uri, s3://landing/in/orders/"),
+        ("s3a://landing/in", "uri, s3://landing/in/orders/"),
+        ("s3a://lake/team/orders/messages", "the table's folder, s3a://lake/team/orders"),
+        ("s3a://lake/team", "the table's folder, s3a://lake/team/orders"),
+    ],
+)
+def test_an_archive_of_files_lies_beside_their_source_and_the_table(uri: str, what: str) -> None:
+    source = {"uri": "s3://landing/in/orders/", "afterIngest": "Archive", "archiveUri": uri}
+    table = {"uri": "s3a://lake/team/orders"}
+    with pytest.raises(NotSupportedError, match=f"archiveUri.*may neither hold {what}, nor lie in it"):
+        ingest_document(stream(source=source, table=table), "run-1", None)
+
+
 def test_an_archive_is_reached_as_the_table_is_or_by_its_own() -> None:
     assert [entry.endpoint for entry in purge_access(policy(), stream(storage=LAKE)).entries] == [
         "http://s3.storage:7070"

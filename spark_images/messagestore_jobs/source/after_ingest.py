@@ -1,0 +1,86 @@
+"""What becomes of a file once all in it has been taken in: it is deleted, or archived and then deleted."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pyarrow import fs
+
+from messagestore_jobs.contract.run_document import FilesSource
+from messagestore_jobs.progress import Progress
+from messagestore_jobs.store.external import external_write
+from messagestore_jobs.store.files import SourceFile
+from messagestore_jobs.store.objects import is_below, is_local, local_path
+from messagestore_jobs.store.storage import current
+
+_REFUSALS = 100
+"""After so many files that can't be put away, the others are left to the next look."""
+
+
+class AfterIngest:
+    """Puts files of one source away. Cut off anywhere, it is done again: what is still there is still to be done."""
+
+    def __init__(self, source: FilesSource, progress: Progress) -> None:
+        self._uri, self._archive_uri = source.uri, source.archive_uri
+        self._progress = progress
+        self._told = False
+
+    def put_away(self, files: Iterable[SourceFile]) -> None:
+        """Put away files that are committed whole, as they were listed; one that has changed since is another."""
+        refused = 0
+        for file in files:
+            try:
+                self._put_away(file)
+            except OSError as error:
+                self._tell(file, error)
+                refused += 1
+                if refused == _REFUSALS:
+                    return
+
+    def _put_away(self, file: SourceFile) -> None:
+        landing, root = _reached(self._uri)
+        _, path = _reached(file.uri)
+        inside = is_below(self._uri, file.uri) and _leads_nowhere_else(landing, root, path)
+        if not inside or not _is_as_listed(landing, path, file):
+            return
+        if self._archive_uri is not None:
+            archive, folder = _reached(self._archive_uri)
+            target = f"{folder}{path[len(root) :]}"
+            with external_write("archive-file"):
+                if isinstance(archive, fs.LocalFileSystem):
+                    archive.create_dir(str(Path(target).parent), recursive=True)
+                fs.copy_files(path, target, source_filesystem=landing, destination_filesystem=archive)
+            if archive.get_file_info(target).size != file.size or not _is_as_listed(landing, path, file):
+                return
+        with external_write("delete-file"):
+            landing.delete_file(path)
+
+    def _tell(self, file: SourceFile, error: OSError) -> None:
+        if not self._told:
+            self._progress.say(
+                f"{file.uri} has been taken in and can't be put away, nor may others: {error}; allow s3:DeleteObject "
+                "and s3:PutObject below the source, or set afterIngest: Keep"
+            )
+        self._told = True
+
+
+def _reached(uri: str) -> tuple[fs.FileSystem, str]:
+    """A file system and the path in it, without a slash at the end."""
+    if is_local(uri):
+        return fs.LocalFileSystem(), local_path(uri).rstrip("/")
+    return current().filesystem(uri), uri.partition("://")[2].rstrip("/")
+
+
+def _leads_nowhere_else(landing: fs.FileSystem, root: str, path: str) -> bool:
+    """Whether no link on the way to a local file leads out of the source."""
+    local = isinstance(landing, fs.LocalFileSystem)
+    return not local or Path(path).parent.resolve().is_relative_to(Path(root).resolve())
+
+
+def _is_as_listed(landing: fs.FileSystem, path: str, file: SourceFile) -> bool:
+    info = landing.get_file_info(path)
+    if info.type != fs.FileType.File or info.size != file.size:
+        return False
+    listed = round(file.modified_at.timestamp() * 1_000)
+    # Asked for one object, S3 tells seconds; a list has milliseconds.
+    to = 1 if isinstance(landing, fs.LocalFileSystem) else 1_000
+    return bool(info.mtime_ns // 1_000_000 // to == listed // to)
