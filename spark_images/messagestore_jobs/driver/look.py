@@ -72,7 +72,8 @@ def _sources(task: IngestTask) -> list[tuple[str, _Files]] | None:
 
 def _only_reads(source: _Files) -> bool:
     """Whether a source is at hand, and what was read of it stays there."""
-    return is_local(source.uri) and source.after_ingest == "Keep"
+    stays = isinstance(source, RecordsSource) or source.after_ingest == "Keep"
+    return is_local(source.uri) and stays
 
 
 def _is_due(document: RunDocument, task: IngestTask) -> bool:
