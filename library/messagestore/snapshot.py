@@ -60,13 +60,12 @@ class Snapshot:
     def pages(self, read: Read) -> Iterator[pa.Table]:
         """The rows of a read, page by page, in its order: each file that can hold any of them is gone through once."""
         left = read.limit
-        for stretch in together(self._stretches(read)):
-            for piece in pieces(stretch, read, left):
-                if left == 0:
-                    return
-                for page in self._within(read, piece, left):
-                    left = None if left is None else left - page.num_rows
-                    yield page
+        for piece in pieces(together(self._stretches(read)), read):
+            if left == 0:
+                return
+            for page in self._within(read, piece, left):
+                left = None if left is None else left - page.num_rows
+                yield page
 
     def newest(self, read: Read, count: int | None) -> Iterator[pa.Table]:
         """As :meth:`pages`, of the last ``count`` rows alone, None being all."""

@@ -57,16 +57,18 @@ def together(found: Iterable[Stretch]) -> Iterator[Stretch]:
         yield one
 
 
-def pieces(stretch: Stretch, read: Read, limit: int | None) -> Iterator[Stretch]:
-    """A stretch, or where few rows are wanted longer and longer pieces of it: the first may have enough of them."""
-    if limit is None or read.key != "global_position":
-        yield stretch
+def pieces(found: Iterable[Stretch], read: Read) -> Iterator[Stretch]:
+    """Stretches, or where few rows are wanted longer and longer pieces of them: the first may have enough."""
+    if read.limit is None or read.key != "global_position":
+        yield from found
         return
-    first, width = max(stretch.first, read.start), _PIECE * limit
-    while limit and first <= stretch.last:
-        last = min(first + width - 1, stretch.last)
-        yield stretch._replace(first=first, last=last)
-        first, width = last + 1, width * 8
+    width = _PIECE * max(read.limit, 1)
+    for stretch in found:
+        first = max(stretch.first, read.start)
+        while first <= stretch.last:
+            last = min(first + width - 1, stretch.last)
+            yield stretch._replace(first=first, last=last)
+            first, width = last + 1, width * 8
 
 
 def _apart(found: Iterable[Stretch]) -> Iterator[Stretch]:

@@ -48,8 +48,9 @@ def test_neighbours_are_looked_at_together_and_more_each_time() -> None:
 
 
 def test_who_wants_few_gets_longer_and_longer_pieces() -> None:
-    whole = Stretch(1, 1000, 1000)
+    found = [Stretch(1, 1000, 1000), Stretch(2000, 3000, 1000)]
 
-    assert [(p.first, p.last) for p in pieces(whole, Read(start=5), 1)] == [(5, 20), (21, 148), (149, 1000)]
-    assert list(pieces(whole, Read(), None)) == [whole]
-    assert list(pieces(whole, Read(), 0)) == []
+    few = [(piece.first, piece.last) for piece in pieces(found, Read(start=5, limit=1))]
+
+    assert few == [(5, 20), (21, 148), (149, 1000), (2000, 3000)]
+    assert list(pieces(found, Read())) == found
