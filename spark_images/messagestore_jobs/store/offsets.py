@@ -110,17 +110,19 @@ class ReadOffsets:
     def write_down(self, batch: OffsetBatch) -> None:
         """Plan a batch, durably."""
         kept, rows = self._kept(), self._table(batch)
-        if kept is self._rows:
-            self._write("plan", rows, mode="append")
-        else:
-            self._write("plan", pa.concat_tables([kept, rows]), mode="overwrite", predicate=self._own())
+        with external_write("plan"):
+            if kept is self._rows:
+                self._write(rows, mode="append")
+            else:
+                self._write(pa.concat_tables([kept, rows]), mode="overwrite", predicate=self._own())
         self._rows = pa.concat_tables([kept, rows])
         self._read = self._read | _read_up_to(rows)
 
     def plan_anew(self, batch: OffsetBatch) -> None:
         """Plan a batch that has not been committed in another way, durably and in one commit."""
         rows = self._table(batch)
-        self._write("plan-anew", rows, mode="overwrite", predicate=f"{self._own()} and batch = {batch.number}")
+        with external_write("plan-anew"):
+            self._write(rows, mode="overwrite", predicate=f"{self._own()} and batch = {batch.number}")
         self._rows = pa.concat_tables([self._rows.filter(pc.field("batch") != batch.number), rows])
         self._read = _read_up_to(self._rows)
 
@@ -151,10 +153,9 @@ class ReadOffsets:
     def _own(self) -> str:
         return f"source_id = {literal(self._source_id)}"
 
-    def _write(self, name: str, rows: pa.Table, **how: Any) -> None:
-        with external_write(name):
-            table, properties = open_to_write(self._uri, "offsets"), commit_properties(self._uri)
-            write_deltalake(table, rows, commit_properties=properties, **how)
+    def _write(self, rows: pa.Table, **how: Any) -> None:
+        table, properties = open_to_write(self._uri, "offsets"), commit_properties(self._uri)
+        write_deltalake(table, rows, commit_properties=properties, **how)
 
     def _table(self, batch: OffsetBatch) -> pa.Table:
         rows = [
