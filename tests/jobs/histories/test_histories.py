@@ -15,7 +15,7 @@ from support.histories.steps import GoOn, Ingest, Maintain, Purge, Record, Redel
 from support.histories.world import World
 from support.indexes import OFTEN
 
-HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "10"))
+HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "5"))
 """How many random histories (`make test-histories`)."""
 SEED = int(os.environ.get("MESSAGESTORE_HISTORIES_SEED", "20261123"))
 """`make test` has the same each time, so that it fails for a change alone; `make test-histories` looks for others."""
