@@ -147,6 +147,7 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     (stream_from_files(), "spec.source.files.maxBytesPerBatch", "1Gi"),
     (stream_from_files(), "spec.source.files.archiveUri", ...),
     (stream_from_files(), "spec.source.files.afterIngest", "Keep"),
+    (stream_from_files(), "spec.lifecycle.source.files.archiveUri", ...),
     (stream_from_files(), "spec.source.kafka", {"bootstrapServers": "kafka:9092", "topics": ["a"]}),
     (stream_from_files(), "spec.lifecycle.source.files.maxFilesPerBatch", 3),
     (stream_from_files(), "spec.lifecycle.source.files.format", "Text"),

@@ -151,7 +151,14 @@ def stream_from_files() -> Document:
         "integrity": {"hmacSecretRef": {"name": "seal", "key": "k"}, "unsigned": "Accept"},
         "holds": [{"name": "court-12", "match": _MATCH, "until": "2027-01-01T00:00:00Z"}],
         "lifecycle": {
-            "source": {"files": {"uri": "s3a://landing/invoice-status/", "maxBytesPerBatch": "1Gi"}},
+            "source": {
+                "files": {
+                    "uri": "s3a://landing/invoice-status/",
+                    "maxBytesPerBatch": "1Gi",
+                    "afterIngest": "Archive",
+                    "archiveUri": "s3a://landing/statuses-taken-in",
+                }
+            },
             "processingTimeout": "PT1H",
         },
         "sequences": {"timeout": "P1D"},
