@@ -9,6 +9,8 @@ from support.tenants import Tenants
 
 OWN = {"endpoint": "https://objects.example.org", "credentialsSecretRef": {"name": "lake-credentials"}}
 
+NOT_ALLOWED = "the operator's setting tenancy.storage.prefixes allows folders of namespace"
+
 
 @pytest.fixture(scope="module")
 def tenancy() -> dict[str, Any]:
@@ -33,7 +35,7 @@ def refused(tenants: Tenants, name: str, words: str, kind: str = "MessageStream"
 def test_a_table_in_the_part_of_another_namespace_is_refused(tenants: Tenants) -> None:
     there = {"uri": f"s3a://lake/{tenants.other.namespace}/orders"}
     assert tenants.one.stream("stranger", table=there).accepted
-    refused(tenants, "stranger", "spec.table.uri: the folders of namespace")
+    refused(tenants, "stranger", "spec.table.uri: " + NOT_ALLOWED)
     # Nor does what would read it by the stream's word get a run.
     again = {"streamRef": {"name": "stranger"}, "destination": {"files": {"uri": "s3a://landing/again"}}}
     assert tenants.one.make("ReplayJob", "reader", again).accepted
@@ -57,7 +59,7 @@ def test_no_folder_of_a_resource_lies_there(tenants: Tenants, name: str, kind: s
         part = {step: part}
     own = {"table": table(tenants, name)} if kind == "MessageStream" else {}
     assert tenants.one.make(kind, name, own | part).accepted
-    refused(tenants, name, f"spec.{field}.uri: the folders of namespace", kind)
+    refused(tenants, name, f"spec.{field}.uri: " + NOT_ALLOWED, kind)
 
 
 def test_a_source_by_the_pods_identity_is_refused(tenants: Tenants) -> None:
