@@ -51,7 +51,7 @@ def _settings(*arguments: str) -> dict[str, Any]:
 
 def _kubeconfig(server: ApiServer, namespace: str, folder: Path) -> Path:
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{ACCOUNT}/token"
-    answer = server.request("POST", path, {"spec": {"expirationSeconds": 3600}})
+    answer = server.request("POST", path, {"spec": {"expirationSeconds": 6 * 3600}})
     assert answer.accepted, answer.body
     config = json.loads(server.kubeconfig(folder).read_text())
     config["users"][0]["user"]["token"] = answer.body["status"]["token"]

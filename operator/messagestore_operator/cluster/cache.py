@@ -10,6 +10,7 @@ missed a deletion, or tell whom a change concerns.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import time
@@ -17,24 +18,26 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 from pydantic import ValidationError
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.kinds import KINDS
+from messagestore_operator.api.status import BaseStatus
 from messagestore_operator.cluster.api_objects import ApiObject, at, labels_of, metadata, name_of, namespace_of
-from messagestore_operator.cluster.backend.observe import ENDED_BY, loss_of
+from messagestore_operator.cluster.backend.observe import ENDED_BY, app_state, driver_of, loss_of
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, PODS
 from messagestore_operator.cluster.labels import RUN
 from messagestore_operator.cluster.lease import TABLE, holder_of
 from messagestore_operator.cluster.owners import belongs_to
 from messagestore_operator.cluster.reports import CONTROL, REPORT
 from messagestore_operator.cluster.resources import read
-from messagestore_operator.cluster.runref import UID, owner_key
+from messagestore_operator.cluster.runref import UID, owner_key, run_ref
 from messagestore_operator.decide.run_queue import RunSlot
 from messagestore_operator.decide.snapshot import AppState, Claim, ObservedRun, RunRef, TableKey
-from messagestore_operator.decide.tables import claims_of, slots_of, table_key
+from messagestore_operator.decide.tables import claims_of, current_runs, slots_of, table_key
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +60,7 @@ _METADATA = (
 _SETTLED_METADATA = ("name", "namespace", "creationTimestamp", "deletionTimestamp")
 _SETTLED_STATUS = (*ENDED_BY, "phase")
 _GHOST_SECONDS = 600.0
+_NOBODY = ("", "", "")
 
 
 @dataclass(slots=True)
@@ -93,7 +97,8 @@ class Cache:
         self._clock = clock
         self.missing_kind: str | None = None
         """The backend's kind, where that is not installed."""
-        self._versions: dict[tuple[str, str, str], tuple[str, str]] = {}
+        self._versions: dict[tuple[str, str, str], str] = {}
+        """By kind, namespace and name: uid and resource version in one text, as there are tens of thousands."""
         self._ghosts: dict[str, float] = {}
         self._resources: dict[ResourceKey, Resource] = {}
         self._problems: dict[ResourceKey, str] = {}
@@ -241,8 +246,8 @@ class Cache:
         kind = str(document.get("kind"))
         if not self.is_news(document):
             return set()
-        place, uid = (kind, namespace_of(document), name_of(document)), str(at(document, "metadata", "uid"))
-        self._versions[_shared(place)] = (uid, str(at(document, "metadata", "resourceVersion")))
+        uid, version = (at(document, "metadata", key) for key in ("uid", "resourceVersion"))
+        self._versions[_shared((kind, namespace_of(document), name_of(document)))] = f"{uid} {version}"
         if kind in KINDS:
             return self._put_resource(document)
         if kind == LEASES.name:
@@ -254,7 +259,7 @@ class Cache:
         kind, uid = str(document.get("kind")), str(at(document, "metadata", "uid"))
         place = (kind, namespace_of(document), name_of(document))
         self._ghosts[uid] = self._clock()
-        if self._versions.get(place, (uid, ""))[0] != uid:
+        if _uid(self._versions.get(place, uid)) != uid:
             # Another one of its name is there by now.
             return set()
         self._versions.pop(place, None)
@@ -276,10 +281,10 @@ class Cache:
         """
         there = set(listed)
         touched: set[ResourceKey] = set()
-        for place, (uid, version) in before.items():
+        for place, version in before.items():
             gone = place[0] == kind and (place[1], place[2]) not in there
-            if gone and self._versions.get(place) == (uid, version):
-                touched |= self.remove(self._stub(place, uid))
+            if gone and self._versions.get(place) == version:
+                touched |= self.remove(self._stub(place, _uid(version)))
         now = self._clock()
         self._ghosts = {uid: since for uid, since in self._ghosts.items() if now - since < _GHOST_SECONDS}
         self._refused = {key: one for key, one in self._refused.items() if now - one[0] < _GHOST_SECONDS}
@@ -296,7 +301,7 @@ class Cache:
         if known is None:
             return True
         try:
-            return int(at(document, "metadata", "resourceVersion")) > int(known[1])
+            return int(at(document, "metadata", "resourceVersion")) > int(known.rpartition(" ")[2])
         except (TypeError, ValueError):
             return True
 
@@ -420,7 +425,27 @@ class Cache:
             run.config_map = _small_config_map(document)
         elif kind == PODS.name:
             _put_pod(run, document)
+        if self._is_past(key, run):
+            # An operator finds thousands of these at its start: they are small before it looks at their resources.
+            self.settle(key)
         return self._owner(document)
+
+    def _is_past(self, key: RunKey, run: RunObjects) -> bool:
+        """Whether a run is over, and its end was noted: its resource's status counts it, and names it no more.
+
+        Unsure, and so not, of one whose ConfigMap was not seen, and where the status may be older than the run.
+        """
+        if run.application is None or run.config_map is None or not app_state(run.application).ended:
+            return False
+        resource = self._resources.get(owner_key(run.application) or _NOBODY)
+        ref = run_ref(run.application)
+        if resource is None or resource.metadata.uid != run.uid or ref is None:
+            return False
+        status: BaseStatus | None = getattr(resource, "status", None)
+        if status is None or (status.run_number or 0) < ref.number:
+            return False
+        gone = run.driver is None or driver_of(run.driver).gone
+        return gone and all(current.name != key[1] for current, _ in current_runs(resource))
 
     def _remove_part(self, kind: str, document: ApiObject) -> set[ResourceKey]:
         key = _run_key(document)
@@ -533,10 +558,24 @@ def _settled(document: ApiObject | None, like: ApiObject, more: ApiObject | None
     if document is None:
         return None
     kept = {key: value for key, value in metadata(document).items() if key in _SETTLED_METADATA}
-    kept |= {key: metadata(like)[key] for key in ("labels", "annotations") if key in metadata(like)}
+    kept |= {"labels": labels_of(like), "annotations": _alike(metadata(like).get("annotations") or {})}
     kept |= more or {}
     status = {key: value for key, value in (document.get("status") or {}).items() if key in _SETTLED_STATUS}
-    return {"metadata": kept, "status": status} if status else {"metadata": kept}
+    return {"metadata": kept, "status": _alike(status)} if status else {"metadata": kept}
+
+
+def _alike(value: ApiObject) -> ApiObject:
+    """The same, held once for all that are the same: most runs end in one way, and many have one number."""
+    return _held(json.dumps(value))
+
+
+@lru_cache(maxsize=256)
+def _held(text: str) -> ApiObject:
+    return cast(ApiObject, _shared(json.loads(text)))
+
+
+def _uid(version: str) -> str:
+    return version.partition(" ")[0]
 
 
 def _small_config_map(document: ApiObject) -> ApiObject:

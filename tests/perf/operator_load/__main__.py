@@ -79,7 +79,8 @@ def _measure(found: Scene, wanted: list[dict[str, Any]], rate: float, seconds: f
     figures = {name: found.operator.figure(f"messagestore_operator_{name}") for name in names}
     resources = found.resources("MessageStream"), found.resources("RetentionPolicy")
     log, fakes = found.operator.text, found.end()
-    restarted = found.restarted()
+    with found.restarted() as (_, restarted):
+        time.sleep(10)
     requests = [one for one in audit.requests(found.folder) if began <= one.arrived <= ended]
     return Measured(
         began,

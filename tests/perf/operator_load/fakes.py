@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from tests.perf.operator_load import written
 
 from support import sparkoperator
 from support.apiserver import TOKEN
@@ -120,25 +121,28 @@ class Fakes:
         other = self.record.writing.setdefault(table, name)
         if other != name:
             self.record.problems.append(f"{name} and {other} write to one table")
-        await self._run(application, document)
+        last_words = await self._run(application, document)
         self.record.writing.pop(table)
-        await self._set_pod(namespace, name, "Succeeded")
-        await self._set_state(namespace, name, "COMPLETED")
+        await self._set_pod(application, "Succeeded", last_words)
+        await self._set_state(application, "COMPLETED")
         _count(self.record.ended, kind)
 
-    async def _run(self, application: dict[str, Any], document: dict[str, Any]) -> None:
+    async def _run(self, application: dict[str, Any], document: dict[str, Any]) -> str:
+        """Submit, run and report; returns the last report."""
         namespace, name = application["namespace"], application["name"]
-        await self._set_state(namespace, name, "SUBMITTED")
-        await self._ask("POST", _core(namespace, "pods"), _pod(application), fine=(409,))
-        await self._set_pod(namespace, name, "Running")
-        await self._set_state(namespace, name, "RUNNING")
+        await self._set_state(application, "SUBMITTED")
+        whole = await self._ask("GET", sparkoperator.path(namespace, name))
+        await self._ask("POST", _core(namespace, "pods"), written.driver_pod(whole), fine=(409,))
+        await self._set_pod(application, "Running")
+        await self._set_state(application, "RUNNING")
         started = _now()
         for sequence in (1, 2):
             await self._report(namespace, name, {"sequence": sequence, "state": "Running", "startedAt": started})
             await asyncio.sleep(self._seconds / 2)
         sequence = await self._go_on(application, document, started) if is_continuous(document) else 2
         end = {"sequence": sequence + 1, "state": "Succeeded", "startedAt": started, "finishedAt": _now()}
-        await self._report(namespace, name, {**end, "outcome": self._outcome(document)})
+        config_map = await self._report(namespace, name, {**end, "outcome": self._outcome(document)})
+        return str(config_map["data"]["report.json"])
 
     async def _go_on(self, application: dict[str, Any], document: dict[str, Any], started: str) -> int:
         """A batch, and a report of it, again and again until it is told to stop; the number of the last report."""
@@ -158,6 +162,7 @@ class Fakes:
             _count(self.record.ingests, document["table"]["uri"])
             times = self.record.ingests[document["table"]["uri"]]
             found["totals"] = {name: times * number for name, number in found["counts"].items()}
+            found["table"] = written.table(found["table"], document["table"]["epoch"], _now())
         return found
 
     async def _collect(self, application: dict[str, Any]) -> None:
@@ -166,13 +171,13 @@ class Fakes:
             # A ConfigMap without its application may have been deleted by the operator: to a collector it is gone.
             await self._ask("DELETE", path, fine=(404,))
 
-    async def _set_state(self, namespace: str, name: str, state: str) -> None:
-        driver = {"podName": f"{name}-driver"}
-        status = {"applicationState": {"state": state}, "driverInfo": driver, "executionAttempts": 1}
-        await self._ask("PATCH", f"{sparkoperator.path(namespace, name)}/status", {"status": status})
+    async def _set_state(self, application: dict[str, Any], state: str) -> None:
+        path = sparkoperator.path(application["namespace"], application["name"])
+        await self._ask("PATCH", f"{path}/status", {"status": written.application_status(application, state)})
 
-    async def _set_pod(self, namespace: str, name: str, phase: str) -> None:
-        await self._ask("PATCH", f"{_core(namespace, 'pods', f'{name}-driver')}/status", {"status": {"phase": phase}})
+    async def _set_pod(self, application: dict[str, Any], phase: str, last_words: str | None = None) -> None:
+        path = _core(application["namespace"], "pods", f"{application['name']}-driver")
+        await self._ask("PATCH", f"{path}/status", {"status": written.pod_status(application, phase, last_words)})
 
     async def _report(self, namespace: str, name: str, report: dict[str, Any]) -> Any:
         text = json.dumps({"run": name, **report})
@@ -203,15 +208,6 @@ def _count(tally: dict[str, int], kind: str) -> None:
 def _core(namespace: str, plural: str, name: str = "") -> str:
     collection = f"/api/v1/namespaces/{namespace}/{plural}"
     return f"{collection}/{name}" if name else collection
-
-
-def _pod(application: dict[str, Any]) -> dict[str, Any]:
-    metadata = {
-        "name": f"{application['name']}-driver",
-        "labels": {**application["labels"], "spark-role": "driver"},
-        "annotations": application["annotations"],
-    }
-    return {"metadata": metadata, "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "none"}]}}
 
 
 def _now() -> str:

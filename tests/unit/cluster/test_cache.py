@@ -14,6 +14,7 @@ from messagestore_operator.cluster.backend.observe import app_state
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.runref import UID, run_ref
 from messagestore_operator.decide.snapshot import AppState, TableKey
+from support.launches import UID as UID_OF_ORDERS
 from support.launches import launch, stream
 
 TABLE = TableKey("default", "https://objects.example.org", "s3a://lake/orders")
@@ -304,6 +305,59 @@ def test_of_a_run_that_is_settled_no_more_is_kept_than_which_it_is_and_how_it_en
     assert run.driver["status"] == {"phase": "Succeeded"}
     assert app_state(run.application) is AppState.SUCCEEDED
     assert run_ref(run.application or {}) == launch().run.run
+
+
+def _ended_run(owner: str = "SparkApplication", state: str = "COMPLETED", phase: str = "Succeeded") -> list[Any]:
+    """Application, ConfigMap and pod, the latter two with long reports."""
+    words = {"name": "spark-kubernetes-driver", "state": {"terminated": {"message": "x" * 1000}}}
+    return [
+        _application(state=state),
+        {**_config_map(owner), "data": {"report.json": "x" * 1000}},
+        _pod("orders-ingest-1-driver", "driver", phase=phase, containerStatuses=[words]),
+    ]
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_little_is_kept_of_a_run_that_was_over_when_it_was_found(cache: Cache, order: tuple[int, ...]) -> None:
+    cache.put({**_stream(uid=UID_OF_ORDERS), "status": {"runNumber": 1}})
+    for place in order:
+        cache.put(_ended_run()[place])
+    run = cache.run(RUN)
+    assert (run.settled, "xxx" in str(run)) == (True, False)
+    assert app_state(run.application) is AppState.SUCCEEDED
+    assert cache.runs_of(stream()) == [RUN]
+
+
+@pytest.mark.parametrize(
+    ("found", "metadata", "current"),
+    [
+        (_ended_run(), {}, 1),
+        (_ended_run(phase="Running"), {}, 2),
+        (_ended_run(state="RUNNING"), {}, 2),
+        (_ended_run(owner="MessageStream"), {}, 2),
+        (_ended_run()[::2], {}, 2),
+        (_ended_run(), {"uid": "another"}, 2),
+        (_ended_run(), {}, 0),
+    ],
+    ids=[
+        "current",
+        "driver-runs",
+        "goes-on",
+        "half-made",
+        "config-map-not-seen",
+        "of-another-resource",
+        "status-is-old",
+    ],
+)
+def test_all_is_kept_of_a_run_that_may_not_be_over_for_its_resource(
+    cache: Cache, found: list[Any], metadata: dict[str, Any], current: int
+) -> None:
+    run = {"kind": "ingest", "generation": 1, "requestedAt": "2026-03-01T06:30:00Z"}
+    status = {"currentRun": {**run, "name": f"orders-ingest-{current}", "number": current}, "runNumber": current}
+    cache.put({**_stream(**{"uid": UID_OF_ORDERS, **metadata}), "status": status})
+    for seen in found:
+        cache.put(seen)
+    assert (cache.run(RUN).settled, "xxx" in str(cache.run(RUN))) == (False, True)
 
 
 @pytest.mark.parametrize(("owner", "settled"), [("SparkApplication", True), ("MessageStream", False)])
