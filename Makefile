@@ -121,6 +121,7 @@ QUICK_TESTS := not (test_anything_happens or many_streams or hundred_streams or 
 define MUTMUT
 [mutmut]
 source_paths=
+ src/messagestore_core
  src/messagestore_operator
  src/messagestore_jobs
  src/messagestore

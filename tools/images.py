@@ -27,6 +27,7 @@ PYTHON_VERSION = "3.11"
 """Of Debian bookworm, on which the images are built."""
 
 SPARK = REPOSITORY / "spark_images"
+CORE = REPOSITORY / "core"
 OPERATOR = REPOSITORY / "operator"
 
 _BUILT_BY: tuple[str | Path, ...] = ("--build-constraint", REPOSITORY / "build-requirements.lock")
@@ -82,7 +83,8 @@ def spark(builder: Builder) -> str:
     run(build_jars, environment={"PYTHONPATH": str(_jobs_packages())})
     for name in ("entrypoint.sh", "main.py", "sbom.json"):
         shutil.copy(SPARK / name, context / name)
-    _copy_package(SPARK / "messagestore_jobs", context / "messagestore_jobs")
+    for package in (CORE / "messagestore_core", SPARK / "messagestore_jobs"):
+        _copy_package(package, context / package.name)
     image = f"{PREFIX}/spark:{project_version()}"
     return builder.build(image, SPARK / "Dockerfile", context, {"DEPENDENCIES": dependencies})
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from messagestore.errors import ArgumentError
 from messagestore.names import is_category
-from messagestore_jobs.reasons import DeadLetterReason
+from messagestore_core.reasons import DeadLetterReason
 
 BATCH_SIZE = 1000
 UNLIMITED = -1

@@ -10,7 +10,7 @@ import pyarrow as pa
 from messagestore import sql
 from messagestore.arguments import batch_limit, check_reasons
 from messagestore.versions import Versions
-from messagestore_jobs.store.schemas import DEAD_LETTERS
+from messagestore_core.store.schemas import DEAD_LETTERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from messagestore.errors import BrokenMessageError
 from messagestore.place import Place, refusals
-from messagestore_jobs.store.claims import claim_name, claims_uri
-from messagestore_jobs.store.objects import Objects
+from messagestore_core.store.claims import claim_name, claims_uri
+from messagestore_core.store.objects import Objects
 
 OnBroken = Callable[[BrokenMessageError], None]
 

@@ -13,11 +13,11 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from messagestore.errors import MessageStoreError, StorageError, StoreNotFoundError, StoreUnreadableError
-from messagestore_jobs.contract.run_document import CredentialVariables, StorageEntry
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.foreign import not_to_be_read
-from messagestore_jobs.store.objects import Objects, delta_uri, is_local, join
-from messagestore_jobs.store.storage import Storage, trusting
+from messagestore_core.contract.run_document import CredentialVariables, StorageEntry
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.foreign import not_to_be_read
+from messagestore_core.store.objects import Objects, delta_uri, is_local, join
+from messagestore_core.store.storage import Storage, trusting
 
 _SCHEMES = ("s3", "s3a")
 

@@ -25,9 +25,9 @@ from messagestore.place import Place
 from messagestore.reads import FIRST_GLOBAL_POSITION, FIRST_POSITION, Read
 from messagestore.statistics import Statistics, statistics
 from messagestore.versions import Versions
-from messagestore_jobs.contract.run_document import StorageEntry
-from messagestore_jobs.store.schemas import MESSAGES
-from messagestore_jobs.versions.rows import translate_table
+from messagestore_core.contract.run_document import StorageEntry
+from messagestore_core.store.schemas import MESSAGES
+from messagestore_core.versions.rows import translate_table
 
 __all__ = [
     "ArrowReader",

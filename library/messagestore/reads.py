@@ -18,7 +18,7 @@ from messagestore.arguments import (
 )
 from messagestore.errors import ArgumentError
 from messagestore.names import cardinal_id, category, hash_64, is_category
-from messagestore_jobs.store.schemas import literal
+from messagestore_core.store.schemas import literal
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 FIRST_POSITION, FIRST_GLOBAL_POSITION = 0, 1

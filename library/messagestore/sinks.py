@@ -11,8 +11,8 @@ from typing import Protocol
 from messagestore.errors import MessageStoreError
 from messagestore.place import Place, refusals
 from messagestore.records import Record
-from messagestore_jobs.contract.run_document import StorageEntry
-from messagestore_jobs.store.objects import local_path
+from messagestore_core.contract.run_document import StorageEntry
+from messagestore_core.store.objects import local_path
 
 
 class Sink(Protocol):

@@ -12,7 +12,7 @@ from messagestore.ordering import in_order
 from messagestore.place import refusals
 from messagestore.reads import Chosen, Read
 from messagestore.stretches import Stretch, pieces, stretches, together
-from messagestore_jobs.store.schemas import MESSAGES
+from messagestore_core.store.schemas import MESSAGES
 
 PAGE = 1000
 """Messages that are handed on together."""

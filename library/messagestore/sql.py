@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from messagestore_jobs.store.schemas import literal
+from messagestore_core.store.schemas import literal
 
 TABLE = "rows_of_version"
 """What the engine calls the one table that it reads."""

@@ -8,9 +8,9 @@ import pyarrow as pa
 from messagestore.place import refusals
 from messagestore.sql import TABLE
 from messagestore.versions import Versions
-from messagestore_jobs.contract.run_report import IngestCounts
-from messagestore_jobs.store.delta_log import note_of
-from messagestore_jobs.store.schemas import DEAD_LETTERS
+from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.store.delta_log import note_of
+from messagestore_core.store.schemas import DEAD_LETTERS
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from messagestore.errors import StoreUnreadableError, VersionNotFoundError
 from messagestore.place import Place, refusals
 from messagestore.reads import of_stream
 from messagestore.snapshot import Snapshot
-from messagestore_jobs.contract.run_document import Translator
-from messagestore_jobs.store.delta_log import files_of
-from messagestore_jobs.store.folder import FORMAT_VERSION, MARKER
-from messagestore_jobs.store.keyed import KEY_OBJECT, stream_key
-from messagestore_jobs.store.objects import LARGEST_DOCUMENT, first_link, join
-from messagestore_jobs.store.schemas import HEADS
-from messagestore_jobs.versions.rules import NAME as DECLARATION
-from messagestore_jobs.versions.rules import declared
+from messagestore_core.contract.run_document import Translator
+from messagestore_core.store.delta_log import files_of
+from messagestore_core.store.folder import FORMAT_VERSION, MARKER
+from messagestore_core.store.keyed import KEY_OBJECT, stream_key
+from messagestore_core.store.objects import LARGEST_DOCUMENT, first_link, join
+from messagestore_core.store.schemas import HEADS
+from messagestore_core.versions.rules import NAME as DECLARATION
+from messagestore_core.versions.rules import declared
 
 
 class Versions:

@@ -5,10 +5,10 @@ from datetime import datetime
 
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import RunDocument
+from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.store.delta_log import CommitNote, last_note
+from messagestore_core.store.fence import with_epoch
 from messagestore_jobs.progress import Progress
-from messagestore_jobs.store.delta_log import CommitNote, last_note
-from messagestore_jobs.store.fence import with_epoch
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import Integrity
-from messagestore_jobs.store.errors import RunFailedError
+from messagestore_core.contract.run_document import Integrity
+from messagestore_core.store.errors import RunFailedError
 
 PREFIX = "v1="
 TEXTS = (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Match, Rule
+from messagestore_core.contract.run_document import Match, Rule
 from messagestore_jobs.index import read
 from messagestore_jobs.index.store_index import StoreIndex
 from support.driver_rows import counting

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from messagestore_jobs.contract.run_document import FilesSource, IngestTask, Owner, Resource, RunDocument, Table
-from messagestore_jobs.contract.run_report import IngestOutcome, RunReport
+from messagestore_core.contract.run_document import FilesSource, IngestTask, Owner, Resource, RunDocument, Table
+from messagestore_core.contract.run_report import IngestOutcome, RunReport
 from messagestore_jobs.driver.configmap import ConfigMap
 from messagestore_jobs.session import jars_folder
 from support.apiserver import ApiServer

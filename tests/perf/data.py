@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     IngestTask,
     MaintainTask,
     Owner,
@@ -24,11 +24,11 @@ from messagestore_jobs.contract.run_document import (
     RunDocument,
     Table,
 )
+from messagestore_core.store.folder import open_folder
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.maintain.job import run_maintain
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import SETTINGS
-from messagestore_jobs.store.folder import open_folder
 
 STREAMS = 100_000
 SPECIAL = "account-special"

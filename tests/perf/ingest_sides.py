@@ -13,15 +13,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.perf import data
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     Envelope,
     FieldMapping,
     FilesSource,
     IngestTask,
 )
+from messagestore_core.store.schemas import DEAD_LETTERS, MESSAGES
 from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.store.schemas import DEAD_LETTERS, MESSAGES
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ from rich.console import Console
 from rich.table import Table
 from tests.perf import data
 
-from messagestore_jobs.contract.run_document import FilesSource, IngestTask
-from messagestore_jobs.contract.run_document import Table as StoreTable
+from messagestore_core.contract.run_document import FilesSource, IngestTask
+from messagestore_core.contract.run_document import Table as StoreTable
+from messagestore_core.store.folder import open_folder
+from messagestore_core.store.schemas import FILES
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import local_session
 from messagestore_jobs.source.file_arrivals import FileArrivals
-from messagestore_jobs.store.folder import open_folder
-from messagestore_jobs.store.schemas import FILES
 
 READ, NEW, A_FOLDER = 1_000_000, 10, 1_000
 _AT = datetime(2026, 1, 5, tzinfo=UTC)

@@ -19,12 +19,12 @@ from rich.console import Console
 from rich.table import Table
 from tests.perf import data, ingest_sides
 
+from messagestore_core.store.objects import Objects
 from messagestore_jobs.index.keys import hash_here
 from messagestore_jobs.index.manifest import INDEX, MANIFEST, Manifest
 from messagestore_jobs.index.runs import ENTRY, Entries, RunInfo, write_run
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.session import local_session
-from messagestore_jobs.store.objects import Objects
 
 SIZES = (0, 10_000_000, 100_000_000, 1_000_000_000)
 BATCH, BATCHES = 100_000, 7

@@ -27,10 +27,10 @@ from tests.perf import data
 
 from messagestore import reads
 from messagestore.reader import Reader
-from messagestore_jobs.contract.run_document import Table
+from messagestore_core.contract.run_document import Table
+from messagestore_core.store.folder import open_folder
+from messagestore_core.store.schemas import MESSAGES, properties
 from messagestore_jobs.session import UNREPEATED
-from messagestore_jobs.store.folder import open_folder
-from messagestore_jobs.store.schemas import MESSAGES, properties
 
 FIRST_DAY = date(2026, 1, 1)
 REPEATS = 3

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from tests.perf import data
 
 from messagestore.reader import Reader
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     FilesDestination,
     Interval,
     PurgeTask,
@@ -30,8 +30,8 @@ from messagestore_jobs.native import to_native
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.rows.messages import read_messages
 from messagestore_jobs.session import local_session
-from messagestore_jobs.store.messages import read_messages
 
 Figures = dict[str, Any]
 HELD = 10_000_000

@@ -24,12 +24,12 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import RunDocument, Table
+from messagestore_core.contract.run_document import RunDocument, Table
+from messagestore_core.store import external, lock
+from messagestore_core.store.folder import open_folder
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import local_session
-from messagestore_jobs.store import external, lock
-from messagestore_jobs.store.folder import open_folder
 from support.ingests import OWNER, Stream
 
 NOT_REACHED = 3
@@ -71,7 +71,7 @@ def crash_opening(folder: Path, name: str, moment: str) -> None:
 
 def _killed(order: dict[str, Any], environment: dict[str, str]) -> None:
     name, moment, nth = order["point"]
-    path = os.pathsep.join([str(_HERE), str(_HERE.parent / "spark_images")])
+    path = os.pathsep.join(map(str, (_HERE, _HERE.parent / "core", _HERE.parent / "spark_images")))
     process = subprocess.run(
         [sys.executable, "-m", "support.crash", json.dumps(order)],
         env={**os.environ, "PYTHONPATH": path, **environment},

@@ -10,7 +10,7 @@ from typing import TypeVar
 from pyspark.errors import PySparkException
 
 import messagestore_jobs
-from messagestore_jobs.store import external
+from messagestore_core.store import external
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.store import foreign
+from messagestore_core.store import foreign
 
 Action = dict[str, Any]
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from messagestore.errors import MessageStoreError
 from messagestore.reader import Reader
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     Archive,
     FieldSource,
     FilesSource,
@@ -31,14 +31,14 @@ from messagestore_jobs.contract.run_document import (
     Table,
     Translator,
 )
-from messagestore_jobs.contract.run_report import RunReport
+from messagestore_core.contract.run_report import RunReport
+from messagestore_core.store.audit import Done, add_audit
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.heads import raise_heads
+from messagestore_core.store.schemas import OFFSETS, PENDING_UPDATES
+from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.store.audit import Done, add_audit
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.heads import raise_heads
-from messagestore_jobs.store.schemas import OFFSETS, PENDING_UPDATES
-from messagestore_jobs.store.tombstones import add_tombstones
 from support.external_writes import observing
 from support.forgeries import forget_logs
 from support.ingests import OWNER, Stream, lines, record

@@ -10,12 +10,12 @@ import pyarrow as pa
 from deltalake import CommitProperties, Transaction, write_deltalake
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.clock import microseconds
+from messagestore_core.clock import microseconds
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.heads import raise_heads, read_heads
+from messagestore_core.store.schemas import MESSAGES
 from messagestore_jobs.index.keys import Keys, hash_here
 from messagestore_jobs.index.store_index import Added, StoreIndex
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.heads import raise_heads, read_heads
-from messagestore_jobs.store.schemas import MESSAGES
 from support.stores import START, message, stored
 
 OFTEN = {"SAVE_KEYS": 5, "SAVE_KEYS_AT_END": 2, "SAVE_COMMITS_AT_END": 3}

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     FileFormat,
     FilesSource,
     IngestTask,
@@ -22,10 +22,10 @@ from messagestore_jobs.contract.run_document import (
     RunDocument,
     Table,
 )
-from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome
+from messagestore_core.contract.run_report import IngestCounts, IngestOutcome
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.folder import open_folder
 from messagestore_jobs.ingest.job import run_ingest
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.folder import open_folder
 from support.external_writes import observing
 
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from messagestore_jobs.contract.run_document import IngestTask, KafkaCluster, KafkaSource, RunDocument
+from messagestore_core.contract.run_document import IngestTask, KafkaCluster, KafkaSource, RunDocument
 from support.ingests import RESOURCE, START, Stream
 
 

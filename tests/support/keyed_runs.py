@@ -15,12 +15,12 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import Integrity, Match, Rule, Scrub
+from messagestore_core.contract.run_document import Integrity, Match, Rule, Scrub
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.integrity import is_sealed
 from messagestore_jobs.progress import Silent
+from messagestore_jobs.rows.messages import read_messages
 from messagestore_jobs.session import cluster_session, jars_folder
-from messagestore_jobs.store.messages import read_messages
 from support.ingests import START, Stream, lines, record
 from support.purges import purge_document
 from support.replays import files_replay

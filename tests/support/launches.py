@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from messagestore_jobs.contract.run_document import RunDocument
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStream
 from messagestore_operator.cluster.backend import Launch
 from messagestore_operator.decide.actions import CreateRun

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from messagestore_jobs.contract.run_document import FilesSource, Lifecycle, Retry
-from messagestore_jobs.contract.run_report import IngestOutcome
-from messagestore_jobs.contract.run_report import Lifecycle as LifecycleReport
-from messagestore_jobs.store.pending_updates import read_pending
+from messagestore_core.contract.run_document import FilesSource, Lifecycle, Retry
+from messagestore_core.contract.run_report import IngestOutcome
+from messagestore_core.contract.run_report import Lifecycle as LifecycleReport
+from messagestore_core.store.pending_updates import read_pending
 from support.ingests import START, Row, Stream, lines, write_file
 
 

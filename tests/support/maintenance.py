@@ -7,12 +7,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import MaintainTask, Resource, RunDocument, Table
-from messagestore_jobs.contract.run_report import IngestCounts, MaintainOutcome
+from messagestore_core.contract.run_document import MaintainTask, Resource, RunDocument, Table
+from messagestore_core.contract.run_report import IngestCounts, MaintainOutcome
+from messagestore_core.store.delta_log import committed_batch, last_note, open_table
+from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.maintain.job import run_maintain
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.store.delta_log import committed_batch, last_note, open_table
-from messagestore_jobs.store.schemas import TABLES
 from support.stores import heads_of
 
 RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")

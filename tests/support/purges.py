@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Hold, Match, PurgeTask, Resource, Rule, RunDocument, Table
-from messagestore_jobs.contract.run_report import PurgeOutcome
+from messagestore_core.contract.run_document import Hold, Match, PurgeTask, Resource, Rule, RunDocument, Table
+from messagestore_core.contract.run_report import PurgeOutcome
+from messagestore_core.store.objects import Objects, local_path
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
-from messagestore_jobs.store.objects import Objects, local_path
 from support.stores import Row
 
 POLICY = Resource(kind="RetentionPolicy", namespace="default", name="policy", generation=3)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from messagestore_jobs.contract.run_report import (
+from messagestore_core.contract.run_report import (
     FrozenSelection,
     IngestCounts,
     IngestOutcome,

@@ -2,8 +2,8 @@
 
 import unicodedata
 
-from messagestore_jobs.predicate import Kind
-from messagestore_jobs.predicate.expression import Call, Cast, Expression, Literal, Read
+from messagestore_core.predicate import Kind
+from messagestore_core.predicate.expression import Call, Cast, Expression, Literal, Read
 
 _BETWEEN = frozenset({"=", "<>", "<=>", "<", "<=", ">", ">=", "AND", "OR", "LIKE", "ILIKE"})
 _BEHIND = frozenset({"IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE"})

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
-from messagestore_jobs.contract.run_document import Owner, Table
-from messagestore_jobs.contract.run_report import IngestCounts
-from messagestore_jobs.store.delta_log import CommitNote, last_note, open_table
-from messagestore_jobs.store.folder import open_folder
-from messagestore_jobs.store.heads import read_heads
-from messagestore_jobs.store.schemas import DEAD_LETTERS, MESSAGES
+from messagestore_core.contract.run_document import Owner, Table
+from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.store.delta_log import CommitNote, last_note, open_table
+from messagestore_core.store.folder import open_folder
+from messagestore_core.store.heads import read_heads
+from messagestore_core.store.schemas import DEAD_LETTERS, MESSAGES
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 OWNER = Owner(namespace="default", name="orders")

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from functools import singledispatchmethod
 from typing import Any
 
-from messagestore_jobs.contract.run_document import IngestTask
-from messagestore_jobs.contract.run_report import (
+from messagestore_core.contract.run_document import IngestTask
+from messagestore_core.contract.run_report import (
     DeleteOutcome,
     FrozenSelection,
     IngestCounts,

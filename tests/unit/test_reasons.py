@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from messagestore_jobs.reasons import DeadLetterReason
+from messagestore_core.reasons import DeadLetterReason
 from messagestore_operator.reasons import Reason
 
 FILE = Path(__file__).parents[2] / "docs" / "reasons.md"

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from messagestore_jobs.text import clipped
+from messagestore_core.text import clipped
 
 LONGEST_CELL = 60
 _UNBOUNDED = 10_000

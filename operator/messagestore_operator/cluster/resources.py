@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from messagestore_jobs.text import clipped
+from messagestore_core.text import clipped
 from messagestore_operator.api.kinds import parse_stored
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.cluster.api_objects import ApiObject, metadata

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from messagestore_jobs.contract.run_document import RunDocument
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, RetentionPolicyStatus
 from messagestore_operator.api.spark import Spark
 from messagestore_operator.decide.run_queue import RunSlot

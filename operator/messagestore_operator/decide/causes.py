@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from messagestore_jobs.contract.run_report import RunError, RunReport
-from messagestore_jobs.text import clipped
+from messagestore_core.contract.run_report import RunError, RunReport
+from messagestore_core.text import clipped
 from messagestore_operator.decide.snapshot import AppState, ObservedRun, Waiting
 from messagestore_operator.reasons import Reason
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     DeleteTask,
     EraseTask,
     FormerOwner,

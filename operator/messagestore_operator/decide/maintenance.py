@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from messagestore_jobs.contract.run_document import Upkeep
-from messagestore_jobs.contract.run_report import IngestOutcome, RunReport, UpkeepDone
+from messagestore_core.contract.run_document import Upkeep
+from messagestore_core.contract.run_report import IngestOutcome, RunReport, UpkeepDone
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import MaintenanceStatus
 from messagestore_operator.decide.check import held_back

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from messagestore_jobs.contract.run_report import RunError
+from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api import MessageStream, RetentionPolicy, RetentionPolicyStatus
 from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.status import FinishedRun

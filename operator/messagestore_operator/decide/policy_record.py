@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from messagestore_jobs.contract.run_report import EraseOutcome, PurgeOutcome
+from messagestore_core.contract.run_report import EraseOutcome, PurgeOutcome
 from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.decide.actions import EmitEvent
 from messagestore_operator.decide.run_lifecycle import Ended, RunStage

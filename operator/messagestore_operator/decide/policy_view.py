@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from messagestore_jobs.contract.run_report import RunError
+from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api import MessageStream, RetentionPolicy, RetentionPolicyStatus
 from messagestore_operator.api.retentionpolicy_status import PolicyPhase, PolicyStreamStatus
 from messagestore_operator.decide.run_lifecycle import RunStage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from messagestore_jobs.contract.run_report import ReplayOutcome, RunError
+from messagestore_core.contract.run_report import ReplayOutcome, RunError
 from messagestore_operator.api import ReplayJobStatus
 from messagestore_operator.api.replayjob_status import Progress, Selection
 from messagestore_operator.decide.actions import Action, Decision

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from messagestore_jobs.contract.run_report import RunError
+from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api import ReplayJobStatus
 from messagestore_operator.decide.actions import Action, Decision, DeleteResource, EmitEvent
 from messagestore_operator.decide.assemble import decision

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messagestore_jobs.contract.run_report import ReplayOutcome, RunReport
+from messagestore_core.contract.run_report import ReplayOutcome, RunReport
 from messagestore_operator.api import ReplayJobStatus
 from messagestore_operator.api.replayjob_status import Progress, Selection
 from messagestore_operator.decide.run_lifecycle import Ended, RunStage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from messagestore_jobs.contract.run_report import RunError
+from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.check import barred, refused, uninstalled, unreachable

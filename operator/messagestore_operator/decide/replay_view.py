@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from messagestore_jobs.contract.run_report import RunError
+from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api import ReplayJob, ReplayJobStatus
 from messagestore_operator.api.replayjob_status import ReplayPhase
 from messagestore_operator.decide.run_lifecycle import NO_RUN, RunStage

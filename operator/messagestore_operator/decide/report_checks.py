@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from messagestore_jobs.contract.run_report import (
+from messagestore_core.contract.run_report import (
     EraseOutcome,
     IngestOutcome,
     PurgeOutcome,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from messagestore_jobs.contract.run_document import Upkeep
-from messagestore_jobs.contract.run_report import RunError, RunReport
+from messagestore_core.contract.run_document import Upkeep
+from messagestore_core.contract.run_report import RunError, RunReport
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api.status import CurrentRun, RunState
 from messagestore_operator.api.status import RunError as StatusError

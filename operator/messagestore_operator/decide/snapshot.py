@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
-from messagestore_jobs.contract.run_document import Upkeep
-from messagestore_jobs.contract.run_report import RunReport
+from messagestore_core.contract.run_document import Upkeep
+from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.decide.needs import Uses
 from messagestore_operator.decide.run_queue import Bounds, RunQueue

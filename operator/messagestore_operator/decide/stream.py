@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from messagestore_jobs.contract.run_report import RunError
+from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api import MessageStream, MessageStreamStatus
 from messagestore_operator.decide.actions import Action, AddFinalizer, Decision, RemoveFinalizer
 from messagestore_operator.decide.assemble import decision

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messagestore_jobs.contract.run_report import MaintainOutcome, RunError, UpkeepDone
+from messagestore_core.contract.run_report import MaintainOutcome, RunError, UpkeepDone
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import MaintenanceStatus, StreamRun
 from messagestore_operator.api.status import CurrentRun, RunState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from messagestore_jobs.contract.run_report import IngestOutcome, RunError
+from messagestore_core.contract.run_report import IngestOutcome, RunError
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import LifecycleStatus, StreamPhase
 from messagestore_operator.decide.actions import EmitEvent

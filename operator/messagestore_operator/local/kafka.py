@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from messagestore_jobs.contract.run_document import RunDocument
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import Resource
 from messagestore_operator.local.secrets import secret_of, value
 from messagestore_operator.manifests import Secret

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from messagestore_jobs.contract.run_document import RunDocument
-from messagestore_jobs.contract.run_report import IngestOutcome, RunError, RunReport
+from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.run_report import IngestOutcome, RunError, RunReport
+from messagestore_core.store.objects import is_local, local_path
 from messagestore_jobs.driver.execute import execute, look
-from messagestore_jobs.store.objects import is_local, local_path
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.decide.check import released
 from messagestore_operator.local.console import Console

@@ -6,13 +6,13 @@ from datetime import datetime
 
 from deltalake.exceptions import DeltaError
 
-from messagestore_jobs.contract.run_document import Owner, Table
-from messagestore_jobs.store.delta_log import committed_batch, last_note, table_state
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.files import planned_batch
-from messagestore_jobs.store.folder import MARKER, owner_of
-from messagestore_jobs.store.objects import LARGEST_DOCUMENT, Objects
-from messagestore_jobs.store.offsets import ReadOffsets
+from messagestore_core.contract.run_document import Owner, Table
+from messagestore_core.store.delta_log import committed_batch, last_note, table_state
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.files import planned_batch
+from messagestore_core.store.folder import MARKER, owner_of
+from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects
+from messagestore_core.store.offsets import ReadOffsets
 from messagestore_operator.api import MessageStream
 from messagestore_operator.status import StoreFacts
 from messagestore_operator.translate import source_id

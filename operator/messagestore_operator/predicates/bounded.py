@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 Predicate = tuple[str, str]
-"""The columns that it may read, by the name of their set in messagestore_jobs.predicate, and its text."""
+"""The columns that it may read, by the name of their set in messagestore_core.predicate, and its text."""
 Refused = tuple[int, str]
 """Which of several predicates is refused, and why."""
 
@@ -30,7 +30,7 @@ class _OutOfTimeError(BaseException):
 def refused(predicates: Sequence[Predicate]) -> list[Refused]:
     """Each that is refused; reading ends at one for which there is no time or memory. For the main thread alone."""
     # Late: the parser takes longer to import than most manifests take to check, and most have no predicate.
-    from messagestore_jobs import predicate as language
+    from messagestore_core import predicate as language
 
     found: list[Refused] = []
     at = 0

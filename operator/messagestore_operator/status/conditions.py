@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from messagestore_jobs.contract.run_report import RunError
+from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.status import BaseStatus, Condition, FinishedRun
 from messagestore_operator.reasons import TERMINAL, Reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome, RunError, RunReport, TableState
+from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, RunError, RunReport, TableState
 
 
 @dataclass(frozen=True)

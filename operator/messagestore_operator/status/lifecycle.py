@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messagestore_jobs.contract.run_report import IngestOutcome, Lag, Lifecycle, RunReport
+from messagestore_core.contract.run_report import IngestOutcome, Lag, Lifecycle, RunReport
 from messagestore_operator.api.messagestream_status import LifecycleStatus, UnfinishedMessages
 from messagestore_operator.status.words import count
 

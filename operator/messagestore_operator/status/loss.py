@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messagestore_jobs.contract.run_report import IngestOutcome, RunReport
+from messagestore_core.contract.run_report import IngestOutcome, RunReport
 from messagestore_operator.api.messagestream_status import LossStatus
 from messagestore_operator.status.times import clock_time
 

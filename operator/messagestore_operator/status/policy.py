@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from messagestore_jobs.contract import run_report as contract
-from messagestore_jobs.contract.run_report import PurgeOutcome
+from messagestore_core.contract import run_report as contract
+from messagestore_core.contract.run_report import PurgeOutcome
 from messagestore_operator.api import RetentionPolicy, RetentionPolicyStatus
 from messagestore_operator.api.retentionpolicy_status import LastPurge, PolicyPhase, PolicyStreamStatus, Preview
 from messagestore_operator.reasons import Reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from messagestore_jobs.contract.run_report import ReplayOutcome, RunError, RunReport
+from messagestore_core.contract.run_report import ReplayOutcome, RunError, RunReport
 from messagestore_operator.api import ReplayJob, ReplayJobStatus
 from messagestore_operator.api.replayjob import Destination
 from messagestore_operator.api.replayjob_status import Progress, ReplayPhase, Selection

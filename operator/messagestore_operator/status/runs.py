@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from messagestore_jobs.contract.run_report import IngestOutcome, RunError, RunReport
+from messagestore_core.contract.run_report import IngestOutcome, RunError, RunReport
 from messagestore_operator.api import status as api
 from messagestore_operator.api.messagestream_status import StreamRun
 from messagestore_operator.status.times import clock_time

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from messagestore_jobs.contract import run_report as contract
-from messagestore_jobs.contract.run_report import IngestOutcome, MaintainOutcome, RunError, RunReport
+from messagestore_core.contract import run_report as contract
+from messagestore_core.contract.run_report import IngestOutcome, MaintainOutcome, RunError, RunReport
 from messagestore_operator.api import MessageStream, MessageStreamStatus
 from messagestore_operator.api.messagestream_status import (
     Lag,

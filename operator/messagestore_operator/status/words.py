@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from messagestore_jobs.contract.run_report import IngestCounts
+from messagestore_core.contract.run_report import IngestCounts
 
 _FEW = 3
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from messagestore_jobs.contract import run_document as contract
+from messagestore_core.contract import run_document as contract
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.envelope import Envelope
 from messagestore_operator.api.messagestream import Filter, Retry

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from messagestore_jobs.contract import run_document as contract
+from messagestore_core.contract import run_document as contract
 from messagestore_operator.api import MessageStream, ReplayJob, Resource
 from messagestore_operator.api.common import KafkaSecurity
 from messagestore_operator.api.replayjob import KafkaDestination

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from messagestore_jobs.contract import run_document as contract
+from messagestore_core.contract import run_document as contract
 from messagestore_operator.api import MessageStream, RetentionPolicy
 from messagestore_operator.api.retentionpolicy import PolicyRule
 from messagestore_operator.translate.annotations import APPROVED_PREVIEW, adopts_from, approved_preview

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from messagestore_jobs.contract import run_document as contract
+from messagestore_core.contract import run_document as contract
 from messagestore_operator.api import MessageStream, ReplayJob
 from messagestore_operator.api.replayjob import PositionRange, Select, TimeWindow
 from messagestore_operator.translate.annotations import adopts_from

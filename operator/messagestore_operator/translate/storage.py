@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from messagestore_jobs.contract import run_document as contract
+from messagestore_core.contract import run_document as contract
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.api.common import CaSecretRef, Storage
 from messagestore_operator.api.sources import FilesSource

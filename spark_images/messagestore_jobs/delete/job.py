@@ -8,23 +8,23 @@ from datetime import datetime
 
 from deltalake.exceptions import DeltaError
 
-from messagestore_jobs.clock import now
-from messagestore_jobs.contract.run_document import DeleteTask, Hold, RunDocument, Table
-from messagestore_jobs.contract.run_report import DeleteOutcome
+from messagestore_core.clock import now
+from messagestore_core.contract.run_document import DeleteTask, Hold, RunDocument, Table
+from messagestore_core.contract.run_report import DeleteOutcome
+from messagestore_core.store.audit import note
+from messagestore_core.store.claims import CLAIMS
+from messagestore_core.store.delta_log import table_state
+from messagestore_core.store.errors import RunFailedError, TableRefusedError
+from messagestore_core.store.external import external_write
+from messagestore_core.store.folder import MARKER, belongs, exists, owner_of, refuse_links
+from messagestore_core.store.keyed import KEY_OBJECT
+from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects
+from messagestore_core.store.schemas import TABLES
+from messagestore_core.versions.rules import NAME as TRANSLATORS
 from messagestore_jobs.index.manifest import INDEX
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.replay.state import REPLAYS
-from messagestore_jobs.store.audit import note
-from messagestore_jobs.store.claims import CLAIMS
-from messagestore_jobs.store.delta_log import table_state
-from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.folder import MARKER, belongs, exists, owner_of, refuse_links
-from messagestore_jobs.store.keyed import KEY_OBJECT
-from messagestore_jobs.store.objects import LARGEST_DOCUMENT, Objects
-from messagestore_jobs.store.schemas import TABLES
-from messagestore_jobs.versions.rules import NAME as TRANSLATORS
 
 FOLDERS = (INDEX, PURGES, REPLAYS, CLAIMS, *reversed(TABLES))
 """In the order they are deleted in: as long as ``messages`` is there, it tells whose turn to write it is."""

@@ -13,8 +13,8 @@ from datetime import timedelta
 
 from pydantic import ValidationError
 
-from messagestore_jobs.contract.run_document import MaintainTask, Upkeep
-from messagestore_jobs.contract.run_report import (
+from messagestore_core.contract.run_document import MaintainTask, Upkeep
+from messagestore_core.contract.run_report import (
     IngestOutcome,
     MaintainOutcome,
     Outcome,

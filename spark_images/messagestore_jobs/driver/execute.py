@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     DeleteTask,
     EraseTask,
     IngestTask,
@@ -15,13 +15,13 @@ from messagestore_jobs.contract.run_document import (
     ReplayTask,
     RunDocument,
 )
-from messagestore_jobs.contract.run_report import Outcome, RunError, RunReport
+from messagestore_core.contract.run_report import Outcome, RunError, RunReport
+from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.driver.control import Maintenance, RunControl, Steps
 from messagestore_jobs.driver.failures import error_of, is_panic
 from messagestore_jobs.driver.places import granted_tables, storage_uris, written_tables
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
 from messagestore_jobs.progress import Progress
-from messagestore_jobs.store.errors import RunFailedError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,16 +93,16 @@ def _report(
 
 
 def _nothing_new(document: RunDocument) -> Outcome | None:
+    from messagestore_core.store.storage import reaching
     from messagestore_jobs.driver.look import nothing_new
-    from messagestore_jobs.store.storage import reaching
 
     with reaching(document.storage):
         return nothing_new(document)
 
 
 def _check_reachable(document: RunDocument) -> None:
+    from messagestore_core.store.storage import reaching
     from messagestore_jobs.driver.places import check_reachable
-    from messagestore_jobs.store.storage import reaching
 
     with reaching(document.storage):
         check_reachable(storage_uris(document))
@@ -111,15 +111,15 @@ def _check_reachable(document: RunDocument) -> None:
 def _carry_out(
     document: RunDocument, spark: "SparkSession", progress: Progress, wait_seconds: float, control: RunControl | None
 ) -> Outcome:
+    from messagestore_core.store.fence import holding
+    from messagestore_core.store.lock import writing
+    from messagestore_core.store.storage import using
     from messagestore_jobs.delete.job import run_delete
     from messagestore_jobs.ingest.job import run_ingest
     from messagestore_jobs.maintain.job import run_maintain
     from messagestore_jobs.purge.erase import run_erase
     from messagestore_jobs.purge.job import run_purge
     from messagestore_jobs.replay.job import run_replay
-    from messagestore_jobs.store.fence import holding
-    from messagestore_jobs.store.lock import writing
-    from messagestore_jobs.store.storage import using
 
     with ExitStack() as held:
         held.enter_context(using(document.storage, spark))
@@ -162,8 +162,8 @@ def _maintenance(document: RunDocument, spark: "SparkSession", progress: Progres
 
 def _check(document: RunDocument) -> None:
     """Make sure that the folders are the right ones, before anything is written to them."""
+    from messagestore_core.store.folder import check_folder
     from messagestore_jobs.delete.job import check_deletion
-    from messagestore_jobs.store.folder import check_folder
 
     if isinstance(document.task, DeleteTask):
         check_deletion(document)
@@ -174,8 +174,8 @@ def _check(document: RunDocument) -> None:
 
 def _upgrade(document: RunDocument) -> None:
     """Bring the stores that the run may write to this release's form; by now it has claimed them."""
-    from messagestore_jobs.store.audit import note_holds
-    from messagestore_jobs.store.folder import open_folder
+    from messagestore_core.store.audit import note_holds
+    from messagestore_core.store.folder import open_folder
 
     if isinstance(document.task, DeleteTask):
         return

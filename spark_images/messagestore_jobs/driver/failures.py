@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from messagestore_jobs.contract.run_document import RunDocument
-from messagestore_jobs.contract.run_report import RunError
+from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.run_report import RunError
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.text import clipped
 from messagestore_jobs.driver.places import storage_uris
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.text import clipped
 
 RUN_FAILED = "RunFailed"
 STORAGE_DENIED = "StorageDenied"

@@ -11,12 +11,11 @@ from itertools import islice
 
 import pyarrow as pa
 
-from messagestore_jobs.clock import now
-from messagestore_jobs.contract.run_document import FilesSource, IngestTask, RecordsSource, RunDocument
-from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome, Lag, Lifecycle, UpdateCounts
-from messagestore_jobs.lifecycle.expiry import may_expire
-from messagestore_jobs.store.audit import holds_to_note
-from messagestore_jobs.store.delta_log import (
+from messagestore_core.clock import now
+from messagestore_core.contract.run_document import FilesSource, IngestTask, RecordsSource, RunDocument
+from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, Lag, Lifecycle, UpdateCounts
+from messagestore_core.store.audit import holds_to_note
+from messagestore_core.store.delta_log import (
     CommitNote,
     committed_batch,
     epoch_of,
@@ -26,13 +25,14 @@ from messagestore_jobs.store.delta_log import (
     open_table,
     table_state,
 )
-from messagestore_jobs.store.files import ReadFiles
-from messagestore_jobs.store.folder import check_folder, exists, is_complete
-from messagestore_jobs.store.lock import writing
-from messagestore_jobs.store.objects import Objects, is_local, local_path
-from messagestore_jobs.store.pending_updates import count_pending
-from messagestore_jobs.store.schemas import FILES
-from messagestore_jobs.versions.rules import is_declared
+from messagestore_core.store.files import ReadFiles
+from messagestore_core.store.folder import check_folder, exists, is_complete
+from messagestore_core.store.lock import writing
+from messagestore_core.store.objects import Objects, is_local, local_path
+from messagestore_core.store.pending_updates import count_pending
+from messagestore_core.store.schemas import FILES
+from messagestore_core.versions.rules import is_declared
+from messagestore_jobs.lifecycle.expiry import may_expire
 
 _AT_ONCE = 16_384
 """So many files are compared at once."""

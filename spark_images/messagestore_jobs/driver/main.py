@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from messagestore_jobs.contract.run_document import ReplayTask, RunDocument
-from messagestore_jobs.contract.run_report import RunError, RunReport
+from messagestore_core.contract.run_document import ReplayTask, RunDocument
+from messagestore_core.contract.run_report import RunError, RunReport
 from messagestore_jobs.driver.configmap import ConfigMap
 from messagestore_jobs.driver.control import Commands, RunControl
 from messagestore_jobs.driver.execute import execute

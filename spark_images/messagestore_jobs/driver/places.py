@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from deltalake import DeltaTable
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     FilesDestination,
     IngestTask,
     KafkaSource,
@@ -14,8 +14,8 @@ from messagestore_jobs.contract.run_document import (
     StreamDestination,
     Table,
 )
-from messagestore_jobs.store.objects import delta_uri, is_local
-from messagestore_jobs.store.storage import current
+from messagestore_core.store.objects import delta_uri, is_local
+from messagestore_core.store.storage import current
 
 _AT_ONCE = {"max_retries": "4", "retry_timeout": "20s", "connect_timeout": "5s"}
 

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Protocol
 
-from messagestore_jobs.contract.run_report import PurgeOutcome, RunProgress, RunReport
+from messagestore_core.contract.run_report import PurgeOutcome, RunProgress, RunReport
+from messagestore_core.text import clipped
 from messagestore_jobs.driver.configmap import CONTROL, ConfigMapGoneError
 from messagestore_jobs.driver.control import Commands, read_commands
 from messagestore_jobs.driver.secrets import scrubbed
-from messagestore_jobs.text import clipped
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 5.0
 _log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Collection, Iterator
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     IngestTask,
     Integrity,
     KafkaCluster,

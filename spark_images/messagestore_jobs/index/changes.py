@@ -13,10 +13,10 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from messagestore_jobs.store.delta_log import files_of, is_own_note
-from messagestore_jobs.store.errors import TableRefusedError
-from messagestore_jobs.store.foreign import PATH
-from messagestore_jobs.store.objects import LARGEST_DOCUMENT, Objects, join
+from messagestore_core.store.delta_log import files_of, is_own_note
+from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.foreign import PATH
+from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, join
 
 _MANY = 1 << 40
 """How many rows a file is taken to have that doesn't tell."""

@@ -6,9 +6,9 @@ from typing import Literal
 from deltalake import DeltaTable
 from pydantic import BaseModel, ConfigDict, Field
 
+from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.objects import Objects, join, read_document
 from messagestore_jobs.index.runs import RunInfo, RunName
-from messagestore_jobs.store.errors import TableRefusedError
-from messagestore_jobs.store.objects import Objects, join, read_document
 
 INDEX = "_index"
 MANIFEST = "manifest.json"

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from messagestore_core.store.external import external_write
+from messagestore_core.store.objects import Objects, join
 from messagestore_jobs.index.changes import Changes
 from messagestore_jobs.index.keys import hash_here, hashed, words
 from messagestore_jobs.index.runs import ENTRY, Entries, RunInfo, entries_of, write_run
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.objects import Objects, join
 
 FEW_ROWS = 100_000
 """So many are read by this process in less time than Spark takes to plan it."""

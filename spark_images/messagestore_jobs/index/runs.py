@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
+from messagestore_core.store.objects import Objects
 from messagestore_jobs.index import filters
 from messagestore_jobs.index.keys import Keys, Order, Words
-from messagestore_jobs.store.objects import Objects
 
 Entries = npt.NDArray[np.void]
 Values = npt.NDArray[np.int64]

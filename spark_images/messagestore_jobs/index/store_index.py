@@ -20,6 +20,10 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from messagestore_core.store.delta_log import files_of, open_table
+from messagestore_core.store.external import external_write
+from messagestore_core.store.heads import read_hidden_heads, read_named_heads
+from messagestore_core.store.objects import Objects, join
 from messagestore_jobs.index.changes import Batch, Changes, all_of, changes_between, digest_of, paths_of
 from messagestore_jobs.index.keys import Flags, Hasher, Keys
 from messagestore_jobs.index.manifest import INDEX, MANIFEST, Manifest, names_in, read_manifest, usable
@@ -47,11 +51,7 @@ from messagestore_jobs.index.runs import (
     together,
     write_run,
 )
-from messagestore_jobs.store.delta_log import files_of, open_table
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.heads import read_hidden_heads, read_named_heads
-from messagestore_jobs.store.messages import read_messages
-from messagestore_jobs.store.objects import Objects, join
+from messagestore_jobs.rows.messages import read_messages
 
 Positions = npt.NDArray[np.int64]
 Kind = Literal["ids", "streams"]

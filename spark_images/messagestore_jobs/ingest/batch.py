@@ -12,8 +12,15 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from messagestore_jobs.clock import microseconds
-from messagestore_jobs.contract.run_document import IngestTask
+from messagestore_core.clock import microseconds
+from messagestore_core.contract.run_document import IngestTask
+from messagestore_core.store.claims import claims_uri
+from messagestore_core.store.dead_letters import places, set_aside, set_aside_again, set_aside_before
+from messagestore_core.store.delta_log import CommitNote, committed_batch
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.external import external_write
+from messagestore_core.store.objects import Objects
+from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.index.keys import HASH_BYTES, Flags, Keys
 from messagestore_jobs.index.runs import MemoryRun, entries_of
 from messagestore_jobs.index.store_index import Added, StoreIndex
@@ -30,16 +37,9 @@ from messagestore_jobs.ingest.earlier_events import EarlierEvents
 from messagestore_jobs.ingest.refusals import Numbers
 from messagestore_jobs.ingest.sequences import KnownSequences
 from messagestore_jobs.ingest.write import claimed_payloads, set_assignment, set_clock, with_letters
+from messagestore_jobs.rows.messages import append_messages
 from messagestore_jobs.source.columns import with_projections
 from messagestore_jobs.source.records import Planned, read_planned
-from messagestore_jobs.store.claims import claims_uri
-from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_again, set_aside_before
-from messagestore_jobs.store.delta_log import CommitNote, committed_batch
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.messages import append_messages
-from messagestore_jobs.store.objects import Objects
-from messagestore_jobs.store.tombstones import Erased
 
 
 @dataclass(frozen=True)

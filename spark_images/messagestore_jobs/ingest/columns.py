@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import IngestTask
+from messagestore_core.contract.run_document import IngestTask
 from messagestore_jobs.index.keys import hashed
 from messagestore_jobs.ingest.assign import EXPECTED_BY_NOBODY, IN_NO_SEQUENCE
 from messagestore_jobs.ingest.earlier_events import earlier_columns

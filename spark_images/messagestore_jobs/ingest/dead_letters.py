@@ -14,17 +14,17 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from messagestore_core.reasons import DeadLetterReason
+from messagestore_core.store.dead_letters import PLACES, new_letters, set_aside_for
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.schemas import SOURCE
 from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.ingest.columns import LETTER
 from messagestore_jobs.ingest.refusals import Numbers
 from messagestore_jobs.ingest.write import as_judged, letter_columns, letters_of
-from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.session import heap_bytes
 from messagestore_jobs.source.arrivals import REPLACED
-from messagestore_jobs.store.dead_letters import PLACES, new_letters, set_aside_for
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.schemas import SOURCE
 
 _SHARE_OF_HEAP = 32
 """A portion is held several times while it is written: as it came, as rows, as a file."""

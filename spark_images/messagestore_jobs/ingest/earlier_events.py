@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import IngestTask
+from messagestore_core.contract.run_document import IngestTask
+from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.index.keys import Flags, Keys, hashed
 from messagestore_jobs.index.store_index import FIRST_GLOBAL_POSITION, StoreIndex
 from messagestore_jobs.ingest.envelope import wire
-from messagestore_jobs.store.messages import read_messages
-from messagestore_jobs.store.tombstones import Erased, open_erased
+from messagestore_jobs.rows.messages import read_messages
 
 
 def events_since(task: IngestTask, noted: int | None, next_global: int) -> int | None:

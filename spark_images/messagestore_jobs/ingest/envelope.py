@@ -11,10 +11,10 @@ from datetime import timedelta
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from messagestore_core.contract.run_document import Envelope, FieldMapping, FileFormat, IngestTask
+from messagestore_core.paths import steps
 from messagestore_jobs import native
-from messagestore_jobs.contract.run_document import Envelope, FieldMapping, FileFormat, IngestTask
 from messagestore_jobs.ingest import cloud_events
-from messagestore_jobs.paths import steps
 from messagestore_jobs.source.columns import Projections, duration_microseconds, time_of, true_or_false, whole_number
 from messagestore_jobs.source.kafka_envelope import binary_event, is_binary_event, of_record, with_record_headers
 

@@ -13,8 +13,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import IngestTask, KafkaSource, RunDocument
-from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome
+from messagestore_core.contract.run_document import IngestTask, KafkaSource, RunDocument
+from messagestore_core.contract.run_report import IngestCounts, IngestOutcome
+from messagestore_core.store.claims import claim_suffix
+from messagestore_core.store.delta_log import committed_batch, last_note, table_state
+from messagestore_core.store.objects import Objects
+from messagestore_core.store.tombstones import open_erased
+from messagestore_core.versions.rules import declare
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.ingest.batch import BatchContext, ingest_batch
 from messagestore_jobs.ingest.columns import HashKeys, columns_of
@@ -26,11 +31,6 @@ from messagestore_jobs.progress import Progress
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of
 from messagestore_jobs.source.file_arrivals import FileArrivals
 from messagestore_jobs.source.kafka_arrivals import KafkaArrivals
-from messagestore_jobs.store.claims import claim_suffix
-from messagestore_jobs.store.delta_log import committed_batch, last_note, table_state
-from messagestore_jobs.store.objects import Objects
-from messagestore_jobs.store.tombstones import open_erased
-from messagestore_jobs.versions.rules import declare
 
 _LOOK_AGAIN_SECONDS = 0.25
 

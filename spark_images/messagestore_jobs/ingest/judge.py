@@ -6,12 +6,12 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import Envelope, Filter, IngestTask
+from messagestore_core.contract.run_document import Envelope, Filter, IngestTask
+from messagestore_core.predicate import FILTER_COLUMNS, compile_predicate
+from messagestore_core.predicate.spark import condition, failure
+from messagestore_core.reasons import DeadLetterReason as Reason
 from messagestore_jobs.ingest import cloud_events
 from messagestore_jobs.ingest.envelope import problems, wire
-from messagestore_jobs.predicate import FILTER_COLUMNS, compile_predicate
-from messagestore_jobs.predicate.spark import condition, failure
-from messagestore_jobs.reasons import DeadLetterReason as Reason
 from messagestore_jobs.source.columns import Projections
 
 _LONGEST_NAME = 100

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from messagestore_core.reasons import DeadLetterReason
 from messagestore_jobs.index.keys import Flags, Words
-from messagestore_jobs.reasons import DeadLetterReason
 
 Numbers = npt.NDArray[np.int64]
 

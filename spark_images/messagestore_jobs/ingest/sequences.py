@@ -8,15 +8,15 @@ import pyarrow as pa
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs import clock
-from messagestore_jobs.contract.run_document import Memory, RunDocument
-from messagestore_jobs.contract.run_report import SequenceState
+from messagestore_core import clock
+from messagestore_core.contract.run_document import Memory, RunDocument
+from messagestore_core.contract.run_report import SequenceState
+from messagestore_core.store.delta_log import files_of, may_hold, open_table
 from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.ingest.refusals import Members, Sizes
+from messagestore_jobs.rows.messages import read_messages
 from messagestore_jobs.sequences import sizes, states
 from messagestore_jobs.session import python_bytes
-from messagestore_jobs.store.delta_log import files_of, may_hold, open_table
-from messagestore_jobs.store.messages import read_messages
 
 BYTES_A_SEQUENCE = 250
 _SHARE_OF_PYTHON = 3

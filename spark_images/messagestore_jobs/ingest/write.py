@@ -9,17 +9,17 @@ from pydantic.alias_generators import to_camel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import IngestTask, Retry
+from messagestore_core.contract.run_document import IngestTask, Retry
+from messagestore_core.reasons import DeadLetterReason
+from messagestore_core.store.claims import claims_uri
+from messagestore_core.store.schemas import MESSAGES, SOURCE
 from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.ingest.envelope import can_carry
 from messagestore_jobs.integrity import key_of, own_columns, seal
 from messagestore_jobs.lifecycle.transitions import wait
 from messagestore_jobs.native import rfc3339
-from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.source.arrivals import REPLACED
 from messagestore_jobs.source.columns import Projections
-from messagestore_jobs.store.claims import claims_uri
-from messagestore_jobs.store.schemas import MESSAGES, SOURCE
 
 Numbers = npt.NDArray[np.int64]
 

@@ -15,22 +15,22 @@ from deltalake import CommitProperties, Transaction
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import Resource, Retry
-from messagestore_jobs.contract.run_report import UpdateCounts
+from messagestore_core.contract.run_document import Resource, Retry
+from messagestore_core.contract.run_report import UpdateCounts
+from messagestore_core.reasons import DeadLetterReason
+from messagestore_core.store.audit import Done, add_audit
+from messagestore_core.store.dead_letters import places, set_aside, set_aside_for
+from messagestore_core.store.delta_log import CommitNote, committed_batch, open_table
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import commit_properties, open_to_write, with_epoch
+from messagestore_core.store.schemas import UTC
+from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.lifecycle.transitions import Change, Folded, Message, State, Update, fold
 from messagestore_jobs.lifecycle.updates import dead_letters
 from messagestore_jobs.native import with_native
-from messagestore_jobs.reasons import DeadLetterReason
+from messagestore_jobs.rows.messages import MERGE, Bounds, committing, messages_table, read_messages
 from messagestore_jobs.session import settings
-from messagestore_jobs.store.audit import Done, add_audit
-from messagestore_jobs.store.dead_letters import places, set_aside, set_aside_for
-from messagestore_jobs.store.delta_log import CommitNote, committed_batch, open_table
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.fence import commit_properties, open_to_write, with_epoch
-from messagestore_jobs.store.messages import MERGE, Bounds, committing, messages_table, read_messages
-from messagestore_jobs.store.schemas import UTC
-from messagestore_jobs.store.tombstones import Erased, open_erased
 
 CHANGES = pa.schema(
     [

@@ -12,9 +12,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.clock import now
-from messagestore_jobs.contract.run_document import IngestTask, Memory, RunDocument
-from messagestore_jobs.contract.run_report import Lifecycle, UpdateCounts
+from messagestore_core.clock import now
+from messagestore_core.contract.run_document import IngestTask, Memory, RunDocument
+from messagestore_core.contract.run_report import Lifecycle, UpdateCounts
+from messagestore_core.store.delta_log import CommitNote, table_state
+from messagestore_core.store.pending_updates import count_pending, forget_waiting, let_wait
+from messagestore_core.store.schemas import PENDING_UPDATES, UTC
 from messagestore_jobs.lifecycle.commit import Context, commit, folded, without_erased
 from messagestore_jobs.lifecycle.timeouts import count_open, expire_due, fail_unanswered
 from messagestore_jobs.lifecycle.updates import dead_letters, read_updates, set_aside_once, source_of
@@ -22,9 +25,6 @@ from messagestore_jobs.lifecycle.waiting import settle, was_cut_off
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of
 from messagestore_jobs.source.records import read_planned
-from messagestore_jobs.store.delta_log import CommitNote, table_state
-from messagestore_jobs.store.pending_updates import count_pending, forget_waiting, let_wait
-from messagestore_jobs.store.schemas import PENDING_UPDATES, UTC
 
 BATCH_BYTES = 64 << 20
 BATCH_RECORDS = 250_000

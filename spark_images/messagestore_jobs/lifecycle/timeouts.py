@@ -6,13 +6,13 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_report import UpdateCounts
+from messagestore_core.contract.run_report import UpdateCounts
+from messagestore_core.store.delta_log import CommitNote, committed_batch, files_of, open_table
+from messagestore_core.store.fence import with_epoch
 from messagestore_jobs.lifecycle.commit import COLUMNS, Context, commit, message_of
 from messagestore_jobs.lifecycle.expiry import FIRST_OPEN, may_expire
 from messagestore_jobs.lifecycle.transitions import Folded, Update, fold
-from messagestore_jobs.store.delta_log import CommitNote, committed_batch, files_of, open_table
-from messagestore_jobs.store.fence import with_epoch
-from messagestore_jobs.store.messages import committing, messages_table, read_messages
+from messagestore_jobs.rows.messages import committing, messages_table, read_messages
 
 STEP = "lifecycle-unanswered"
 AT_ONCE = 250_000

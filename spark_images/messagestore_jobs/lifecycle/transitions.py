@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
-from messagestore_jobs.contract.run_document import Retry
+from messagestore_core.contract.run_document import Retry
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 ENDED = ("COMPLETED", "EXPIRED")

@@ -8,11 +8,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from messagestore_core.reasons import DeadLetterReason as Reason
+from messagestore_core.store.dead_letters import new_letters, places, set_aside, set_aside_before
+from messagestore_core.store.schemas import SOURCE
 from messagestore_jobs.lifecycle.transitions import UPDATES
-from messagestore_jobs.reasons import DeadLetterReason as Reason
 from messagestore_jobs.source.columns import Projections, time_of, whole_number, with_projections
-from messagestore_jobs.store.dead_letters import new_letters, places, set_aside, set_aside_before
-from messagestore_jobs.store.schemas import SOURCE
 
 KIND = "lifecycle"
 """What the source of an update is called in tables, before the kind of what it was read from."""

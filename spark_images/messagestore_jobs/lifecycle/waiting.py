@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from messagestore_jobs.contract.run_report import UpdateCounts
+from messagestore_core.contract.run_report import UpdateCounts
+from messagestore_core.reasons import DeadLetterReason
+from messagestore_core.store.delta_log import CommitNote, committed_batch, table_state
+from messagestore_core.store.pending_updates import STEP, count_pending, drop_taken, read_pending, take
 from messagestore_jobs.lifecycle.commit import Context, commit, folded
 from messagestore_jobs.lifecycle.transitions import Folded
 from messagestore_jobs.lifecycle.updates import dead_letters, set_aside_once
-from messagestore_jobs.reasons import DeadLetterReason
-from messagestore_jobs.store.delta_log import CommitNote, committed_batch, table_state
-from messagestore_jobs.store.pending_updates import STEP, count_pending, drop_taken, read_pending, take
 
 
 def was_cut_off(uri: str) -> bool:

@@ -14,18 +14,18 @@ from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from messagestore_core.store.claims import CLAIM_NAME, CLAIMS
+from messagestore_core.store.delta_log import CommitNote, open_table
+from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.objects import Objects, join
+from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.index.manifest import INDEX, unnamed
 from messagestore_jobs.maintain.context import Context
 from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.purge.plan import find_plans
 from messagestore_jobs.replay.state import REPLAYS, unfinished
-from messagestore_jobs.store.claims import CLAIM_NAME, CLAIMS
-from messagestore_jobs.store.delta_log import CommitNote, open_table
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.messages import read_messages
-from messagestore_jobs.store.objects import Objects, join
-from messagestore_jobs.store.schemas import TABLES
+from messagestore_jobs.rows.messages import read_messages
 
 _LOG = "delta.logRetentionDuration"
 _FILES = "delta.deletedFileRetentionDuration"

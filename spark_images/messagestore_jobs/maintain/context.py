@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.clock import now
+from messagestore_core.clock import now
+from messagestore_core.contract.run_document import MaintainTask, RunDocument
 from messagestore_jobs.context import Run
-from messagestore_jobs.contract.run_document import MaintainTask, RunDocument
 from messagestore_jobs.progress import Progress
 
 

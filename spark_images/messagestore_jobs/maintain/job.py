@@ -4,15 +4,15 @@ from collections.abc import Generator
 
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import RunDocument
-from messagestore_jobs.contract.run_report import MaintainOutcome
+from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.run_report import MaintainOutcome
+from messagestore_core.store.delta_log import table_state
+from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.index.store_index import kept_index
 from messagestore_jobs.maintain.clean import clean, sweep
 from messagestore_jobs.maintain.context import context
 from messagestore_jobs.maintain.optimize import cluster_messages, compact_messages, compact_whole
 from messagestore_jobs.progress import Progress
-from messagestore_jobs.store.delta_log import table_state
-from messagestore_jobs.store.schemas import TABLES
 
 
 def maintaining(

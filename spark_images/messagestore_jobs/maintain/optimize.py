@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, WriterProperties
 from pyspark.sql import functions as F
 
+from messagestore_core.store.delta_log import DAY, end_of, files_of, of_day, open_table
+from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.objects import join
 from messagestore_jobs.maintain.context import Context
+from messagestore_jobs.rows.messages import committing, read_messages
+from messagestore_jobs.rows.tables import refuse_foreign_to_spark
 from messagestore_jobs.session import settings
-from messagestore_jobs.store.delta_log import DAY, end_of, files_of, of_day, open_table
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.messages import committing, read_messages
-from messagestore_jobs.store.objects import join
-from messagestore_jobs.store.tables import refuse_foreign_to_spark
 
 # Groups of rows as large as those that Spark writes.
 _WRITER = WriterProperties(compression="ZSTD", max_row_group_size=1 << 16)

@@ -9,16 +9,16 @@ from pydantic import AliasChoices, Field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.base import ContractModel
-from messagestore_jobs.contract.run_document import Archive, Owner
+from messagestore_core.contract.base import ContractModel
+from messagestore_core.contract.run_document import Archive, Owner
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.external import external_write
+from messagestore_core.store.objects import Objects, join, read_document
 from messagestore_jobs.native import to_native
 from messagestore_jobs.purge.claims import with_claimed_payloads
 from messagestore_jobs.purge.plan import Context, Plan, frozen_rows
+from messagestore_jobs.rows.messages import read_messages, within
 from messagestore_jobs.session import settings
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.messages import read_messages, within
-from messagestore_jobs.store.objects import Objects, join, read_document
 
 MANIFEST = "_manifest.json"
 _PLAIN_TIMES = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}

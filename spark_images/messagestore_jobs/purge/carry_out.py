@@ -12,6 +12,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from messagestore_core.store.audit import Done, add_audit
+from messagestore_core.store.delta_log import DAY, files_of, open_table, table_state
+from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.heads import raise_heads
+from messagestore_core.store.pending_updates import forget_pending
+from messagestore_core.store.tombstones import add_tombstones, tombstone_key
 from messagestore_jobs.purge.archive import archive
 from messagestore_jobs.purge.claims import delete_claim_checks
 from messagestore_jobs.purge.dead_letters import delete_dead_letters, forget_copies
@@ -21,15 +28,8 @@ from messagestore_jobs.purge.plan import Context, Plan, forget, frozen_rows, wri
 from messagestore_jobs.purge.rules import held
 from messagestore_jobs.purge.scrub import is_due, scrub
 from messagestore_jobs.purge.whole_days import streams_of_days
+from messagestore_jobs.rows.messages import MERGE, bounds, committing, messages_table, read_messages, within
 from messagestore_jobs.session import settings
-from messagestore_jobs.store.audit import Done, add_audit
-from messagestore_jobs.store.delta_log import DAY, files_of, open_table, table_state
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.heads import raise_heads
-from messagestore_jobs.store.messages import MERGE, bounds, committing, messages_table, read_messages, within
-from messagestore_jobs.store.pending_updates import forget_pending
-from messagestore_jobs.store.tombstones import add_tombstones, tombstone_key
 
 _BROADCAST_ROWS = 2_000_000
 

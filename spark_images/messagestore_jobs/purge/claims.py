@@ -7,12 +7,12 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from messagestore_core.store.claims import claims_uri
+from messagestore_core.store.external import external_write
+from messagestore_core.store.objects import Objects, join, sum_of
 from messagestore_jobs.context import Run
 from messagestore_jobs.purge.plan import Context
-from messagestore_jobs.store.claims import claims_uri
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.messages import claimed_objects, is_own_claim, own_claim_name, read_messages
-from messagestore_jobs.store.objects import Objects, join, sum_of
+from messagestore_jobs.rows.messages import claimed_objects, is_own_claim, own_claim_name, read_messages
 
 REWRITTEN = "global_position bigint, new_uri string, new_size bigint, new_sha256 string"
 """A scrubbed payload's new object; all of it null where nothing of the payload stayed."""

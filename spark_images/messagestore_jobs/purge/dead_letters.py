@@ -8,12 +8,12 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.purge.plan import Context
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.tables import read_table, table_to_change
-from messagestore_jobs.store.tombstones import Erased
+from messagestore_jobs.rows.tables import read_table, table_to_change
 
 
 def count_dead_letters(uri: str, before: datetime) -> int:

@@ -14,10 +14,19 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.clock import now
+from messagestore_core.clock import now
+from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.run_report import EraseOutcome
+from messagestore_core.store.audit import Done as Row
+from messagestore_core.store.audit import add_audit, read_audit
+from messagestore_core.store.delta_log import open_table, table_state
+from messagestore_core.store.external import external_write
+from messagestore_core.store.objects import Objects, is_local
+from messagestore_core.store.pending_updates import forget_pending, read_pending
+from messagestore_core.store.schemas import TABLES
+from messagestore_core.store.storage import current
+from messagestore_core.store.tombstones import erased_positions, open_erased
 from messagestore_jobs.context import Run
-from messagestore_jobs.contract.run_document import RunDocument
-from messagestore_jobs.contract.run_report import EraseOutcome
 from messagestore_jobs.index.manifest import unnamed
 from messagestore_jobs.index.store_index import kept_index
 from messagestore_jobs.progress import Progress
@@ -27,15 +36,6 @@ from messagestore_jobs.purge.hidden import hide_in_audit
 from messagestore_jobs.purge.plan import find_plans, forget, frozen_rows, write_plan, write_rows
 from messagestore_jobs.purge.remains import forget_past, refuse_remains
 from messagestore_jobs.replay.erased import take_out_copies
-from messagestore_jobs.store.audit import Done as Row
-from messagestore_jobs.store.audit import add_audit, read_audit
-from messagestore_jobs.store.delta_log import open_table, table_state
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.objects import Objects, is_local
-from messagestore_jobs.store.pending_updates import forget_pending, read_pending
-from messagestore_jobs.store.schemas import TABLES
-from messagestore_jobs.store.storage import current
-from messagestore_jobs.store.tombstones import erased_positions, open_erased
 
 ERASE = "Erase"
 DUE_BY = "eraseDueBy"

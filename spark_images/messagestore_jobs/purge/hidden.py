@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from messagestore_core.store.audit import read_audit, replace_rules
+from messagestore_core.store.heads import Heads, read_heads
+from messagestore_core.store.keyed import message_key
+from messagestore_core.store.tombstones import Erased, names_in
 from messagestore_jobs.context import Run
-from messagestore_jobs.store.audit import read_audit, replace_rules
-from messagestore_jobs.store.heads import Heads, read_heads
-from messagestore_jobs.store.keyed import message_key
-from messagestore_jobs.store.tombstones import Erased, names_in
 
 _HIDDEN = "hmac-sha256:"
 _SELECTORS = ("match", "truncateBefore", "select")

@@ -5,8 +5,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import RunDocument
-from messagestore_jobs.contract.run_report import Preview, Purged, PurgeOutcome, TableState
+from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.run_report import Preview, Purged, PurgeOutcome, TableState
+from messagestore_core.store.audit import note
+from messagestore_core.store.delta_log import open_table, table_state
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.folder import exists
+from messagestore_core.store.objects import join
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.purge.carry_out import Carried, Checked, carry_out, recheck
 from messagestore_jobs.purge.dead_letters import count_dead_letters
@@ -21,11 +26,6 @@ from messagestore_jobs.purge.selection import (
     spec_digest,
     summarize,
 )
-from messagestore_jobs.store.audit import note
-from messagestore_jobs.store.delta_log import open_table, table_state
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.folder import exists
-from messagestore_jobs.store.objects import join
 
 
 def run_purge(document: RunDocument, spark: SparkSession, progress: Progress) -> PurgeOutcome:

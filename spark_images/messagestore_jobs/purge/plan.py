@@ -11,16 +11,16 @@ from datetime import date, datetime
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.clock import now
+from messagestore_core.clock import now
+from messagestore_core.contract.base import ContractModel
+from messagestore_core.contract.run_document import PurgeTask, Resource, RunDocument
+from messagestore_core.contract.run_report import Preview
+from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.external import external_write
+from messagestore_core.store.objects import Objects, join, read_document
 from messagestore_jobs.context import Run
-from messagestore_jobs.contract.base import ContractModel
-from messagestore_jobs.contract.run_document import PurgeTask, Resource, RunDocument
-from messagestore_jobs.contract.run_report import Preview
 from messagestore_jobs.progress import Progress
-from messagestore_jobs.store.errors import TableRefusedError
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.messages import read_messages
-from messagestore_jobs.store.objects import Objects, join, read_document
+from messagestore_jobs.rows.messages import read_messages
 
 FOLDER = "_purges"
 _PLAN = "plan.json"

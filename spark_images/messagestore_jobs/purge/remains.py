@@ -13,25 +13,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from messagestore_core.store.claims import CLAIMS
+from messagestore_core.store.delta_log import CommitNote, files_of, open_table
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.folder import MARKER
+from messagestore_core.store.heads import Heads, read_heads
+from messagestore_core.store.keyed import KEY_OBJECT
+from messagestore_core.store.objects import Objects, join, sum_of
+from messagestore_core.store.pending_updates import read_pending
+from messagestore_core.store.schemas import TABLES
+from messagestore_core.store.tombstones import Erased, erased_positions
+from messagestore_core.versions.rules import NAME as TRANSLATORS
 from messagestore_jobs.index.manifest import INDEX, MANIFEST
 from messagestore_jobs.purge.dead_letters import naming
 from messagestore_jobs.purge.hidden import in_clear
 from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.replay.erased import copies_left
 from messagestore_jobs.replay.state import REPLAYS
-from messagestore_jobs.store.claims import CLAIMS
-from messagestore_jobs.store.delta_log import CommitNote, files_of, open_table
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.folder import MARKER
-from messagestore_jobs.store.heads import Heads, read_heads
-from messagestore_jobs.store.keyed import KEY_OBJECT
-from messagestore_jobs.store.objects import Objects, join, sum_of
-from messagestore_jobs.store.pending_updates import read_pending
-from messagestore_jobs.store.schemas import TABLES
-from messagestore_jobs.store.tombstones import Erased, erased_positions
-from messagestore_jobs.versions.rules import NAME as TRANSLATORS
 
 _SHOWN = 5
 _STATE = re.compile(

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import Hold, Match, Rule
-from messagestore_jobs.store.matching import all_of, matches, undecided
+from messagestore_core.contract.run_document import Hold, Match, Rule
+from messagestore_jobs.rows.matching import all_of, matches, undecided
 
 _FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
 

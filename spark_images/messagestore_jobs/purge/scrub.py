@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import Integrity, Scrub
+from messagestore_core.contract.run_document import Integrity, Scrub
+from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.integrity import held, key_of, own_columns, seal
 from messagestore_jobs.purge.claims import delete_claim_checks, rewrite_claim_checks
 from messagestore_jobs.purge.dead_letters import forget_copies
 from messagestore_jobs.purge.plan import Context, Plan, frozen_rows
+from messagestore_jobs.rows.messages import MERGE, bounds, committing, messages_table, read_messages, within
 from messagestore_jobs.session import settings
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.messages import MERGE, bounds, committing, messages_table, read_messages, within
 
 REDACTED = "[redacted]"
 """What stands where a value was, by method Redact."""

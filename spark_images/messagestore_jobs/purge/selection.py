@@ -10,15 +10,15 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import PurgeTask, Rule
-from messagestore_jobs.contract.run_report import Preview
+from messagestore_core.contract.run_document import PurgeTask, Rule
+from messagestore_core.contract.run_report import Preview
+from messagestore_core.store.delta_log import files_of, open_table
 from messagestore_jobs.purge.plan import Context
 from messagestore_jobs.purge.rules import any_of, bytes_edge, cap_floors, held, own_conditions, says_nothing, untold
 from messagestore_jobs.purge.scrub import is_due
 from messagestore_jobs.purge.whole_days import count_days, whole_days
-from messagestore_jobs.store.delta_log import files_of, open_table
-from messagestore_jobs.store.matching import all_of
-from messagestore_jobs.store.messages import read_messages
+from messagestore_jobs.rows.matching import all_of
+from messagestore_jobs.rows.messages import read_messages
 
 NARROW = (
     "global_position",

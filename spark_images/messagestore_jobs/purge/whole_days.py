@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from messagestore_jobs.contract.run_document import PurgeTask, Rule
+from messagestore_core.contract.run_document import PurgeTask, Rule
+from messagestore_core.store.delta_log import DAY, end_of, files_of, may_be_before, of_day, open_table
 from messagestore_jobs.purge.rules import says_nothing
-from messagestore_jobs.store.delta_log import DAY, end_of, files_of, may_be_before, of_day, open_table
 
 _TIMES = ("time", "inserted_at")
 _COUNTED = (*_TIMES, "payload_size")

@@ -3,18 +3,18 @@
 import json
 from typing import Any
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     FilesDestination,
     KafkaDestination,
     ReplayTask,
     RunDocument,
     Selection,
 )
-from messagestore_jobs.contract.run_report import ReplayOutcome
+from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.store.audit import note, rows_of
+from messagestore_core.store.delta_log import table_state
+from messagestore_core.store.folder import exists
 from messagestore_jobs.replay.state import digest
-from messagestore_jobs.store.audit import note, rows_of
-from messagestore_jobs.store.delta_log import table_state
-from messagestore_jobs.store.folder import exists
 
 _REPLAY = "Replay"
 

@@ -15,12 +15,12 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.readwriter import DataFrameWriter
 
-from messagestore_jobs.contract.run_report import ReplayOutcome
+from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.store.external import external_write
+from messagestore_core.store.objects import Objects
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.selection import Key, Order
 from messagestore_jobs.replay.state import Chunk, Frozen, Grain, Part, State
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.objects import Objects
 
 _CHUNK_ROWS = 1_000_000
 _CHUNK_BYTES = 2 << 30

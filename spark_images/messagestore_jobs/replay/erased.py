@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.external import external_write
+from messagestore_core.store.objects import Objects, join
+from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.replay.chunks import Delivery, Format
 from messagestore_jobs.replay.state import REPLAYS, Chunk, Part
-from messagestore_jobs.store.errors import TableRefusedError
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.objects import Objects, join
-from messagestore_jobs.store.tombstones import Erased
 
 NO_RECORD = '{"messageId":null}'
 """Stands where an erased record was."""

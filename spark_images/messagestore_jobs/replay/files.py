@@ -3,14 +3,14 @@
 import json
 from typing import Any
 
-from messagestore_jobs.contract.run_document import FilesDestination, RunDocument
-from messagestore_jobs.contract.run_report import ReplayOutcome
+from messagestore_core.contract.run_document import FilesDestination, RunDocument
+from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.external import external_write
+from messagestore_core.store.objects import LARGEST_DOCUMENT, join, parsed_document
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.chunks import Format, StagedObjects
 from messagestore_jobs.replay.state import Chunk, Frozen, Part, State
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.objects import LARGEST_DOCUMENT, join, parsed_document
 
 MANIFEST = "manifest.json"
 _FORMAT_VERSION = 1

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_report import FrozenSelection
+from messagestore_core.contract.run_report import FrozenSelection
 from messagestore_jobs.replay.selection import Key
 from messagestore_jobs.replay.source import Source, by_position
 from messagestore_jobs.replay.state import Frozen, Grain

@@ -2,9 +2,12 @@
 
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.clock import now
-from messagestore_jobs.contract.run_document import FilesDestination, KafkaDestination, ReplayTask, RunDocument
-from messagestore_jobs.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_core.clock import now
+from messagestore_core.contract.run_document import FilesDestination, KafkaDestination, ReplayTask, RunDocument
+from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.folder import exists
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.replay.audit import note_preview, note_replay, redelivered
 from messagestore_jobs.replay.chunks import Delivery
@@ -17,9 +20,6 @@ from messagestore_jobs.replay.sending import Control, Sending, Unattended, place
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import Frozen, digest
 from messagestore_jobs.replay.stream import StreamDelivery
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.folder import exists
 
 
 def refuse_unsent(outcome: ReplayOutcome, task: ReplayTask) -> ReplayOutcome:

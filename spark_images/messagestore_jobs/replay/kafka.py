@@ -10,17 +10,17 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import KafkaDestination, ReplayTask, RunDocument
-from messagestore_jobs.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_core.contract.run_document import KafkaDestination, ReplayTask, RunDocument
+from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.external import external_write
+from messagestore_core.store.folder import exists
+from messagestore_core.store.objects import join, read_document
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.chunks import Format, StagedObjects
 from messagestore_jobs.replay.freeze import nothing_selected
 from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, State
 from messagestore_jobs.source.kafka_listing import access, kafka_failure
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.folder import exists
-from messagestore_jobs.store.objects import join, read_document
 
 TRANSACTION_RECORDS = 10_000
 """Readers of committed records see so many at once."""

@@ -9,18 +9,18 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import Integrity
+from messagestore_core.contract.run_document import Integrity
+from messagestore_core.reasons import DeadLetterReason
+from messagestore_core.store.claims import claims_uri
+from messagestore_core.store.objects import Objects
+from messagestore_core.store.tombstones import open_erased
 from messagestore_jobs.integrity import is_sealed, key_of
 from messagestore_jobs.native import LineBreaks, base64_string, json_string, rfc3339, with_native
-from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.replay.chunks import Stretch
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import Frozen
-from messagestore_jobs.store.claims import claims_uri
-from messagestore_jobs.store.messages import claimed_objects, is_own_claim, own_claim_name
-from messagestore_jobs.store.objects import Objects
-from messagestore_jobs.store.tombstones import open_erased
-from messagestore_jobs.versions.columns import translated
+from messagestore_jobs.rows.messages import claimed_objects, is_own_claim, own_claim_name
+from messagestore_jobs.rows.versions import translated
 
 _COLUMNS = {
     "position": "position",

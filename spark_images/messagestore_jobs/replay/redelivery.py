@@ -8,15 +8,15 @@ sent to its end. So no message is selected again before its answer has come, and
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.clock import now
-from messagestore_jobs.contract.run_document import FilesDestination, ReplayTask, RunDocument, StreamDestination
+from messagestore_core.clock import now
+from messagestore_core.contract.run_document import FilesDestination, ReplayTask, RunDocument, StreamDestination
+from messagestore_core.store.delta_log import committed_batch, last_note
+from messagestore_core.store.external import external_write
+from messagestore_core.store.objects import Objects, join
 from messagestore_jobs.lifecycle.commit import merge_once
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import REPLAYS, Frozen
-from messagestore_jobs.store.delta_log import committed_batch, last_note
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.messages import bounds
-from messagestore_jobs.store.objects import Objects, join
+from messagestore_jobs.rows.messages import bounds
 
 
 def round_document(document: RunDocument, number: int) -> RunDocument:

@@ -11,12 +11,12 @@ from typing import Literal
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import Interval, Match, ReplayTask, Selection, TimeWindow
-from messagestore_jobs.predicate import DEAD_LETTER_COLUMNS, MESSAGE_COLUMNS, PredicateError, compile_predicate
-from messagestore_jobs.predicate.spark import condition
+from messagestore_core.contract.run_document import Interval, Match, ReplayTask, Selection, TimeWindow
+from messagestore_core.predicate import DEAD_LETTER_COLUMNS, MESSAGE_COLUMNS, PredicateError, compile_predicate
+from messagestore_core.predicate.spark import condition
+from messagestore_core.store.errors import RunFailedError
+from messagestore_jobs.rows.matching import all_of, matches
 from messagestore_jobs.sequences import states
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.matching import all_of, matches
 
 Key = tuple[bool | int | str, ...]
 """A place in an order; it is written down as JSON."""

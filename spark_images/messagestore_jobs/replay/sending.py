@@ -17,16 +17,16 @@ import numpy.typing as npt
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.external import external_write
+from messagestore_core.store.tombstones import erased_positions, open_erased
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.replay.chunks import SHOWN, Delivery, Staged, Stretch, chunk_size, next_stretch, stage
 from messagestore_jobs.replay.erased import without_erased_since
 from messagestore_jobs.replay.records import dead_letter_records, native_records, raw_records
 from messagestore_jobs.replay.source import Source, is_gone
 from messagestore_jobs.replay.state import Chunk, Frozen, Part
-from messagestore_jobs.store.errors import TableRefusedError
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.tombstones import erased_positions, open_erased
 
 _LOOK_AGAIN_SECONDS = 0.25
 

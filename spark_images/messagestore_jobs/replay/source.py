@@ -5,9 +5,11 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import ReplayTask
+from messagestore_core.contract.run_document import ReplayTask
+from messagestore_core.reasons import DeadLetterReason
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.external import external_write
 from messagestore_jobs.lifecycle.updates import KIND as UPDATE
-from messagestore_jobs.reasons import DeadLetterReason
 from messagestore_jobs.replay.selection import (
     BY_POSITION,
     Key,
@@ -18,9 +20,7 @@ from messagestore_jobs.replay.selection import (
     selected_messages,
 )
 from messagestore_jobs.replay.state import Frozen
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.tables import read_table
+from messagestore_jobs.rows.tables import read_table
 
 # What Spark and Delta say when a file or a version of a table can't be read any more. Nothing else may be taken for
 # it: where only a purge took messages away, the frozen version still has them.

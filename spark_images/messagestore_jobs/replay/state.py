@@ -5,18 +5,18 @@ import json
 from datetime import datetime
 from typing import NamedTuple
 
-from messagestore_jobs.contract.base import ContractModel
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.base import ContractModel
+from messagestore_core.contract.run_document import (
     FilesDestination,
     KafkaDestination,
     ReplayTask,
     StreamDestination,
 )
-from messagestore_jobs.contract.run_report import FailedPositions, FrozenSelection
+from messagestore_core.contract.run_report import FailedPositions, FrozenSelection
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.external import external_write
+from messagestore_core.store.objects import Objects, join, read_document
 from messagestore_jobs.replay.selection import Key
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.objects import Objects, join, read_document
 
 REPLAYS = "_replays"
 """Where replays into a store keep their state, a folder each."""

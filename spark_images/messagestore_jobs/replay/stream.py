@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     Envelope,
     FilesSource,
     IngestTask,
@@ -21,19 +21,19 @@ from messagestore_jobs.contract.run_document import (
     RunDocument,
     StreamDestination,
 )
-from messagestore_jobs.contract.run_report import ReplayOutcome
+from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.folder import open_folder
+from messagestore_core.store.objects import join, read_document
+from messagestore_core.store.schemas import SOURCE, literal
+from messagestore_core.store.schemas import UTC as TIMESTAMP
 from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.chunks import Format, StagedObjects
 from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, State
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.fence import commit_properties, open_to_write
-from messagestore_jobs.store.folder import open_folder
-from messagestore_jobs.store.objects import join, read_document
-from messagestore_jobs.store.schemas import SOURCE, literal
-from messagestore_jobs.store.schemas import UTC as TIMESTAMP
-from messagestore_jobs.store.tables import read_table
+from messagestore_jobs.rows.tables import read_table
 
 _RECORDS = "records"
 _SUFFIXES: dict[Format, str] = {"JSONLines": "jsonl", "Parquet": "parquet"}

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from pyarrow import fs
 
-from messagestore_jobs.contract.run_document import FilesSource
+from messagestore_core.contract.run_document import FilesSource
+from messagestore_core.store.external import external_write
+from messagestore_core.store.files import SourceFile
+from messagestore_core.store.objects import is_below, is_local, local_path
+from messagestore_core.store.storage import current
 from messagestore_jobs.progress import Progress
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.files import SourceFile
-from messagestore_jobs.store.objects import is_below, is_local, local_path
-from messagestore_jobs.store.storage import current
 
 _REFUSALS = 100
 """After so many files that can't be put away, the others are left to the next look."""

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from messagestore_jobs.contract.run_report import Lag, Loss
+from messagestore_core.contract.run_report import Lag, Loss
+from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.source.records import Planned
-from messagestore_jobs.store.errors import RunFailedError
 
 REPLACED = "a file was replaced while it was read"
 """How Spark's error says that a record is not the one that was judged."""

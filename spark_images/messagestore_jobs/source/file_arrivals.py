@@ -10,9 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.clock import now
-from messagestore_jobs.contract.run_document import FilesSource, IngestTask, RecordsSource, RunDocument
-from messagestore_jobs.contract.run_report import Lag, Loss
+from messagestore_core.clock import now
+from messagestore_core.contract.run_document import FilesSource, IngestTask, RecordsSource, RunDocument
+from messagestore_core.contract.run_report import Lag, Loss
+from messagestore_core.store.delta_log import committed_batch
+from messagestore_core.store.errors import RunFailedError, TableRefusedError
+from messagestore_core.store.files import Batch, Range, ReadFiles, planned_batch, source_files
+from messagestore_core.store.objects import is_below
+from messagestore_core.store.schemas import FILES
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.after_ingest import AfterIngest
@@ -26,11 +31,6 @@ from messagestore_jobs.source.plan import (
     unpacked,
 )
 from messagestore_jobs.source.records import Planned, splittable
-from messagestore_jobs.store.delta_log import committed_batch
-from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
-from messagestore_jobs.store.files import Batch, Range, ReadFiles, planned_batch, source_files
-from messagestore_jobs.store.objects import is_below
-from messagestore_jobs.store.schemas import FILES
 
 _RECORD_BYTES = 64
 """What a record is taken to have before the first batch has told; few have less."""

@@ -5,9 +5,12 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.clock import now
-from messagestore_jobs.contract.run_document import IngestTask, KafkaSource, RunDocument
-from messagestore_jobs.contract.run_report import Lag, Loss
+from messagestore_core.clock import now
+from messagestore_core.contract.run_document import IngestTask, KafkaSource, RunDocument
+from messagestore_core.contract.run_report import Lag, Loss
+from messagestore_core.store.delta_log import committed_batch
+from messagestore_core.store.errors import RunFailedError, TableRefusedError
+from messagestore_core.store.offsets import OffsetBatch, OffsetRange, ReadOffsets
 from messagestore_jobs.progress import Progress
 from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.arrivals import Due
@@ -23,9 +26,6 @@ from messagestore_jobs.source.plan import (
     still_there,
 )
 from messagestore_jobs.source.records import Planned
-from messagestore_jobs.store.delta_log import committed_batch
-from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
-from messagestore_jobs.store.offsets import OffsetBatch, OffsetRange, ReadOffsets
 
 _WHY = {
     RETENTION: "the broker had removed them before they were read",

@@ -9,9 +9,9 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import FieldMapping
+from messagestore_core.contract.run_document import FieldMapping
+from messagestore_core.store.offsets import URI
 from messagestore_jobs.native import rfc3339
-from messagestore_jobs.store.offsets import URI
 
 KEY_HEADER = "kafka-key"
 TIME_HEADER = "kafka-timestamp"

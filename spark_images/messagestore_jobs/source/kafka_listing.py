@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import KafkaCluster, KafkaSource
+from messagestore_core.contract.run_document import KafkaCluster, KafkaSource
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.offsets import OffsetRange, Partition
 from messagestore_jobs.source.plan import Listed
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.offsets import OffsetRange, Partition
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DENIED = ("SaslAuthenticationException", "AuthorizationException", "there are no credentials for Kafka")

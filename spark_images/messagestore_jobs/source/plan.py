@@ -7,10 +7,10 @@ from typing import Final, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from messagestore_jobs.contract.run_document import FilesSource, RecordsSource
-from messagestore_jobs.store.file_ends import FileEnds
-from messagestore_jobs.store.files import Range, source_files
-from messagestore_jobs.store.offsets import OffsetRange, Partition, ReadUpTo, offsets_in_order
+from messagestore_core.contract.run_document import FilesSource, RecordsSource
+from messagestore_core.store.file_ends import FileEnds
+from messagestore_core.store.files import Range, source_files
+from messagestore_core.store.offsets import OffsetRange, Partition, ReadUpTo, offsets_in_order
 
 R = TypeVar("R", Range, OffsetRange)
 _FILES_SHARE_OF_HEAP = 4

@@ -9,13 +9,13 @@ from urllib.parse import quote
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import FilesSource, IngestTask, KafkaSource, RecordsSource
+from messagestore_core.contract.run_document import FilesSource, IngestTask, KafkaSource, RecordsSource
+from messagestore_core.store.files import Batch, Range
+from messagestore_core.store.offsets import OffsetBatch, OffsetRange
 from messagestore_jobs.session import cores_of_heap, heap_bytes
 from messagestore_jobs.source.kafka_envelope import said_before
 from messagestore_jobs.source.kafka_listing import access
 from messagestore_jobs.source.plan import part_bytes, parts_of_files, parts_of_offsets
-from messagestore_jobs.store.files import Batch, Range
-from messagestore_jobs.store.offsets import OffsetBatch, OffsetRange
 
 _SLASHES = re.compile("^file:/+")
 _MAX_RECORD_BYTES = 256 << 20

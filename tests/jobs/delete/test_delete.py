@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     DeleteTask,
     FilesSource,
     FormerOwner,
@@ -20,11 +20,11 @@ from messagestore_jobs.contract.run_document import (
     RunDocument,
     Table,
 )
-from messagestore_jobs.contract.run_report import DeleteOutcome, RunReport
+from messagestore_core.contract.run_report import DeleteOutcome, RunReport
+from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_jobs.delete.job import FOLDERS, OBJECTS, run_delete
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.store.errors import RunFailedError, TableRefusedError
 from support.external_writes import observing
 from support.ingests import lines, record
 from support.objectstore import ObjectStore

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Hold, Match, RunDocument, Translator
-from messagestore_jobs.contract.run_report import Outcome
+from messagestore_core.contract.run_document import Hold, Match, RunDocument, Translator
+from messagestore_core.contract.run_report import Outcome
+from messagestore_core.store.delta_log import committed_batch
+from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile
+from messagestore_core.store.lock import writing
+from messagestore_core.store.storage import using
 from messagestore_jobs.driver.execute import execute, look
-from messagestore_jobs.store.delta_log import committed_batch
-from messagestore_jobs.store.files import Batch, Range, ReadFiles, SourceFile
-from messagestore_jobs.store.lock import writing
-from messagestore_jobs.store.storage import using
 from support.ingests import START, Heard, Stream, lines, record
 from support.lifecycles import Updated, update
 
@@ -182,7 +182,7 @@ def test_it_changes_nothing_and_needs_no_spark(stream: Stream) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in (stream.folder / "store").rglob("*"))
     code = (
         "import sys; from datetime import datetime; from messagestore_jobs.driver.execute import look; "
-        "from messagestore_jobs.contract.run_document import RunDocument; "
+        "from messagestore_core.contract.run_document import RunDocument; "
         "report = look(RunDocument.model_validate_json(sys.stdin.read()), datetime.now); "
         "sys.exit(report is None or 'pyspark' in sys.modules)"
     )

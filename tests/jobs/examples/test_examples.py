@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 
-from messagestore_jobs.store.delta_log import open_table
+from messagestore_core.store.delta_log import open_table
 from support.local_runs import EXAMPLES, LocalRuns, lines, render
 from support.stores import stored
 

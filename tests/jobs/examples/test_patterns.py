@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from messagestore_jobs.store.delta_log import open_table
+from messagestore_core.store.delta_log import open_table
 from support.local_runs import EXAMPLES, LocalRuns, lines, render
 from support.stores import stored
 

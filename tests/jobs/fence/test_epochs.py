@@ -14,7 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     FilesSource,
     IngestTask,
     PurgeTask,
@@ -23,17 +23,17 @@ from messagestore_jobs.contract.run_document import (
     RunDocument,
     Table,
 )
-from messagestore_jobs.contract.run_report import IngestCounts, IngestOutcome, RunReport
+from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, RunReport
+from messagestore_core.store import fence, folder
+from messagestore_core.store.delta_log import CommitNote, epoch_of, last_note, note_of, open_table, table_state
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import claim, commit_properties, holding, open_to_write
+from messagestore_core.store.folder import open_folder
+from messagestore_core.store.schemas import TABLES, properties
+from messagestore_core.store.storage import using
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.store import fence, folder
-from messagestore_jobs.store.delta_log import CommitNote, epoch_of, last_note, note_of, open_table, table_state
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.external import external_write
-from messagestore_jobs.store.fence import claim, commit_properties, holding, open_to_write
-from messagestore_jobs.store.folder import open_folder
-from messagestore_jobs.store.schemas import TABLES, properties
-from messagestore_jobs.store.storage import using
 from support.external_writes import observing
 from support.ingests import OWNER, Stream, lines, record
 from support.interception import Interception, intercepting

@@ -9,10 +9,10 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import FormerOwner, Owner, Table
-from messagestore_jobs.store.errors import TableRefusedError
-from messagestore_jobs.store.folder import MARKER, open_folder
-from messagestore_jobs.store.storage import using
+from messagestore_core.contract.run_document import FormerOwner, Owner, Table
+from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.folder import MARKER, open_folder
+from messagestore_core.store.storage import using
 from support.interception import Interception, intercepting
 from support.objectstore import ObjectStore
 

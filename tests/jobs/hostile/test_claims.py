@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Archive, Rule, Scrub, Table
+from messagestore_core.contract.run_document import Archive, Rule, Scrub, Table
+from messagestore_core.store.objects import Objects
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.store.objects import Objects
 from support.purges import archived, purge
 from support.replays import files_replay, sent
 from support.stores import START, Row, make_store, message, positions, stored

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.store.errors import TableRefusedError
-from messagestore_jobs.store.messages import messages_table, read_messages
-from messagestore_jobs.store.tables import refuse_foreign_to_spark
+from messagestore_core.store.errors import TableRefusedError
+from messagestore_jobs.rows.messages import messages_table, read_messages
+from messagestore_jobs.rows.tables import refuse_foreign_to_spark
 from support import forgeries
 from support.ingests import Stream, at_the_messages_commit, lines, record
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Table
+from messagestore_core.contract.run_document import Table
+from messagestore_core.store.folder import open_folder
+from messagestore_core.store.objects import Objects
+from messagestore_core.store.storage import using
 from messagestore_jobs.index.keys import hash_here
 from messagestore_jobs.index.runs import StoredRun, TornRunError, entries_of, write_run
 from messagestore_jobs.index.store_index import StoreIndex
-from messagestore_jobs.store.folder import open_folder
-from messagestore_jobs.store.objects import Objects
-from messagestore_jobs.store.storage import using
 from support.indexes import Ingested, day
 from support.objectstore import ObjectStore
 from support.stores import OWNER

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.clock import microseconds
+from messagestore_core.clock import microseconds
+from messagestore_core.store.delta_log import open_table
 from messagestore_jobs.index import read, store_index
-from messagestore_jobs.store.delta_log import open_table
 from support.external_writes import observing
 from support.indexes import OFTEN, SECOND, Ingested, append, day, newest, next_position, remove
 from support.stores import make_store

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Memory
+from messagestore_core.contract.run_document import Memory
 from support.external_writes import observing
 from support.ingests import Stream, lines, record
 from support.purges import CrashError

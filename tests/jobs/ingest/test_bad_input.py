@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_report import IngestOutcome
+from messagestore_core.contract.run_report import IngestOutcome
+from messagestore_core.store.dead_letters import set_aside
 from messagestore_jobs.ingest import batch, job
 from messagestore_jobs.ingest import dead_letters as letters_of_batch
 from messagestore_jobs.ingest.refusals import Numbers
-from messagestore_jobs.store.dead_letters import set_aside
 from support.ingests import START, Row, Stream, adds_up, lines, positions_have_no_gap, received_in, record
 
 pytestmark = pytest.mark.usefixtures("compiled")

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import MaintainTask, Upkeep
-from messagestore_jobs.contract.run_report import RunError
+from messagestore_core.contract.run_document import MaintainTask, Upkeep
+from messagestore_core.contract.run_report import RunError
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.folder import open_folder
+from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.driver.control import Maintenance
 from messagestore_jobs.ingest.job import Unattended, run_ingest
 from messagestore_jobs.maintain.job import maintaining
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.folder import open_folder
-from messagestore_jobs.store.schemas import TABLES
 from support.ingests import Stream, adds_up, lines, record
 
 INTERVAL = timedelta(seconds=10)

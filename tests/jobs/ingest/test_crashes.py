@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.store.delta_log import last_note, open_table
-from messagestore_jobs.store.objects import Objects
-from messagestore_jobs.store.schemas import TABLES
+from messagestore_core.store.delta_log import last_note, open_table
+from messagestore_core.store.objects import Objects
+from messagestore_core.store.schemas import TABLES
 from support.crash import crash, crash_opening
 from support.external_writes import observing
 from support.ingests import START, Stream, lines, record

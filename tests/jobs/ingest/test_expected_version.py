@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Envelope, FieldMapping
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.heads import raise_heads
+from messagestore_core.contract.run_document import Envelope, FieldMapping
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.heads import raise_heads
 from support.external_writes import observing
 from support.ingests import START, Stream, adds_up, lines, record
 

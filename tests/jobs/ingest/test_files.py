@@ -13,11 +13,11 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Memory
-from messagestore_jobs.contract.run_report import IngestCounts
+from messagestore_core.contract.run_document import Memory
+from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.source import file_arrivals, records
 from messagestore_jobs.source.file_arrivals import list_files
-from messagestore_jobs.store.errors import RunFailedError
 from support.ingests import (
     BYTE_ORDER_MARK,
     START,

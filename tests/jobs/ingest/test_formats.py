@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Envelope, FieldMapping
-from messagestore_jobs.contract.run_report import IngestCounts
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.messages import read_messages
+from messagestore_core.contract.run_document import Envelope, FieldMapping
+from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.store.delta_log import open_table
+from messagestore_jobs.rows.messages import read_messages
 from support.ingests import BYTE_ORDER_MARK, Row, Stream, adds_up, lines, received_in, record
 
 pytestmark = pytest.mark.usefixtures("compiled")

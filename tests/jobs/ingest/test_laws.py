@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     Filter,
     Match,
     Memory,
@@ -21,11 +21,11 @@ from messagestore_jobs.contract.run_document import (
     Rule,
     RunDocument,
 )
-from messagestore_jobs.contract.run_report import IngestCounts
+from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.store.delta_log import last_note
+from messagestore_core.store.folder import open_folder
 from messagestore_jobs.index import store_index
 from messagestore_jobs.purge.job import run_purge
-from messagestore_jobs.store.delta_log import last_note
-from messagestore_jobs.store.folder import open_folder
 from support.indexes import OFTEN
 from support.ingests import START, Row, Stream, lines, received, record
 

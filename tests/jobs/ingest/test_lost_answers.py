@@ -9,8 +9,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_report import IngestCounts
-from messagestore_jobs.store.delta_log import last_note
+from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.store.delta_log import last_note
 from support.external_writes import observing, unheard
 from support.ingests import START, Stream, lines, positions_have_no_gap, record
 from support.lifecycles import Updated, update

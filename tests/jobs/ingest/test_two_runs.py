@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.store.errors import TableBusyError
-from messagestore_jobs.store.lock import LOCK_SUFFIX, writing
+from messagestore_core.store.errors import TableBusyError
+from messagestore_core.store.lock import LOCK_SUFFIX, writing
 from support.external_writes import observing
 from support.ingests import Stream, lines, record
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from messagestore_jobs.store.tombstones import tombstone_key
+from messagestore_core.store.tombstones import tombstone_key
 from support.ingests import Stream
 from support.keyed_runs import SCRUB, SEAL
 

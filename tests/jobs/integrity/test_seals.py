@@ -8,13 +8,13 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Integrity, Match, Rule, Scrub
-from messagestore_jobs.contract.run_report import ReplayOutcome
+from messagestore_core.contract.run_document import Integrity, Match, Rule, Scrub
+from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.folder import open_folder
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.folder import open_folder
 from support.ingests import START, Stream, lines, record
 from support.keys import KEY, VARIABLE
 from support.purges import purge

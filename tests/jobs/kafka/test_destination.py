@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     KafkaCluster,
     KafkaDestination,
     Match,
@@ -18,10 +18,10 @@ from messagestore_jobs.contract.run_document import (
     RunDocument,
     Table,
 )
+from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import kafka
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.store.errors import RunFailedError
 from support.crash import crash_run
 from support.external_writes import observing, unheard
 from support.kafkabroker import Broker

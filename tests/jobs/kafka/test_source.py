@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     Envelope,
     FieldMapping,
     IngestTask,
@@ -15,11 +15,11 @@ from messagestore_jobs.contract.run_document import (
     ReplayTask,
     StreamDestination,
 )
-from messagestore_jobs.contract.run_report import IngestCounts
+from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.folder import open_folder
 from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.folder import open_folder
 from support.external_writes import unheard
 from support.ingests import START, adds_up, at_the_messages_commit, positions_have_no_gap, record
 from support.kafkabroker import WRONG, Broker

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from datetime import timedelta
 
-from messagestore_jobs.contract.run_document import KafkaSource, Lifecycle
-from messagestore_jobs.contract.run_report import UpdateCounts
-from messagestore_jobs.store.pending_updates import count_pending
+from messagestore_core.contract.run_document import KafkaSource, Lifecycle
+from messagestore_core.contract.run_report import UpdateCounts
+from messagestore_core.store.pending_updates import count_pending
 from support.ingests import START, record
 from support.kafkabroker import Broker
 from support.kafkastreams import KafkaStream

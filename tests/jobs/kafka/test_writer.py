@@ -16,7 +16,7 @@ from messagestore.errors import StorageError
 from messagestore.reader import Reader
 from messagestore.records import Record
 from messagestore.writer import KafkaCluster, KafkaSink, Writer
-from messagestore_jobs.contract.run_document import KafkaSource, Lifecycle
+from messagestore_core.contract.run_document import KafkaSource, Lifecycle
 from support import kafkatopics
 from support.ingests import positions_have_no_gap
 from support.kafkabroker import PASSWORD, WRONG, Broker

@@ -18,12 +18,12 @@ from messagestore.errors import (
 from messagestore.message import Message
 from messagestore.reader import Reader
 from messagestore.snapshot import PAGE
-from messagestore_jobs.contract.run_document import FieldSource, Translator
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.heads import raise_heads
-from messagestore_jobs.store.objects import Objects
-from messagestore_jobs.store.schemas import MESSAGES
-from messagestore_jobs.versions.rules import declare
+from messagestore_core.contract.run_document import FieldSource, Translator
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.heads import raise_heads
+from messagestore_core.store.objects import Objects
+from messagestore_core.store.schemas import MESSAGES
+from messagestore_core.versions.rules import declare
 from support.stores import START, Row, add_messages, make_store, message
 
 

@@ -12,9 +12,9 @@ from messagestore.native import native_record
 from messagestore.reader import Reader
 from messagestore.snapshot import Snapshot
 from messagestore.writer import Writer
+from messagestore_core.store.delta_log import open_table
 from messagestore_jobs.native import to_native
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.messages import read_messages
+from messagestore_jobs.rows.messages import read_messages
 from support.lifecycles import Updated
 from support.stores import make_store, message
 

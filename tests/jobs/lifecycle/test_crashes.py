@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Retry
-from messagestore_jobs.contract.run_report import UpdateCounts
-from messagestore_jobs.store.delta_log import last_note, open_table
-from messagestore_jobs.store.schemas import TABLES
+from messagestore_core.contract.run_document import Retry
+from messagestore_core.contract.run_report import UpdateCounts
+from messagestore_core.store.delta_log import last_note, open_table
+from messagestore_core.store.schemas import TABLES
 from support.crash import crash_run, forget_tables
 from support.external_writes import observing
 from support.ingests import START, lines, record

@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Retry
-from messagestore_jobs.contract.run_report import UpdateCounts
+from messagestore_core.contract.run_document import Retry
+from messagestore_core.contract.run_report import UpdateCounts
+from messagestore_core.store.audit import read_audit
+from messagestore_core.store.delta_log import last_note
 from messagestore_jobs.lifecycle.transitions import State, Update, after, expire
-from messagestore_jobs.store.audit import read_audit
-from messagestore_jobs.store.delta_log import last_note
 from support.external_writes import observing
 from support.ingests import START, adds_up, lines, record
 from support.lifecycles import Updated, update

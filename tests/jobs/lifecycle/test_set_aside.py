@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     IngestTask,
     Match,
     Owner,
@@ -21,11 +21,11 @@ from messagestore_jobs.contract.run_document import (
     StreamDestination,
     Table,
 )
-from messagestore_jobs.contract.run_report import UpdateCounts
+from messagestore_core.contract.run_report import UpdateCounts
+from messagestore_core.store.delta_log import open_table
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.store.delta_log import open_table
 from support.external_writes import observing
 from support.ingests import START, lines, record
 from support.lifecycles import Updated, update

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Retry, Selection, Table
+from messagestore_core.contract.run_document import Retry, Selection, Table
 from messagestore_jobs.lifecycle.transitions import State, Update, after
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Retry
-from messagestore_jobs.contract.run_report import UpdateCounts
-from messagestore_jobs.store.delta_log import last_note, open_table
+from messagestore_core.contract.run_document import Retry
+from messagestore_core.contract.run_report import UpdateCounts
+from messagestore_core.store.delta_log import last_note, open_table
 from support.external_writes import observing
 from support.ingests import START, adds_up, lines, record
 from support.lifecycles import Updated, update

@@ -8,11 +8,11 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Table
+from messagestore_core.contract.run_document import Table
+from messagestore_core.store import folder
+from messagestore_core.store.delta_log import last_note, open_table, table_state
+from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.maintain.optimize import days_to_cluster
-from messagestore_jobs.store import folder
-from messagestore_jobs.store.delta_log import last_note, open_table, table_state
-from messagestore_jobs.store.schemas import TABLES
 from support.external_writes import observing
 from support.ingests import OWNER, Stream, adds_up, lines, positions_have_no_gap, record
 from support.maintenance import age, all_rows, maintain, memory

@@ -6,12 +6,12 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import FilesSource, IngestTask, MaintainTask, Resource, RunDocument, Table
-from messagestore_jobs.contract.run_report import IngestOutcome, MaintainOutcome, RunReport
+from messagestore_core.contract.run_document import FilesSource, IngestTask, MaintainTask, Resource, RunDocument, Table
+from messagestore_core.contract.run_report import IngestOutcome, MaintainOutcome, RunReport
+from messagestore_core.store.fence import claim
+from messagestore_core.store.storage import using
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.store.fence import claim
-from messagestore_jobs.store.storage import using
 from support.external_writes import observing
 from support.ingests import OWNER, START, lines, record
 from support.maintenance import all_rows, memory

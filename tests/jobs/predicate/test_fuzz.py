@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.predicate import MESSAGE_COLUMNS, Kind, Predicate, PredicateError, compile_predicate
-from messagestore_jobs.predicate.expression import Call, Cast, Expression, Literal
-from messagestore_jobs.predicate.spark import condition, failure
+from messagestore_core.predicate import MESSAGE_COLUMNS, Kind, Predicate, PredicateError, compile_predicate
+from messagestore_core.predicate.expression import Call, Cast, Expression, Literal
+from messagestore_core.predicate.spark import condition, failure
 from messagestore_jobs.session import PARSING
 from support.predicates import Predicates
 from support.sparksql import sql

@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from messagestore_jobs.predicate import compile_predicate
-from messagestore_jobs.predicate.spark import condition
+from messagestore_core.predicate import compile_predicate
+from messagestore_core.predicate.spark import condition
 from messagestore_jobs.session import PARSING
 from support.sparksql import write_string
 

@@ -10,9 +10,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.predicate import compile_predicate
-from messagestore_jobs.predicate.conditions import check_regex, escape_like
-from messagestore_jobs.predicate.spark import condition
+from messagestore_core.predicate import compile_predicate
+from messagestore_core.predicate.conditions import check_regex, escape_like
+from messagestore_core.predicate.spark import condition
 from support.sparksql import write_string
 
 pytestmark = pytest.mark.usefixtures("compiled")

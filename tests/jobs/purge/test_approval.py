@@ -7,9 +7,9 @@ from typing import Any
 from deltalake import CommitProperties
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Hold, Match, Rule
-from messagestore_jobs.store.audit import read_audit
-from messagestore_jobs.store.delta_log import last_note, open_table
+from messagestore_core.contract.run_document import Hold, Match, Rule
+from messagestore_core.store.audit import read_audit
+from messagestore_core.store.delta_log import last_note, open_table
 from support.purges import files_below, purge
 from support.stores import START, add_messages, make_store, message, positions
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Archive, Hold, Match, Rule, Scrub, StreamPosition, Table
-from messagestore_jobs.store.audit import read_audit
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.schemas import TABLES
-from messagestore_jobs.store.tombstones import read_tombstone_keys
+from messagestore_core.contract.run_document import Archive, Hold, Match, Rule, Scrub, StreamPosition, Table
+from messagestore_core.store.audit import read_audit
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.schemas import TABLES
+from messagestore_core.store.tombstones import read_tombstone_keys
 from support.crash import crash_run
 from support.external_writes import observing
 from support.maintenance import maintain

@@ -13,16 +13,16 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from messagestore.reader import Reader
-from messagestore_jobs.contract.run_document import Archive, Match, Rule, Table
+from messagestore_core.contract.run_document import Archive, Match, Rule, Table
+from messagestore_core.store.audit import read_audit
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.heads import read_heads
+from messagestore_core.store.keyed import message_key
+from messagestore_core.store.objects import Objects
+from messagestore_core.store.schemas import HEADS, TABLES
+from messagestore_core.store.tombstones import open_erased, read_tombstone_keys, tombstone_key
 from messagestore_jobs.purge.remains import refuse_remains
-from messagestore_jobs.store.audit import read_audit
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.heads import read_heads
-from messagestore_jobs.store.keyed import message_key
-from messagestore_jobs.store.objects import Objects
-from messagestore_jobs.store.schemas import HEADS, TABLES
-from messagestore_jobs.store.tombstones import open_erased, read_tombstone_keys, tombstone_key
 from support.purges import archived_positions, files_with, purge
 from support.stores import START, add_dead_letters, add_messages, make_store, message, positions
 

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Archive, Hold, Match, Rule, StreamPosition
-from messagestore_jobs.store.heads import read_heads
-from messagestore_jobs.store.tombstones import read_tombstone_keys
+from messagestore_core.contract.run_document import Archive, Hold, Match, Rule, StreamPosition
+from messagestore_core.store.heads import read_heads
+from messagestore_core.store.tombstones import read_tombstone_keys
 from support.purges import PREDICATES, archived_positions, purge, selected
 from support.stores import START, Row, make_store, message, stored
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Archive, Hold, Match, Rule, StreamPosition
-from messagestore_jobs.store.audit import read_audit
-from messagestore_jobs.store.delta_log import last_note, open_table
+from messagestore_core.contract.run_document import Archive, Hold, Match, Rule, StreamPosition
+from messagestore_core.store.audit import read_audit
+from messagestore_core.store.delta_log import last_note, open_table
 from support.maintenance import age, maintain
 from support.purges import POLICY, archived, archived_positions, files_below, purge
 from support.stores import START, add_dead_letters, add_messages, heads_of, make_store, message, positions, stored

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     Hold,
     Match,
     PurgeTask,
@@ -17,7 +17,7 @@ from messagestore_jobs.contract.run_document import (
 )
 from messagestore_jobs.purge.plan import context
 from messagestore_jobs.purge.selection import select
-from messagestore_jobs.store.matching import matches, undecided
+from messagestore_jobs.rows.matching import matches, undecided
 from support.purges import POLICY, Said, purge, selected
 from support.stores import START, make_store, message, positions
 

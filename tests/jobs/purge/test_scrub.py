@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import Archive, Match, Rule, Scrub
+from messagestore_core.contract.run_document import Archive, Match, Rule, Scrub
+from messagestore_core.store.audit import read_audit
+from messagestore_core.store.delta_log import last_note, open_table
+from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.purge.scrub import scrubbed
-from messagestore_jobs.store.audit import read_audit
-from messagestore_jobs.store.delta_log import last_note, open_table
-from messagestore_jobs.store.errors import RunFailedError
 from support.keys import KEY, VARIABLE
 from support.purges import Said, archived_positions, files_with, purge
 from support.stores import START, add_dead_letters, make_store, message, stored

@@ -9,11 +9,11 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Match, Rule, Selection, Table
+from messagestore_core.contract.run_document import Match, Rule, Selection, Table
+from messagestore_core.store.objects import Objects
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.store.objects import Objects
 from support.maintenance import age, maintain
 from support.purges import purge
 from support.replays import AT, Suspending, files_replay, sent

@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Match, Rule, RunDocument, Selection, Sequences, Table
-from messagestore_jobs.contract.run_report import ReplayOutcome
+from messagestore_core.contract.run_document import Match, Rule, RunDocument, Selection, Sequences, Table
+from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks, freeze
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.store.errors import RunFailedError
 from support.external_writes import observing
 from support.purges import purge
 from support.replays import Crash, Suspending, files_replay, manifest, objects, records, sent

@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import Envelope, Table
+from messagestore_core.contract.run_document import Envelope, Table
+from messagestore_core.store.objects import Objects
+from messagestore_core.store.schemas import MESSAGES
 from messagestore_jobs.ingest.envelope import envelope_columns, wire
 from messagestore_jobs.native import LineBreaks, to_native
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.source.columns import with_projections
-from messagestore_jobs.store.objects import Objects
-from messagestore_jobs.store.schemas import MESSAGES
 from support.replays import Suspending, files_replay, lines, manifest, objects, records, sent
 from support.stores import Row, add_messages, make_store, message
 

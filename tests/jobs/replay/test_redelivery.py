@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     FilesSource,
     IngestTask,
     Owner,
@@ -19,10 +19,10 @@ from messagestore_jobs.contract.run_document import (
     StreamDestination,
     Table,
 )
+from messagestore_core.store.delta_log import open_table
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.store.delta_log import open_table
 from support.crash import crash_run
 from support.external_writes import observing
 from support.replays import AT, Crash, Suspending, files_replay, records, replay_document, sent

@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_jobs.contract.run_document import Interval, Selection, Sequences, Table, TimeWindow
+from messagestore_core.contract.run_document import Interval, Selection, Sequences, Table, TimeWindow
+from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.replay.selection import check, selected_dead_letters, selected_messages
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.messages import read_messages
+from messagestore_jobs.rows.messages import read_messages
 from support.replays import AT, files_replay, sent
 from support.stores import START, add_dead_letters, make_store, message
 

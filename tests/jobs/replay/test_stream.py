@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     Envelope,
     FieldMapping,
     FilesSource,
@@ -23,13 +23,13 @@ from messagestore_jobs.contract.run_document import (
     StreamDestination,
     Table,
 )
-from messagestore_jobs.contract.run_report import IngestCounts
+from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.store.delta_log import last_note, open_table
+from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.replay.stream import Redrive, mark_redriven
-from messagestore_jobs.store.delta_log import last_note, open_table
-from messagestore_jobs.store.errors import RunFailedError
 from support.external_writes import observing
 from support.purges import purge
 from support.replays import AT, Crash, files_replay, records, replay_document

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     Archive,
     DeleteTask,
     EraseTask,
@@ -38,16 +38,16 @@ from messagestore_jobs.contract.run_document import (
     Table,
     Translator,
 )
-from messagestore_jobs.contract.run_report import RunError
+from messagestore_core.contract.run_report import RunError
+from messagestore_core.store.delta_log import last_note, open_table
+from messagestore_core.store.folder import MARKER
+from messagestore_core.store.objects import Objects
+from messagestore_core.store.schemas import TABLES
+from messagestore_core.store.storage import using
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.index import store_index
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import freeze
-from messagestore_jobs.store.delta_log import last_note, open_table
-from messagestore_jobs.store.folder import MARKER
-from messagestore_jobs.store.objects import Objects
-from messagestore_jobs.store.schemas import TABLES
-from messagestore_jobs.store.storage import using
 from support.external_writes import observing, patterns_in_code
 from support.indexes import OFTEN
 from support.ingests import OWNER, RESOURCE, START, lines, record, write_file

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     Archive,
     CredentialVariables,
     FilesDestination,
@@ -28,10 +28,10 @@ from messagestore_jobs.contract.run_document import (
     StreamDestination,
     Table,
 )
-from messagestore_jobs.contract.run_report import IngestOutcome, PurgeOutcome, ReplayOutcome, RunReport
+from messagestore_core.contract.run_report import IngestOutcome, PurgeOutcome, ReplayOutcome, RunReport
+from messagestore_core.store.storage import Storage
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.store.storage import Storage
 from support.ingests import lines, record
 from support.objectstore import ENVIRONMENT, LIMITED, REPOSITORY, WRONG, ObjectStore, running_object_store
 

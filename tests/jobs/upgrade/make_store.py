@@ -12,7 +12,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     Archive,
     FilesDestination,
     FilesSource,
@@ -29,12 +29,12 @@ from messagestore_jobs.contract.run_document import (
     StreamDestination,
     Table,
 )
-from messagestore_jobs.contract.run_report import ReplayOutcome
+from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.store.external import observing
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.session import local_session
-from messagestore_jobs.store.external import observing
 
 FOLDER = Path("/tmp/messagestore-upgrade")
 URI = f"file://{FOLDER}"

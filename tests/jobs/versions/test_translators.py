@@ -5,15 +5,15 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from messagestore_jobs.contract.run_document import FieldSource, Translator
+from messagestore_core.contract.run_document import FieldSource, Translator
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.objects import Objects
+from messagestore_core.versions.rows import translate_table
+from messagestore_core.versions.rules import declared
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.messages import read_messages
-from messagestore_jobs.store.objects import Objects
-from messagestore_jobs.versions.columns import translated
-from messagestore_jobs.versions.rows import translate_table
-from messagestore_jobs.versions.rules import declared
+from messagestore_jobs.rows.messages import read_messages
+from messagestore_jobs.rows.versions import translated
 from support.ingests import Stream, lines, record
 from support.replays import files_replay, records
 from support.stores import make_store, message

@@ -13,7 +13,7 @@ from support.waiting import scaled
 
 # Whatever the parser itself refuses, here is a text that it never ends with: in every process that has it.
 NEVER_ENDS = """
-from messagestore_jobs import predicate
+from messagestore_core import predicate
 
 compile_predicate = predicate.compile_predicate
 

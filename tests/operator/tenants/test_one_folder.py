@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from messagestore_jobs.contract.run_document import DeleteTask, Owner, RunDocument, Table
+from messagestore_core.contract.run_document import DeleteTask, Owner, RunDocument, Table
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.folder import MARKER, open_folder
 from messagestore_jobs.delete.job import run_delete
 from messagestore_jobs.driver.failures import error_of
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.folder import MARKER, open_folder
 from support.operators import eventually
 from support.tenants import Tenants
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from messagestore_jobs.store.delta_log import last_note, open_table
-from messagestore_jobs.store.heads import read_heads
+from messagestore_core.store.delta_log import last_note, open_table
+from messagestore_core.store.heads import read_heads
 from support.histories.state import Letter, Message, Place
 from support.ingests import Row
 from support.replays import records

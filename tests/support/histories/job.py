@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from messagestore_jobs.contract.run_document import RunDocument
+from messagestore_core.contract.run_document import RunDocument
 from support.histories import found
 from support.histories.state import Job, Message
 from support.histories.steps import Replay

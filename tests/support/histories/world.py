@@ -9,10 +9,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from messagestore_core.store.folder import open_folder
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.store.folder import open_folder
 from support.external_writes import UnheardError, observing
 from support.histories import found
 from support.histories.documents import purge_of, redelivery_of, replay_of

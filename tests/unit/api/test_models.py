@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from messagestore_jobs.reasons import DeadLetterReason as ReasonOfJobs
+from messagestore_core.reasons import DeadLetterReason as ReasonOfJobs
 from messagestore_operator.api import MessageStream, ReplayJob, parse_resource
 from messagestore_operator.api.kinds import parse_stored
 from messagestore_operator.api.replayjob import Select

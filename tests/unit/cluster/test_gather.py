@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_jobs.contract.run_document import MaintainTask
+from messagestore_core.contract.run_document import MaintainTask
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_jobs import predicate as language
+from messagestore_core import predicate as language
 from messagestore_operator.api import MessageStream
 from messagestore_operator.cluster.cache import ResourceKey
 from messagestore_operator.cluster.predicates import Predicates
@@ -25,7 +25,7 @@ LOOP_SECONDS = 1.0
 # The real process, with a parser that does what the text says.
 HOSTILE_WORKER = """
 import os
-from messagestore_jobs import predicate
+from messagestore_core import predicate
 from messagestore_operator.predicates import worker
 
 compile_predicate = predicate.compile_predicate

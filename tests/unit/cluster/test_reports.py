@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from messagestore_jobs.contract.run_report import RunReport
+from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.cluster.reports import MAX_BYTES, Reports, newest, read_report
 
 RUN = "orders-ingest-1"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from messagestore_jobs.contract.run_document import PurgeTask
-from messagestore_jobs.contract.run_report import EraseOutcome, RunError
+from messagestore_core.contract.run_document import PurgeTask
+from messagestore_core.contract.run_report import EraseOutcome, RunError
 from messagestore_operator.decide.snapshot import Driver, Waiting
 from support.world import App, Key, World, run_once
 

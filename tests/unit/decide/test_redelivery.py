@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from messagestore_jobs.contract.run_document import ReplayTask
-from messagestore_jobs.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, RunError
+from messagestore_core.contract.run_document import ReplayTask
+from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, RunError
 from support.world import Key, World, run_once
 
 DENIED = RunError(reason="StorageDenied", message="access denied to bucket replay")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_jobs.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, RunError
+from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, RunError
 from messagestore_operator.decide.snapshot import Driver, Waiting
 from support.world import Key, World, run_once
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from messagestore_jobs.contract.run_document import Upkeep
-from messagestore_jobs.contract.run_report import IngestOutcome, RunError, RunProgress, UpkeepDone
+from messagestore_core.contract.run_document import Upkeep
+from messagestore_core.contract.run_report import IngestOutcome, RunError, RunProgress, UpkeepDone
 from messagestore_operator.api import MessageStream
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.decision import decide

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     CredentialVariables,
     FilesSource,
     IngestTask,
@@ -17,7 +17,7 @@ from messagestore_jobs.contract.run_document import (
     Table,
     Upkeep,
 )
-from messagestore_jobs.contract.run_report import (
+from messagestore_core.contract.run_report import (
     IngestCounts,
     IngestOutcome,
     Lag,
@@ -30,12 +30,12 @@ from messagestore_jobs.contract.run_report import (
     TableState,
     UpkeepDone,
 )
+from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.driver.configmap import ConfigMapGoneError
 from messagestore_jobs.driver.control import Commands, Maintenance, RunControl, Steps, read_commands
 from messagestore_jobs.driver.failures import error_of
 from messagestore_jobs.driver.reporting import REPORT_BYTES, TERMINATION_BYTES, Reporting, Tracker, report_text
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
-from messagestore_jobs.store.errors import RunFailedError
 
 NOW = datetime(2026, 4, 6, tzinfo=UTC)
 STATE = TableState(version=1, messages=0, dead_letters=0, bytes=0)

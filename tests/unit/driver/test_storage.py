@@ -2,10 +2,10 @@
 
 import pytest
 
-from messagestore_jobs.contract.run_document import CredentialVariables, StorageEntry
-from messagestore_jobs.store.errors import RunFailedError
-from messagestore_jobs.store.objects import delta_uri
-from messagestore_jobs.store.storage import Storage, credentials
+from messagestore_core.contract.run_document import CredentialVariables, StorageEntry
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.objects import delta_uri
+from messagestore_core.store.storage import Storage, credentials
 
 NAMES = CredentialVariables(access_key="A_KEY", secret_key="A_SECRET", session_token="A_TOKEN")
 ENTRY = StorageEntry(bucket="lake", endpoint="http://s3:7070", path_style_access=True, environment=NAMES)

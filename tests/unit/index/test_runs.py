@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from messagestore_core.store.objects import Objects
 from messagestore_jobs.index import runs
 from messagestore_jobs.index.keys import Keys, hash_here, words
 from messagestore_jobs.index.runs import (
@@ -22,7 +23,6 @@ from messagestore_jobs.index.runs import (
     merged,
     write_run,
 )
-from messagestore_jobs.store.objects import Objects
 
 Entry = tuple[int, int, int]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from messagestore_core.store.schemas import MESSAGES
 from messagestore_jobs.integrity import COLUMNS, HEADERS, NUMBERS, TIMES
-from messagestore_jobs.store.schemas import MESSAGES
 from support.seals import is_sealed, seal
 
 AT = datetime(2026, 1, 5, 12, 0, 0, 7, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messagestore_jobs.contract.run_document import Retry
+from messagestore_core.contract.run_document import Retry
 from messagestore_jobs.lifecycle.transitions import ENDED, STATUSES, State, Update, after
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -8,7 +8,7 @@ from unittest.mock import MagicMock
 import pytest
 import typer
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     FilesDestination,
     FilesSource,
     IngestTask,
@@ -20,7 +20,7 @@ from messagestore_jobs.contract.run_document import (
     StreamDestination,
     Table,
 )
-from messagestore_jobs.contract.run_report import (
+from messagestore_core.contract.run_report import (
     FrozenSelection,
     IngestCounts,
     IngestOutcome,

@@ -1,12 +1,12 @@
 import pytest
 
-from messagestore_jobs.predicate import (
+from messagestore_core.predicate import (
     DEAD_LETTER_COLUMNS,
     FILTER_COLUMNS,
     MESSAGE_COLUMNS,
     compile_predicate,
 )
-from messagestore_jobs.predicate.expression import FALSE
+from messagestore_core.predicate.expression import FALSE
 from support.sparksql import sql as written
 
 NO_JSON = "((`payload` IS NOT NULL) AND (NOT messagestore.is_json(`payload`)))"

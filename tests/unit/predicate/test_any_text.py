@@ -3,8 +3,8 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from messagestore_jobs.predicate import Predicate, PredicateError, compile_predicate
-from messagestore_jobs.predicate.literals import read_string
+from messagestore_core.predicate import Predicate, PredicateError, compile_predicate
+from messagestore_core.predicate.literals import read_string
 from support.sparksql import sql, write_string
 
 VOCABULARY = """

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from messagestore_jobs.predicate.conditions import MAX_PATTERN, MAX_REPEAT, MAX_STEPS, check_regex, escape_like
-from messagestore_jobs.predicate.literals import check_path, read_interval, read_string, read_timestamp
+from messagestore_core.predicate.conditions import MAX_PATTERN, MAX_REPEAT, MAX_STEPS, check_regex, escape_like
+from messagestore_core.predicate.literals import check_path, read_interval, read_string, read_timestamp
 
 
 @pytest.mark.parametrize(

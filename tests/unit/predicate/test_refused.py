@@ -1,6 +1,6 @@
 import pytest
 
-from messagestore_jobs.predicate import (
+from messagestore_core.predicate import (
     DEAD_LETTER_COLUMNS,
     FILTER_COLUMNS,
     PredicateError,

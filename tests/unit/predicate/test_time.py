@@ -7,8 +7,8 @@ from time import thread_time
 
 import pytest
 
-from messagestore_jobs.predicate import PredicateError, compile_predicate
-from messagestore_jobs.predicate.compiler import MAX_TEXT
+from messagestore_core.predicate import PredicateError, compile_predicate
+from messagestore_core.predicate.compiler import MAX_TEXT
 
 SECONDS = 0.5
 

@@ -4,18 +4,18 @@ from datetime import timedelta
 
 import pytest
 
-from messagestore_jobs.contract.run_document import Archive, Hold, Match, PurgeTask, Rule
-from messagestore_jobs.purge.rules import says_nothing
-from messagestore_jobs.purge.selection import holds_digest, spec_digest
-from messagestore_jobs.store.errors import TableRefusedError
-from messagestore_jobs.store.keyed import KEY_OBJECT, message_key
-from messagestore_jobs.store.tombstones import (
+from messagestore_core.contract.run_document import Archive, Hold, Match, PurgeTask, Rule
+from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.keyed import KEY_OBJECT, message_key
+from messagestore_core.store.tombstones import (
     add_tombstones,
     erased_positions,
     open_erased,
     read_tombstone_keys,
     tombstone_key,
 )
+from messagestore_jobs.purge.rules import says_nothing
+from messagestore_jobs.purge.selection import holds_digest, spec_digest
 
 RULES = (Rule(name="old", max_age=timedelta(days=1)),)
 

@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from messagestore_jobs.contract.run_document import Hold, Match, PurgeTask, Rule, StreamPosition
+from messagestore_core.contract.run_document import Hold, Match, PurgeTask, Rule, StreamPosition
+from messagestore_core.store.delta_log import DAY
 from messagestore_jobs.purge.whole_days import WholeDays, whole_days
-from messagestore_jobs.store.delta_log import DAY
 
 NOON = timedelta(hours=12)
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)

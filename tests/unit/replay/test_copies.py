@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from messagestore_core.store.keyed import message_key
+from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.replay.erased import NO_RECORD, copies_left, take_out_copies
-from messagestore_jobs.store.keyed import message_key
-from messagestore_jobs.store.tombstones import Erased
 
 KEY = b"k" * 32
 ERASED = Erased(KEY, {message_key(KEY, "m2"), message_key(KEY, "urn:x 1")})

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     Archive,
     FilesDestination,
     PurgeTask,

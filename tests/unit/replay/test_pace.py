@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messagestore_jobs.contract.run_report import ReplayOutcome
+from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_jobs.replay.sending import Pace
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from messagestore_jobs.contract.run_document import FilesSource
+from messagestore_core.contract.run_document import FilesSource
+from messagestore_core.store.files import SourceFile
 from messagestore_jobs.source import after_ingest
 from messagestore_jobs.source.after_ingest import AfterIngest
-from messagestore_jobs.store.files import SourceFile
 from support.external_writes import observing
 from support.ingests import START, Heard, write_file
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     FilesSource,
     IngestTask,
     KafkaCluster,
@@ -20,12 +20,12 @@ from messagestore_jobs.contract.run_document import (
     RunDocument,
     Table,
 )
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.schemas import FILES, OFFSETS
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.source.file_arrivals import FileArrivals
 from messagestore_jobs.source.kafka_arrivals import KafkaArrivals
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.errors import TableRefusedError
-from messagestore_jobs.store.schemas import FILES, OFFSETS
 from support.stores import make_store
 
 AT = datetime(2026, 1, 5, tzinfo=UTC)

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from messagestore_core.store.offsets import OffsetRange, Partition, ReadUpTo
 from messagestore_jobs.source.plan import (
     Listed,
     most_records,
@@ -13,7 +14,6 @@ from messagestore_jobs.source.plan import (
     rest_of_offsets,
     still_there,
 )
-from messagestore_jobs.store.offsets import OffsetRange, Partition, ReadUpTo
 
 ORDERS = Partition("orders", "id-1", 0)
 AGAIN = Partition("orders", "id-2", 0)

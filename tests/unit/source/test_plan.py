@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messagestore_jobs.contract.run_document import FilesSource
+from messagestore_core.contract.run_document import FilesSource
+from messagestore_core.store.file_ends import FileEnds
+from messagestore_core.store.files import Range, SourceFile
+from messagestore_core.store.schemas import FILES
 from messagestore_jobs.source.plan import (
     BatchLimits,
     held_at_once,
@@ -20,9 +23,6 @@ from messagestore_jobs.source.plan import (
     rest_of_files,
     unpacked,
 )
-from messagestore_jobs.store.file_ends import FileEnds
-from messagestore_jobs.store.files import Range, SourceFile
-from messagestore_jobs.store.schemas import FILES
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from messagestore_jobs.contract.run_document import Owner, Table
-from messagestore_jobs.store.file_ends import NOT_READ
-from messagestore_jobs.store.files import Batch, Range, ReadFiles, SourceFile, planned_batch
-from messagestore_jobs.store.folder import open_folder
+from messagestore_core.contract.run_document import Owner, Table
+from messagestore_core.store.file_ends import NOT_READ
+from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile, planned_batch
+from messagestore_core.store.folder import open_folder
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 

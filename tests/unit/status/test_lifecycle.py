@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from messagestore_jobs.contract.run_report import (
+from messagestore_core.contract.run_report import (
     IngestCounts,
     IngestOutcome,
     Lag,

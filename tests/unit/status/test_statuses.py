@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_jobs.contract.run_report import (
+from messagestore_core.contract.run_report import (
     FrozenSelection,
     IngestCounts,
     IngestOutcome,

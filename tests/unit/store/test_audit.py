@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_jobs.contract.run_document import (
+from messagestore_core.contract.run_document import (
     DeleteTask,
     FilesDestination,
     FilesSource,
@@ -21,12 +21,12 @@ from messagestore_jobs.contract.run_document import (
     Selection,
     Table,
 )
-from messagestore_jobs.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress
+from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress
+from messagestore_core.store.audit import note_holds, read_audit
+from messagestore_core.store.folder import MARKER, open_folder
 from messagestore_jobs.delete.job import run_delete
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.audit import note_replay, redelivered
-from messagestore_jobs.store.audit import note_holds, read_audit
-from messagestore_jobs.store.folder import MARKER, open_folder
 from support.external_writes import observing
 from support.stores import OWNER, START, make_store, message
 

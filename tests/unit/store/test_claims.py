@@ -2,7 +2,7 @@
 
 import pytest
 
-from messagestore_jobs.store.claims import claim_name
+from messagestore_core.store.claims import claim_name
 
 NAME = f"{7:020}"
 

@@ -8,19 +8,19 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from messagestore_jobs.contract.run_document import Table, Translator
+from messagestore_core.contract.run_document import Table, Translator
+from messagestore_core.store.delta_log import last_note, open_table, table_state
+from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.folder import MARKER, open_folder
+from messagestore_core.store.heads import read_heads
+from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, is_below
+from messagestore_core.store.schemas import AUDIT, HEADS
+from messagestore_core.store.tombstones import tombstone_key
+from messagestore_core.versions.rules import declare, declared
 from messagestore_jobs.driver.failures import is_panic
 from messagestore_jobs.purge.erase import owed
 from messagestore_jobs.purge.plan import find_plans
 from messagestore_jobs.replay.state import unfinished
-from messagestore_jobs.store.delta_log import last_note, open_table, table_state
-from messagestore_jobs.store.errors import TableRefusedError
-from messagestore_jobs.store.folder import MARKER, open_folder
-from messagestore_jobs.store.heads import read_heads
-from messagestore_jobs.store.objects import LARGEST_DOCUMENT, Objects, is_below
-from messagestore_jobs.store.schemas import AUDIT, HEADS
-from messagestore_jobs.store.tombstones import tombstone_key
-from messagestore_jobs.versions.rules import declare, declared
 from support.stores import add_messages, make_store, message
 
 NO_DOCUMENT = [b"", b"{", b"\xff", b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b"7", b"null", b'{"a":1}']

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from messagestore_jobs.contract.run_document import Owner
+from messagestore_core.contract.run_document import Owner
+from messagestore_core.store.delta_log import table_state
 from messagestore_jobs.purge.archive import Manifest
-from messagestore_jobs.store.delta_log import table_state
 from support.stores import add_dead_letters, make_store, message
 
 AT = datetime(2026, 1, 5, tzinfo=UTC)

@@ -6,8 +6,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messagestore_jobs.store.file_ends import NOT_READ, FileEnds
-from messagestore_jobs.store.schemas import FILES
+from messagestore_core.store.file_ends import NOT_READ, FileEnds
+from messagestore_core.store.schemas import FILES
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 COLUMNS = pa.schema([FILES.field(name) for name in ("uri", "size", "modified_at", "end")])

@@ -10,10 +10,10 @@ from deltalake import DeltaTable, write_deltalake
 
 from messagestore.errors import StoreUnreadableError
 from messagestore.reader import Reader
-from messagestore_jobs.contract.run_document import Table
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.errors import TableRefusedError
-from messagestore_jobs.store.folder import open_folder
+from messagestore_core.contract.run_document import Table
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.folder import open_folder
 from support import forgeries
 from support.forgeries import Action
 from support.stores import add_messages, make_store, message

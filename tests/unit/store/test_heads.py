@@ -1,7 +1,7 @@
 """Heads of streams, by name or by a keyed hash of it."""
 
-from messagestore_jobs.store.heads import Heads
-from messagestore_jobs.store.keyed import stream_key
+from messagestore_core.store.heads import Heads
+from messagestore_core.store.keyed import stream_key
 
 KEY = b"k" * 32
 

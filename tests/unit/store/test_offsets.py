@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from messagestore_jobs.store import offsets
-from messagestore_jobs.store.delta_log import open_table
-from messagestore_jobs.store.offsets import OffsetBatch, OffsetRange, Partition, ReadOffsets
+from messagestore_core.store import offsets
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.offsets import OffsetBatch, OffsetRange, Partition, ReadOffsets
 from support.stores import make_store
 
 AT = datetime(2026, 1, 5, tzinfo=UTC)

@@ -5,9 +5,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from messagestore_jobs.contract.run_document import FieldSource, Translator
-from messagestore_jobs.store.schemas import MESSAGES
-from messagestore_jobs.versions.rows import json_text, translate_row, translate_table
+from messagestore_core.contract.run_document import FieldSource, Translator
+from messagestore_core.store.schemas import MESSAGES
+from messagestore_core.versions.rows import json_text, translate_row, translate_table
 
 FIRST = Translator(
     from_version=0,

@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 from typing import Any, Literal, cast
 
-from messagestore_jobs.contract.run_document import Upkeep
+from messagestore_core.contract.run_document import Upkeep
 from messagestore_operator.cluster.api_objects import ApiObject, at
 from messagestore_operator.cluster.backend.base import RunParts
 from messagestore_operator.cluster.backend.pods import DRIVER

@@ -1,0 +1,171 @@
+"""The audit: one row for each thing done to the store, and for each hold added or released; append only."""
+
+import hashlib
+import json
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import write_deltalake
+from deltalake.exceptions import CommitFailedError
+
+from messagestore_core.clock import now
+from messagestore_core.contract.run_document import Hold, IngestTask, Resource, RunDocument
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.objects import join
+from messagestore_core.store.schemas import AUDIT, literal
+
+_ATTEMPTS = 20
+_ADDED, _RELEASED = "HoldAdded", "HoldReleased"
+
+
+@dataclass(frozen=True)
+class Done:
+    """One thing done: who, by which run, under which rules, from which table version to which.
+
+    ``detail`` is what was asked for (rules, holds, the preview's id …); it is part of what makes a row the same again.
+    """
+
+    at: datetime
+    action: str
+    run: str
+    resource: Resource
+    detail: dict[str, Any]
+    version_before: int
+    version_after: int
+    counts: dict[str, int] = field(default_factory=dict)
+    bytes: int = 0
+    refers_to: str | None = None
+    asked_by: str | None = None
+    """Who asked for it, where that is somebody else than who wrote the resource's spec."""
+    once: bool = False
+    """Whether it is the same row whichever run of the resource writes it."""
+
+
+def add_audit(uri: str, done: Done) -> None:
+    """Append a row, durably; the same run's same action is written once, however often the run is repeated.
+
+    It is appended blindly, so that it clashes with no other writer, and a run without a grant may do so too.
+
+    Raises:
+        FencedError: the store has been written under a newer epoch than this run's.
+    """
+    rules, resource = rules_text(done.detail), done.resource
+    row = {
+        "at": done.at,
+        "action": done.action,
+        "run": done.run,
+        "refers_to": done.refers_to,
+        "actor": f"{resource.kind}/{resource.namespace}/{resource.name}",
+        "resource": f"{resource.namespace}/{resource.name}",
+        "generation": resource.generation,
+        "rules": rules,
+        "table_version_before": done.version_before,
+        "table_version_after": done.version_after,
+        "counts": sorted(done.counts.items()),
+        "bytes": done.bytes,
+        "requested_by": done.asked_by or resource.requested_by,
+    }
+    same = (pc.field("action") == done.action) & (pc.field("rules") == rules)
+    if not done.once:
+        same = same & (pc.field("run") == done.run)
+    for _ in range(_ATTEMPTS):
+        table = open_to_write(uri, "audit")
+        if table.to_pyarrow_dataset().to_table(filter=same, columns=["run"]).num_rows:
+            return
+        # Who only reads doesn't upgrade, so that the newest columns may not be there.
+        there = {field.name for field in table.schema().fields}
+        rows = pa.Table.from_pylist([row], schema=AUDIT).select([name for name in AUDIT.names if name in there])
+        with suppress(CommitFailedError), external_write(f"audit-{done.action.lower()}"):
+            write_deltalake(table, rows, mode="append", commit_properties=commit_properties(uri))
+            return
+    raise RunFailedError("RunFailed", f"{join(uri, 'audit')} is written all the time by others; no row was added")
+
+
+def note(uri: str, document: RunDocument, action: str, detail: dict[str, Any], **told: Any) -> None:
+    """Append a row about what a run does at this moment; of the versions of ``messages`` both are the present one.
+
+    Args:
+        uri: the table folder.
+        document: the run's.
+        action: what is done.
+        detail: what was asked for.
+        told: more of :class:`Done`.
+    """
+    version = open_table(uri, "messages").version()
+    given = {"version_before": version, "version_after": version, **told}
+    add_audit(uri, Done(now(document), action, document.run, document.resource, detail, **given))
+
+
+def rules_text(detail: dict[str, Any]) -> str:
+    """As column ``rules`` has it."""
+    return json.dumps(detail, sort_keys=True, separators=(",", ":"))
+
+
+def rows_of(uri: str, *actions: str) -> list[dict[str, Any]]:
+    """Action, rules, actor and counts of the rows about some actions."""
+    wanted = pc.field("action").isin(pa.array(actions))
+    columns = ["action", "rules", "actor", "counts"]
+    rows = open_table(uri, "audit").to_pyarrow_dataset().to_table(filter=wanted, columns=columns)
+    return [{**row, "counts": dict(row["counts"] or [])} for row in rows.to_pylist()]
+
+
+def replace_rules(uri: str, rules: str, by: str) -> None:
+    """Let rows say something else of what was asked for, durably."""
+    with external_write("audit-hidden"):
+        open_to_write(uri, "audit").update(
+            {"rules": literal(by)}, predicate=f"rules = {literal(rules)}", commit_properties=commit_properties(uri)
+        )
+
+
+def read_audit(uri: str) -> list[dict[str, Any]]:
+    """All rows, oldest first."""
+    order = [(name, "ascending") for name in ("at", "table_version_after", "table_version_before")]
+    rows = open_table(uri, "audit").to_pyarrow_table().sort_by(order)
+    return [{**row, "counts": dict(row["counts"] or [])} for row in rows.to_pylist()]
+
+
+def note_holds(document: RunDocument) -> None:
+    """Tell the audit which of the stream's holds are new, and which are no more."""
+    new, gone = holds_to_note(document)
+    for rules in sorted(new):
+        note(document.table.uri, document, _ADDED, json.loads(rules))
+    for rules in sorted(gone):
+        note(document.table.uri, document, _RELEASED, json.loads(rules))
+
+
+def holds_to_note(document: RunDocument) -> tuple[set[str], set[str]]:
+    """The new ones and those that are no more, as column ``rules`` has them."""
+    assert isinstance(document.task, IngestTask)
+    given = {rules_text(_detail_of_hold(hold)) for hold in document.task.holds}
+    known = _known_holds(document.table.uri)
+    return given - known, known - given
+
+
+def _known_holds(uri: str) -> set[str]:
+    rows = [row for row in rows_of(uri, _ADDED, _RELEASED) if _tells_a_hold(row["rules"])]
+    added = Counter(row["rules"] for row in rows if row["action"] == _ADDED)
+    return set(added - Counter(row["rules"] for row in rows if row["action"] == _RELEASED))
+
+
+def _tells_a_hold(rules: str | None) -> bool:
+    """Whether a run has written it: what lies in a store may be anybody's."""
+    try:
+        detail = json.loads(rules or "")
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(detail, dict) and set(detail) == {"hold", "match", "until"} and rules == rules_text(detail)
+
+
+def _detail_of_hold(hold: Hold) -> dict[str, Any]:
+    """A digest stands for what is held: it may name what is to be erased one day."""
+    match = json.dumps(hold.match.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
+    until = hold.until.isoformat() if hold.until else None
+    return {"hold": hold.name, "match": hashlib.sha256(match.encode()).hexdigest(), "until": until}

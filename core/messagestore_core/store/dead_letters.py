@@ -1,0 +1,116 @@
+"""The ``dead_letters`` table: each record that was set aside, once."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import write_deltalake
+
+from messagestore_core.reasons import DeadLetterReason
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.schemas import DEAD_LETTERS, REFUSAL, SOURCE, UTC
+
+_EARLIER = 10
+"""How many refusals a dead letter keeps beside the last."""
+LetterKey = tuple[str, int | None, int, bytes | None]
+"""What makes two dead letters the same: uri, partition, offset, and the SHA-256 of the bytes."""
+PLACES = pa.schema([("uri", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("digest", pa.binary())])
+"""The same as columns."""
+
+_LETTERS_AT_ONCE = 64
+
+
+def new_letters(columns: Mapping[str, pa.Array | pa.ChunkedArray], failed_at: datetime, batch: str) -> pa.Table:
+    """Rows of DEAD_LETTERS that a batch sets aside; what is not among the columns is null. Reason is."""
+    count = len(columns["reason"])
+    given = {
+        **columns,
+        "failed_at": pa.repeat(pa.scalar(failed_at, UTC), count),
+        "batch": pa.repeat(pa.scalar(batch), count),
+    }
+    return pa.table({name: given.get(name, pa.nulls(count)) for name in DEAD_LETTERS.names}).cast(DEAD_LETTERS)
+
+
+def places(rows: pa.Table) -> list[LetterKey]:
+    """The key of each row (schema DEAD_LETTERS, or one that has PLACES)."""
+    columns = rows if "digest" in rows.column_names else _places(rows)
+    return list(zip(*(columns[name].to_pylist() for name in PLACES.names), strict=True))
+
+
+def _places(rows: pa.Table | pa.RecordBatch) -> pa.Table:
+    digests = [hashlib.sha256(raw.as_buffer()).digest() if raw.is_valid else None for raw in rows["raw"]]
+    source = [pc.struct_field(rows["source"], name) for name in PLACES.names[:-1]]
+    return pa.table([*source, digests], names=PLACES.names).cast(PLACES)
+
+
+def set_aside_before(uri: str, uris: set[str]) -> dict[LetterKey, str]:
+    """What has been set aside from these source URIs, and by which batch."""
+    if not uris:
+        return {}
+    found = _from(uri, uris)
+    return dict(zip(places(found), found["batch"].to_pylist(), strict=True))
+
+
+def set_aside_for(uri: str, uris: set[str], reasons: Sequence[DeadLetterReason]) -> pa.Table:
+    """What has been set aside from these source URIs for one of the reasons: PLACES, reason and batch."""
+    return _from(uri, uris, pc.field("reason").isin(pa.array([str(reason) for reason in reasons])))
+
+
+def _from(uri: str, uris: set[str], condition: pc.Expression | None = None) -> pa.Table:
+    """Of the bytes no more is held at once than a few letters'."""
+    wanted = pc.field("source", "uri").isin(pa.array(sorted(uris)))
+    batches = (
+        open_table(uri, "dead_letters")
+        .to_pyarrow_dataset()
+        .scanner(
+            columns=["source", "raw", "reason", "batch"],
+            filter=wanted if condition is None else wanted & condition,
+            batch_size=_LETTERS_AT_ONCE,
+            batch_readahead=1,
+            fragment_readahead=1,
+        )
+        .to_batches()
+    )
+    schema = PLACES.append(pa.field("reason", pa.string())).append(pa.field("batch", pa.string()))
+    found = [
+        _places(b).append_column("reason", b["reason"]).append_column("batch", b["batch"]).cast(schema) for b in batches
+    ]
+    return pa.concat_tables([schema.empty_table(), *found])
+
+
+def set_aside(uri: str, rows: pa.Table) -> None:
+    """Append dead letters (schema DEAD_LETTERS), durably."""
+    with external_write("dead-letters"):
+        write_deltalake(
+            open_to_write(uri, "dead_letters"),
+            rows.cast(DEAD_LETTERS),
+            mode="append",
+            commit_properties=commit_properties(uri),
+        )
+
+
+def set_aside_again(uri: str, rows: pa.Table) -> None:
+    """Dead letters that were sent again and failed again: they get the newer reason, and keep the earlier ones.
+
+    One whose row is gone meanwhile is set aside anew. A batch that is done again counts as one try.
+    """
+    again = {name: f's."{name}"' for name in ("reason", "detail", "failed_at", "redriven_at", "redriven_by", "batch")}
+    last = "named_struct(" + ", ".join(f"'{field.name}', d.\"{field.name}\"" for field in REFUSAL) + ")"
+    earlier = f"array_slice(array_append(coalesce(d.earlier, make_array()), {last}), -{_EARLIER}, -1)"
+    another = again | {"tries": "coalesce(d.tries, 1) + 1", "earlier": earlier}
+    own = "d.batch IS NOT DISTINCT FROM s.batch"
+    same = " AND ".join(f"(d.source['{n}'] IS NOT DISTINCT FROM s.source['{n}'])" for n in SOURCE.names)
+    merge = open_to_write(uri, "dead_letters").merge(
+        rows,
+        f"(d.raw IS NOT DISTINCT FROM s.raw) AND {same}",
+        source_alias="s",
+        target_alias="d",
+        commit_properties=commit_properties(uri),
+    )
+    with external_write("dead-letters"):
+        merge = merge.when_matched_update(updates=another, predicate=f"NOT ({own})")
+        merge.when_matched_update(updates=again, predicate=own).when_not_matched_insert_all().execute()

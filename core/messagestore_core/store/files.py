@@ -1,0 +1,167 @@
+"""What has been read from each source: which ranges of which files, in which batch.
+
+A batch's rows are written before it; they are in force once the messages commit carries the batch's number. A batch
+that was cut off is done again with the same ranges and the same clock. What was gone by then keeps its row, as a try
+before may have set records of it aside.
+"""
+
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from deltalake import write_deltalake
+
+from messagestore_core.store.delta_log import committed_batch, open_table
+from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.file_ends import FileEnds
+from messagestore_core.store.schemas import FILES, literal
+
+_GONE = -1
+"""The end of a range that could not be read any more."""
+_IN_LITTLE_MEMORY: dict[str, Any] = {
+    "columns": ["source_id", "batch", "uri", "size", "modified_at", "end"],
+    "batch_size": 16_384,
+    "batch_readahead": 1,
+    "fragment_readahead": 1,
+    "use_threads": False,
+    "fragment_scan_options": ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False),
+}
+"""How the table is read; by default whole groups of rows are held, and some more ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file as it was listed. Two listings with the same three are the same file."""
+
+    uri: str
+    size: int
+    modified_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The records of a file that start in [start, end)."""
+
+    file: SourceFile
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch as planned: its number, its clock, and what it reads in order of arrival."""
+
+    number: int
+    at: datetime
+    ranges: tuple[Range, ...]
+
+
+class ReadFiles:
+    """What one source's batches have read, kept in the folder's table ``files``.
+
+    The table is read once, a portion at a time: of each of its rows a few bytes are held.
+    """
+
+    def __init__(self, uri: str, source_id: str) -> None:
+        self._uri = uri
+        self._source_id = source_id
+        self._load()
+
+    def _load(self) -> None:
+        uris, batches = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+
+        def own() -> Iterator[pa.RecordBatch]:
+            table = open_table(self._uri, "files").to_pyarrow_dataset()
+            for rows in table.to_batches(**_IN_LITTLE_MEMORY):
+                uris.append(np.unique(_hashes(rows["uri"])))
+                of_source = rows.filter(pc.field("source_id") == self._source_id)
+                batches.append(np.unique(of_source["batch"].to_numpy(zero_copy_only=False)))
+                yield of_source.filter(pc.field("end") != _GONE)
+
+        self.ends = FileEnds(own())
+        """How far each file has been read."""
+        self._uris = np.unique(np.concatenate(uris))
+        numbers = np.unique(np.concatenate(batches))
+        self._lost = numbers[:1].tolist() != [1] and committed_batch(self._uri, self._source_id) > 0
+        self.last_batch: int = max(numbers.tolist(), default=0)
+
+    def read_before(self, batch: Batch) -> set[str]:
+        """The URIs of a batch that an earlier batch or try, of this source or another, may have read too.
+
+        Where the record of what was read has been lost, that may be any.
+        """
+        uris = sorted({r.file.uri for r in batch.ranges})
+        if self._lost:
+            return set(uris)
+        # Of two URIs with one hash one may be taken for the other, and is then looked for in vain.
+        known = np.isin(_hashes(pa.array(uris, pa.string())), self._uris)
+        return {uri for uri, is_known in zip(uris, known, strict=True) if is_known}
+
+    def planned_since(self, number: int) -> frozenset[SourceFile]:
+        """The files of batches behind one of them."""
+        own = (pc.field("source_id") == self._source_id) & (pc.field("batch") > number)
+        return frozenset(source_files(open_table(self._uri, "files").to_pyarrow_table(filters=own)))
+
+    def write_down(self, batch: Batch) -> None:
+        """Plan a batch, durably."""
+        rows = pa.Table.from_pylist([self._row(batch, r) for r in batch.ranges], schema=FILES)
+        with external_write("plan"):
+            write_deltalake(
+                open_to_write(self._uri, "files"), rows, mode="append", commit_properties=commit_properties(self._uri)
+            )
+        self.ends.add(rows)
+        self._uris = np.union1d(self._uris, _hashes(rows["uri"]))
+        self.last_batch = batch.number
+
+    def take_out(self, batch: Batch, files: Set[SourceFile]) -> None:
+        """Note of files of a planned batch that has not been committed that they are gone, durably."""
+        literals = ", ".join(literal(uri) for uri in sorted({file.uri for file in files}))
+        own = f"source_id = {literal(self._source_id)} and batch = {batch.number}"
+        with external_write("take-out"):
+            open_to_write(self._uri, "files").update(
+                new_values={"end": _GONE},
+                predicate=f"{own} and uri in ({literals})",
+                commit_properties=commit_properties(self._uri),
+            )
+        self._load()
+
+    def _row(self, batch: Batch, r: Range) -> dict[str, object]:
+        return {
+            "source_id": self._source_id,
+            "batch": batch.number,
+            "at": batch.at,
+            "uri": r.file.uri,
+            "size": r.file.size,
+            "modified_at": r.file.modified_at,
+            "start": r.start,
+            "end": r.end,
+        }
+
+
+def planned_batch(uri: str, source_id: str, number: int) -> Batch | None:
+    """A batch as it was written down, without what was gone later; None where nothing is left."""
+    own = (pc.field("source_id") == source_id) & (pc.field("batch") == number) & (pc.field("end") != _GONE)
+    rows = open_table(uri, "files").to_pyarrow_table(filters=own)
+    if not rows.num_rows:
+        return None
+    rows = rows.sort_by([("modified_at", "ascending"), ("uri", "ascending"), ("start", "ascending")])
+    ends = zip(source_files(rows), rows["start"].to_pylist(), rows["end"].to_pylist(), strict=True)
+    return Batch(number, rows["at"][0].as_py(), tuple(Range(file, start, end) for file, start, end in ends))
+
+
+def source_files(files: pa.Table | pa.RecordBatch) -> list[SourceFile]:
+    """The files of a listing, or of rows of the table."""
+    columns = (files[name].to_pylist() for name in ("uri", "size", "modified_at"))
+    return [SourceFile(uri, size, modified_at) for uri, size, modified_at in zip(*columns, strict=True)]
+
+
+def _hashes(uris: pa.Array) -> npt.NDArray[np.int64]:
+    """Of this process alone."""
+    return np.fromiter(map(hash, uris.to_numpy(zero_copy_only=False)), np.int64, len(uris))

@@ -1,0 +1,173 @@
+"""What a table says of itself that no run of ours writes: the reason not to open it.
+
+Whoever may write to the bucket may write a log. Delta heeds what stands there: an expression that makes a column is
+evaluated at each write, by Spark and with all that its SQL can do; a path leads anywhere. So a table has to say what we
+write and nothing else. That is looked at as delta-rs reads the log (each time a table is opened) and as Spark does
+(right before it opens one), since the two need not agree on a log that was made to deceive.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable, Schema
+
+from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.objects import join
+from messagestore_core.store.schemas import GROWN, TABLES, earlier_properties, properties
+from messagestore_core.text import one_line
+
+_READER, _WRITER = 1, 2
+"""The newest protocol that we write; neither has table features."""
+_RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
+_INTERVAL = re.compile(r"interval [0-9]{1,12} (second|minute|hour|day|week)s?")
+PATH = r"^(inserted_date=[0-9]{4}-[0-9]{2}-[0-9]{2}/)?[A-Za-z0-9][A-Za-z0-9._-]*$"
+"""A data file's, as Spark and delta-rs name them: below the table, and spelled in one way."""
+_SHOWN = 200
+_looked_at: dict[str, int] = {}
+"""Of each table the version whose files were last looked at; one that is opened again and again changes little."""
+
+
+class TableSays(NamedTuple):
+    """Protocol and metadata of one version of a table; ``schema`` is JSON."""
+
+    version: int
+    reader: int
+    writer: int
+    features: Sequence[str]
+    properties: Mapping[str, str]
+    partitions: Sequence[str]
+    schema: str
+
+
+def refuse_foreign(uri: str, name: str, table: DeltaTable) -> None:
+    """Refuse a table that was opened by delta-rs, before anything is done with it.
+
+    Raises:
+        TableRefusedError: it says what no run of ours writes.
+    """
+    told = says(table)
+    refuse(uri, name, told.version, not_ours(name, told))
+    place = join(uri, name)
+    if _looked_at.get(place) != told.version:
+        refuse(uri, name, told.version, outside(table))
+        _looked_at[place] = told.version
+
+
+def refuse(uri: str, name: str, version: int, what: str | None) -> None:
+    """Refuse a version of a table, in words, where there is something to say.
+
+    Raises:
+        TableRefusedError: there is.
+    """
+    if what is not None:
+        raise TableRefusedError(
+            f"{join(uri, name)} says at version {version} what no run of this release writes: {what}; nothing was "
+            "read from it or written to it. Find out who writes to the folder, and bring the table back to a version "
+            "from before"
+        )
+
+
+def says(table: DeltaTable) -> TableSays:
+    """As delta-rs reads the log."""
+    protocol, metadata = table.protocol(), table.metadata()
+    return TableSays(
+        table.version(),
+        protocol.min_reader_version,
+        protocol.min_writer_version,
+        [*(protocol.reader_features or ()), *(protocol.writer_features or ())],
+        metadata.configuration,
+        metadata.partition_columns,
+        table.schema().to_json(),
+    )
+
+
+def not_ours(name: str, told: TableSays) -> str | None:
+    """What a table says that no run of ours writes, in words; None where there is nothing."""
+    return next(_unwritten(name, told), None)
+
+
+def not_to_be_read(table: DeltaTable) -> str | None:
+    """What keeps a reader from a table, in words: its rows would not be read from its own files as they are.
+
+    A reader looks at the columns that it knows, so that it can also read a store of a newer release.
+    """
+    return next(_unwritten_protocol(says(table)), None) or outside(table)
+
+
+def outside(table: DeltaTable) -> str | None:
+    """A data file that would not lie below the table, or is not named as ours are, in words; None without one."""
+    paths = pa.table(table.get_add_actions())["path"]
+    strange = pc.invert(pc.match_substring_regex(paths, PATH))
+    found = paths.filter(strange)
+    return f"it has the file {_shown(found[0].as_py())}" if len(found) else None
+
+
+def _unwritten(name: str, told: TableSays) -> Iterator[str]:
+    yield from _unwritten_protocol(told)
+    for key, value in told.properties.items():
+        if not _is_our_property(name, key, value):
+            yield f"it has the property {_shown(f'{key}={value}')}"
+    if list(told.partitions) != partition_columns(name):
+        yield f"it is partitioned by {_shown(', '.join(told.partitions)) or 'nothing'}"
+    yield from _unwritten_columns(name, told.schema)
+
+
+def _unwritten_protocol(told: TableSays) -> Iterator[str]:
+    if told.reader > _READER or told.writer > _WRITER or told.features:
+        features = f" with {_shown(', '.join(sorted(set(told.features))))}" if told.features else ""
+        yield f"it asks for readers of version {told.reader} and writers of version {told.writer}{features}"
+
+
+def _is_our_property(name: str, key: str, value: str) -> bool:
+    if key in _RETENTIONS:
+        return _INTERVAL.fullmatch(value) is not None
+    return value in (properties(name).get(key), earlier_properties(name).get(key))
+
+
+def partition_columns(name: str) -> list[str]:
+    """What a table of ours is partitioned by."""
+    return ["inserted_date"] if name == "messages" else []
+
+
+def _unwritten_columns(name: str, schema: str) -> Iterator[str]:
+    """A column is as we make it to the last key, also within: an expression is one that we don't write."""
+    try:
+        fields = json.loads(schema, object_pairs_hook=_once)["fields"]
+        found = {field["name"]: field for field in fields}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        yield "its columns can't be read"
+        return
+    if len(found) != len(fields):
+        yield "it has a column twice"
+    ours = _fields(name)
+    for column, field in found.items():
+        if column not in ours:
+            yield f"it has a column {_shown(column)}"
+        elif field != ours[column]:
+            yield f"its column {column} is {_shown(json.dumps(field))}"
+    for column, field in ours.items():
+        if column not in found and not (name in GROWN and field["nullable"]):
+            yield f"it has no column {column}"
+
+
+@cache
+def _fields(name: str) -> dict[str, Any]:
+    fields = json.loads(Schema.from_arrow(TABLES[name]).to_json())["fields"]
+    return {field["name"]: field for field in fields}
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key twice")
+    return found
+
+
+def _shown(text: str) -> str:
+    """As much of a text of somebody else's as a message has room for."""
+    return one_line(text, _SHOWN)

@@ -1,0 +1,220 @@
+"""Plain objects beside the tables: markers, manifests, claim checks, and documents that are not believed unread."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import PurePosixPath
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from pyarrow import fs
+from pydantic import BaseModel, ValidationError
+
+from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.storage import Storage, current
+
+LOCAL = "file://"
+LARGEST_DOCUMENT = 256 << 20
+"""A frozen selection has up to 65,536 keys; the other documents are far smaller."""
+_Document = TypeVar("_Document", bound=BaseModel)
+
+
+def is_local(uri: str) -> bool:
+    """Whether a URI is a folder or file of this machine."""
+    return uri.startswith(("file:", "/"))
+
+
+def local_path(uri: str) -> str:
+    """The path of a local URI, byte for byte: nothing is percent-decoded, as Hadoop reads such URIs too."""
+    if uri.startswith(LOCAL):
+        return uri.removeprefix(LOCAL)
+    return uri.removeprefix("file:")
+
+
+def delta_uri(uri: str) -> str:
+    """The URI as delta-rs takes it, which decodes what is percent-encoded in one of object storage."""
+    return local_path(uri) if is_local(uri) else uri.replace("s3a://", "s3://", 1).replace("%", "%25")
+
+
+def join(uri: str, *names: str) -> str:
+    """``uri`` with names below it."""
+    return "/".join([uri.rstrip("/"), *names])
+
+
+def is_below(uri: str, other: str) -> bool:
+    """Whether a URI is another's own or leads below it; a local folder and S3 are spelled in more than one way."""
+    own, path = _spelled(uri), _spelled(other)
+    return ".." not in path.split("/") and (path == own or path.startswith(f"{own}/"))
+
+
+def sum_of(name: str) -> str:
+    """The object that a local file of Hadoop's sums is about; any other is about itself."""
+    folder, slash, base = name.rpartition("/")
+    return f"{folder}{slash}{base[1:-4]}" if base.startswith(".") and base.endswith(".crc") else name
+
+
+def first_link(uri: str) -> str | None:
+    """What below a local folder is neither a file nor a folder, such as a link to elsewhere; None without any."""
+    folders = [local_path(uri)] if is_local(uri) else []
+    while folders:
+        with suppress(FileNotFoundError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif not entry.is_file(follow_symlinks=False):
+                    return entry.path
+    return None
+
+
+class Objects:
+    """The objects under one URI, reached by ``storage`` or else by that of the run; paths are relative to it."""
+
+    def __init__(self, uri: str, storage: Storage | None = None) -> None:
+        self.uri = uri
+        self._storage = storage or current()
+        self._fs, self._root = _open(uri, self._storage)
+
+    @property
+    def _local(self) -> bool:
+        return isinstance(self._fs, fs.LocalFileSystem)
+
+    def _make_parent(self, path: str) -> None:
+        """Object storage has no folders, only objects that would pretend to be some."""
+        if self._local:
+            self._fs.create_dir(str(PurePosixPath(path).parent), recursive=True)
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
+
+    def read(self, name: str, at_most: int | None = None) -> bytes | None:
+        """The object's bytes, or None where there is none.
+
+        Raises:
+            TableRefusedError: it has more than ``at_most`` bytes.
+        """
+        info = self._fs.get_file_info(self._path(name))
+        if info.type != fs.FileType.File:
+            return None
+        if at_most is not None and info.size > at_most:
+            raise TableRefusedError(
+                f"{join(self.uri, name)} has {info.size} bytes, and no run writes more than {at_most} there; "
+                "find out who wrote it, and remove or restore it"
+            )
+        with self._fs.open_input_stream(self._path(name), compression=None) as stream:
+            return bytes(stream.read())
+
+    def place(self, name: str) -> tuple[fs.FileSystem, str]:
+        """An object as pyarrow reaches it."""
+        return self._fs, self._path(name)
+
+    def local_path(self, name: str) -> str | None:
+        """The path of an object that is a file of this machine; None where it is none."""
+        return self._path(name) if self._local else None
+
+    def read_first(self, name: str, length: int) -> bytes | None:
+        """The object's first bytes, ``length`` of them at most, or None where there is none."""
+        if not self.exists(name):
+            return None
+        with self._fs.open_input_stream(self._path(name), compression=None) as stream:
+            return bytes(stream.read(length))
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such an object."""
+        return bool(self._fs.get_file_info(self._path(name)).type == fs.FileType.File)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write an object whole: a reader sees all of it or none."""
+        with self.writing(name) as stream:
+            stream.write(content)
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[pa.NativeFile]:
+        """Write an object piece by piece; of a local file a reader sees all of it or none."""
+        path = self._path(name)
+        self._make_parent(path)
+        target = f"{path}.partial" if self._local else path
+        with self._fs.open_output_stream(target, compression=None) as stream:
+            yield stream
+        if self._local:
+            self._fs.move(target, path)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write an object where there is none; of two that do so at once one succeeds.
+
+        On object storage the store itself decides; of a local folder there is a lock.
+        """
+        if not self._local:
+            return self._storage.create(join(self.uri, name), content)
+        if self.exists(name):
+            return False
+        self.write(name, content)
+        return True
+
+    def delete(self, name: str) -> None:
+        """Delete an object if it is there."""
+        if self.exists(name):
+            self._fs.delete_file(self._path(name))
+
+    def delete_folder(self, name: str) -> None:
+        """Delete everything below a name if it is there."""
+        left = None
+        while self._fs.get_file_info(self._path(name)).type == fs.FileType.Directory:
+            try:
+                self._fs.delete_dir(self._path(name))
+                return
+            except OSError:
+                # Some stores won't delete a folder's own object together with what is in it: again, for what is left.
+                before, left = left, len(self.names(name, recursive=True))
+                if left == before:
+                    raise
+
+    def names(self, below: str = "", *, recursive: bool = False) -> list[str]:
+        """Sorted names of files and folders below a name; relative to the URI, folders end with a slash."""
+        selector = fs.FileSelector(self._path(below), allow_not_found=True, recursive=recursive)
+        prefix = len(self._root) + 1
+        return sorted(
+            info.path[prefix:] + ("/" if info.type == fs.FileType.Directory else "")
+            for info in self._fs.get_file_info(selector)
+        )
+
+
+def read_document(objects: Objects, name: str, model: type[_Document]) -> _Document | None:
+    """The document of a name; None where there is none.
+
+    Raises:
+        TableRefusedError: it is something else.
+    """
+    content = objects.read(name, LARGEST_DOCUMENT)
+    return None if content is None else parsed_document(model, content, join(objects.uri, name))
+
+
+def parsed_document(model: type[_Document], content: bytes, place: str) -> _Document:
+    """The document that was read at a place.
+
+    Raises:
+        TableRefusedError: it is something else.
+    """
+    try:
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))[:100]
+        problem = f"{where}: {first['msg']}" if where else first["msg"]
+        raise TableRefusedError(
+            f"{place} is not what a run writes there ({problem[:200]}); find out who wrote it, and remove or restore it"
+        ) from None
+
+
+def _spelled(uri: str) -> str:
+    if is_local(uri):
+        return f"/{local_path(uri).strip('/')}"
+    return re.sub("^s3://", "s3a://", uri).rstrip("/")
+
+
+def _open(uri: str, storage: Storage) -> tuple[fs.FileSystem, str]:
+    if is_local(uri):
+        return fs.LocalFileSystem(), local_path(uri).rstrip("/")
+    parts = urlsplit(uri)
+    return storage.filesystem(uri), f"{parts.netloc}{parts.path}".rstrip("/")

@@ -1,0 +1,196 @@
+"""What has been read from each Kafka source: which offsets of which partitions, in which batch.
+
+As for files, a batch's rows are written before it and are in force once the messages commit carries its number. A topic
+that was deleted and made again is another one: its id tells. Of each partition the last batch's rows count, and those
+that tell what was lost: the others go, many at a time.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import write_deltalake
+
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.schemas import OFFSETS, literal
+
+URI = "kafka:"
+"""Begins the URI of a record's source; the topic follows."""
+SUPERSEDED = 10_000
+"""So many rows that count no more stay at most, or as many as there are others."""
+_PARTITION = ["topic", "topic_id", "partition"]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition of a topic. The id tells a topic from another one of its name."""
+
+    topic: str
+    topic_id: str
+    number: int
+
+
+@dataclass(frozen=True)
+class OffsetRange:
+    """The records of a partition with offsets in [start, end).
+
+    Attributes:
+        partition: whose.
+        start: the first offset.
+        end: one past the last offset.
+        latest: where the partition ended when it was looked at.
+        lost: why the range can't be read; None for one that is read.
+    """
+
+    partition: Partition
+    start: int
+    end: int
+    latest: int
+    lost: str | None = None
+
+
+@dataclass(frozen=True)
+class OffsetBatch:
+    """One batch as planned: its number, its clock, and what it reads in order of arrival."""
+
+    number: int
+    at: datetime
+    ranges: tuple[OffsetRange, ...]
+
+
+@dataclass(frozen=True)
+class ReadUpTo:
+    """How far a partition has been read, and where it ended when that was planned."""
+
+    offset: int
+    latest: int
+
+
+class ReadOffsets:
+    """What one source's batches have read, kept in the folder's table ``offsets``."""
+
+    def __init__(self, uri: str, source_id: str) -> None:
+        self._uri = uri
+        self._source_id = source_id
+        rows = open_table(uri, "offsets").to_pyarrow_table()
+        self._rows: pa.Table = rows.filter(pc.field("source_id") == source_id)
+        self._topics_of_others = set(rows.filter(pc.field("source_id") != source_id)["topic"].to_pylist())
+        self._read = _read_up_to(self._rows)
+
+    @property
+    def last_batch(self) -> int:
+        """The last batch that was written down; 0 before the first."""
+        return pc.max(self._rows["batch"]).as_py() or 0
+
+    def planned(self, number: int) -> OffsetBatch | None:
+        """A batch as it was written down."""
+        rows = self._rows.filter(pc.field("batch") == number).to_pylist()
+        if not rows:
+            return None
+        ranges = (OffsetRange(_partition(row), row["start"], row["end"], row["latest"], row["lost"]) for row in rows)
+        return OffsetBatch(number, rows[0]["at"], offsets_in_order(ranges))
+
+    def read_up_to(self) -> dict[Partition, ReadUpTo]:
+        """How far each partition has been read, by the last batch that had it."""
+        return self._read
+
+    def read_before(self, batch: OffsetBatch) -> set[str]:
+        """The URIs of a batch's topics that an earlier batch or try, of this source or another, may have read too."""
+        topics = {r.partition.topic for r in batch.ranges}
+        again = {r.partition.topic for r in batch.ranges if self._has_read(r)}
+        ids = {r.partition.topic_id for r in batch.ranges}
+        namesakes = {partition.topic for partition in self._read if partition.topic_id not in ids}
+        return {f"{URI}{topic}" for topic in topics & (again | namesakes | self._topics_of_others)}
+
+    def write_down(self, batch: OffsetBatch) -> None:
+        """Plan a batch, durably."""
+        kept, rows = self._kept(), self._table(batch)
+        with external_write("plan"):
+            if kept is self._rows:
+                self._write(rows, mode="append")
+            else:
+                self._write(pa.concat_tables([kept, rows]), mode="overwrite", predicate=self._own())
+        self._rows = pa.concat_tables([kept, rows])
+        self._read = self._read | _read_up_to(rows)
+
+    def plan_anew(self, batch: OffsetBatch) -> None:
+        """Plan a batch that has not been committed in another way, durably and in one commit."""
+        rows = self._table(batch)
+        with external_write("plan-anew"):
+            self._write(rows, mode="overwrite", predicate=f"{self._own()} and batch = {batch.number}")
+        self._rows = pa.concat_tables([self._rows.filter(pc.field("batch") != batch.number), rows])
+        self._read = _read_up_to(self._rows)
+
+    def lost(self) -> tuple[int, OffsetBatch] | None:
+        """How many offsets this source's batches found gone, and the last batch that did, with those ranges alone."""
+        rows = self._rows.filter(pc.is_valid(pc.field("lost")))
+        if not rows.num_rows:
+            return None
+        last = self.planned(pc.max(rows["batch"]).as_py())
+        assert last is not None
+        offsets = int(pc.sum(pc.subtract(rows["end"], rows["start"])).as_py())
+        return offsets, replace(last, ranges=tuple(r for r in last.ranges if r.lost))
+
+    def _has_read(self, r: OffsetRange) -> bool:
+        read = self._read.get(r.partition)
+        return read is not None and read.offset > r.start
+
+    def _kept(self) -> pa.Table:
+        """All rows, while few of them count no more; else those that count."""
+        if self._rows.num_rows <= SUPERSEDED:
+            return self._rows
+        counts = pc.or_(pc.is_valid(self._rows["lost"]), pc.equal(self._rows["batch"], self.last_batch))
+        of_last = _of_last(self._rows.filter(pc.invert(counts))).cast(self._rows.schema)
+        counting = pa.concat_tables([self._rows.filter(counts), of_last])
+        superseded = self._rows.num_rows - counting.num_rows
+        return counting if superseded > max(SUPERSEDED, counting.num_rows) else self._rows
+
+    def _own(self) -> str:
+        return f"source_id = {literal(self._source_id)}"
+
+    def _write(self, rows: pa.Table, **how: Any) -> None:
+        table, properties = open_to_write(self._uri, "offsets"), commit_properties(self._uri)
+        write_deltalake(table, rows, commit_properties=properties, **how)
+
+    def _table(self, batch: OffsetBatch) -> pa.Table:
+        rows = [
+            {
+                "source_id": self._source_id,
+                "batch": batch.number,
+                "at": batch.at,
+                "topic": r.partition.topic,
+                "topic_id": r.partition.topic_id,
+                "partition": r.partition.number,
+                "start": r.start,
+                "end": r.end,
+                "latest": r.latest,
+                "lost": r.lost,
+            }
+            for r in batch.ranges
+        ]
+        return pa.Table.from_pylist(rows, schema=OFFSETS)
+
+
+def offsets_in_order(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+    """Ranges in order of arrival: by partition and offset, topic after topic."""
+    return tuple(sorted(ranges, key=lambda r: (r.partition.topic, r.partition.topic_id, r.partition.number, r.start)))
+
+
+def _read_up_to(rows: pa.Table) -> dict[Partition, ReadUpTo]:
+    ends = _of_last(rows).group_by(_PARTITION).aggregate([("end", "max"), ("latest", "max")]).to_pylist()
+    return {_partition(row): ReadUpTo(row["end_max"], row["latest_max"]) for row in ends}
+
+
+def _of_last(rows: pa.Table) -> pa.Table:
+    """The rows of each partition's last batch: more than one where one range of it was lost and the next was read."""
+    last = rows.group_by(_PARTITION).aggregate([("batch", "max")]).rename_columns([*_PARTITION, "batch"])
+    return rows.join(last, [*_PARTITION, "batch"], join_type="left semi")
+
+
+def _partition(row: dict[str, Any]) -> Partition:
+    return Partition(row["topic"], row["topic_id"], row["partition"])

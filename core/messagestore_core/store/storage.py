@@ -1,0 +1,222 @@
+"""How a run's buckets are reached: by delta-rs, by pyarrow and by Spark's own file system, from the same entries.
+
+Credentials are read from the environment where they are used. They never become a Spark setting, as those are logged
+and shown.
+"""
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pyarrow import fs
+
+from messagestore_core.contract.run_document import StorageEntry
+from messagestore_core.store.errors import RunFailedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+S3_CONNECT_SECONDS = 10
+_ENTRY = "fs.s3a.bucket.{bucket}."
+_AUTHORITIES = "SSL_CERT_FILE"
+"""delta-rs knows no other way: the file is all that it trusts."""
+
+
+class Storage:
+    """The entries of one run by bucket; a bucket without one is reached by the pod's own identity."""
+
+    def __init__(
+        self, entries: Sequence[StorageEntry] = (), bundle: str | None = None, spark: "SparkSession | None" = None
+    ) -> None:
+        self._entries = {entry.bucket: entry for entry in entries}
+        self._bundle = bundle
+        self._spark = spark
+
+    def delta_options(self, uri: str) -> dict[str, str]:
+        """What delta-rs is told for a URI. Commits are conditional puts: of two writers the second is refused.
+
+        Raises:
+            RunFailedError: credentials are not in the environment.
+        """
+        entry = self._entry(uri)
+        if entry is None:
+            return {}
+        options = {
+            "aws_region": entry.region,
+            "aws_virtual_hosted_style_request": "false" if entry.path_style_access else "true",
+            "aws_conditional_put": "etag",
+        }
+        if entry.endpoint is not None:
+            options["aws_endpoint_url"] = entry.endpoint if entry.path_style_access else _with_bucket(entry)
+            options["aws_allow_http"] = str(entry.endpoint.startswith("http://")).lower()
+        key, secret, token = credentials(entry, os.environ)
+        given = {"aws_access_key_id": key, "aws_secret_access_key": secret, "aws_session_token": token}
+        return options | {name: value for name, value in given.items() if value}
+
+    def filesystem(self, uri: str) -> fs.FileSystem:
+        """The file system of pyarrow for a URI on object storage.
+
+        Raises:
+            RunFailedError: credentials are not in the environment.
+        """
+        entry = self._entry(uri)
+        if entry is None:
+            return fs.S3FileSystem()
+        key, secret, token = credentials(entry, os.environ)
+        endpoint = urlsplit(entry.endpoint) if entry.endpoint else None
+        return fs.S3FileSystem(
+            access_key=key,
+            secret_key=secret,
+            session_token=token,
+            region=entry.region,
+            scheme=endpoint.scheme if endpoint else "https",
+            endpoint_override=endpoint.netloc if endpoint else None,
+            force_virtual_addressing=not entry.path_style_access,
+            connect_timeout=S3_CONNECT_SECONDS,
+            tls_ca_file_path=self._bundle,
+        )
+
+    def create(self, uri: str, content: bytes) -> bool:
+        """Make an object if it is absent, by the object store's own word; false where there is another one.
+
+        Of the clients at hand Hadoop's alone can ask for that, so it needs the run's session.
+        """
+        assert self._spark is not None
+        jvm, context = self._spark._jvm, self._spark.sparkContext
+        path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
+        configuration = context._jsc.hadoopConfiguration()
+        store = jvm.dev.messagestore.spark.ConditionalLogStore  # type: ignore[union-attr]
+        return bool(store.createIfAbsent(path, content, configuration))
+
+    def versions_kept(self, uri: str) -> str | None:
+        """How a bucket keeps earlier versions of objects: Enabled, Suspended or nothing; None if it doesn't tell."""
+        assert self._spark is not None
+        jvm, context = self._spark._jvm, self._spark.sparkContext
+        path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
+        kept = jvm.dev.messagestore.spark.BucketVersions.kept(path, context._jsc.hadoopConfiguration())  # type: ignore[union-attr]
+        return None if kept is None else str(kept)
+
+    def hadoop_settings(self) -> dict[str, str]:
+        """What Hadoop's S3A is told: names of variables and files, no secret."""
+        return {name: value for entry in self._entries.values() for name, value in _hadoop(entry).items()}
+
+    def _entry(self, uri: str) -> StorageEntry | None:
+        return self._entries.get(urlsplit(uri).netloc)
+
+
+_current = Storage()
+
+
+def current() -> Storage:
+    """The storage of the run under way in this process."""
+    return _current
+
+
+@contextmanager
+def reaching(entries: Sequence[StorageEntry], spark: "SparkSession | None" = None) -> Iterator[None]:
+    """Reach buckets by these entries in this process, while the block lasts."""
+    global _current
+    before = _current
+    with trusting([entry.ca_file for entry in entries if entry.ca_file]) as bundle:
+        _current = Storage(entries, bundle, spark)
+        try:
+            yield
+        finally:
+            _current = before
+
+
+@contextmanager
+def using(entries: Sequence[StorageEntry], spark: "SparkSession") -> Iterator[None]:
+    """Reach buckets by these entries, in this process and in its Spark session, while the block lasts.
+
+    What Spark was told stays: it keeps the file systems that it has opened.
+    """
+    with reaching(entries, spark):
+        configuration = spark.sparkContext._jsc.hadoopConfiguration()
+        for name, value in _current.hadoop_settings().items():
+            configuration.set(name, value)
+        yield
+
+
+def credentials(entry: StorageEntry, environment: Mapping[str, str]) -> tuple[str | None, str | None, str | None]:
+    """Access key, secret key and session token; all None where the pod's own identity is meant.
+
+    Raises:
+        RunFailedError: a variable that must be there is missing or empty.
+    """
+    names = entry.environment
+    if names is None:
+        return None, None, None
+    for name in (names.access_key, names.secret_key):
+        if not environment.get(name):
+            raise RunFailedError(
+                "StorageDenied",
+                f"there are no credentials for bucket {entry.bucket}: environment variable {name} is not set; "
+                "check the keys of the Secret that credentialsSecretRef names",
+            )
+    token = environment.get(names.session_token) if names.session_token else None
+    return environment[names.access_key], environment[names.secret_key], token or None
+
+
+@contextmanager
+def trusting(files: Sequence[str]) -> Iterator[str | None]:
+    """Trust the authorities in these PEM files too; yields one file with all that is trusted, None without any.
+
+    Raises:
+        RunFailedError: a file can't be read.
+    """
+    if not files:
+        yield None
+        return
+    before = os.environ.get(_AUTHORITIES)
+    with tempfile.TemporaryDirectory(prefix="messagestore-") as folder:
+        bundle = Path(folder) / "trusted.pem"
+        bundle.write_text("\n".join([_well_known(before), *(_certificates_in(file) for file in dict.fromkeys(files))]))
+        os.environ[_AUTHORITIES] = str(bundle)
+        try:
+            yield str(bundle)
+        finally:
+            del os.environ[_AUTHORITIES]
+            if before is not None:
+                os.environ[_AUTHORITIES] = before
+
+
+def _with_bucket(entry: StorageEntry) -> str:
+    """delta-rs takes an endpoint as it is, so the bucket has to stand in the host's name."""
+    parts = urlsplit(entry.endpoint or "")
+    return f"{parts.scheme}://{entry.bucket}.{parts.netloc}"
+
+
+def _hadoop(entry: StorageEntry) -> dict[str, str]:
+    names = entry.environment
+    settings = {
+        "endpoint": entry.endpoint,
+        "endpoint.region": entry.region,
+        "path.style.access": str(entry.path_style_access).lower(),
+        "connection.ssl.enabled": str(not (entry.endpoint or "").startswith("http://")).lower(),
+        "messagestore.access.key.variable": names.access_key if names else None,
+        "messagestore.secret.key.variable": names.secret_key if names else None,
+        "messagestore.session.token.variable": names.session_token if names else None,
+        "messagestore.ca.file": entry.ca_file,
+    }
+    prefix = _ENTRY.format(bucket=entry.bucket)
+    return {f"{prefix}{name}": value for name, value in settings.items() if value is not None}
+
+
+def _well_known(chosen: str | None) -> str:
+    file = chosen or ssl.get_default_verify_paths().cafile
+    return Path(file).read_text() if file and Path(file).is_file() else ""
+
+
+def _certificates_in(file: str) -> str:
+    try:
+        return Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunFailedError(
+            "StorageUnreachable", f"the certificate authority {file} can't be read; check the Secret of caSecretRef"
+        ) from error

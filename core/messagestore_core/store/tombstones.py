@@ -1,0 +1,144 @@
+"""Tombstones: which messages were erased, so that a late copy of one does not come back, and none is sent again.
+
+A tombstone is the keyed hash of a message id, as a plain digest of a guessable id would tell who had been there. The
+key is made once and stays in the folder; without it the tombstones say nothing.
+"""
+
+import json
+import re
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import write_deltalake
+
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.keyed import KEY_OBJECT, message_key
+from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, join
+from messagestore_core.store.schemas import TOMBSTONES
+
+_KEY_BYTES = 32
+_WORD = re.compile(r"[\w-]+")
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def tombstone_key(uri: str) -> bytes | None:
+    """The folder's key, or None while nothing has ever been erased.
+
+    Raises:
+        TableRefusedError: what lies there is no key, or there are tombstones and no key: they would say nothing.
+    """
+    key = Objects(uri).read(KEY_OBJECT, LARGEST_DOCUMENT)
+    if key is None and (buried := open_table(uri, "tombstones").count()):
+        raise TableRefusedError(
+            f"{join(uri, KEY_OBJECT)} is gone, and without it nobody can tell which messages the {buried} tombstones "
+            "of the store name: what was erased could come back. Restore the object from a backup"
+        )
+    if key is not None and len(key) != _KEY_BYTES:
+        raise TableRefusedError(f"{join(uri, KEY_OBJECT)} is no key of {_KEY_BYTES} bytes: restore it as it was")
+    return key
+
+
+def read_tombstone_keys(uri: str, before: int | None = None) -> set[str]:
+    """The keys of all that was erased; of what may have stood ``before`` a global position, if one is given."""
+    rows = open_table(uri, "tombstones").to_pyarrow_table()
+    if before is not None and "global_position" in rows.column_names:
+        position = pc.field("global_position")
+        rows = rows.filter(position.is_null() | (position < before))
+    return set(rows["message_key"].to_pylist())
+
+
+def erased_positions(uri: str) -> npt.NDArray[np.int64]:
+    """The global positions of all that was erased, as far as the tombstones tell them."""
+    rows = open_table(uri, "tombstones").to_pyarrow_table()
+    if "global_position" not in rows.column_names:
+        return np.array([], dtype=np.int64)
+    found: npt.NDArray[np.int64] = rows["global_position"].drop_null().to_numpy()
+    return found
+
+
+def add_tombstones(uri: str, erased: Iterable[tuple[str, int]], erased_at: datetime, run: str) -> None:
+    """Remember messages as erased, durably; one that is remembered already is not written again.
+
+    Args:
+        erased: message id and global position of each.
+    """
+    gone = list(erased)
+    if not gone:
+        return
+    key = tombstone_key(uri) or _make_key(uri)
+    known = _known(uri)
+    new = sorted({(message_key(key, message_id), position) for message_id, position in gone} - known)
+    if not new:
+        return
+    keys, positions = zip(*new, strict=True)
+    rows = pa.table([keys, [erased_at] * len(new), [run] * len(new), positions], schema=TOMBSTONES)
+    with external_write("tombstones"):
+        write_deltalake(open_to_write(uri, "tombstones"), rows, mode="append", commit_properties=commit_properties(uri))
+
+
+class Erased:
+    """The tombstones of a store."""
+
+    def __init__(self, key: bytes, tombstones: set[str]) -> None:
+        self.key = key
+        self._tombstones = tombstones
+
+    def any(self) -> bool:
+        """Whether anything was ever erased."""
+        return bool(self._tombstones)
+
+    def contains(self, ids: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+        """Which of the ids were erased; null is none of them."""
+        if not self._tombstones:
+            return np.zeros(len(ids), dtype=np.bool_)
+        return np.array(
+            [i is not None and message_key(self.key, i) in self._tombstones for i in ids.to_pylist()], dtype=np.bool_
+        )
+
+    def hashes(self, length: int) -> bytes:
+        """The first bytes of each tombstone's keyed hash, one after the other."""
+        return bytes.fromhex("".join(key[: 2 * length] for key in self._tombstones))
+
+    def named_in(self, content: bytes) -> bool:
+        """Whether an erased id stands in some bytes as a word or as a JSON string of its own."""
+        if not self._tombstones:
+            return False
+        text = content.decode(errors="replace")
+        return any(message_key(self.key, name) in self._tombstones for name in names_in(text))
+
+
+def names_in(text: str) -> Iterator[str]:
+    """What stands in a text as a word, or as a JSON string of its own."""
+    yield from set(_WORD.findall(text))
+    for quoted in set(_JSON_STRING.findall(text)):
+        # Half of a surrogate pair is no text.
+        with suppress(ValueError):
+            name = json.loads(quoted, strict=False)
+            name.encode()
+            yield name
+
+
+def open_erased(uri: str, before: int | None = None) -> Erased:
+    """The tombstones of the store in a folder; of messages that may have stood ``before`` a global position."""
+    return Erased(tombstone_key(uri) or b"", read_tombstone_keys(uri, before))
+
+
+def _known(uri: str) -> set[tuple[str, int | None]]:
+    rows = open_table(uri, "tombstones").to_pyarrow_table(columns=["message_key", "global_position"])
+    return set(zip(rows["message_key"].to_pylist(), rows["global_position"].to_pylist(), strict=True))
+
+
+def _make_key(uri: str) -> bytes:
+    key = secrets.token_bytes(_KEY_BYTES)
+    with external_write("tombstone-key"):
+        made = Objects(uri).create(KEY_OBJECT, key)
+    return key if made else tombstone_key(uri) or _make_key(uri)

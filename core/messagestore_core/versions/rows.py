@@ -1,0 +1,183 @@
+"""Translators over rows of ``messages`` in Python and Arrow.
+
+What lies at a path of a JSON document is read as ``messagestore.json_text`` reads it in Spark.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from messagestore_core.contract.run_document import FieldSource, Translator
+from messagestore_core.versions.rules import COLUMNS, FIRST_VERSION, emptied, in_order, place, taken_out
+
+Row = Mapping[str, Any]
+_WHITE_SPACE = " \t\r\n"
+_decoder = json.JSONDecoder()
+
+
+def translate_row(row: Row, translators: Sequence[Translator]) -> dict[str, Any]:
+    """One message at the current version.
+
+    Args:
+        row: by the columns of ``messages``, headers a mapping or pairs; the payload is there, also a claimed one.
+        translators: of its stream.
+    """
+    found = dict(row)
+    for translator in in_order(translators):
+        if (found["schema_version"] or FIRST_VERSION) == translator.from_version:
+            found = _next(found, translator)
+    return found
+
+
+def translate_table(rows: pa.Table, translators: Sequence[Translator]) -> pa.Table:
+    """Rows of ``messages`` at the current version, in their order; those that have it are not looked at."""
+    if not translators or not rows.num_rows:
+        return rows
+    versions = pc.fill_null(rows["schema_version"], FIRST_VERSION)
+    old = pc.is_in(versions, pa.array([t.from_version for t in translators], versions.type))
+    if not pc.any(old).as_py():
+        return rows
+    changed = [*COLUMNS.values(), "headers", "schema_version"]
+    read = rows.select([*changed, "payload", "metadata"]).filter(old).to_pylist()
+    news = iter([translate_row(row, translators) for row in read])
+    before = rows.select(changed).to_pylist()
+    after = [next(news) if is_old else row for is_old, row in zip(old.to_pylist(), before, strict=True)]
+    for name in changed:
+        at = rows.column_names.index(name)
+        field = rows.schema.field(at)
+        rows = rows.set_column(at, field, pa.array([_arrow(row[name]) for row in after], field.type))
+    return rows
+
+
+def json_text(document: bytes | None, steps: Sequence[str | int]) -> str | None:
+    """A string unescaped, anything else as its exact JSON text; None where nothing lies there.
+
+    Also where the document is not JSON by RFC 8259, has a key twice or is nested too deeply; and null is nothing.
+    """
+    if document is None:
+        return None
+    try:
+        text = document.decode()
+        _check(text)
+        found = _find(text, _start(text, 0), steps)
+        if found is None or text.startswith("null", found):
+            return None
+        told = scanstring(text, found + 1, True)[0] if text[found] == '"' else text[found : _end(text, found)]
+        told.encode()  # Half a surrogate pair is no text.
+        return str(told)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _arrow(value: Any) -> Any:
+    return list(value.items()) if isinstance(value, Mapping) else value
+
+
+def _next(row: dict[str, Any], translator: Translator) -> dict[str, Any]:
+    headers = dict(row["headers"] or ())
+    found = {
+        COLUMNS[name]: _value(
+            source, row, headers, row[COLUMNS[name]], row[COLUMNS[source.rename]] if source.rename else None
+        )
+        for name, source in translator.fields.items()
+    }
+    added = {
+        name: _value(source, row, headers, headers.get(name), headers.get(source.rename) if source.rename else None)
+        for name, source in translator.headers.items()
+    }
+    gone = taken_out(translator)
+    kept = {name: value for name, value in headers.items() if name not in gone}
+    kept |= {name: value for name, value in added.items() if value is not None}
+    return {
+        **row,
+        **dict.fromkeys(emptied(translator)),
+        **found,
+        "headers": kept if kept or row["headers"] is not None else None,
+        "schema_version": translator.from_version + 1,
+    }
+
+
+def _value(source: FieldSource, row: Row, headers: Mapping[str, str], own: str | None, renamed: str | None) -> Any:
+    if source.value is not None:
+        return source.value
+    found = renamed if source.rename is not None else own
+    if source.path is not None:
+        found = _at(source.path, row, headers)
+    return source.default if found is None else found
+
+
+def _at(path: str, row: Row, headers: Mapping[str, str]) -> str | None:
+    document, within = place(path)
+    if document == "headers":
+        return headers.get(str(within[0]))
+    content = row[document]
+    return json_text(content.encode() if isinstance(content, str) else content, within)
+
+
+def _check(text: str) -> None:
+    json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
+    if "\0" in text:
+        raise ValueError("a NUL byte")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key twice")
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _find(text: str, at: int, steps: Sequence[str | int]) -> int | None:
+    """Where the value at the path starts."""
+    for step in steps:
+        found = _member(text, at, step) if isinstance(step, str) else _element(text, at, step)
+        if found is None:
+            return None
+        at = found
+    return at
+
+
+def _member(text: str, at: int, name: str) -> int | None:
+    if text[at] != "{":
+        return None
+    at = _start(text, at + 1)
+    while text[at] != "}":
+        key, at = scanstring(text, at + 1, True)
+        at = _start(text, _start(text, at) + 1)
+        if key == name:
+            return at
+        at = _next_token(text, at)
+    return None
+
+
+def _element(text: str, at: int, place: int) -> int | None:
+    if text[at] != "[":
+        return None
+    at = _start(text, at + 1)
+    while text[at] != "]":
+        if place == 0:
+            return at
+        at, place = _next_token(text, at), place - 1
+    return None
+
+
+def _next_token(text: str, at: int) -> int:
+    """Where the next key or element starts, or its container ends."""
+    at = _start(text, _end(text, at))
+    return _start(text, at + 1) if text[at] == "," else at
+
+
+def _end(text: str, at: int) -> int:
+    return _decoder.raw_decode(text, at)[1]
+
+
+def _start(text: str, at: int) -> int:
+    while text[at] in _WHITE_SPACE:
+        at += 1
+    return at

@@ -1,0 +1,86 @@
+"""What a declaration of translators means, and the declaration as a store keeps it, for those who read it alone.
+
+No Spark, no Arrow.
+"""
+
+import json
+from collections.abc import Sequence
+
+from pydantic import TypeAdapter, ValidationError
+
+from messagestore_core.contract.run_document import Translator
+from messagestore_core.paths import steps
+from messagestore_core.store.external import external_write
+from messagestore_core.store.objects import Objects
+
+COLUMNS = {
+    "type": "type",
+    "typeNamespace": "type_namespace",
+    "typeRevision": "type_revision",
+    "correlationId": "correlation_id",
+    "causationId": "causation_id",
+    "replyTo": "reply_to",
+    "sequenceId": "sequence_id",
+    "contentType": "content_type",
+    "payloadEncoding": "payload_encoding",
+}
+"""The columns of the fields that a translator may change, by their names in manifests."""
+FIRST_VERSION = 0
+"""Of a message that names none."""
+NAME = "_translators.json"
+_LARGEST = 16 << 20
+_TRANSLATORS = TypeAdapter(list[Translator])
+
+
+def in_order(translators: Sequence[Translator]) -> list[Translator]:
+    """As they are applied: each takes what the one before made."""
+    return sorted(translators, key=lambda one: one.from_version)
+
+
+def place(path: str) -> tuple[str, list[str | int]]:
+    """Where a path leads: ``payload`` or ``metadata`` and the steps within, or ``headers`` and one name.
+
+    Raises:
+        ValueError: elsewhere.
+    """
+    match steps(path):
+        case ["headers", str() as name]:
+            return "headers", [name]
+        case ["payload" | "metadata" as document, *within]:
+            return str(document), within
+    raise ValueError(f"{path} leads to no header, payload or metadata of a message")
+
+
+def emptied(translator: Translator) -> set[str]:
+    """Columns whose fields have another name in the next version."""
+    renamed = {COLUMNS[source.rename] for source in translator.fields.values() if source.rename is not None}
+    return renamed - {COLUMNS[name] for name in translator.fields}
+
+
+def taken_out(translator: Translator) -> set[str]:
+    """Headers that are not in the next version under their own name with their own value."""
+    renamed = {source.rename for source in translator.headers.values() if source.rename is not None}
+    return renamed | set(translator.headers)
+
+
+def declare(objects: Objects, translators: Sequence[Translator]) -> None:
+    """Keep them in the table folder, where that says something new."""
+    if is_declared(objects, translators):
+        return
+    content = [one.model_dump(mode="json", by_alias=True, exclude_defaults=True) for one in translators]
+    with external_write("translators"):
+        objects.write(NAME, json.dumps(content, indent=2).encode() + b"\n")
+
+
+def is_declared(objects: Objects, translators: Sequence[Translator]) -> bool:
+    """Whether the table folder keeps just these."""
+    try:
+        return list(translators) == declared(objects)
+    except ValidationError:
+        return False
+
+
+def declared(objects: Objects) -> list[Translator]:
+    """Those that the table folder keeps; none where it keeps none."""
+    content = objects.read(NAME, _LARGEST)
+    return list(_TRANSLATORS.validate_json(content)) if content else []

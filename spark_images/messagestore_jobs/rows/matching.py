@@ -1,0 +1,64 @@
+"""Which messages a rule, a hold or a selection means: conditions over the columns of ``messages``."""
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from messagestore_core.contract.run_document import Match
+from messagestore_core.predicate import compile_predicate
+from messagestore_core.predicate.spark import condition, failure
+
+_LISTS = {
+    "stream_names": "stream_name",
+    "categories": "category",
+    "types": "type",
+    "statuses": "status",
+    "correlation_ids": "correlation_id",
+    "sequence_ids": "sequence_id",
+    "message_ids": "message_id",
+}
+
+
+def matches(match: Match) -> Column:
+    """True for a message that has every field given; null or false otherwise. No field given: every message.
+
+    It may be null, so that a filter by it reaches the file statistics as plain comparisons; where null must count as
+    false, coalesce it.
+    """
+    conditions = _field_conditions(match)
+    if match.where is not None:
+        conditions.append(condition(compile_predicate(match.where)))
+    return all_of(conditions)
+
+
+def undecided(match: Match) -> Column:
+    """True for a message that has every other field, and on which ``where`` could not be told.
+
+    A payload under a claim check is not looked into: where it decides, nothing is told.
+    """
+    if match.where is None:
+        return F.lit(False)
+    predicate = compile_predicate(match.where)
+    failed = failure(predicate)
+    if "payload" in predicate.columns:
+        unseen = F.col("payload_uri").isNotNull() & condition(predicate).isNull()
+        failed = F.coalesce(failed, F.lit(False)) | unseen
+    return F.coalesce(all_of([*_field_conditions(match), failed]), F.lit(False))
+
+
+def has_headers(headers: dict[str, str]) -> list[Column]:
+    """One condition a header; names and values are compared as they are."""
+    return [F.col("headers")[F.lit(name)] == F.lit(value) for name, value in headers.items()]
+
+
+def all_of(conditions: Iterable[Column]) -> Column:
+    """All of them, true where there is none."""
+    return reduce(and_, conditions, F.lit(True))
+
+
+def _field_conditions(match: Match) -> list[Column]:
+    lists = [F.col(column).isin(*values) for name, column in _LISTS.items() if (values := getattr(match, name))]
+    return [*lists, *has_headers(match.headers)]

@@ -1,0 +1,130 @@
+"""Reads and commits of the ``messages`` table, and reads of its claim checks, by Spark."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date
+from typing import NamedTuple
+
+from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from messagestore_core.store.claims import claim_pattern, claims_uri
+from messagestore_core.store.delta_log import CommitNote, committed_batch
+from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import with_epoch
+from messagestore_core.store.objects import join
+from messagestore_jobs.rows.tables import read_table, refuse_foreign_to_spark, table_to_change
+
+MERGE = {
+    # The rows are plain files that nobody changes: no copy of them is needed for a second look.
+    "spark.databricks.delta.merge.materializeSource": "none",
+    # A file that loses some rows is written as it was, not dealt out anew over all of its day.
+    "spark.databricks.delta.merge.repartitionBeforeWrite.enabled": "false",
+}
+"""Settings under which rows are merged away, or changed."""
+_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
+_GLOB = re.compile(r"([\\*?\[\]{}])")
+
+
+def read_messages(spark: SparkSession, uri: str, version: int | None = None) -> DataFrame:
+    """The messages of a store, now or at a table version."""
+    return read_table(spark, uri, "messages", version)
+
+
+def messages_table(spark: SparkSession, uri: str) -> DeltaTable:
+    """For deletes, updates and merges; wrap them in :func:`committing`."""
+    return table_to_change(spark, uri, "messages")
+
+
+def append_messages(
+    spark: SparkSession, uri: str, rows: DataFrame, note: CommitNote, batch: tuple[str, int], compression: str
+) -> None:
+    """Append rows in one commit that carries ``note``, also where there are none.
+
+    Args:
+        batch: source id and number; one that is in the table already is passed over.
+        compression: None or Zstd.
+    """
+    spark.conf.set("spark.sql.parquet.compression.codec", "uncompressed" if compression == "None" else "zstd")
+    source_id, number = batch
+    if committed_batch(uri, source_id) >= number:
+        return
+    says = refuse_foreign_to_spark(spark, uri, "messages")
+    commit = spark._jvm.dev.messagestore.spark.BatchCommit  # type: ignore[union-attr]
+    try:
+        with external_write("messages"):
+            commit.append(rows._jdf, join(uri, "messages"), source_id, number, with_epoch(uri, note).json_text(), says)
+    except Py4JJavaError:
+        # Where that is why, its words are better.
+        refuse_foreign_to_spark(spark, uri, "messages")
+        raise
+
+
+@contextmanager
+def committing(spark: SparkSession, name: str, note: CommitNote) -> Iterator[None]:
+    """Every commit on ``messages`` in the block is an external write ``name`` and carries ``note``."""
+    spark.conf.set(_NOTE, note.json_text())
+    try:
+        with external_write(name):
+            yield
+    finally:
+        spark.conf.unset(_NOTE)
+
+
+class Bounds(NamedTuple):
+    """The days of some rows, and their first and last global position. Only literals prune files."""
+
+    days: list[date]
+    first: int
+    last: int
+
+    def condition(self, table: str = "") -> Column:
+        """Whether a message lies within them; ``table`` is an alias to put before the columns."""
+        prefix = f"{table}." if table else ""
+        position = F.col(f"{prefix}global_position")
+        return F.col(f"{prefix}inserted_date").isin(*self.days) & position.between(self.first, self.last)
+
+
+def bounds(rows: DataFrame) -> Bounds | None:
+    """The bounds of rows with inserted_date and global_position; None where there is no row."""
+    found = rows.agg(
+        F.collect_set("inserted_date").alias("days"),
+        F.min("global_position").alias("first"),
+        F.max("global_position").alias("last"),
+    ).collect()[0]
+    return Bounds(sorted(found["days"]), found["first"], found["last"]) if found["days"] else None
+
+
+def within(messages: DataFrame, rows: DataFrame) -> DataFrame:
+    """The messages within the bounds of ``rows``."""
+    found = bounds(rows)
+    return messages.where(F.lit(False) if found is None else found.condition())
+
+
+def is_own_claim(uri: str) -> Column:
+    """Whether ``payload_uri`` names a claim check of the store in a folder; false where it is null."""
+    return F.coalesce(F.col("payload_uri").rlike(rf"\A{claim_pattern(uri)}\z"), F.lit(False))
+
+
+def own_claim_name() -> Column:
+    """The name in a ``payload_uri`` that :func:`is_own_claim`."""
+    return F.substring_index("payload_uri", "/", -1)
+
+
+def claimed_objects(spark: SparkSession, uri: str, sizes: Mapping[str, int]) -> DataFrame:
+    """The claim checks of these names that are there: columns _name string and _content binary.
+
+    Args:
+        spark: reads them.
+        uri: of the store's folder.
+        sizes: of the payloads in bytes, by name. What is longer than all of them was put there by somebody else and
+            may be longer than memory: it is not read, and has no row.
+    """
+    folder = claims_uri(uri)
+    reader = spark.read.format("binaryFile").option("ignoreMissingFiles", "true")
+    files = reader.load([_GLOB.sub(r"\\\1", join(folder, name)) for name in sorted(sizes)])
+    files = files.where(F.col("length") <= max(sizes.values(), default=0))
+    return files.select(F.substring_index("path", "/", -1).alias("_name"), F.col("content").alias("_content"))

@@ -1,0 +1,84 @@
+"""The tables of a folder as Spark opens them."""
+
+import json
+from contextlib import suppress
+from functools import cache
+
+from delta.tables import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import DataType
+
+from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.foreign import TableSays, not_ours, refuse
+from messagestore_core.store.objects import join
+from messagestore_core.store.schemas import TABLES
+
+
+def read_table(spark: SparkSession, uri: str, name: str, version: int | None = None) -> DataFrame:
+    """The rows of a table, now or at a version, with the columns that this release knows: null where it lacks them.
+
+    Raises:
+        TableRefusedError: it says what no run of ours writes.
+    """
+    refuse_foreign_to_spark(spark, uri, name)
+    reader = spark.read.format("delta")
+    if version is not None:
+        # Where it is gone, Spark says so in words that are known.
+        with suppress(DeltaError):
+            open_table(uri, name, version)
+        reader = reader.option("versionAsOf", version)
+    rows = reader.load(join(uri, name))
+    columns = _types(name)
+    return rows.withColumns({c: F.lit(None).cast(columns[c]) for c in columns if c not in rows.columns})
+
+
+@cache
+def _types(name: str) -> dict[str, DataType]:
+    return {field.name: field.dataType for field in from_arrow_schema(TABLES[name])}
+
+
+def table_to_change(spark: SparkSession, uri: str, name: str) -> DeltaTable:
+    """For deletes, updates and merges.
+
+    Raises:
+        TableRefusedError: it says what no run of ours writes.
+    """
+    refuse_foreign_to_spark(spark, uri, name)
+    return DeltaTable.forPath(spark, join(uri, name))
+
+
+def refuse_foreign_to_spark(spark: SparkSession, uri: str, name: str) -> str:
+    """Refuse a table right before Spark opens it: by the files that it has, and by what Spark itself reads in its log.
+
+    Returns:
+        Its protocol and metadata, as Spark's side tells them.
+
+    Raises:
+        TableRefusedError: it says what no run of ours writes.
+    """
+    open_table(uri, name)
+    jvm = spark._jvm
+    assert jvm is not None
+    path, none = jvm.org.apache.hadoop.fs.Path(join(uri, name)), jvm.scala.Option.empty()
+    snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).update(False, none, none)
+    text = str(jvm.dev.messagestore.spark.BatchCommit.says(snapshot))
+    told = _told(snapshot.version(), text)
+    refuse(uri, name, told.version, not_ours(name, told))
+    return text
+
+
+def _told(version: int, text: str) -> TableSays:
+    protocol, metadata = (json.loads(line) for line in text.split("\n"))
+    protocol, metadata = protocol["protocol"], metadata["metaData"]
+    return TableSays(
+        version,
+        protocol["minReaderVersion"],
+        protocol["minWriterVersion"],
+        [*protocol.get("readerFeatures", ()), *protocol.get("writerFeatures", ())],
+        metadata["configuration"],
+        metadata["partitionColumns"],
+        metadata["schemaString"],
+    )
