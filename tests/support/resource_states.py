@@ -18,11 +18,25 @@ from messagestore_core.contract.run_report import (
     RunReport,
     TableState,
 )
-from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy, parse_resource
+from messagestore_operator.api import (
+    MessageStream,
+    ReplayJob,
+    ReplayJobStatus,
+    Resource,
+    RetentionPolicy,
+    parse_resource,
+)
 from messagestore_operator.api.resource import API_VERSION
+from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.reasons import Reason
-from messagestore_operator.status import StreamResult, policy_status, replay_status, stream_status
+from messagestore_operator.status import replay_view, stream_view
 from messagestore_operator.status.conditions import conditions, under_way
+from messagestore_operator.status.facts import Outlook, StreamResult
+from messagestore_operator.status.local_runs import policy_status, replay_status, stream_status
+from messagestore_operator.status.replay import with_progress
+from messagestore_operator.status.replay_view import ReplayOutlook
+from messagestore_operator.status.runs import api_error
+from messagestore_operator.status.times import clock_time
 
 Document = dict[str, Any]
 
@@ -45,6 +59,7 @@ _DEGRADED = _REPLAYED.model_copy(
 _HALF = ReplayOutcome(
     selection=_SELECTION, progress=ReplayProgress(replayed=6, percent=46, messages_per_second=410.0), complete=False
 )
+_CURRENT = CurrentRun(name="run-2", state="Running", launched_at=clock_time(_STARTED))
 _AGAIN = {"select": {"dueForRetry": True}, "trigger": {"interval": "PT1M"}}
 _BUSY = RunError(reason=Reason.TABLE_BUSY, message="another run is writing")
 _REFUSED = RunError(reason=Reason.TABLE_REFUSED, message="the folder holds something else")
@@ -75,11 +90,14 @@ def _of_streams() -> list[State]:
         stream = _stream(**(spec or {}))
         return _state(name, health, verdict, stream, stream_status(stream, NOW, **given))
 
-    running = _report(_INGESTED).model_copy(update={"state": "Running", "finished_at": None})
+    stream = _stream()
+    idle = stream_status(stream, NOW, _report(_INGESTED))
+    working = idle.model_copy(update={"current_run": _CURRENT})
+    running = stream_view.with_view(stream, idle, working, Outlook(), NOW)
     return [
         state("pending", "Progressing", "InProgress"),
         state("idle", "Healthy", "Current", report=_report(_INGESTED)),
-        state("running", "Healthy", "Current", report=running),
+        _state("running", "Healthy", "Current", stream, running),
         state("suspended", "Suspended", "Current", {"suspend": True}, report=_report(_INGESTED)),
         state("failing", "Progressing", "InProgress", report=_report(error=_BUSY)),
         state("stalled", "Degraded", "Failed", report=_report(error=_REFUSED)),
@@ -95,7 +113,7 @@ def _of_policies() -> list[State]:
     previewed = PurgeOutcome(preview=_PREVIEW, table=_TABLE)
     waiting = previewed.model_copy(update={"awaiting_approval": True})
     return [
-        state("pending", "Progressing", "InProgress"),
+        state("pending", "Progressing", "InProgress", trigger={"schedule": {"cron": "0 3 * * *"}}),
         state("purged", "Healthy", "Current", _report(previewed.model_copy(update={"purge": _PURGE}))),
         state("previewed", "Healthy", "Current", _report(previewed), mode="DryRun"),
         state("awaiting-approval", "Suspended", "Current", _report(waiting), approval="Required"),
@@ -110,16 +128,23 @@ def _of_jobs() -> list[State]:
         job = _job(**(spec or {}))
         return _state(name, health, verdict, job, replay_status(job, NOW, **given))
 
-    running = _report(_HALF).model_copy(update={"state": "Running", "finished_at": None})
+    def seen(name: str, status: ReplayJobStatus, outlook: ReplayOutlook) -> State:
+        job = _job()
+        viewed = replay_view.with_view(job, ReplayJobStatus(), status, outlook, NOW)
+        return _state(name, "Progressing", "InProgress", job, viewed)
+
+    sent = _REPLAYED.model_copy(update={"round": 4, "redelivered": 13})
+    running = with_progress(ReplayJobStatus(current_run=_CURRENT), _report(_HALF))
+    failed = ReplayJobStatus(failures=1, error=api_error(_BUSY))
     return [
         state("pending", "Progressing", "InProgress"),
-        state("running", "Progressing", "InProgress", report=running),
+        seen("running", running, ReplayOutlook()),
         state("paused", "Suspended", "Current", {"suspend": True}, report=_report(_HALF)),
         state("succeeded", "Healthy", "Current", report=_report(_REPLAYED)),
         state("degraded", "Degraded", "Current", {"onFailed": "Continue"}, report=_report(_DEGRADED)),
         state("previewed", "Healthy", "Current", {"mode": "DryRun"}, report=_report(_REPLAYED)),
-        state("sent-again", "Healthy", "Current", _AGAIN, report=_report(_REPLAYED.model_copy(update={"round": 4}))),
-        state("tried-again", "Progressing", "InProgress", report=_report(error=_BUSY), another_try=True),
+        state("sent-again", "Healthy", "Current", _AGAIN, report=_report(sent)),
+        seen("tried-again", failed, ReplayOutlook(next_run=NOW + timedelta(minutes=1))),
         state("failed", "Degraded", "Failed", report=_report(error=_REFUSED)),
     ]
 

@@ -24,7 +24,6 @@ from messagestore_operator.cluster.reports import Reading, Reports
 from messagestore_operator.cluster.secrets import Secrets
 from messagestore_operator.decide.leases import claimed
 from messagestore_operator.decide.needs import Uses, secrets_of
-from messagestore_operator.decide.replay_view import has_ended
 from messagestore_operator.decide.snapshot import (
     AppState,
     Defaults,
@@ -39,6 +38,7 @@ from messagestore_operator.decide.snapshot import (
     Waiting,
 )
 from messagestore_operator.decide.tables import current_runs, former_tables, tables_of
+from messagestore_operator.status.replay_view import has_ended
 from messagestore_operator.translate.annotations import PAUSED
 
 _NORMAL_START = timedelta(seconds=20)

@@ -10,7 +10,8 @@ from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import MaintenanceStatus
 from messagestore_operator.decide.check import held_back
 from messagestore_operator.decide.snapshot import ObservedRun, StreamSnapshot
-from messagestore_operator.decide.trigger import created, failed
+from messagestore_operator.decide.trigger import created
+from messagestore_operator.status.runs import failed
 
 _AFTER_FAILURE = timedelta(hours=1)
 

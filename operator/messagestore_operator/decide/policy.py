@@ -19,14 +19,11 @@ from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.missed import pass_over_missed
 from messagestore_operator.decide.policy_record import erasure_due, purge_events, recorded
-from messagestore_operator.decide.policy_view import StreamPurge, viewed
 from messagestore_operator.decide.report_checks import believed
-from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, follow, launch, reserve
+from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, RunStage, follow, launch, reserve
 from messagestore_operator.decide.snapshot import PolicySnapshot, RunKind
 from messagestore_operator.decide.tables import table_key, writes
 from messagestore_operator.decide.trigger import (
-    failed,
-    failed_as_it_is,
     new_request,
     next_attempt,
     retry_at,
@@ -34,6 +31,9 @@ from messagestore_operator.decide.trigger import (
 )
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation
+from messagestore_operator.status.facts import Outlook
+from messagestore_operator.status.policy_view import StreamView, with_view
+from messagestore_operator.status.runs import failed, failed_as_it_is
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate import approved_preview, purge_access, scrub_keys
 from messagestore_operator.translate.annotations import run_requested
@@ -41,6 +41,18 @@ from messagestore_operator.translate.annotations import run_requested
 MOST_STREAMS = 100
 _GONE = RunError(reason=Reason.DELETING, message="the RetentionPolicy is being deleted")
 _LEFT = RunError(reason=Reason.SPEC_CHANGED, message="the policy no longer has this stream")
+
+
+@dataclass(frozen=True)
+class StreamPurge:
+    """One stream of a policy: what is remembered of it, where its run is, and what is in its way."""
+
+    entry: PolicyStreamStatus
+    stage: RunStage
+    stream: MessageStream | None
+    blocker: RunError | None = None
+    retry: datetime | None = None
+    looks: tuple[datetime, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,7 +75,8 @@ def decide_policy(snapshot: PolicySnapshot) -> Decision:
     known = now_round.status.model_copy(
         update={"streams": tuple(purge.entry for purge in purges), "run_number": number or before.run_number}
     )
-    status = viewed(snapshot, before, known, purges, refusal, now_round.next)
+    views = [StreamView(purge.entry, Outlook(purge.blocker, purge.stage.trouble, purge.retry)) for purge in purges]
+    status = with_view(policy, before, known, Outlook(refusal, next_run=now_round.next), views, snapshot.now)
     return _decided(snapshot, before, status, purges, now_round)
 
 

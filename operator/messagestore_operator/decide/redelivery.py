@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from messagestore_core.contract.run_report import ReplayOutcome, RunError
+from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api import ReplayJobStatus
-from messagestore_operator.api.replayjob_status import Progress, Selection
 from messagestore_operator.decide.actions import Action, Decision
 from messagestore_operator.decide.assemble import decision
 from messagestore_operator.decide.check import held_back, refused
@@ -14,21 +13,21 @@ from messagestore_operator.decide.documents import rate
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.missed import without_missed
-from messagestore_operator.decide.redelivery_view import viewed
 from messagestore_operator.decide.replay_start import GONE, blocker_of, start
 from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, reserve
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.trigger import (
     answered,
-    failed,
-    failed_as_it_is,
     new_request,
     next_attempt,
     next_time_of,
     retry_at,
 )
 from messagestore_operator.status.conditions import generation
-from messagestore_operator.status.runs import ended_run
+from messagestore_operator.status.facts import Outlook
+from messagestore_operator.status.redelivery_view import with_view
+from messagestore_operator.status.replay import replay_outcome, with_progress
+from messagestore_operator.status.runs import ended_run, failed, failed_as_it_is
 
 MOST_RUNS = 10
 """Ended runs that the status lists."""
@@ -44,7 +43,8 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     )
     blocker = refused(job, snapshot) or blocker_of(snapshot)
     stage, wait = _next(snapshot, status, watched, blocker)
-    status = viewed(snapshot, before, _reserved(snapshot, status, stage), stage, blocker, wait)
+    outlook = Outlook(blocker, stage.trouble, wait)
+    status = with_view(job, before, _reserved(snapshot, status, stage), outlook, snapshot.now)
     current = {stage.current.name} if stage.current else set()
     over = {before.current_run.name} - current if before.current_run else set()
     actions: list[Action] = [*watched.actions, *told, *run_events(before.current_run, watched)]
@@ -60,22 +60,22 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     """The status with how far the selection under way is, or with what came of the run that has ended."""
     ended = stage.ended
     report = ended.report if ended else stage.live
-    outcome = report.outcome if report else None
-    news: dict[str, object] = {}
-    if isinstance(outcome, ReplayOutcome):
-        news["selection"] = Selection(**outcome.selection.model_dump())
-        news["progress"] = Progress(**outcome.progress.model_dump())
+    outcome, status = replay_outcome(report), with_progress(before, report)
     if ended is None:
-        return before.model_copy(update=news)
+        return status
     run = ended_run(ended.run, ended.state, ended.at, ended.error)
-    news |= {"current_run": None, "last_run": run, "recent_runs": (run, *before.recent_runs)[:MOST_RUNS]}
-    if isinstance(outcome, ReplayOutcome) and outcome.complete and (outcome.round or 0) > (before.round or 0):
+    news: dict[str, object] = {
+        "current_run": None,
+        "last_run": run,
+        "recent_runs": (run, *before.recent_runs)[:MOST_RUNS],
+    }
+    complete = outcome is not None and outcome.complete
+    if outcome is not None and outcome.complete and (outcome.round or 0) > (before.round or 0):
         sent = (before.redelivered or 0) + outcome.progress.replayed
         news |= {"round": outcome.round, "redelivered": sent}
     # Of a selection that goes on, files of the store are kept that maintenance would remove.
-    complete = isinstance(outcome, ReplayOutcome) and outcome.complete
     news["started_at"] = None if complete else before.started_at or ended.run.launched_at
-    return before.model_copy(update=news)
+    return status.model_copy(update=news)
 
 
 def _desired_run(snapshot: ReplaySnapshot) -> DesiredRun:

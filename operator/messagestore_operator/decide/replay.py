@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from messagestore_core.contract.run_report import RunError
@@ -16,13 +17,24 @@ from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.redelivery import decide_redelivery
 from messagestore_operator.decide.replay_record import is_complete, recorded, with_pause
 from messagestore_operator.decide.replay_start import GONE, beginning_of, blocker_of, start
-from messagestore_operator.decide.replay_view import ENDED, ReplayStage, has_ended, viewed
 from messagestore_operator.decide.report_checks import believed
-from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, reserve
+from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, RunStage, follow, reserve
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.trigger import later
 from messagestore_operator.reasons import TERMINAL, Reason
 from messagestore_operator.status.conditions import condition_of, generation
+from messagestore_operator.status.replay_view import ENDED, ReplayOutlook, has_ended, with_view
+
+
+@dataclass(frozen=True)
+class ReplayStage:
+    """Where a replay is: complete, given up, kept from going on, with a run, or waiting until a time."""
+
+    stage: RunStage = NO_RUN
+    blocker: RunError | None = None
+    given_up: RunError | None = None
+    complete: bool = False
+    wait: datetime | None = None
 
 
 def decide_replay(snapshot: ReplaySnapshot) -> Decision:
@@ -40,7 +52,10 @@ def decide_replay(snapshot: ReplaySnapshot) -> Decision:
     current = replay.stage.current
     number = max(status.run_number or 0, current.number or 0) if current else status.run_number
     status = status.model_copy(update={"current_run": current, "run_number": number})
-    status = viewed(snapshot, before, status, replay)
+    outlook = ReplayOutlook(
+        replay.blocker, replay.stage.trouble, replay.wait, complete=replay.complete, given_up=replay.given_up
+    )
+    status = with_view(job, before, status, outlook, snapshot.now)
     actions: list[Action] = [*run_events(before.current_run, watched), *condition_events(before, status)]
     actions += [*_end_event(status), *watched.actions, *replay.stage.actions]
     looks = [*watched.look_at, *replay.stage.look_at, *([replay.wait] if replay.wait else [])]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from messagestore_core.contract.run_report import ReplayOutcome, RunReport
 from messagestore_operator.api import ReplayJobStatus
-from messagestore_operator.api.replayjob_status import Progress, Selection
 from messagestore_operator.decide.run_lifecycle import Ended, RunStage
 from messagestore_operator.decide.snapshot import ReplaySnapshot
+from messagestore_operator.status.replay import replay_outcome, with_progress
 from messagestore_operator.status.runs import api_error, ended_run
 from messagestore_operator.status.times import clock_time
 
@@ -16,8 +15,8 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     ended = stage.ended
     if ended is None:
         begun = before.started_at or (stage.current.launched_at if stage.current else None)
-        return _with_progress(before, stage.live).model_copy(update={"started_at": begun})
-    status = _with_progress(before, ended.report)
+        return with_progress(before, stage.live).model_copy(update={"started_at": begun})
+    status = with_progress(before, ended.report)
     failed = ended.state == "Failed"
     return status.model_copy(
         update={
@@ -33,8 +32,8 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
 
 def is_complete(ended: Ended) -> bool:
     """Whether all of the selection has been sent, by the run's own word."""
-    outcome = ended.report.outcome if ended.report else None
-    return ended.state == "Succeeded" and isinstance(outcome, ReplayOutcome) and outcome.complete
+    outcome = replay_outcome(ended.report)
+    return ended.state == "Succeeded" and outcome is not None and outcome.complete
 
 
 def with_pause(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> ReplayJobStatus:
@@ -47,11 +46,3 @@ def with_pause(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> ReplayJobSt
         return before
     paused = before.paused_seconds + max(int((now - since.datetime).total_seconds()), 0)
     return before.model_copy(update={"paused_at": None, "paused_seconds": paused})
-
-
-def _with_progress(before: ReplayJobStatus, report: RunReport | None) -> ReplayJobStatus:
-    outcome = report.outcome if report else None
-    if not isinstance(outcome, ReplayOutcome):
-        return before
-    selection, progress = Selection(**outcome.selection.model_dump()), Progress(**outcome.progress.model_dump())
-    return before.model_copy(update={"selection": selection, "progress": progress})

@@ -11,19 +11,17 @@ from messagestore_core.contract.run_report import (
     EraseOutcome,
     IngestOutcome,
     PurgeOutcome,
-    ReplayOutcome,
     RunError,
     RunReport,
 )
-from messagestore_operator.api import MessageStreamStatus
+from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus
 from messagestore_operator.api.messagestream_status import MaintenanceStatus
-from messagestore_operator.api.replayjob_status import Progress, Selection
 from messagestore_operator.api.retentionpolicy_status import LastPurge
 from messagestore_operator.decide.snapshot import ObservedRun, Snapshot
 from messagestore_operator.reasons import Reason
+from messagestore_operator.status import replay, stream
 from messagestore_operator.status.facts import StreamResult
 from messagestore_operator.status.policy import policy_stream
-from messagestore_operator.status.stream import with_progress
 from messagestore_operator.status.times import clock_time
 
 _REASON = re.compile(r"[A-Z][A-Za-z]{0,62}")
@@ -53,7 +51,8 @@ def _believed(run: ObservedRun, now: datetime) -> ObservedRun:
 def _check(report: RunReport, now: datetime) -> None:
     """Raise ValueError or OverflowError for what a status can't hold."""
     outcome = report.outcome
-    with_progress(MessageStreamStatus(), report, now)
+    stream.with_progress(MessageStreamStatus(), report, now)
+    replay.with_progress(ReplayJobStatus(), report)
     if isinstance(outcome, IngestOutcome) and (done := outcome.upkeep) is not None:
         MaintenanceStatus(asked=done.asked, table_version=done.table_version, small_files=done.small_files)
     if isinstance(outcome, PurgeOutcome):
@@ -61,9 +60,6 @@ def _check(report: RunReport, now: datetime) -> None:
     if isinstance(outcome, EraseOutcome):
         clock_time(outcome.erase_due_by)
         LastPurge(run="any", not_erased=outcome.not_erased)
-    if isinstance(outcome, ReplayOutcome):
-        Selection(**outcome.selection.model_dump())
-        Progress(**outcome.progress.model_dump())
 
 
 def _plain(report: RunReport) -> RunReport:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from messagestore_core.contract.run_report import RunError
+from messagestore_core.contract.run_report import IngestOutcome, RunError
 from messagestore_operator.api import MessageStream, MessageStreamStatus
 from messagestore_operator.decide.actions import Action, AddFinalizer, Decision, RemoveFinalizer
 from messagestore_operator.decide.assemble import decision
@@ -21,19 +21,16 @@ from messagestore_operator.decide.report_checks import believed
 from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, launch, reserve
 from messagestore_operator.decide.snapshot import RunKind, StreamSnapshot
 from messagestore_operator.decide.stream_deletion import FINALIZER, decide_deletion
-from messagestore_operator.decide.stream_record import recorded
-from messagestore_operator.decide.stream_view import (
+from messagestore_operator.decide.stream_events import (
     dead_letters_event,
     lifecycle_events,
     loss_event,
     sequences_event,
-    viewed,
 )
+from messagestore_operator.decide.stream_record import recorded
 from messagestore_operator.decide.tables import former_tables, table_key
 from messagestore_operator.decide.trigger import (
     answered,
-    failed,
-    failed_as_it_is,
     new_request,
     next_attempt,
     next_start,
@@ -42,6 +39,9 @@ from messagestore_operator.decide.trigger import (
 )
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation
+from messagestore_operator.status.facts import Outlook
+from messagestore_operator.status.runs import failed, failed_as_it_is
+from messagestore_operator.status.stream_view import with_view
 from messagestore_operator.translate import ingest_access
 
 _FORBIDS = (Reason.NOT_ALLOWED, Reason.TABLE_RELEASED)
@@ -73,7 +73,8 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
     )
     stage, wait = _next(snapshot, status, watched, blocker)
     status = _reserved(snapshot, status, stage)
-    status = viewed(snapshot, before, status, stage, blocker, wait)
+    outlook = Outlook(blocker, stage.trouble, wait, snapshot.paused, _has_batches(stage))
+    status = with_view(stream, before, status, outlook, snapshot.now)
     told = [*run_events(before.current_run, watched), *dead_letters_event(before, status)]
     told += [*lifecycle_events(before, status), *loss_event(before, status)]
     told += [*sequences_event(before, status), *condition_events(before, status)]
@@ -167,6 +168,12 @@ def trigger_time(snapshot: StreamSnapshot, status: MessageStreamStatus) -> datet
         # One that ends by itself at once must not be made again at once.
         return next_start(status.last_run, snapshot.defaults.backoff_base, now)
     return next_time_of(trigger, stream, status, now)
+
+
+def _has_batches(stage: RunStage) -> bool:
+    """Whether the run under way has taken something in."""
+    outcome = stage.live.outcome if stage.live else None
+    return isinstance(outcome, IngestOutcome) and outcome.batches > 0
 
 
 def _reserved(snapshot: StreamSnapshot, status: MessageStreamStatus, stage: RunStage) -> MessageStreamStatus:

@@ -22,7 +22,7 @@ from messagestore_operator.decide.stream_record import recorded
 from messagestore_operator.decide.tables import table_key
 from messagestore_operator.decide.trigger import later, next_attempt, retry_at
 from messagestore_operator.reasons import Reason
-from messagestore_operator.status.conditions import conditions, generation, under_way
+from messagestore_operator.status.conditions import generation, under_way, with_conditions
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate.storage import table_access
 
@@ -171,14 +171,8 @@ def _viewed(
     else:
         doing = f"run {current.name}" if current else "the last steps"
         values = under_way(Reason.DELETING, f"the store is being deleted: {doing}")
-    return status.model_copy(
-        update={
-            "observed_generation": generation(snapshot.stream),
-            "conditions": conditions(snapshot.stream, before, values, snapshot.now),
-            "phase": "Deleting",
-            "next_run_time": None,
-        }
-    )
+    news = {"phase": "Deleting", "next_run_time": None}
+    return with_conditions(snapshot.stream, before, status.model_copy(update=news), values, snapshot.now)
 
 
 def _actions(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from messagestore_core.contract.run_report import MaintainOutcome, RunError, UpkeepDone
 from messagestore_operator.api import MessageStreamStatus
-from messagestore_operator.api.messagestream_status import MaintenanceStatus, StreamRun
+from messagestore_operator.api.messagestream_status import MaintenanceStatus
 from messagestore_operator.api.status import CurrentRun, RunState
 from messagestore_operator.decide.maintenance import upkeep_done
 from messagestore_operator.decide.run_lifecycle import Ended, RunStage
 from messagestore_operator.decide.snapshot import StreamSnapshot
 from messagestore_operator.reasons import Reason
-from messagestore_operator.status.runs import counts_of, ended_run
+from messagestore_operator.status.runs import ended_run, with_counts
 from messagestore_operator.status.stream import with_progress
 
 
@@ -22,7 +22,7 @@ def recorded(snapshot: StreamSnapshot, before: MessageStreamStatus, stage: RunSt
     ended = stage.ended
     status = with_progress(before, ended.report, snapshot.now)
     status = _with_upkeep(snapshot, status, ended.run, _of_ended(snapshot, ended))
-    run = _run(ended)
+    run = with_counts(ended_run(ended.run, ended.state, ended.at, ended.error), ended.report)
     limit = snapshot.stream.spec.run_history_limit
     news: dict[str, object] = {"recent_runs": (run, *before.recent_runs)[:limit]}
     if ended.run.kind == "maintain":
@@ -55,11 +55,6 @@ def _of_ended(snapshot: StreamSnapshot, ended: Ended) -> UpkeepDone | None:
         return done
     words = "the run failed before it finished the maintenance"
     return UpkeepDone(asked=asked.asked, error=RunError(reason=Reason.RUN_FAILED, message=words))
-
-
-def _run(ended: Ended) -> StreamRun:
-    run = ended_run(ended.run, ended.state, ended.at, ended.error)
-    return StreamRun(**{**run.model_dump(), **counts_of(ended.report)})
 
 
 def _maintained(before: MaintenanceStatus, ended: Ended) -> MaintenanceStatus:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from messagestore_operator.api import MessageStream, MessageStreamStatus, ReplayJobStatus, Resource
+from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, Resource
 from messagestore_operator.api.common import Schedule
 from messagestore_operator.api.messagestream import StreamTrigger
 from messagestore_operator.api.replayjob import ReplayTrigger
@@ -13,10 +13,9 @@ from messagestore_operator.api.status import FinishedRun, TriggeredStatus
 from messagestore_operator.decide.backoff import backoff, jitter_of
 from messagestore_operator.decide.schedule import is_too_late, latest_time, next_time
 from messagestore_operator.decide.snapshot import Defaults
-from messagestore_operator.reasons import TERMINAL, Reason
-from messagestore_operator.status.conditions import generation
+from messagestore_operator.status.runs import failed_as_it_is, is_final
 from messagestore_operator.status.times import clock_time
-from messagestore_operator.translate.annotations import adopts, run_requested
+from messagestore_operator.translate.annotations import run_requested
 
 
 @dataclass(frozen=True)
@@ -68,25 +67,6 @@ def new_request(resource: Resource, status: TriggeredStatus) -> str | None:
     """What somebody asked for by annotation and has not got yet."""
     request = run_requested(resource)
     return request if request is not None and request != status.last_request else None
-
-
-def failed(run: FinishedRun | None) -> bool:
-    """Whether the last run failed, through no doing of the operator."""
-    return run is not None and run.state == "Failed"
-
-
-def failed_as_it_is(run: FinishedRun | None, resource: Resource) -> bool:
-    """Whether the last run failed on the spec of today: a new one is tried at once."""
-    return run is not None and failed(run) and run.generation == generation(resource)
-
-
-def is_final(run: FinishedRun, resource: Resource) -> bool:
-    """Whether no retry helps, as the resource is."""
-    if run.error is None or run.error.reason not in TERMINAL:
-        return False
-    # Whoever has the folder that it asks for may release it meanwhile, and nothing of this resource changes by that.
-    asks = isinstance(resource, MessageStream) and adopts(resource)
-    return not (asks and run.error.reason == Reason.TABLE_REFUSED)
 
 
 def next_start(run: FinishedRun | None, interval: timedelta, now: datetime) -> datetime:

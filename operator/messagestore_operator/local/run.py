@@ -23,8 +23,9 @@ from messagestore_operator.local.spark import LocalSpark
 from messagestore_operator.local.store import store_facts
 from messagestore_operator.manifests import LoadResult
 from messagestore_operator.reasons import Reason
-from messagestore_operator.status import StreamResult, policy_status, replay_status, stream_status
 from messagestore_operator.status.conditions import condition_of
+from messagestore_operator.status.facts import StreamResult
+from messagestore_operator.status.local_runs import policy_status, replay_status, stream_status
 from messagestore_operator.status.words import received
 from messagestore_operator.tenancy import Tenancy
 from messagestore_operator.tenancy.adoption import former_owners

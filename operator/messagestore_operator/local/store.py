@@ -14,7 +14,7 @@ from messagestore_core.store.folder import MARKER, owner_of
 from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects
 from messagestore_core.store.offsets import ReadOffsets
 from messagestore_operator.api import MessageStream
-from messagestore_operator.status import StoreFacts
+from messagestore_operator.status.facts import StoreFacts
 from messagestore_operator.translate import source_id
 
 

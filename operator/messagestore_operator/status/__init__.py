@@ -1,8 +1,6 @@
-"""What is written on the resources: pure functions of a resource, what its runs reported, the store and the clock."""
+"""What is written on the resources: pure functions of a resource, what its runs reported, the store and the clock.
 
-from messagestore_operator.status.facts import StoreFacts, StreamResult
-from messagestore_operator.status.policy import policy_status
-from messagestore_operator.status.replay import replay_status
-from messagestore_operator.status.stream import stream_status
-
-__all__ = ["StoreFacts", "StreamResult", "policy_status", "replay_status", "stream_status"]
+Of each kind there are figures (`stream`, `policy`, `replay`) and what people and tools read first, its phase and its
+conditions (`stream_view`, `policy_view`, `replay_view`, `redelivery_view`). Decisions of a cluster and local runs
+(`local_runs`) use the same.
+"""

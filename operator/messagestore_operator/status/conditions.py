@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.api.status import BaseStatus, Condition, FinishedRun
+from messagestore_operator.api.status import BaseStatus, Condition, CurrentRun, FinishedRun
+from messagestore_operator.api.status import RunError as StatusError
 from messagestore_operator.reasons import TERMINAL, Reason
 from messagestore_operator.status.times import clock_time
 
 Truth = Literal["True", "False", "Unknown"]
+AnyStatus = TypeVar("AnyStatus", bound=BaseStatus)
 
 
 @dataclass(frozen=True)
@@ -50,16 +52,40 @@ def after_error(error: RunError) -> list[ConditionValue]:
     return (stuck if is_terminal(error) else under_way)(error.reason, error.message)
 
 
-def after_failure(last: FinishedRun, attempt: int | None, next_try: datetime | None) -> list[ConditionValue]:
-    """The last run failed; which try is under way, or when the next is, is told."""
+def after_failure(last: FinishedRun, current: CurrentRun | None, next_try: datetime | None) -> list[ConditionValue]:
+    """The last run failed; the message says which try is under way, or when the next is."""
     if last.error is None:
         return under_way(Reason.RUN_FAILED, f"run {last.name} failed")
-    error = last.error
-    if attempt is not None:
-        return under_way(error.reason, f"{error.message}; try {attempt} is under way")
-    if next_try is not None:
-        return under_way(error.reason, f"{error.message}; the next try is at {clock_time(next_try)}")
-    return after_error(RunError(reason=error.reason, message=error.message))
+    error = failure_of(last.error, current, next_try)
+    return after_error(error) if current is None and next_try is None else under_way(error.reason, error.message)
+
+
+def failure_of(error: StatusError, current: CurrentRun | None, next_try: datetime | None) -> RunError:
+    """Why the last run failed, and which try is under way or when the next is."""
+    then = ""
+    if current is not None:
+        then = f"; try {current.attempt} is under way"
+    elif next_try is not None:
+        then = f"; the next try is at {clock_time(next_try)}"
+    return RunError(reason=error.reason, message=f"{error.message}{then}")
+
+
+def ending_of(current: CurrentRun | None) -> RunError | None:
+    """Why the operator is ending the current run; None where it isn't."""
+    if current is None or current.ending is None:
+        return None
+    return RunError(
+        reason=current.ending.reason, message=f"run {current.name} is being ended: {current.ending.message}"
+    )
+
+
+def suspended(current: CurrentRun | None) -> list[ConditionValue]:
+    """The resource is suspended, and the run under way, if there is one, is not stopped."""
+    if current is None:
+        return well(Reason.SUSPENDED, "no run starts while spec.suspend is true")
+    return under_way(
+        Reason.SUSPENDED, f"run {current.name} runs to its end; no other run starts while spec.suspend is true"
+    )
 
 
 def condition_of(status: BaseStatus | None, kind: str) -> Condition | None:
@@ -70,6 +96,14 @@ def condition_of(status: BaseStatus | None, kind: str) -> Condition | None:
 def is_terminal(error: RunError) -> bool:
     """Whether no other try helps."""
     return error.reason in TERMINAL
+
+
+def with_conditions(
+    resource: Resource, before: AnyStatus, status: AnyStatus, values: Iterable[ConditionValue], now: datetime
+) -> AnyStatus:
+    """The status as one of the resource's present generation, with conditions."""
+    found = conditions(resource, before, values, now)
+    return status.model_copy(update={"observed_generation": generation(resource), "conditions": found})
 
 
 def conditions(

@@ -26,6 +26,22 @@ class StreamResult:
     error: RunError | None = None
 
 
+@dataclass(frozen=True)
+class Outlook:
+    """What is ahead of a resource's runs.
+
+    `blocker` is why none can start, `trouble` what keeps the current one from going on, `next_run` when the next is
+    due. Of a stream, `paused` is why the operator starts none, and `progressing` whether the current run has committed
+    a batch.
+    """
+
+    blocker: RunError | None = None
+    trouble: RunError | None = None
+    next_run: datetime | None = None
+    paused: str | None = None
+    progressing: bool = False
+
+
 def facts_of(report: RunReport | None) -> StoreFacts | None:
     """The store as an ingest run left it."""
     outcome = report.outcome if report else None

@@ -1,54 +1,18 @@
-"""The status of a RetentionPolicy."""
+"""The figures in the status of a RetentionPolicy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from messagestore_core.contract import run_report as contract
 from messagestore_core.contract.run_report import PurgeOutcome
-from messagestore_operator.api import RetentionPolicy, RetentionPolicyStatus
-from messagestore_operator.api.retentionpolicy_status import LastPurge, PolicyPhase, PolicyStreamStatus, Preview
-from messagestore_operator.reasons import Reason
-from messagestore_operator.status.conditions import (
-    ConditionValue,
-    conditions,
-    generation,
-    is_terminal,
-    stuck,
-    under_way,
-    well,
-)
+from messagestore_operator.api import RetentionPolicy
+from messagestore_operator.api.retentionpolicy_status import LastPurge, PolicyStreamStatus, Preview
 from messagestore_operator.status.facts import StreamResult, error_of
 from messagestore_operator.status.runs import api_error, finished_run
 from messagestore_operator.status.times import clock_time, message_time
-from messagestore_operator.status.words import count, few
-from messagestore_operator.translate.annotations import APPROVED_PREVIEW
-
-
-def policy_status(
-    policy: RetentionPolicy, now: datetime, results: Sequence[StreamResult] = ()
-) -> RetentionPolicyStatus:
-    """What came of a policy.
-
-    Args:
-        policy: with its status so far, if it has one.
-        now: the clock.
-        results: one a stream, in the policy's order; none where it did not run.
-    """
-    before = policy.status or RetentionPolicyStatus()
-    known = {stream.name: stream for stream in before.streams}
-    streams = tuple(policy_stream(result, known.get(result.stream)) for result in results) or before.streams
-    return RetentionPolicyStatus(
-        observed_generation=generation(policy),
-        conditions=conditions(policy, policy.status, _condition_values(policy, results), now),
-        run_number=before.run_number,
-        phase=_phase(policy, results),
-        streams=streams,
-        **over_all(policy, streams),
-        next_run_time=before.next_run_time,
-    )
+from messagestore_operator.status.words import count
 
 
 def policy_stream(result: StreamResult, before: PolicyStreamStatus | None) -> PolicyStreamStatus:
@@ -118,68 +82,3 @@ def _stream_summary(policy: RetentionPolicy, streams: Sequence[PolicyStreamStatu
     if len(names) > 1:
         return count(len(names), "stream")
     return names[0] if names else None
-
-
-def _phase(policy: RetentionPolicy, results: Sequence[StreamResult]) -> PolicyPhase:
-    errors = [found for result in results if (found := error_of(result.report, result.error))]
-    if errors:
-        return "Stalled" if all(map(is_terminal, errors)) else "Failing"
-    if policy.spec.suspend:
-        return "Suspended"
-    if not results:
-        return "Pending"
-    return "AwaitingApproval" if any(outcome.awaiting_approval for outcome in _outcomes(results)) else "Idle"
-
-
-def _condition_values(policy: RetentionPolicy, results: Sequence[StreamResult]) -> list[ConditionValue]:
-    failed = [(result.stream, found) for result in results if (found := error_of(result.report, result.error))]
-    if failed:
-        _, first = failed[0]
-        message = few([f"stream {stream}: {error.message}" for stream, error in failed])
-        state = stuck if all(is_terminal(error) for _, error in failed) else under_way
-        return state(first.reason, message)
-    if policy.spec.suspend:
-        return well(Reason.SUSPENDED, "no run starts while spec.suspend is true")
-    if not results:
-        return under_way(Reason.PENDING, "no run has started yet")
-    return well(*summary(policy, [policy_stream(result, None) for result in results]))
-
-
-def summary(policy: RetentionPolicy, streams: Sequence[PolicyStreamStatus]) -> tuple[Reason, str]:
-    """What would go, waits for approval, or has gone, by the last previews and purges of the streams."""
-    previews = [stream.preview for stream in streams if stream.preview]
-    selected = sum(preview.messages for preview in previews)
-    held = sum(preview.held for preview in previews)
-    undecided = sum(preview.undecided for preview in previews)
-    kept = (f", {held} held" if held else "") + (f", {undecided} stay undecided" if undecided else "")
-    waiting = [stream.preview.id for stream in streams if stream.preview and stream.awaiting_approval]
-    if waiting:
-        return Reason.AWAITING_APPROVAL, (
-            f"{count(selected, 'message')} would go{kept}; approve with annotation "
-            f"{APPROVED_PREVIEW}: {few(waiting, ' or ')}"
-        )
-    verb = "be scrubbed" if policy.spec.action == "Scrub" else "go"
-    if policy.spec.mode == "DryRun":
-        return Reason.PREVIEWED, f"{count(selected, 'message')} would {verb}{kept}; mode is DryRun"
-    return _done([stream.last_purge for stream in streams if stream.last_purge], kept)
-
-
-def _done(purges: list[LastPurge], kept: str) -> tuple[Reason, str]:
-    purged = sum(purge.purged for purge in purges)
-    scrubbed = sum(purge.scrubbed for purge in purges)
-    dead_letters = sum(purge.dead_letters for purge in purges)
-    parts = [
-        f"{count(purged, 'message')} removed" if purged else "",
-        f"{sum(purge.archived for purge in purges)} archived" if any(purge.archived for purge in purges) else "",
-        f"{count(scrubbed, 'message')} scrubbed" if scrubbed else "",
-        f"{count(dead_letters, 'dead letter')} removed" if dead_letters else "",
-    ]
-    done = ", ".join(part for part in parts if part)
-    if not done:
-        return Reason.NOTHING_TO_REMOVE, f"nothing to remove{kept}"
-    return (Reason.SCRUBBED if scrubbed and not purged else Reason.PURGED), f"{done}{kept}"
-
-
-def _outcomes(results: Sequence[StreamResult]) -> list[PurgeOutcome]:
-    found = [result.report.outcome for result in results if result.report]
-    return [outcome for outcome in found if isinstance(outcome, PurgeOutcome)]

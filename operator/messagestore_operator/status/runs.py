@@ -1,13 +1,17 @@
-"""Ended runs as a status lists them."""
+"""Ended runs as a status lists them, and how they ended."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 from messagestore_core.contract.run_report import IngestOutcome, RunError, RunReport
+from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api import status as api
 from messagestore_operator.api.messagestream_status import StreamRun
+from messagestore_operator.reasons import TERMINAL, Reason
+from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.times import clock_time
+from messagestore_operator.translate.annotations import adopts
 
 
 def api_error(error: RunError | None) -> api.RunError | None:
@@ -41,18 +45,9 @@ def ended_run(run: api.CurrentRun, state: api.RunState, at: datetime, error: Run
     )
 
 
-def stream_run(report: RunReport) -> StreamRun:
+def with_counts(run: api.FinishedRun, report: RunReport | None) -> StreamRun:
     """A run of a stream, with what became of its records."""
-    counts = counts_of(report)
-    return StreamRun(
-        name=report.run,
-        kind="ingest",
-        state=report.state,
-        started_at=clock_time(report.started_at),
-        finished_at=clock_time(report.finished_at),
-        error=api_error(report.error),
-        **counts,
-    )
+    return StreamRun(**{**run.model_dump(), **counts_of(report)})
 
 
 def counts_of(report: RunReport | None) -> dict[str, int]:
@@ -64,3 +59,22 @@ def counts_of(report: RunReport | None) -> dict[str, int]:
     if lifecycle is not None:
         counts |= {"updates": lifecycle.counts.applied, "expired": lifecycle.counts.expired}
     return counts
+
+
+def failed(run: api.FinishedRun | None) -> bool:
+    """Whether the last run failed, through no doing of the operator."""
+    return run is not None and run.state == "Failed"
+
+
+def failed_as_it_is(run: api.FinishedRun | None, resource: Resource) -> bool:
+    """Whether the last run failed on the spec of today: a new one is tried at once."""
+    return run is not None and failed(run) and run.generation == generation(resource)
+
+
+def is_final(run: api.FinishedRun, resource: Resource) -> bool:
+    """Whether no retry helps, as the resource is."""
+    if run.error is None or run.error.reason not in TERMINAL:
+        return False
+    # Whoever has the folder that it asks for may release it meanwhile, and nothing of this resource changes by that.
+    asks = isinstance(resource, MessageStream) and adopts(resource)
+    return not (asks and run.error.reason == Reason.TABLE_REFUSED)

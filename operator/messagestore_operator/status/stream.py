@@ -1,74 +1,23 @@
-"""The status of a MessageStream."""
+"""The figures in the status of a MessageStream."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 from messagestore_core.contract import run_report as contract
-from messagestore_core.contract.run_report import IngestOutcome, MaintainOutcome, RunError, RunReport
-from messagestore_operator.api import MessageStream, MessageStreamStatus
+from messagestore_core.contract.run_report import IngestOutcome, MaintainOutcome, RunReport
+from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import (
     Lag,
     SequencesStatus,
-    StreamPhase,
-    StreamRun,
     StreamTotals,
     TableStatus,
 )
-from messagestore_operator.reasons import Reason
-from messagestore_operator.status.conditions import (
-    ConditionValue,
-    after_error,
-    conditions,
-    generation,
-    is_terminal,
-    under_way,
-    well,
-)
-from messagestore_operator.status.facts import StoreFacts, error_of, facts_of
+from messagestore_operator.status.facts import StoreFacts, facts_of
 from messagestore_operator.status.lifecycle import lifecycle_status
 from messagestore_operator.status.loss import loss_status
-from messagestore_operator.status.runs import stream_run
 from messagestore_operator.status.times import ago, clock_time, message_time
 from messagestore_operator.status.words import count
-
-
-def stream_status(
-    stream: MessageStream,
-    now: datetime,
-    report: RunReport | None = None,
-    store: StoreFacts | None = None,
-    error: RunError | None = None,
-) -> MessageStreamStatus:
-    """What came of a stream.
-
-    Args:
-        stream: with its status so far, if it has one.
-        now: the clock.
-        report: of the run that ended last; None where none has since the status was written.
-        store: what the tables say; absent, what the run said of them.
-        error: what kept a run from starting.
-    """
-    before = stream.status or MessageStreamStatus()
-    store = store or facts_of(report)
-    run = [stream_run(report)] if report else []
-    known = _known(before, store)
-    return MessageStreamStatus(
-        observed_generation=generation(stream),
-        conditions=conditions(stream, stream.status, _condition_values(stream, now, report, known, error), now),
-        run_number=before.run_number,
-        phase=_phase(stream, report, error),
-        totals=known.totals,
-        table=known.table,
-        sequences=_sequences(report, before),
-        lag=_lag(report) or before.lag,
-        loss=loss_status(before.loss, report),
-        lifecycle=lifecycle_status(before.lifecycle, report),
-        last_run=run[0] if run else before.last_run,
-        last_batch_time=known.last_batch_time,
-        next_run_time=before.next_run_time,
-        recent_runs=_recent(stream, run),
-    )
 
 
 def with_progress(before: MessageStreamStatus, report: RunReport | None, now: datetime) -> MessageStreamStatus:
@@ -95,22 +44,29 @@ def with_progress(before: MessageStreamStatus, report: RunReport | None, now: da
     return before
 
 
-def stored(status: MessageStreamStatus) -> str:
-    """What is in the store, in words that change only when it does."""
-    messages = status.table.messages if status.table else None
-    words = f"{count(messages or 0, 'message')} stored"
-    return f"{words}; last batch at {status.last_batch_time}" if status.last_batch_time else f"{words}; no batch yet"
-
-
-def _known(before: MessageStreamStatus, store: StoreFacts | None) -> MessageStreamStatus:
-    """Totals, table and last batch: from the store, and only where that could not be read from the status so far."""
+def with_store(
+    before: MessageStreamStatus, report: RunReport | None, store: StoreFacts | None, now: datetime
+) -> MessageStreamStatus:
+    """A status with the numbers of a run that has ended, and what the store itself says, where it could be read."""
+    status, store = with_progress(before, report, now), store or facts_of(report)
     if store is None:
-        return before
-    return MessageStreamStatus(
-        totals=StreamTotals(**store.totals.model_dump()),
-        table=_table(store.table),
-        last_batch_time=clock_time(store.last_batch_at) or before.last_batch_time,
+        return status
+    return status.model_copy(
+        update={
+            "totals": StreamTotals(**store.totals.model_dump()),
+            "table": _table(store.table),
+            "last_batch_time": clock_time(store.last_batch_at) or before.last_batch_time,
+        }
     )
+
+
+def stored(status: MessageStreamStatus, now: datetime | None = None) -> str:
+    """What is in the store, in words that change only when it does, or as of now."""
+    messages = count(status.table.messages or 0 if status.table else 0, "message")
+    last = status.last_batch_time
+    if last is None:
+        return f"{messages} stored; no batch yet"
+    return f"{messages} stored; last batch {ago(last.datetime, now) if now else f'at {last}'}"
 
 
 def _table(state: contract.TableState) -> TableStatus:
@@ -151,43 +107,3 @@ def _lag(report: RunReport | None) -> Lag | None:
         oldest_pending_time=clock_time(lag.oldest_pending_time),
         summary=count(lag.files, "file") if lag.records is None else count(lag.records, "record"),
     )
-
-
-def _recent(stream: MessageStream, run: list[StreamRun]) -> tuple[StreamRun, ...]:
-    before = stream.status.recent_runs if stream.status else ()
-    return (*run, *before)[: stream.spec.run_history_limit]
-
-
-def _phase(stream: MessageStream, report: RunReport | None, error: RunError | None) -> StreamPhase:
-    found = error_of(report, error)
-    if found is not None:
-        return "Stalled" if is_terminal(found) else "Failing"
-    if stream.spec.suspend:
-        return "Suspended"
-    if report is None:
-        return "Pending"
-    return "Running" if report.state == "Running" else "Idle"
-
-
-def _condition_values(
-    stream: MessageStream,
-    now: datetime,
-    report: RunReport | None,
-    known: MessageStreamStatus,
-    error: RunError | None,
-) -> list[ConditionValue]:
-    found = error_of(report, error)
-    if found is not None:
-        return after_error(found)
-    if stream.spec.suspend:
-        return well(Reason.SUSPENDED, "no run starts while spec.suspend is true")
-    if report is None:
-        return under_way(Reason.PENDING, "nothing has been taken in yet")
-    return well(Reason.INGESTING, _summary(known, now))
-
-
-def _summary(known: MessageStreamStatus, now: datetime) -> str:
-    messages = known.table.messages if known.table else None
-    stored = f"{count(messages or 0, 'message')} stored"
-    last = known.last_batch_time
-    return f"{stored}; last batch {ago(last.datetime, now)}" if last else f"{stored}; no batch yet"

@@ -23,7 +23,8 @@ from messagestore_core.contract.run_report import (
 )
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.reasons import Reason
-from messagestore_operator.status import StoreFacts, StreamResult, policy_status, replay_status, stream_status
+from messagestore_operator.status.facts import StoreFacts, StreamResult
+from messagestore_operator.status.local_runs import policy_status, replay_status, stream_status
 from messagestore_operator.status.words import received
 
 NOW = datetime(2026, 1, 5, 8, 20, 12, tzinfo=UTC)
@@ -209,8 +210,9 @@ def previewed() -> PurgeOutcome:
 
 
 READY = "True"
+NIGHTLY = {"schedule": {"cron": "0 3 * * *"}}
 POLICIES: list[tuple[dict[str, Any], list[StreamResult], str, str, str, str]] = [
-    ({}, [], "Pending", "False", "Pending", "no run has started yet"),
+    ({"trigger": NIGHTLY}, [], "Pending", "False", "Pending", "no run has started yet"),
     ({"suspend": True}, [], "Suspended", READY, "Suspended", "no run starts while spec.suspend is true"),
     (
         {},
@@ -289,6 +291,12 @@ def test_policy(
     assert ("Reconciling" in found[1]) == (phase in ("Pending", "Failing"))
 
 
+def test_a_policy_that_selects_no_stream_waits_for_one() -> None:
+    selects_none = policy(streamRefs=[], streamSelector={"matchLabels": {"team": "sales"}})
+    expected = "Pending", {"Ready": ("True", "Waiting")}, "no MessageStream has the labels of spec.streamSelector"
+    assert told(policy_status(selects_none, NOW)) == expected
+
+
 def test_a_policys_numbers() -> None:
     results = [
         StreamResult("orders", report(purged(purged=40, archived=40))),
@@ -322,6 +330,7 @@ FAILED = {
     name: (status, "TableRefused") for name, status in (("Ready", "False"), ("Stalled", "True"), ("Failed", "True"))
 }
 TRIED = {"Ready": ("False", "TableBusy"), "Reconciling": ("True", "TableBusy")}
+EACH_MINUTE = {"trigger": {"interval": "PT1M"}, "select": {"dueForRetry": True}}
 JOBS: list[tuple[dict[str, Any], dict[str, Any], str, dict[str, tuple[str, str]], str]] = [
     ({}, {}, "Pending", WAITS, "no run has started yet"),
     ({"suspend": True}, {}, "Paused", {"Ready": ("True", "Suspended")}, "nothing is sent"),
@@ -340,9 +349,15 @@ JOBS: list[tuple[dict[str, Any], dict[str, Any], str, dict[str, tuple[str, str]]
         dict.fromkeys(("Ready", "Complete", "Degraded"), ("True", "MessagesBroken")),
         "12 messages replayed to files/checks, 1 not sent",
     ),
-    ({}, {"report": report(replayed(complete=False))}, "Paused", {"Ready": ("True", "Suspended")}, "nothing is sent"),
+    (
+        {"suspend": True},
+        {"report": report(replayed(complete=False))},
+        "Paused",
+        {"Ready": ("True", "Suspended")},
+        "nothing is sent",
+    ),
     ({}, {"report": report(error=REFUSED)}, "Failed", FAILED, "holds something else"),
-    ({}, {"report": report(error=BUSY), "another_try": True}, "Pending", TRIED, "another run is writing"),
+    (EACH_MINUTE, {"report": report(error=BUSY)}, "Failing", TRIED, "another run is writing"),
     ({}, {"error": BUSY}, "Pending", TRIED, "another run is writing"),
     (
         {"mode": "DryRun", "origin": "DeadLetters"},

@@ -1,0 +1,48 @@
+"""Events of a stream, of what its status counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from messagestore_operator.api import MessageStreamStatus
+from messagestore_operator.api.messagestream_status import LifecycleStatus
+from messagestore_operator.decide.actions import EmitEvent
+from messagestore_operator.reasons import Reason
+
+
+def dead_letters_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
+    """That records were set aside."""
+    known = before.totals.dead_lettered if before.totals else 0
+    now = after.totals.dead_lettered if after.totals else 0
+    if now > known:
+        words = "records were set aside as dead letters; status.totals.deadLettered counts them"
+        yield EmitEvent("Warning", Reason.DEAD_LETTERS, words)
+
+
+def loss_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
+    """That records were gone before they were read."""
+    known = before.loss.records or 0 if before.loss else 0
+    if after.loss is not None and (after.loss.records or 0) > known:
+        words = f"records of topic {after.loss.topic} were lost before they were read; status.loss has their offsets"
+        yield EmitEvent("Warning", Reason.RECORDS_LOST, words)
+
+
+def sequences_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
+    """That sequences wait for members for longer than they are to."""
+    known = before.sequences.overdue if before.sequences else 0
+    if after.sequences is not None and after.sequences.overdue > known:
+        words = "message sequences are incomplete after spec.sequences.timeout; status.sequences.overdue counts them"
+        yield EmitEvent("Warning", Reason.SEQUENCES_OVERDUE, words)
+
+
+def lifecycle_events(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
+    """That updates were set aside, and that messages have no retry left."""
+    if after.lifecycle is None:
+        return
+    known, now = before.lifecycle or LifecycleStatus(), after.lifecycle
+    if now.dead_lettered > known.dead_lettered:
+        words = "status updates were set aside as dead letters; status.lifecycle.deadLettered counts them"
+        yield EmitEvent("Warning", Reason.DEAD_LETTERS, words)
+    if now.exhausted > known.exhausted:
+        words = "messages failed and have no retry left; status.lifecycle.exhausted counts them"
+        yield EmitEvent("Warning", Reason.RETRIES_EXHAUSTED, words)

@@ -1,0 +1,104 @@
+"""The status of resources that ran locally: what came of one run each. No run is current, and none is to follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from messagestore_core.contract.run_report import RunError, RunReport
+from messagestore_operator.api import (
+    MessageStream,
+    MessageStreamStatus,
+    ReplayJob,
+    ReplayJobStatus,
+    RetentionPolicy,
+    RetentionPolicyStatus,
+)
+from messagestore_operator.status import policy_view, redelivery_view, replay_view, stream_view
+from messagestore_operator.status.facts import Outlook, StoreFacts, StreamResult, error_of
+from messagestore_operator.status.policy import policy_stream
+from messagestore_operator.status.policy_view import StreamView
+from messagestore_operator.status.replay import replay_outcome, with_progress
+from messagestore_operator.status.replay_view import ReplayOutlook
+from messagestore_operator.status.runs import api_error, finished_run, with_counts
+from messagestore_operator.status.stream import with_store
+from messagestore_operator.status.times import clock_time
+
+
+def stream_status(
+    stream: MessageStream,
+    now: datetime,
+    report: RunReport | None = None,
+    store: StoreFacts | None = None,
+    error: RunError | None = None,
+) -> MessageStreamStatus:
+    """What came of a stream.
+
+    Args:
+        stream: with its status so far, if it has one.
+        now: the clock.
+        report: of its run; None where none was made.
+        store: what the tables say; absent, what the run said of them.
+        error: what kept a run from starting.
+    """
+    before = stream.status or MessageStreamStatus()
+    status = with_store(before, report, store, now)
+    if report is not None:
+        run = with_counts(finished_run(report, "ingest"), report)
+        recent = (run, *before.recent_runs)[: stream.spec.run_history_limit]
+        status = status.model_copy(update={"last_run": run, "recent_runs": recent})
+    return stream_view.with_view(stream, before, status, Outlook(error_of(report, error)), now, ages=True)
+
+
+def policy_status(
+    policy: RetentionPolicy, now: datetime, results: Sequence[StreamResult] = ()
+) -> RetentionPolicyStatus:
+    """What came of a policy.
+
+    Args:
+        policy: with its status so far, if it has one.
+        now: the clock.
+        results: one a stream, in the policy's order; none where it did not run.
+    """
+    before = policy.status or RetentionPolicyStatus()
+    known = {stream.name: stream for stream in before.streams}
+    streams = [
+        StreamView(policy_stream(result, known.get(result.stream)), Outlook(error_of(result.report, result.error)))
+        for result in results
+    ] or [StreamView(entry, Outlook()) for entry in before.streams]
+    return policy_view.with_view(policy, before, before, Outlook(), streams, now)
+
+
+def replay_status(
+    job: ReplayJob, now: datetime, report: RunReport | None = None, error: RunError | None = None
+) -> ReplayJobStatus:
+    """What came of a replay.
+
+    Args:
+        job: with its status so far, if it has one.
+        now: the clock.
+        report: of its run; None where none was made.
+        error: what kept a run from starting.
+    """
+    before = job.status or ReplayJobStatus()
+    outcome, found = replay_outcome(report), error_of(report, error)
+    news: dict[str, object] = {"error": api_error(found)}
+    if report is not None:
+        news |= {
+            "last_run": finished_run(report, "replay"),
+            "attempts": (before.attempts or 0) + 1,
+            "started_at": before.started_at or clock_time(report.started_at),
+        }
+    if outcome is not None:
+        news |= {"round": outcome.round, "redelivered": outcome.redelivered}
+    status = with_progress(before, report).model_copy(update=news)
+    if job.spec.trigger is not None:
+        return redelivery_view.with_view(job, before, status, Outlook(found), now)
+    outlook = ReplayOutlook(
+        blocker=error,
+        complete=report is not None and found is None and outcome is not None and outcome.complete,
+        given_up=report.error if report else None,
+    )
+    ended = report.finished_at if report and (outlook.complete or outlook.given_up) else None
+    status = status.model_copy(update={"finished_at": before.finished_at or clock_time(ended)})
+    return replay_view.with_view(job, before, status, outlook, now)

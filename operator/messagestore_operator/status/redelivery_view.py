@@ -1,0 +1,86 @@
+"""What people and tools read of a replay with a trigger: its phase, its conditions, its next run."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from messagestore_operator.api import ReplayJob, ReplayJobStatus
+from messagestore_operator.api.replayjob_status import ReplayPhase
+from messagestore_operator.reasons import TERMINAL, Reason
+from messagestore_operator.status.conditions import (
+    ConditionValue,
+    after_error,
+    after_failure,
+    ending_of,
+    under_way,
+    well,
+    with_conditions,
+)
+from messagestore_operator.status.facts import Outlook
+from messagestore_operator.status.replay import short_destination
+from messagestore_operator.status.replay_view import degraded
+from messagestore_operator.status.runs import failed_as_it_is
+from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import count
+
+
+def with_view(
+    job: ReplayJob, before: ReplayJobStatus, status: ReplayJobStatus, outlook: Outlook, now: datetime
+) -> ReplayJobStatus:
+    """The status with its phase and conditions.
+
+    Args:
+        job: whose status it is, one with a trigger.
+        before: the status so far.
+        status: with all that is remembered, the current run among it.
+        outlook: what is ahead of its runs.
+        now: the clock.
+    """
+    news = {
+        "phase": _phase(job, status, outlook),
+        "destination": short_destination(job.spec.destination),
+        "next_run_time": clock_time(outlook.next_run),
+    }
+    values = _condition_values(job, status, outlook)
+    return with_conditions(job, before, status.model_copy(update=news), values, now)
+
+
+def _condition_values(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook) -> list[ConditionValue]:
+    current, last = status.current_run, status.last_run
+    if job.metadata.deletion_timestamp is not None:
+        return under_way(Reason.DELETING, "the ReplayJob is being deleted")
+    if outlook.blocker is not None:
+        return after_error(outlook.blocker)
+    if (ending := ending_of(current)) is not None:
+        return under_way(ending.reason, ending.message)
+    if job.spec.suspend:
+        return well(Reason.SUSPENDED, "nothing is sent while spec.suspend is true")
+    if outlook.trouble is not None:
+        return under_way(outlook.trouble.reason, outlook.trouble.message)
+    if last is not None and failed_as_it_is(last, job):
+        return after_failure(last, current, outlook.next_run)
+    if status.round is not None or last is not None:
+        sent = _redelivered(job, status.redelivered or 0, status.round or 0)
+        return [*well(Reason.REPLAYED, sent), *degraded(status.progress)]
+    if current is not None:
+        return under_way(Reason.PENDING, f"run {current.name} is being started")
+    return well(Reason.WAITING, "no run has started yet")
+
+
+def _phase(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook) -> ReplayPhase:
+    current, last = status.current_run, status.last_run
+    if outlook.blocker is not None:
+        return "Stalled" if outlook.blocker.reason in TERMINAL else "Failing"
+    if current is not None and current.launched_at is not None:
+        return "Failing" if outlook.trouble is not None else "Running"
+    if job.spec.suspend:
+        return "Paused"
+    if last is not None and failed_as_it_is(last, job):
+        return "Stalled" if last.error is not None and last.error.reason in TERMINAL else "Failing"
+    return "Idle" if current is None and last is not None else "Pending"
+
+
+def _redelivered(job: ReplayJob, messages: int, rounds: int) -> str:
+    """What a replay with a trigger has sent so far, as far as that is known."""
+    where = short_destination(job.spec.destination)
+    return f"{count(messages, 'message')} sent again to {where}; {count(rounds, 'selection')} so far"

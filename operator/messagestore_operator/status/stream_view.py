@@ -1,0 +1,122 @@
+"""What people and tools read of a stream: its phase, its conditions, its next run."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from messagestore_operator.api import MessageStream, MessageStreamStatus
+from messagestore_operator.api.messagestream_status import StreamPhase
+from messagestore_operator.reasons import TERMINAL, Reason
+from messagestore_operator.status.conditions import (
+    ConditionValue,
+    after_error,
+    after_failure,
+    ending_of,
+    suspended,
+    under_way,
+    well,
+    with_conditions,
+)
+from messagestore_operator.status.facts import Outlook
+from messagestore_operator.status.runs import failed, failed_as_it_is, is_final
+from messagestore_operator.status.stream import stored
+from messagestore_operator.status.times import clock_time
+from messagestore_operator.translate.annotations import RUN_REQUESTED
+
+_PATIENCE = timedelta(seconds=15)
+"""How long a store that is well waits for its table, or for room, before that is said: it is no matter for a while."""
+
+
+def with_view(
+    stream: MessageStream,
+    before: MessageStreamStatus,
+    status: MessageStreamStatus,
+    outlook: Outlook,
+    now: datetime,
+    *,
+    ages: bool = False,
+) -> MessageStreamStatus:
+    """The status with its phase and conditions.
+
+    Args:
+        stream: whose status it is.
+        before: the status so far.
+        status: with all that is remembered, the current run among it.
+        outlook: what is ahead of its runs.
+        now: the clock.
+        ages: whether to say how long ago the last batch was; a status that a cluster keeps says when, as it would
+            change with the clock.
+    """
+    values = _condition_values(stream, status, outlook, now)
+    values = values or well(Reason.INGESTING, stored(status, now if ages else None))
+    news = {"phase": _phase(stream, status, outlook), "next_run_time": clock_time(outlook.next_run)}
+    return with_conditions(stream, before, status.model_copy(update=news), values, now)
+
+
+def _condition_values(
+    stream: MessageStream, status: MessageStreamStatus, outlook: Outlook, now: datetime
+) -> list[ConditionValue]:
+    """None where nothing is the matter: the stream takes in what arrives."""
+    if outlook.blocker is not None:
+        return after_error(outlook.blocker)
+    if (of_current := _of_current(stream, status, outlook, now)) is not None:
+        return of_current
+    last = status.last_run
+    if last is not None and failed(last) and not outlook.progressing:
+        if not failed_as_it_is(last, stream):
+            return under_way(Reason.PENDING, "the last run failed; the spec has changed since, so a new run starts")
+        return after_failure(last, status.current_run, outlook.next_run)
+    if status.totals is None:
+        return _of_beginning(stream, status, outlook)
+    return []
+
+
+def _of_current(
+    stream: MessageStream, status: MessageStreamStatus, outlook: Outlook, now: datetime
+) -> list[ConditionValue] | None:
+    """What the current run says, where that is more than that it goes on."""
+    current, trouble, paused = status.current_run, outlook.trouble, outlook.paused
+    if stream.spec.suspend:
+        return suspended(current)
+    if (ending := ending_of(current)) is not None:
+        return under_way(ending.reason, ending.message)
+    if paused is not None and trouble is None:
+        if current is None:
+            return well(Reason.PAUSED, paused)
+        goes_on = f"run {current.name} continues; no other run starts: {paused}"
+        return (under_way if status.totals is None else well)(Reason.PAUSED, goes_on)
+    if trouble is None or current is None:
+        return None
+    waited = now - current.requested_at.datetime if current.requested_at else _PATIENCE
+    is_well = status.totals is not None and not failed(status.last_run)
+    if trouble.reason in (Reason.TABLE_BUSY, Reason.WAITING_FOR_ROOM) and is_well and waited < _PATIENCE:
+        return None
+    return under_way(trouble.reason, trouble.message)
+
+
+def _of_beginning(stream: MessageStream, status: MessageStreamStatus, outlook: Outlook) -> list[ConditionValue]:
+    current = status.current_run
+    if current is not None and current.state == "Running":
+        return under_way(Reason.RUNNING, f"run {current.name} takes in what has arrived")
+    if current is not None:
+        return under_way(Reason.PENDING, f"run {current.name} is being started")
+    if outlook.next_run is not None:
+        return well(Reason.WAITING, f"the first run is at {clock_time(outlook.next_run)}")
+    if stream.spec.trigger.manual is not None:
+        return well(Reason.WAITING, f"a run starts when annotation {RUN_REQUESTED} changes")
+    return under_way(Reason.PENDING, "nothing has been taken in yet")
+
+
+def _phase(stream: MessageStream, status: MessageStreamStatus, outlook: Outlook) -> StreamPhase:
+    current, last = status.current_run, status.last_run
+    if outlook.blocker is not None:
+        return "Stalled" if outlook.blocker.reason in TERMINAL else "Failing"
+    if current is not None and current.launched_at is not None:
+        return "Failing" if outlook.trouble is not None else "Running"
+    if stream.spec.suspend:
+        return "Suspended"
+    if last is not None and failed_as_it_is(last, stream):
+        return "Stalled" if is_final(last, stream) else "Failing"
+    if current is not None or last is None:
+        return "Pending"
+    return "Idle"
