@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from messagestore_operator.cli.options import memory, moment, seconds
 from messagestore_operator.cli.output import Output, printed
 from messagestore_operator.cli.validate import BAD_INPUT, Filenames
 from messagestore_operator.manifests import LoadResult, load
+
+if TYPE_CHECKING:
+    from messagestore_operator.local import LocalSpark
 
 FAILED = 1
 """Exit code where a resource did not end well."""
@@ -58,8 +61,11 @@ def run(
     result = _checked(filename)
     if verbose:
         logging.basicConfig(level=logging.INFO)
-    well = _carry_out(result, at, output, wait, driver_memory, cores or os.cpu_count() or 1, verbose)
-    if not well:
+    # Late: importing Spark takes longer than finding out that a manifest is wrong.
+    from messagestore_operator.local import LocalSpark
+
+    spark = LocalSpark(cores or os.cpu_count() or 1, driver_memory, verbose=verbose)
+    if not _carry_out(result, spark, at, output, wait):
         raise typer.Exit(FAILED)
 
 
@@ -79,14 +85,10 @@ def _checked(filename: list[str]) -> LoadResult:
     return result
 
 
-def _carry_out(
-    result: LoadResult, at: datetime | None, output: Output, wait: float, driver_memory: str, cores: int, verbose: bool
-) -> bool:
-    # Late: importing Spark takes longer than finding out that a manifest is wrong.
+def _carry_out(result: LoadResult, spark: LocalSpark, at: datetime | None, output: Output, wait: float) -> bool:
     from messagestore_operator.cli.console import console
-    from messagestore_operator.local import LocalRun, LocalSpark, SparkStartError
+    from messagestore_operator.local import LocalRun, SparkStartError
 
-    spark = LocalSpark(cores, driver_memory, verbose=verbose)
     try:
         with interruptible(spark.abandon):
             ended = LocalRun(result, spark, console(), wait, at).run()

@@ -20,7 +20,7 @@ from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.missed import pass_over_missed
 from messagestore_operator.decide.policy_record import erasure_due, purge_events, recorded
 from messagestore_operator.decide.report_checks import believed
-from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, RunStage, follow, launch, reserve
+from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, PlannedRun, RunStage, follow, launch, reserve
 from messagestore_operator.decide.snapshot import PolicySnapshot, RunKind
 from messagestore_operator.decide.tables import table_key, writes
 from messagestore_operator.decide.trigger import (
@@ -220,7 +220,7 @@ def _one(
         current = reserve(snapshot, policy, due, number + 1, attempt)
     run = current
     tables = [table_key(stream)] if writes(policy, run.kind or "") else []
-    stage = launch(snapshot, policy, run, tables, partial(policy_run, policy, stream, run), [stream])
+    stage = launch(snapshot, PlannedRun(policy, run, tables, partial(policy_run, policy, stream, run), [stream]))
     entry = purge.entry.model_copy(update={"current_run": stage.current})
     return StreamPurge(entry, stage, stream, looks=stage.look_at)
 

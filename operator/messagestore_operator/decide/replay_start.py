@@ -9,7 +9,7 @@ from messagestore_operator.api import MessageStream
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.check import barred, refused, uninstalled, unreachable
 from messagestore_operator.decide.documents import missing_streams, replay_run
-from messagestore_operator.decide.run_lifecycle import RunStage, launch
+from messagestore_operator.decide.run_lifecycle import PlannedRun, RunStage, launch
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.tables import replay_tables
 from messagestore_operator.reasons import Reason
@@ -68,4 +68,4 @@ def start(snapshot: ReplaySnapshot, run: CurrentRun) -> RunStage:
     named = {one.metadata.name: one for one in (stream, snapshot.target) if one is not None}
     tables = replay_tables(job, named)
     make = partial(replay_run, job, stream, snapshot.target, run)
-    return launch(snapshot, job, run, tables, make, named.values())
+    return launch(snapshot, PlannedRun(job, run, tables, make, list(named.values())))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -46,6 +46,23 @@ class DesiredRun:
     abort: RunError | None = None
     messages_per_second: float | None = None
     maintain: Upkeep | None = None
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A reserved run, and what its launch needs.
+
+    `tables` are those that it writes, in the order that all who write several keep to; `make` says what is to be
+    created, given the epoch of each. `streams` are those whose stores it works on. `former_tables` are the same tables
+    as they were named by namespaces that gave them up: the runs of those end first.
+    """
+
+    resource: Resource
+    run: CurrentRun
+    tables: Sequence[TableKey]
+    make: Callable[[Mapping[TableKey, int]], CreateRun]
+    streams: Sequence[MessageStream]
+    former_tables: Sequence[TableKey] = ()
 
 
 @dataclass(frozen=True)
@@ -126,34 +143,17 @@ def follow(snapshot: Snapshot, current: CurrentRun | None, desired: DesiredRun) 
     return _guide(snapshot, seen, run, desired)
 
 
-def launch(
-    snapshot: Snapshot,
-    resource: Resource,
-    current: CurrentRun,
-    tables: Iterable[TableKey],
-    make: Callable[[Mapping[TableKey, int]], CreateRun],
-    on: Iterable[MessageStream],
-    former: Iterable[TableKey] = (),
-) -> RunStage:
-    """Take the tables that a reserved run writes and, with all of them and room for it, make it.
-
-    Args:
-        snapshot: with the leases of the tables.
-        resource: whose run it is.
-        current: the run.
-        tables: in the order that all who write several keep to.
-        make: what is to be made, given each table's epoch.
-        on: the streams whose stores it works on.
-        former: the tables as other namespaces knew them which gave them up; what they run ends first.
-    """
-    leases = [snapshot.lease(table) for table in former]
+def launch(snapshot: Snapshot, planned: PlannedRun) -> RunStage:
+    """Take the tables that a reserved run writes and, with all of them and room for it, make it."""
+    resource, current = planned.resource, planned.run
+    leases = [snapshot.lease(table) for table in planned.former_tables]
     if any(is_held(lease, snapshot.now, snapshot.defaults) for lease in leases):
         waits = "the table is in use: waiting for a run of the namespace that released it"
         return RunStage(current, trouble=RunError(reason=Reason.TABLE_BUSY, message=waits), look_at=_soon(snapshot))
     after = max((lease.epoch for lease in leases), default=0)
     epochs: dict[TableKey, int] = {}
     taken: list[AcquireLease] = []
-    for table in tables:
+    for table in planned.tables:
         answer = grant(snapshot.lease(table), claim_of(resource, current), snapshot.now, snapshot.defaults, after)
         if isinstance(answer, Busy):
             words = RunError(reason=Reason.TABLE_BUSY, message=f"{table.uri} is in use: waiting for {answer.who}")
@@ -161,14 +161,14 @@ def launch(
             return RunStage(current, trouble=words, actions=tuple(taken), look_at=(*when, *_soon(snapshot)))
         epochs[table] = answer.epoch
         taken += [answer.acquire] if answer.acquire else []
-    slot = slot_of(resource, current, on)
+    slot = slot_of(resource, current, planned.streams)
     # One that has a table must not keep it from others while it waits for room.
     begun = len(taken) < len(epochs)
     if not begun and (wait := full(snapshot.run_queue, slot, snapshot.now)) is not None:
         words = RunError(reason=Reason.WAITING_FOR_ROOM, message=f"waiting for a free slot: {wait.why}")
         return RunStage(current, trouble=words, actions=(AwaitRoom(slot),), look_at=(wait.until,))
     fresh = current.model_copy(update={"generation": generation(resource)})
-    return RunStage(fresh, actions=(*taken, replace(make(epochs), slot=slot)), look_at=_soon(snapshot))
+    return RunStage(fresh, actions=(*taken, replace(planned.make(epochs), slot=slot)), look_at=_soon(snapshot))
 
 
 def run_ref(resource: Resource, current: CurrentRun, *, stream: str | None = None, continuous: bool = False) -> RunRef:

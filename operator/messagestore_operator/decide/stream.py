@@ -18,7 +18,7 @@ from messagestore_operator.decide.leases import longest_wait
 from messagestore_operator.decide.maintenance import maintenance_due, upkeep_of
 from messagestore_operator.decide.missed import without_missed
 from messagestore_operator.decide.report_checks import believed
-from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, launch, reserve
+from messagestore_operator.decide.run_lifecycle import DesiredRun, PlannedRun, RunStage, follow, launch, reserve
 from messagestore_operator.decide.snapshot import RunKind, StreamSnapshot
 from messagestore_operator.decide.stream_deletion import FINALIZER, decide_deletion
 from messagestore_operator.decide.stream_events import (
@@ -140,8 +140,8 @@ def _next(
     assert current is not None
     table = table_key(stream)
     former = former_tables(stream, snapshot.sharing, snapshot.defaults)
-    stage = launch(snapshot, stream, current, [table], partial(stream_run, snapshot, current), [stream], former)
-    return stage, None
+    make = partial(stream_run, snapshot, current)
+    return launch(snapshot, PlannedRun(stream, current, [table], make, [stream], former)), None
 
 
 def next_run(snapshot: StreamSnapshot, status: MessageStreamStatus) -> Due | datetime | None:

@@ -16,7 +16,7 @@ from messagestore_operator.decide.check import barred, uninstalled, unreachable
 from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
-from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, RunStage, follow, launch, reserve
+from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, PlannedRun, RunStage, follow, launch, reserve
 from messagestore_operator.decide.snapshot import StreamSnapshot
 from messagestore_operator.decide.stream_record import recorded
 from messagestore_operator.decide.tables import table_key
@@ -146,7 +146,7 @@ def _deleting(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: Ru
     attempt = next_attempt(last, stream, snapshot.defaults)
     run = current or reserve(snapshot, stream, "delete", (status.run_number or 0) + 1, attempt)
     table = table_key(stream)
-    return _Way(launch(snapshot, stream, run, [table], partial(stream_run, snapshot, run), [stream]))
+    return _Way(launch(snapshot, PlannedRun(stream, run, [table], partial(stream_run, snapshot, run), [stream])))
 
 
 def _last_delete(status: MessageStreamStatus) -> FinishedRun | None:

@@ -53,10 +53,10 @@ class LocalRun:
     wait_seconds: float
     at: datetime | None = None
     short_id: Callable[[], str] = lambda: secrets.token_hex(3)
-    reports: dict[Identity, RunReport] = field(default_factory=dict)
-    errors: dict[Identity, RunError] = field(default_factory=dict)
-    purges: dict[Identity, list[StreamResult]] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
+    reports: dict[Identity, RunReport] = field(default_factory=dict, init=False)
+    errors: dict[Identity, RunError] = field(default_factory=dict, init=False)
+    purges: dict[Identity, list[StreamResult]] = field(default_factory=dict, init=False)
+    files: Mapping[str, str] = field(default_factory=dict, init=False)
     """Of certificates, by where a pod would have them."""
 
     def now(self) -> datetime:
