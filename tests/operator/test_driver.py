@@ -17,7 +17,7 @@ from messagestore_jobs.driver.configmap import ConfigMap
 from messagestore_jobs.session import jars_folder
 from support.apiserver import ApiServer
 from support.ingests import lines, record
-from support.waiting import wait_until
+from support.waiting import scaled, wait_until
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
@@ -109,7 +109,7 @@ class Pod:
         wait_until(seen, PATIENCE_SECONDS, self.output, alive=lambda: self.process.poll() is None, beat=0.2)
 
     def ended(self) -> int:
-        return self.process.wait(PATIENCE_SECONDS)
+        return self.process.wait(scaled(PATIENCE_SECONDS))
 
     def output(self) -> str:
         return (self.folder / "output").read_text()[-4000:]

@@ -14,6 +14,7 @@ from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.leader import Leader, Timing
 from support.apiserver import ApiServer
 from support.kube import connected
+from support.waiting import scaled
 
 T = TypeVar("T")
 FAST = Timing(duration=1.0, renew_deadline=0.6, retry=0.1)
@@ -66,7 +67,7 @@ def test_of_two_replicas_one_leads_and_the_other_follows_when_it_lets_go(apiserv
         await asyncio.sleep(0.3)
         seen, early = second.holder, waiting.done()
         await first.release()
-        await asyncio.wait_for(waiting, 0.8)
+        await asyncio.wait_for(waiting, scaled(0.8))
         return seen, early
 
     assert _with_client(apiserver, scenario) == ("first", False)
@@ -79,10 +80,10 @@ def test_a_replica_takes_over_from_one_that_died_after_the_duration_and_not_befo
         dead, next_one = (Leader(client, "default", name, identity, FAST) for identity in ("dead", "next"))
         await dead.acquire()
         started = asyncio.get_running_loop().time()
-        await asyncio.wait_for(next_one.acquire(), 5)
+        await asyncio.wait_for(next_one.acquire(), scaled(5))
         return asyncio.get_running_loop().time() - started
 
-    assert 1.0 <= _with_client(apiserver, scenario) < 2.0
+    assert 1.0 <= _with_client(apiserver, scenario) < scaled(2.0)
 
 
 def test_a_leader_that_renews_is_not_taken_over_from(apiserver: ApiServer, name: str) -> None:
@@ -114,7 +115,7 @@ def test_a_leader_whose_requests_hang_knows_that_it_leads_no_more_before_another
         waiting.add_done_callback(lambda _: ended.update(second=loop.time()))
         await asyncio.sleep(0.3)
         connection.hangs = True
-        await asyncio.wait_for(asyncio.gather(holding, waiting), 10)
+        await asyncio.wait_for(asyncio.gather(holding, waiting), scaled(10))
         return ended["first"], ended["second"]
 
     lost, taken = _with_client(apiserver, scenario)
@@ -131,7 +132,7 @@ def test_a_leader_that_was_frozen_past_its_deadline_ends_without_another_request
         holding = asyncio.create_task(leader.hold())
         await asyncio.sleep(0.3)
         before, frozen = connection.asked, 10.0
-        await asyncio.wait_for(holding, 5)
+        await asyncio.wait_for(holding, scaled(5))
         return before, connection.asked
 
     before, after = _with_client(apiserver, scenario)
@@ -144,7 +145,7 @@ def test_a_leader_whose_lease_another_holds_leads_no_more(apiserver: ApiServer, 
         leader = Leader(client, "default", name, "first", FAST)
         await leader.acquire()
         await client.merge_patch(LEASES.path("default", name), {"spec": {"holderIdentity": "somebody"}})
-        await asyncio.wait_for(leader.hold(), 0.5)
+        await asyncio.wait_for(leader.hold(), scaled(0.5))
 
     _with_client(apiserver, scenario)
 

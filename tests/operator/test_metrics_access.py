@@ -12,6 +12,7 @@ from support.apiserver import ApiServer
 from support.certificates import certify
 from support.installed import ACCOUNT, installed_chart
 from support.operators import FAST, Operator, eventually, running_operator
+from support.waiting import scaled
 
 OWN = "metrics-access"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -60,7 +61,7 @@ def _status(operator: tuple[Operator, Path], authorization: str | None) -> int:
     request = urllib.request.Request(f"https://127.0.0.1:{started.metrics_port}/metrics", headers=headers)
     try:
         context = ssl.create_default_context(cafile=str(authority))
-        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+        with urllib.request.urlopen(request, timeout=scaled(10), context=context) as answer:
             assert b"messagestore_operator" in answer.read()
             return int(answer.status)
     except urllib.error.HTTPError as error:

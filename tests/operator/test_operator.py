@@ -19,6 +19,7 @@ from support.fakespark import FakeSpark, fake_spark
 from support.interception import intercepting
 from support.launches import stream
 from support.operators import Operator, eventually, running_operator, start_operator
+from support.waiting import scaled
 
 STREAMS = "/apis/messagestore.dev/v1alpha1/namespaces/{}/messagestreams"
 _numbers = count()
@@ -271,7 +272,7 @@ def test_a_leader_that_was_frozen_finds_itself_replaced_and_ends_without_another
             before = len(spark.launched("orders-"))
             eventually(lambda: len(spark.launched("orders-")) > before)
             frozen.process.send_signal(signal.SIGCONT)
-            assert frozen.process.wait(timeout=10) == 3
+            assert frozen.process.wait(timeout=scaled(10)) == 3
 
 
 def test_it_ends_when_it_is_asked_to_and_the_next_one_leads_at_once(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from support.servers import free_ports
-from support.waiting import wait_until
+from support.waiting import scaled, wait_until
 
 REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 90
@@ -89,7 +89,7 @@ class ApiServer:
     def _request(self, method: str, path: str, body: Any, content_type: str, user: str, pod: str) -> Answer:
         if self._connection is None:
             context = ssl.create_default_context(cafile=str(self.certificate))
-            self._connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=60)
+            self._connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=scaled(60))
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": content_type, "Accept": "application/json"}
         if user:
             headers["Impersonate-User"] = user
@@ -205,7 +205,7 @@ class _Program:
     def end(self) -> None:
         self.process.terminate()
         try:
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=scaled(20))
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

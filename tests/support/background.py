@@ -4,6 +4,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from support.waiting import scaled
+
 
 @contextmanager
 def repeated(step: Callable[[], None], seconds: float) -> Iterator[None]:
@@ -20,4 +22,4 @@ def repeated(step: Callable[[], None], seconds: float) -> Iterator[None]:
         yield
     finally:
         stop.set()
-        thread.join(timeout=30)
+        thread.join(timeout=scaled(30))

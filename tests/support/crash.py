@@ -31,6 +31,7 @@ from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import local_session
 from support.ingests import OWNER, Stream
+from support.waiting import scaled
 
 NOT_REACHED = 3
 _HERE = Path(__file__).parent.parent
@@ -77,7 +78,7 @@ def _killed(order: dict[str, Any], environment: dict[str, str]) -> None:
         env={**os.environ, "PYTHONPATH": path, **environment},
         start_new_session=True,
         capture_output=True,
-        timeout=180,
+        timeout=scaled(180),
     )
     assert process.returncode == -signal.SIGKILL, (
         f"the run ended with {process.returncode} and was not killed {moment} {name} {nth}: "

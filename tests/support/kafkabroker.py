@@ -20,7 +20,7 @@ from pathlib import Path
 from messagestore_core.contract.run_document import KafkaCluster, KafkaCredentials
 from support.certificates import certify
 from support.servers import free_ports
-from support.waiting import wait_until
+from support.waiting import scaled, wait_until
 
 REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 90
@@ -125,7 +125,7 @@ class Broker:
         if self._process is not None:
             self._process.send_signal(how)
             try:
-                self._process.wait(timeout=20)
+                self._process.wait(timeout=scaled(20))
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

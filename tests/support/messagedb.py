@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from support.servers import free_ports, wait_until_it_listens
+from support.waiting import scaled
 
 REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 60
@@ -97,7 +98,7 @@ def running_message_db() -> Iterator[MessageDb]:
             yield MessageDb(programs, environment)
         finally:
             server.terminate()
-            server.wait(timeout=30)
+            server.wait(timeout=scaled(30))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

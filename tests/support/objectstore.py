@@ -21,6 +21,7 @@ from pyarrow import fs
 from messagestore_core.contract.run_document import CredentialVariables, StorageEntry
 from support.certificates import certify
 from support.servers import free_ports, wait_until_it_listens
+from support.waiting import scaled
 
 REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 30
@@ -108,7 +109,7 @@ class ObjectStore:
         credential = f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/{scope}, SignedHeaders={signed}, Signature={key.hex()}"
         asked = Request(f"{self.endpoint}/{bucket}?{what}=", body, {**headers, "Authorization": credential})
         asked.method = "PUT"
-        urlopen(asked, timeout=START_SECONDS).close()
+        urlopen(asked, timeout=scaled(START_SECONDS)).close()
 
     def put(self, path: str, content: bytes) -> None:
         """Write an object, `path` beginning with its bucket."""
@@ -153,7 +154,7 @@ def running_object_store(*, https: bool = False) -> Iterator[ObjectStore]:
             yield ObjectStore(f"{'https' if https else 'http'}://127.0.0.1:{port}", authority)
         finally:
             server.terminate()
-            server.wait(timeout=20)
+            server.wait(timeout=scaled(20))
 
 
 def _program() -> Path:

@@ -17,7 +17,7 @@ import yaml
 
 from support.apiserver import ApiServer
 from support.servers import free_ports
-from support.waiting import wait_until
+from support.waiting import scaled, wait_until
 
 _COMMAND = [sys.executable, "-c", "from messagestore_operator.cli.main import main; main()", "operator"]
 _HERE = Path(__file__).parents[1]
@@ -49,13 +49,13 @@ class Operator:
     def stop(self) -> int:
         """Ask it to end, as a pod is asked to."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=scaled(20))
 
     def get(self, path: str) -> tuple[int, str]:
         """What its probes or figures say; status 0 is no answer."""
         port = self.metrics_port if path == "/metrics" else self.health_port
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=scaled(5)) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from support.local_runs import AT, arrive, record, replay, stream
-from support.waiting import wait_until
+from support.waiting import scaled, wait_until
 
 COMMAND = Path(sys.executable).parent / "messagestore"
 SMALL = ["--driver-memory", "1g", "--cores", "1"]
@@ -27,7 +27,7 @@ def test_sparks_noise_stays_away(tmp_path: Path) -> None:
     manifests = tmp_path / "manifests.yaml"
     manifests.write_text(yaml.safe_dump(stream(tmp_path)))
     process = start(manifests, "-o", "json")
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=scaled(300))
     assert process.returncode == 0, err
     assert json.loads(out)["items"][0]["status"]["totals"]["stored"] == 3
     lines = [line.partition(": ")[2] or line for line in err.splitlines()]
@@ -65,13 +65,13 @@ def test_a_signal_ends_it_and_the_next_run_goes_on(tmp_path: Path, number: signa
         beat=0.05,
     )
     process.send_signal(number)
-    assert process.wait(60) == exit_code
+    assert process.wait(scaled(60)) == exit_code
     reader.join()
     assert said[-1] == f"stopped by {number.name}; run it again and it goes on from there\n"
     assert not any("Traceback" in line or "py4j" in line for line in said)
     manifests.write_text(yaml.safe_dump_all([stream(tmp_path), replay(tmp_path)]))
     again = start(manifests, "-o", "json")
-    out, err = again.communicate(timeout=300)
+    out, err = again.communicate(timeout=scaled(300))
     assert again.returncode == 0, err
     statuses = [item["status"] for item in json.loads(out)["items"]]
     assert statuses[0]["totals"]["stored"] == 6

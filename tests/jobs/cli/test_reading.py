@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from messagestore_operator.cli.main import app
 from support.stores import START, add_dead_letters, add_messages, make_store, message
+from support.waiting import scaled
 
 runner = CliRunner()
 EXACT = b'{"a":1.10,"b":1E2}'
@@ -213,7 +214,7 @@ def test_tail_goes_on_with_what_is_committed_until_a_signal_ends_it(store: str, 
             add_messages(store, [message(6, stream_name="order-1", position=2)])
             assert json.loads(following.stdout.readline())["globalPosition"] == 6
             following.send_signal(number)
-            assert following.wait(timeout=20) == 0
+            assert following.wait(timeout=scaled(20)) == 0
         finally:
             following.kill()
 

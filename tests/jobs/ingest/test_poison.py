@@ -10,6 +10,7 @@ import yaml
 from deltalake import DeltaTable
 
 from support.local_runs import AT, arrive, record, stream
+from support.waiting import scaled
 
 COMMAND = Path(sys.executable).parent / "messagestore"
 DRIVER = ["--driver-memory", "1g", "--cores", "1"]
@@ -25,7 +26,7 @@ def test_a_line_of_700_mb_in_a_gzip_of_3_mb_is_set_aside_and_the_rest_is_stored(
     manifests = tmp_path / "manifests.yaml"
     manifests.write_text(yaml.safe_dump(stream(tmp_path)))
     command = [str(COMMAND), "run", "-f", str(manifests), "--at", AT, *DRIVER, "-o", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=scaled(300), check=False)
     assert done.returncode == 0, done.stderr
     totals = json.loads(done.stdout)["items"][0]["status"]["totals"]
     assert (totals["received"], totals["stored"], totals["deadLettered"]) == (5, 3, 2)

@@ -9,6 +9,7 @@ from pathlib import Path
 from messagestore_core.store.tombstones import tombstone_key
 from support.ingests import Stream
 from support.keyed_runs import SCRUB, SEAL
+from support.waiting import scaled
 
 KEYS = {SEAL: "the key of seals: é", SCRUB: "the key that values are hashed with"}
 TESTS = Path(__file__).parents[2]
@@ -17,7 +18,7 @@ TESTS = Path(__file__).parents[2]
 def test_no_key_is_in_a_plan_a_setting_a_log_or_the_event_log(tmp_path: Path) -> None:
     environment = {**os.environ, **KEYS, "PYTHONPATH": str(TESTS)}
     command = [sys.executable, "-m", "support.keyed_runs", str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, timeout=600, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=scaled(600), check=False)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said[-5000:].decode(errors="replace")
     _were_protected(said.decode(errors="replace"))

@@ -8,6 +8,7 @@ from pathlib import Path
 from support.kafkabroker import PASSWORD, USER, Broker
 from support.kafkatopics import Record, Topics
 from support.local_runs import render
+from support.waiting import scaled
 
 COMMAND = Path(sys.executable).parent / "messagestore"
 
@@ -28,7 +29,7 @@ def test_kafka(topics: Topics, broker: Broker, tmp_path: Path) -> None:
     manifests = tmp_path / "manifests.yaml"
     manifests.write_text(text)
     line = [str(COMMAND), "run", "-f", str(manifests), "--driver-memory", "1g", "--cores", "1", "-o", "json"]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=scaled(300), check=False)
     assert done.returncode == 0, done.stderr
     assert PASSWORD not in done.stdout + done.stderr
     stream, job = (item["status"] for item in json.loads(done.stdout)["items"])

@@ -9,6 +9,8 @@ from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from support.waiting import scaled
+
 RPC_REQUEST = 3
 
 
@@ -39,6 +41,6 @@ def _answer(spark: SparkSession, body: bytes) -> str:
     """What comes back for a request by the framing of Spark's RPC."""
     port = int(spark.conf.get("spark.driver.port") or 0)
     message = struct.pack(">Bqi", RPC_REQUEST, 1, len(body)) + body
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=scaled(20)) as connection:
         connection.sendall(struct.pack(">q", 8 + len(message)) + message)
         return connection.recv(65536).decode(errors="replace")

@@ -14,6 +14,7 @@ from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import RunRef
 from messagestore_operator.settings import DriverSettings
 from support.launches import stream
+from support.waiting import scaled
 
 
 class _Server:
@@ -72,7 +73,7 @@ def test_runs_that_are_launched_together_share_a_write() -> None:
             _see(cache, name)
             drivers.let_report("default", name)
         with suppress(TimeoutError):
-            await asyncio.wait_for(drivers.work(), timeout=1)
+            await asyncio.wait_for(drivers.work(), timeout=scaled(1))
         return server.named
 
     assert asyncio.run(launched()) == [["a", "b", "c"]]
@@ -104,7 +105,7 @@ def test_a_write_that_is_refused_is_made_again() -> None:
         drivers = _drivers(server, cache)
         drivers.let_report("default", "a")
         with suppress(TimeoutError):
-            await asyncio.wait_for(drivers.work(), timeout=2)
+            await asyncio.wait_for(drivers.work(), timeout=scaled(2))
         return server.named
 
     assert asyncio.run(launched()) == [["a"], ["a"]]

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from messagestore_operator.cluster.queue import HEAD_START, WorkQueue
+from support.waiting import scaled
 
 
 class Clock:
@@ -141,7 +142,7 @@ def test_a_waiting_worker_wakes_up_for_a_new_key() -> None:
         taken = asyncio.create_task(queue.get())
         await asyncio.sleep(0.01)
         queue.add("a")
-        return await asyncio.wait_for(taken, 1)
+        return await asyncio.wait_for(taken, scaled(1))
 
     assert asyncio.run(scenario()) == "a"
 
@@ -150,7 +151,7 @@ def test_a_waiting_worker_wakes_up_when_a_key_becomes_due() -> None:
     async def scenario() -> str:
         queue = WorkQueue[str]()
         queue.add("a", 0.02)
-        return await asyncio.wait_for(queue.get(), 1)
+        return await asyncio.wait_for(queue.get(), scaled(1))
 
     assert asyncio.run(scenario()) == "a"
 
@@ -162,7 +163,7 @@ def test_every_waiting_worker_gets_one_of_the_keys_that_become_due_together() ->
         await asyncio.sleep(0.01)
         for key in "abcd":
             queue.add(key, 0.02)
-        return set(await asyncio.wait_for(asyncio.gather(*taken), 1))
+        return set(await asyncio.wait_for(asyncio.gather(*taken), scaled(1)))
 
     assert asyncio.run(scenario()) == set("abcd")
 
@@ -175,7 +176,7 @@ def test_a_worker_that_was_ended_while_it_waited_takes_no_key() -> None:
         ended.cancel()
         await asyncio.sleep(0)
         queue.add("a")
-        return await asyncio.wait_for(waiting, 1)
+        return await asyncio.wait_for(waiting, scaled(1))
 
     assert asyncio.run(scenario()) == "a"
 
@@ -190,7 +191,7 @@ def test_what_comes_first_finds_a_worker_where_all_others_are_busy() -> None:
         await asyncio.sleep(0)
         assert not express.done()
         queue.add("b", first=True)
-        found = [await asyncio.wait_for(express, 1)]
+        found = [await asyncio.wait_for(express, scaled(1))]
         return found + [await queue.get() for _ in range(2)]
 
     assert asyncio.run(taken()) == ["b", "a", "c"]
@@ -203,7 +204,7 @@ def test_a_worker_for_what_comes_first_leaves_it_to_one_who_is_idle_anyway() -> 
         idle = asyncio.create_task(queue.get())
         await asyncio.sleep(0)
         queue.add("a", first=True)
-        found = await asyncio.wait_for(idle, 1)
+        found = await asyncio.wait_for(idle, scaled(1))
         await asyncio.sleep(0)
         waits = not express.done()
         express.cancel()
