@@ -27,6 +27,7 @@ from messagestore_operator.decide.snapshot import AppState, ObservedRun, RunRef,
 
 NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)
 RUN = ObservedRun(RunRef("default", "r-1", 1, "ingest"), AppState.RUNNING)
+BEFORE_YEARS_OF_FOUR_DIGITS = datetime(999, 1, 5, 8, tzinfo=UTC)
 TABLE = TableState(version=1, messages=1, dead_letters=0, bytes=1)
 
 
@@ -34,8 +35,8 @@ def report(outcome: Outcome | None = None, run: str = "r-1", **given: Any) -> Ru
     return RunReport(run=run, sequence=1, state="Running", started_at=NOW, outcome=outcome, **given)
 
 
-def checked(said: RunReport) -> ObservedRun:
-    (found,) = believed(Snapshot(now=NOW, runs=(replace(RUN, report=said),))).runs
+def checked(said: RunReport, now: datetime = NOW) -> ObservedRun:
+    (found,) = believed(Snapshot(now=now, runs=(replace(RUN, report=said),))).runs
     return found
 
 
@@ -78,6 +79,7 @@ def test_of_a_report_of_another_run_is_left_that_it_was_there() -> None:
         replay(messages=-1),
         replay(replayed=-1),
         EraseOutcome(table=TABLE, not_erased=("a",) * 9),
+        EraseOutcome(table=TABLE, erase_due_by=BEFORE_YEARS_OF_FOUR_DIGITS),
     ],
 )
 def test_of_a_report_that_says_what_can_not_be_is_left_in_one_line_that_it_was_there(outcome: Outcome) -> None:
@@ -87,6 +89,11 @@ def test_of_a_report_that_says_what_can_not_be_is_left_in_one_line_that_it_was_t
     assert found.report_problem.startswith("its report has an impossible value: ")
     assert len(found.report_problem.splitlines()) == 1
     assert "NoneType" not in found.report_problem
+
+
+def test_what_is_written_by_a_clock_that_no_status_can_hold_is_not_believed_either() -> None:
+    found = checked(report(ingest(1)), now=BEFORE_YEARS_OF_FOUR_DIGITS)
+    assert (found.report, found.report_problem is None) == (None, False)
 
 
 def test_a_purge_that_failed_for_a_reason_that_is_no_constant_is_believed_with_another() -> None:

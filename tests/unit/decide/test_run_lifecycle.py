@@ -9,8 +9,10 @@ import pytest
 from messagestore_core.contract.run_report import RunError, RunProgress, RunReport
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.api.status import RunError as StatusError
-from messagestore_operator.decide.actions import DeleteRun
-from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow
+from messagestore_operator.decide.actions import AcquireLease, AwaitRoom, DeleteRun
+from messagestore_operator.decide.leases import next_epoch
+from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, launch
+from messagestore_operator.decide.run_queue import Bounds, RunQueue
 from messagestore_operator.decide.snapshot import (
     AppState,
     Control,
@@ -19,9 +21,13 @@ from messagestore_operator.decide.snapshot import (
     ObservedRun,
     RunRef,
     Snapshot,
+    TableKey,
+    TableLease,
     Waiting,
 )
+from messagestore_operator.decide.tables import slot_of
 from messagestore_operator.status.times import clock_time
+from support import launches
 
 NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -201,3 +207,44 @@ def test_what_began_earlier_keeps_its_time_and_what_it_reports_is_told() -> None
     found = stage(current(**RUNNING), seen(report=said)).current
     assert found is not None
     assert (found.started_at, found.progress) == (RUNNING["started_at"], "batch 3")
+
+
+ONE, TWO, FORMER = (TableKey("default", "", f"s3a://lake/{name}") for name in ("one", "two", "former"))
+RESERVED = current(launched_at=None)
+OWNER = launches.stream()
+SLOT = slot_of(OWNER, RESERVED, [OWNER])
+CREATE = replace(launches.launch(name=REF.name).run, slot=SLOT)
+SOON = (NOW + Defaults().look_again,)
+
+
+def launched(*held: TableKey, by: str = "default/other", most: int | None = None) -> RunStage:
+    """A run that writes two tables, one of which had another name before; some of the three are held."""
+    leases = {table: TableLease(table, 7, by, since=NOW, resource_version="1") for table in held}
+    snapshot = Snapshot(now=NOW, leases=leases, run_queue=RunQueue(bounds=Bounds(in_all=most)))
+    return launch(snapshot, OWNER, RESERVED, [ONE, TWO], lambda _: replace(CREATE, slot=None), [OWNER], [FORMER])
+
+
+def taken(table: TableKey) -> AcquireLease:
+    return AcquireLease(table, f"default/{REF.name}", next_epoch(0, NOW), None)
+
+
+def test_a_run_takes_its_tables_before_it_is_made_and_is_looked_at_soon() -> None:
+    assert launched() == RunStage(RESERVED, actions=(taken(ONE), taken(TWO), CREATE), look_at=SOON)
+
+
+def test_one_that_waits_for_its_second_table_keeps_the_first_and_is_looked_at_soon() -> None:
+    found = launched(TWO)
+    assert found.trouble == RunError(reason="TableBusy", message="s3a://lake/two is in use: waiting for run other")
+    assert (found.current, found.actions, found.look_at) == (RESERVED, (taken(ONE),), SOON)
+
+
+def test_one_that_has_a_table_already_takes_the_other_only_and_waits_for_no_room() -> None:
+    assert launched(most=0).actions == (AwaitRoom(SLOT),)
+    found = launched(ONE, by=f"default/{REF.name}", most=0)
+    assert (found.trouble, found.actions) == (None, (taken(TWO), CREATE))
+
+
+def test_one_whose_table_still_has_a_run_of_who_gave_it_up_takes_none_and_is_looked_at_soon() -> None:
+    found = launched(FORMER)
+    assert found.trouble is not None
+    assert (found.trouble.reason, found.actions, found.look_at) == ("TableBusy", (), SOON)

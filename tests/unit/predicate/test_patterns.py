@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from messagestore_core.predicate.conditions import MAX_PATTERN, MAX_REPEAT, MAX_STEPS, check_regex, escape_like
-from messagestore_core.predicate.literals import check_path, read_interval, read_string, read_timestamp
+from messagestore_core.predicate.literals import check_path, read_interval, read_number, read_string, read_timestamp
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,7 @@ from messagestore_core.predicate.literals import check_path, read_interval, read
         "(?i)a",
         "[^a]b",
         r"[\]\d-]a",
+        r"[a\d]",
         "[a]b+",
         r"\{a\}",
         "a?b+",
@@ -45,6 +46,9 @@ LONG, STEPS, ONCE = "longer than 512", "more than 1000 steps", "gives nothing ba
         (f"({'a' * 9}){{99}}b", STEPS),
         ("(?:(?:a{8}b){7}c){9}" + "d" * 101, STEPS),
         (r"[a\q]", r"escape \\q"),
+        (r"[a\b]", r"escape \\b"),
+        ("[a\\", r"escape \\,"),
+        ("a\\", r"escape \\,"),
         ("[a[b]", "inside a character class"),
         ("[a", "not closed"),
         ("[^", "not closed"),
@@ -123,3 +127,17 @@ def test_the_largest_character_interval_and_path_are_taken_and_none_larger() -> 
         read_interval("100000001 seconds")
     with pytest.raises(ValueError, match="longer than 1024"):
         check_path("$." + "a" * 1023)
+
+
+def test_a_decimal_has_38_digits_at_most() -> None:
+    longest = f"{'1' * 20}.{'2' * 18}"
+    assert read_number(longest) == longest
+    with pytest.raises(ValueError, match="more than 38 digits"):
+        read_number(f"{longest}3")
+
+
+def test_a_text_holds_no_surrogate_from_the_first_to_the_last_and_what_stands_beside_them() -> None:
+    assert read_string(r"'\ud7ff\ue000'") == "\ud7ff\ue000"
+    for half in (r"'\ud800'", r"'\udfff'"):
+        with pytest.raises(ValueError, match="half of a surrogate pair"):
+            read_string(half)

@@ -1,0 +1,39 @@
+"""What maintenance is told of replays, which read what it would clean away."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from messagestore_core.contract.run_document import Upkeep
+from messagestore_operator.api import MessageStreamStatus, ReplayJob
+from messagestore_operator.api.messagestream_status import TableStatus
+from messagestore_operator.decide.maintenance import oldest_replay, upkeep_of
+from messagestore_operator.decide.snapshot import AppState, ObservedRun, RunRef, StreamSnapshot
+from support.launches import stream
+
+NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+RUN = ObservedRun(RunRef("default", "orders-ingest-1", 1, "ingest"), AppState.RUNNING)
+WRITTEN = MessageStreamStatus(table=TableStatus(version=300))
+
+
+def replay(started_at: datetime | None) -> ReplayJob:
+    spec = {"streamRef": {"name": "orders"}, "destination": {"files": {"uri": "s3a://replay/checks/"}}}
+    status = {"startedAt": started_at.isoformat().replace("+00:00", "Z")} if started_at else {}
+    return ReplayJob.model_validate({"metadata": {"name": "again"}, "spec": spec, "status": status})
+
+
+def snapshot(*started_at: datetime | None) -> StreamSnapshot:
+    return StreamSnapshot(now=NOW, stream=stream(), replays=tuple(map(replay, started_at)))
+
+
+@pytest.mark.parametrize(
+    ("started_at", "oldest"),
+    [((), None), ((None,), None), ((NOW - HOUR, None, NOW - 2 * HOUR, NOW), NOW - 2 * HOUR)],
+)
+def test_a_run_that_is_asked_for_maintenance_is_told_when_the_oldest_replay_began(
+    started_at: tuple[datetime | None, ...], oldest: datetime | None
+) -> None:
+    found = snapshot(*started_at)
+    assert oldest_replay(found) == oldest
+    assert upkeep_of(found, WRITTEN, RUN) == Upkeep(asked=300, oldest_replay=oldest)

@@ -1,0 +1,23 @@
+"""A point in time of a schedule that nobody can make up for."""
+
+from datetime import UTC, datetime
+
+from messagestore_operator.api import MessageStreamStatus
+from messagestore_operator.decide.actions import EmitEvent
+from messagestore_operator.decide.missed import pass_over_missed
+from messagestore_operator.decide.trigger import Scheduled
+from messagestore_operator.status.times import clock_time
+
+MISSED = datetime(2026, 1, 5, 8, tzinfo=UTC)
+
+
+def test_a_point_that_was_missed_is_put_behind_with_a_warning() -> None:
+    status, told = pass_over_missed(Scheduled(None, MISSED, None), MessageStreamStatus(run_number=7))
+    assert status == MessageStreamStatus(run_number=7, last_schedule_time=clock_time(MISSED))
+    words = "the run of 2026-01-05T08:00:00Z is skipped: its starting deadline has passed"
+    assert told == [EmitEvent("Warning", "ScheduleMissed", words)]
+
+
+def test_nothing_is_told_where_none_was_missed() -> None:
+    before = MessageStreamStatus(run_number=7)
+    assert pass_over_missed(Scheduled(MISSED, None, None), before) == (before, [])

@@ -1,0 +1,42 @@
+"""The Secrets that the runs of a replay can't do without."""
+
+from typing import Any
+
+import pytest
+
+from messagestore_operator.api import MessageStream, ReplayJob
+from messagestore_operator.decide.needs import Need, secrets_of
+from messagestore_operator.translate.secrets import Use
+from support.launches import stream
+
+
+def storage(secret: str) -> dict[str, Any]:
+    return {"storage": {"endpoint": f"https://{secret}.example.org", "credentialsSecretRef": {"name": secret}}}
+
+
+def replay(**destination: Any) -> ReplayJob:
+    spec = {"streamRef": {"name": "orders"}, "destination": destination}
+    return ReplayJob.model_validate({"metadata": {"name": "again"}, "spec": spec})
+
+
+ORDERS, COPY, OTHER = (
+    stream(name, table={"uri": f"s3a://{name}/store"}, **storage(f"of-{name}")) for name in ("orders", "copy", "other")
+)
+FILES: dict[str, Any] = {"files": {"uri": "s3a://replay/checks/", **storage("of-files")}}
+INTO_COPY: dict[str, Any] = {"stream": {"name": "copy"}}
+
+
+@pytest.mark.parametrize(
+    ("destination", "streams", "secrets"),
+    [
+        (FILES, [OTHER, ORDERS], {"of-orders", "of-files"}),
+        (FILES, [OTHER], set()),
+        (INTO_COPY, [OTHER, COPY, ORDERS], {"of-orders", "of-copy"}),
+        (INTO_COPY, [ORDERS], {"of-orders"}),
+        (INTO_COPY, [COPY], set()),
+    ],
+)
+def test_a_replay_needs_those_of_what_it_reads_and_of_what_it_sends_to(
+    destination: dict[str, Any], streams: list[MessageStream], secrets: set[str]
+) -> None:
+    assert secrets_of(replay(**destination), streams) == {Need(name, Use.STORAGE) for name in secrets}
