@@ -38,7 +38,7 @@ class Place:
         entries = entries_of(uri, os.environ) if storage is None else storage
         self._held = ExitStack()
         with refusals(uri):
-            bundle = self._held.enter_context(trusting([entry.ca_file for entry in entries if entry.ca_file]))
+            bundle = self._held.enter_context(trusting(entries))
         self._storage = Storage(entries, bundle)
 
     def close(self) -> None:

@@ -5,9 +5,12 @@ from datetime import datetime
 
 from pyspark.sql import SparkSession
 
+from messagestore_core.clock import now
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.store.delta_log import CommitNote, last_note
 from messagestore_core.store.fence import with_epoch
+from messagestore_core.store.handle import Store
+from messagestore_core.store.storage import Storage
 from messagestore_jobs.progress import Progress
 
 
@@ -16,14 +19,21 @@ class Run:
     """One run over one store; ``as_of`` is the clock that every time rule sees."""
 
     document: RunDocument
+    store: Store
     spark: SparkSession
     progress: Progress
     as_of: datetime
 
+    @staticmethod
+    def of(document: RunDocument, spark: SparkSession, progress: Progress, storage: Storage | None = None) -> "Run":
+        """A run of a document; without storage its store lies on this machine."""
+        store = Store.of(document.table, storage or Storage())
+        return Run(document, store, spark, progress, now(document))
+
     @property
     def uri(self) -> str:
         """The table folder."""
-        return self.document.table.uri
+        return self.store.uri
 
     @property
     def run(self) -> str:
@@ -32,4 +42,4 @@ class Run:
 
     def note(self) -> CommitNote:
         """What a commit on ``messages`` says that is no batch's: totals go on as they were."""
-        return with_epoch(self.uri, last_note(self.uri).model_copy(update={"run": self.run}))
+        return with_epoch(self.store, last_note(self.store).model_copy(update={"run": self.run}))

@@ -25,6 +25,9 @@ from messagestore_core.contract.run_document import (
     Table,
 )
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.handle import Store
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.context import Run
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.maintain.job import run_maintain
 from messagestore_jobs.progress import Silent
@@ -92,7 +95,7 @@ def base(session: Callable[[], SparkSession], count: int) -> Path:
     shutil.rmtree(path, ignore_errors=True)
     spark = session()
     uri = f"file://{path}/store"
-    open_folder(Table(uri=uri, owner=OWNER))
+    open_folder(Store.of(Table(uri=uri, owner=OWNER), Storage()))
     numbered = spark.range(0, count, 1, max(4, count // 250_000)).selectExpr("id n", "md5('m' || id) h")
     day = f"timestamp'2026-10-01' + make_dt_interval(0, 0, 0, n * {DAYS * 86400} div {count})"
     rows = numbered.selectExpr(
@@ -117,7 +120,7 @@ def base(session: Callable[[], SparkSession], count: int) -> Path:
         "to_date(inserted_at) inserted_date",
     )
     rows.sortWithinPartitions("stream_name", "position").write.format("delta").mode("append").save(f"{uri}/messages")
-    StoreIndex(spark, uri).save()
+    StoreIndex(spark, Store(uri)).save()
     (path / "complete").write_text(json.dumps({"messages": count}))
     return path / "store"
 
@@ -127,7 +130,7 @@ def maintained(session: Callable[[], SparkSession], count: int) -> Path:
     store = base(session, count)
     path = store.parent / "maintained"
     if not (store.parent / "maintenance-done").exists():
-        run_maintain(document(copy(store, path), MaintainTask()), session(), Silent())
+        run_maintain(Run.of(document(copy(store, path), MaintainTask()), session(), Silent()))
         (store.parent / "maintenance-done").touch()
     return path
 
@@ -148,5 +151,5 @@ def copy(store: Path, to: Path) -> str:
         shutil.rmtree(log)
         shutil.copytree(store / log.relative_to(to), log)
     # A base that an earlier release made gets what it lacks, as a run would give it.
-    open_folder(Table(uri=f"file://{to}", owner=OWNER))
+    open_folder(Store.of(Table(uri=f"file://{to}", owner=OWNER), Storage()))
     return f"file://{to}"

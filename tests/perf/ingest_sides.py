@@ -20,6 +20,7 @@ from messagestore_core.contract.run_document import (
     IngestTask,
 )
 from messagestore_core.store.schemas import DEAD_LETTERS, MESSAGES
+from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.progress import Silent
 
@@ -75,7 +76,7 @@ def store(spark: SparkSession | None, uri: str, files: list[Path]) -> Timed:
         (landing / f"{i:03}.jsonl").hardlink_to(file)
     task = task.model_copy(update={"source": FilesSource(uri=f"file://{landing}", max_files_per_batch=1)})
     heard = _Batches()
-    run_ingest(data.document(uri, task), spark, heard)
+    run_ingest(Run.of(data.document(uri, task), spark, heard))
     return Timed(heard.ends[0] - heard.begun, np.diff(heard.ends).tolist())
 
 

@@ -22,7 +22,9 @@ from tests.perf import data
 from messagestore_core.contract.run_document import FilesSource, IngestTask
 from messagestore_core.contract.run_document import Table as StoreTable
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import FILES
+from messagestore_core.store.storage import Storage
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import local_session
 from messagestore_jobs.source.file_arrivals import FileArrivals
@@ -43,7 +45,7 @@ def main() -> None:
 
 
 def _make(landing: Path, uri: str) -> None:
-    open_folder(StoreTable(uri=uri, owner=data.OWNER))
+    open_folder(Store.of(StoreTable(uri=uri, owner=data.OWNER), Storage()))
     write_deltalake(f"{uri}/files", pa.concat_tables(_made(landing)), mode="append")
     for n in range(NEW):
         (landing / f"new-{n}.jsonl").write_text("{}\n")

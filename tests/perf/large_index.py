@@ -19,7 +19,9 @@ from rich.console import Console
 from rich.table import Table
 from tests.perf import data, ingest_sides
 
+from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects
+from messagestore_core.store.storage import Storage
 from messagestore_jobs.index.keys import hash_here
 from messagestore_jobs.index.manifest import INDEX, MANIFEST, Manifest
 from messagestore_jobs.index.runs import ENTRY, Entries, RunInfo, write_run
@@ -37,7 +39,7 @@ def keys(count: int) -> RunInfo:
     kept = folder / f"{count}.json"
     if not kept.exists():
         name = f"ids-{UUID(int=count).hex}"
-        info = write_run(Objects(f"file://{folder}"), name, _random(count), count)
+        info = write_run(Objects(f"file://{folder}", Storage()), name, _random(count), count)
         assert info is not None
         kept.write_text(info.model_dump_json())
     return RunInfo.model_validate_json(kept.read_text())
@@ -71,10 +73,10 @@ def measure(count: int) -> dict[str, float]:
     work = data.folder() / f"large-index-{count}"
     subprocess.run(["rm", "-rf", work, f"{work}-landing"], check=True)
     uri = data.copy(data.base(lambda: spark, 100_000), work)
-    StoreIndex(spark, uri).save()
+    StoreIndex(spark, Store(uri)).save()
     with_keys(work, count)
     begun = time.perf_counter()
-    index = StoreIndex(spark, uri)
+    index = StoreIndex(spark, Store(uri))
     opened = time.perf_counter()
     asked = hash_here(index.key, [f"unknown-{n}" for n in range(BATCH)])
     before = time.perf_counter()

@@ -29,7 +29,9 @@ from messagestore import reads
 from messagestore.reader import Reader
 from messagestore_core.contract.run_document import Table
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import MESSAGES, properties
+from messagestore_core.store.storage import Storage
 from messagestore_jobs.session import UNREPEATED
 
 FIRST_DAY = date(2026, 1, 1)
@@ -57,7 +59,7 @@ def store_of(count: int, days: int) -> Path:
     if not (path / "complete").exists():
         shutil.rmtree(path, ignore_errors=True)
         uri = f"file://{path}/store"
-        open_folder(Table(uri=uri, owner=data.OWNER))
+        open_folder(Store.of(Table(uri=uri, owner=data.OWNER), Storage()))
         messages = path / "store" / "messages"
         added = [action for day in range(days) for action in _day(messages, day, count // days, last=day == days - 1)]
         table = DeltaTable(messages)

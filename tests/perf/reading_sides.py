@@ -26,6 +26,8 @@ from messagestore_core.contract.run_document import (
     Rule,
     Selection,
 )
+from messagestore_core.store.handle import Store
+from messagestore_jobs.context import Run
 from messagestore_jobs.native import to_native
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
@@ -63,7 +65,7 @@ def read(side: str, arguments: Figures) -> Figures:
     small, large = f"file://{data.base(_session, 100_000)}", f"file://{data.maintained(_session, HELD)}"
 
     def rows(uri: str, stream: str = data.SPECIAL) -> DataFrame:
-        messages = read_messages(spark, uri)
+        messages = read_messages(spark, Store(uri))
         return messages.where(F.col("stream_name") == stream) if side == "stream" else messages
 
     for _ in range(3):
@@ -110,15 +112,15 @@ def purge(side: str, arguments: Figures) -> Figures:
 
     def run(uri: str) -> None:
         if side == "rewrite":
-            read_messages(spark, uri).write.format("delta").mode("overwrite").save(f"{uri}/messages")
+            read_messages(spark, Store(uri)).write.format("delta").mode("overwrite").save(f"{uri}/messages")
         else:
             at = datetime(2026, 10, 2, tzinfo=UTC) + timedelta(days=30)
             rule = Rule(name="old", max_age=timedelta(days=30))
-            run_purge(data.document(uri, PurgeTask(mode="Enforce", rules=(rule,)), at), spark, Silent())
+            run_purge(Run.of(data.document(uri, PurgeTask(mode="Enforce", rules=(rule,)), at), spark, Silent()))
 
     run(small)
     seconds = _timed(lambda: run(large))
-    left = read_messages(spark, large).count()
+    left = read_messages(spark, Store(large)).count()
     shutil.rmtree(work)
     expected = HELD if side == "rewrite" else HELD - HELD // data.DAYS
     assert left == expected, f"{left} messages are left of {HELD}"
@@ -133,7 +135,7 @@ def replay(side: str, arguments: Figures) -> Figures:
 
     def run(uri: str, to: Path, messages: int) -> None:
         if side == "plain":
-            rows = read_messages(spark, uri).where(F.col("global_position") <= messages)
+            rows = read_messages(spark, Store(uri)).where(F.col("global_position") <= messages)
             to_native(rows.orderBy("global_position")).write.text(str(to))
             return
         task = ReplayTask(
@@ -142,7 +144,7 @@ def replay(side: str, arguments: Figures) -> Figures:
             order="Global",
             destination=FilesDestination(uri=f"file://{to}"),
         )
-        run_replay(data.document(uri, task, datetime.now(UTC)), spark, Silent(), None)
+        run_replay(Run.of(data.document(uri, task, datetime.now(UTC)), spark, Silent()), None)
 
     run(small, work / "warm", 100_000)
     seconds = _timed(lambda: run(large, work / "measured", REPLAYED))

@@ -25,8 +25,11 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import RunDocument, Table
-from messagestore_core.store import external, lock
+from messagestore_core.store import external
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.handle import Store
+from messagestore_core.store.storage import Storage
+from messagestore_jobs import lock
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import local_session
@@ -120,7 +123,7 @@ def main() -> None:
         report = execute(document, _spark, Silent(), wait_seconds=0, clock=lambda: datetime.now(UTC))
         sys.stderr.write(str(report.error))
     else:
-        open_folder(Table(uri=f"file://{order['folder']}", owner=OWNER))
+        open_folder(Store.of(Table(uri=f"file://{order['folder']}", owner=OWNER), Storage()))
     os._exit(NOT_REACHED)
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from pyspark.errors import PySparkException
 
+import messagestore_core
 import messagestore_jobs
 from messagestore_core.store import external
 
@@ -53,7 +54,8 @@ def unheard(run: Callable[[], T], meanwhile: Callable[[], object] = lambda: None
 
 def patterns_in_code() -> set[str]:
     """The names of the external writes that the jobs make, as regular expressions; not those that a caller gives."""
-    return {name for path in Path(messagestore_jobs.__file__).parent.rglob("*.py") for name in _patterns(path)}
+    folders = [Path(package.__file__).parent for package in (messagestore_core, messagestore_jobs) if package.__file__]
+    return {name for folder in folders for path in folder.rglob("*.py") for name in _patterns(path)}
 
 
 def _patterns(path: Path) -> Iterator[str]:

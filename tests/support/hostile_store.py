@@ -33,7 +33,7 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import RunReport
 from messagestore_core.store.audit import Done, add_audit
-from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.schemas import OFFSETS, PENDING_UPDATES
 from messagestore_core.store.tombstones import add_tombstones
@@ -170,9 +170,9 @@ class Site:
 
     def _told_by_hand(self) -> None:
         uri = self.table.uri
-        raise_heads(uri, pa.table({"stream_name": ["order-1"], "next_position": [20]}), 30)
-        add_tombstones(uri, [("erased", 1)], NOW, "run")
-        add_audit(uri, Done(NOW, "Purge", "run", RESOURCE, {"preview": "p"}, 1, 2))
+        raise_heads(Store(uri), pa.table({"stream_name": ["order-1"], "next_position": [20]}), 30)
+        add_tombstones(Store(uri), [("erased", 1)], NOW, "run")
+        add_audit(Store(uri), Done(NOW, "Purge", "run", RESOURCE, {"preview": "p"}, 1, 2))
         waiting = {
             "message_id": "later",
             "status": "FAILED",
@@ -182,11 +182,11 @@ class Site:
             "row": 0,
         }
         write_deltalake(
-            open_table(uri, "pending_updates"), pa.Table.from_pylist([waiting], schema=PENDING_UPDATES), mode="append"
+            Store(uri).table("pending_updates"), pa.Table.from_pylist([waiting], schema=PENDING_UPDATES), mode="append"
         )
         read = {"source_id": "k", "batch": 1, "at": NOW, "topic": "t", "topic_id": "i", "partition": 0}
         read |= {"start": 0, "end": 1, "latest": 1}
-        write_deltalake(open_table(uri, "offsets"), pa.Table.from_pylist([read], schema=OFFSETS), mode="append")
+        write_deltalake(Store(uri).table("offsets"), pa.Table.from_pylist([read], schema=OFFSETS), mode="append")
 
     def _purge(self) -> RunDocument:
         archive = Archive(uri=f"file://{self.site}/archive", format="JSONLines")

@@ -11,12 +11,12 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from pyspark.sql import SparkSession
 
 from messagestore_core.clock import microseconds
-from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads, read_heads
 from messagestore_core.store.schemas import MESSAGES
 from messagestore_jobs.index.keys import Keys, hash_here
 from messagestore_jobs.index.store_index import Added, StoreIndex
-from support.stores import START, message, stored
+from support.stores import START, message
 
 OFTEN = {"SAVE_KEYS": 5, "SAVE_KEYS_AT_END": 2, "SAVE_COMMITS_AT_END": 3}
 """Of the module of the index: it is written for few keys, too."""
@@ -29,18 +29,18 @@ class Ingested:
     """A store, and the index that a run has of it."""
 
     spark: SparkSession
-    uri: str
+    store: Store
     index: StoreIndex
     batches: int = 0
 
     @staticmethod
-    def opened(spark: SparkSession, uri: str, batches: int = 0) -> "Ingested":
-        return Ingested(spark, uri, StoreIndex(spark, uri), batches)
+    def opened(spark: SparkSession, store: Store, batches: int = 0) -> "Ingested":
+        return Ingested(spark, store, StoreIndex(spark, store), batches)
 
     def batch(self, ids: Iterable[str], streams: Iterable[str], at: datetime) -> None:
         """A batch is committed, and the index told."""
         self.batches += 1
-        told = append(self.uri, list(ids), list(streams), at, self.index.next_global, (SOURCE, self.batches))
+        told = append(self.store, list(ids), list(streams), at, self.index.next_global, (SOURCE, self.batches))
         self.index.stored(
             Added(
                 batch=(SOURCE, self.batches),
@@ -48,7 +48,7 @@ class Ingested:
                 inserted_at=microseconds(at),
                 streams=pa.array(sorted(set(told["stream_name"].to_pylist())), pa.string()),
                 next_positions=np.array(
-                    [next_position(self.uri, name) for name in sorted(set(told["stream_name"].to_pylist()))], np.int64
+                    [next_position(self.store, name) for name in sorted(set(told["stream_name"].to_pylist()))], np.int64
                 ),
                 next_global=self.index.next_global + told.num_rows,
             )
@@ -65,41 +65,45 @@ def asked(index: StoreIndex, ids: list[str]) -> Keys:
 
 
 def append(
-    uri: str, ids: list[str], streams: list[str], at: datetime, first: int, batch: tuple[str, int] | None = None
+    store: Store, ids: list[str], streams: list[str], at: datetime, first: int, batch: tuple[str, int] | None = None
 ) -> pa.Table:
     """Rows are committed, as a batch of a source or by other hands."""
     heads: dict[str, int] = {}
     rows: list[dict[str, Any]] = []
     for number, (name, stream) in enumerate(zip(ids, streams, strict=True), first):
-        position = heads.get(stream, next_position(uri, stream))
+        position = heads.get(stream, next_position(store, stream))
         heads[stream] = position + 1
         rows.append(message(number, message_id=name, stream_name=stream, position=position, inserted_at=at))
     table = pa.Table.from_pylist(rows, schema=MESSAGES)
     said = CommitProperties(app_transactions=[Transaction(*batch)] if batch else None)
-    write_deltalake(open_table(uri, "messages"), table, mode="append", commit_properties=said)
+    write_deltalake(store.table("messages"), table, mode="append", commit_properties=said)
     return table
 
 
-def next_position(uri: str, stream: str) -> int:
+def _messages(store: Store) -> list[dict[str, Any]]:
+    return store.table("messages").to_pyarrow_table().to_pylist()
+
+
+def next_position(store: Store, stream: str) -> int:
     """By the table, and the heads that purges have raised."""
-    there = [row["position"] + 1 for row in stored(uri) if row["stream_name"] == stream]
-    return max([read_heads(uri).next_position(stream), *there])
+    there = [row["position"] + 1 for row in _messages(store) if row["stream_name"] == stream]
+    return max([read_heads(store).next_position(stream), *there])
 
 
-def remove(uri: str, ids: Iterable[str]) -> None:
+def remove(store: Store, ids: Iterable[str]) -> None:
     """Heads are raised, then rows leave, as in a purge."""
-    names = sorted({row["stream_name"] for row in stored(uri)})
-    positions = [next_position(uri, name) for name in names]
-    last = max([0, *(row["global_position"] for row in stored(uri))])
-    raise_heads(uri, pa.table({"stream_name": pa.array(names, pa.string()), "next_position": positions}), last + 1)
+    names = sorted({row["stream_name"] for row in _messages(store)})
+    positions = [next_position(store, name) for name in names]
+    last = max([0, *(row["global_position"] for row in _messages(store))])
+    raise_heads(store, pa.table({"stream_name": pa.array(names, pa.string()), "next_position": positions}), last + 1)
     listed = ", ".join(f"'{name}'" for name in ids) or "''"
-    open_table(uri, "messages").delete(f"message_id IN ({listed})")
+    store.table("messages").delete(f"message_id IN ({listed})")
 
 
-def newest(uri: str) -> dict[str, int]:
+def newest(store: Store) -> dict[str, int]:
     """When each id that is in the store was inserted last, in microseconds."""
     found: dict[str, int] = {}
-    for row in stored(uri):
+    for row in _messages(store):
         found[row["message_id"]] = max(microseconds(row["inserted_at"]), found.get(row["message_id"], 0))
     return found
 

@@ -23,8 +23,10 @@ from messagestore_core.contract.run_document import (
     Table,
 )
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome
-from messagestore_core.store.delta_log import open_table
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.handle import Store
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import run_ingest
 from support.external_writes import observing
 
@@ -94,17 +96,17 @@ class Stream:
 
     def run(self, at: datetime = START, **settings: Any) -> IngestOutcome:
         document = self.document(at, **settings)
-        open_folder(document.table)
-        return run_ingest(document, self.spark, self.heard)
+        open_folder(Store.of(document.table, Storage()))
+        return run_ingest(Run.of(document, self.spark, self.heard))
 
     def messages(self) -> list[Row]:
         """By global position."""
-        rows = open_table(self.table.uri, "messages").to_pyarrow_table().sort_by("global_position").to_pylist()
+        rows = Store(self.table.uri).table("messages").to_pyarrow_table().sort_by("global_position").to_pylist()
         return [{**row, "headers": None if row["headers"] is None else dict(row["headers"])} for row in rows]
 
     def dead_letters(self) -> list[Row]:
         """By place."""
-        rows = open_table(self.table.uri, "dead_letters").to_pyarrow_table().to_pylist()
+        rows = Store(self.table.uri).table("dead_letters").to_pyarrow_table().to_pylist()
         return sorted(rows, key=lambda r: (r["source"]["uri"], r["source"]["offset"]))
 
     def ids(self) -> list[str]:

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import Integrity, Match, Rule, Scrub
+from messagestore_core.store.handle import Store
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.integrity import is_sealed
 from messagestore_jobs.progress import Silent
@@ -53,7 +54,7 @@ def main(folder: Path) -> None:
         sys.stdout.write(report.model_dump_json())
         if report.error is not None:
             raise SystemExit(1)
-    _tell_of(read_messages(spark, stream.table.uri).withColumn("sealed", is_sealed(SEALED, SEAL)), spark)
+    _tell_of(read_messages(spark, Store(stream.table.uri)).withColumn("sealed", is_sealed(SEALED, SEAL)), spark)
     spark.stop()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from messagestore_core.contract.run_document import FilesSource, Lifecycle, Retry
 from messagestore_core.contract.run_report import IngestOutcome
 from messagestore_core.contract.run_report import Lifecycle as LifecycleReport
+from messagestore_core.store.handle import Store
 from messagestore_core.store.pending_updates import read_pending
 from support.ingests import START, Row, Stream, lines, write_file
 
@@ -53,7 +54,7 @@ class Updated(Stream):
 
     def pending(self) -> list[tuple[str, str]]:
         """Id and status of what waits, in order of arrival."""
-        rows = read_pending(self.table.uri)
+        rows = read_pending(Store(self.table.uri))
         return list(zip(rows["message_id"].to_pylist(), rows["status"].to_pylist(), strict=True))
 
 

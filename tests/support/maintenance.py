@@ -9,8 +9,10 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import MaintainTask, Resource, RunDocument, Table
 from messagestore_core.contract.run_report import IngestCounts, MaintainOutcome
-from messagestore_core.store.delta_log import committed_batch, last_note, open_table
+from messagestore_core.store.delta_log import committed_batch, last_note
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES
+from messagestore_jobs.context import Run
 from messagestore_jobs.maintain.job import run_maintain
 from messagestore_jobs.progress import Silent
 from support.stores import heads_of
@@ -21,17 +23,17 @@ RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")
 def maintain(spark: SparkSession, table: Table, at: datetime | None = None, **task: Any) -> MaintainOutcome:
     """One maintenance run."""
     document = RunDocument(run="maintain-1", resource=RESOURCE, table=table, at=at, task=MaintainTask(**task))
-    return run_maintain(document, spark, Silent())
+    return run_maintain(Run.of(document, spark, Silent()))
 
 
-def all_rows(uri: str) -> dict[str, list[str]]:
+def all_rows(store: Store) -> dict[str, list[str]]:
     """Every row of every table, as delta-rs reads them."""
-    return {name: sorted(map(repr, open_table(uri, name).to_pyarrow_table().to_pylist())) for name in TABLES}
+    return {name: sorted(map(repr, store.table(name).to_pyarrow_table().to_pylist())) for name in TABLES}
 
 
-def memory(uri: str, source_id: str = "landing") -> tuple[IngestCounts, int, object]:
+def memory(store: Store, source_id: str = "landing") -> tuple[IngestCounts, int, object]:
     """What the store says beside its rows: totals, the last batch of a source, heads."""
-    return last_note(uri).totals, committed_batch(uri, source_id), heads_of(uri)
+    return last_note(store).totals, committed_batch(store, source_id), heads_of(store)
 
 
 def age(folder: Path, by: timedelta) -> None:

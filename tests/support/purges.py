@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_document import Hold, Match, PurgeTask, Resource, Rule, RunDocument, Table
 from messagestore_core.contract.run_report import PurgeOutcome
 from messagestore_core.store.objects import Objects, local_path
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from support.stores import Row
@@ -37,7 +39,7 @@ def purge(
     spark: SparkSession, table: Table, at: datetime, *, run: str = "purge-1", said: Said | None = None, **task: Any
 ) -> PurgeOutcome:
     """One purge run; Enforce unless said otherwise."""
-    return run_purge(purge_document(table, at, run=run, **task), spark, said or Said())
+    return run_purge(Run.of(purge_document(table, at, run=run, **task), spark, said or Said()))
 
 
 def purge_document(table: Table, at: datetime, *, run: str = "purge-1", **task: Any) -> RunDocument:
@@ -74,7 +76,7 @@ def crash_at(number: int) -> Callable[[str, str], None]:
 
 def archived(uri: str) -> pa.Table | None:
     """All that sealed Parquet archives under a URI hold."""
-    objects = Objects(uri)
+    objects = Objects(uri, Storage())
     folders = [name for name in objects.names() if objects.exists(f"{name}_manifest.json")]
     tables = [
         pq.read_table(f"{local_path(uri)}/{name}", partitioning=None)
@@ -94,7 +96,7 @@ def archived_positions(uri: str) -> list[int]:
 
 def files_below(folder: str) -> dict[str, bytes]:
     """Every file below a folder, with its content."""
-    objects = Objects(folder)
+    objects = Objects(folder, Storage())
     return {name: objects.read(name) or b"" for name in objects.names(recursive=True) if not name.endswith("/")}
 
 

@@ -11,10 +11,12 @@ from deltalake import CommitProperties, write_deltalake
 
 from messagestore_core.contract.run_document import Owner, Table
 from messagestore_core.contract.run_report import IngestCounts
-from messagestore_core.store.delta_log import CommitNote, last_note, open_table
+from messagestore_core.store.delta_log import CommitNote, last_note
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import read_heads
 from messagestore_core.store.schemas import DEAD_LETTERS, MESSAGES
+from messagestore_core.store.storage import Storage
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 OWNER = Owner(namespace="default", name="orders")
@@ -54,7 +56,7 @@ def message(number: int, **given: Any) -> Row:
 def make_store(folder: Path, rows: Iterable[Row], *more: Iterable[Row]) -> Table:
     """A store that holds these rows, each argument in a commit of its own as a batch writes them."""
     table = Table(uri=f"file://{folder}", owner=OWNER)
-    open_folder(table)
+    open_folder(Store.of(table, Storage()))
     for batch in (rows, *more):
         add_messages(table.uri, batch)
     return table
@@ -63,11 +65,11 @@ def make_store(folder: Path, rows: Iterable[Row], *more: Iterable[Row]) -> Table
 def add_messages(uri: str, rows: Iterable[Row]) -> None:
     """Add rows in one commit, with a note whose totals count them."""
     arrow = pa.Table.from_pylist(list(rows), schema=MESSAGES)
-    before = last_note(uri)
+    before = last_note(Store(uri))
     counts = IngestCounts(received=arrow.num_rows, stored=arrow.num_rows)
     note = CommitNote(run="ingest", totals=before.totals + counts)
     write_deltalake(
-        open_table(uri, "messages"),
+        Store(uri).table("messages"),
         arrow,
         mode="append",
         commit_properties=CommitProperties(custom_metadata={"userMetadata": note.json_text()}),
@@ -77,18 +79,18 @@ def add_messages(uri: str, rows: Iterable[Row]) -> None:
 def add_dead_letters(uri: str, rows: Iterable[Row]) -> None:
     """Set records aside; ``failed_at`` and ``raw`` are the least a row gives."""
     full = [{"reason": "Unparseable", "source": {"kind": "files", "uri": "file:///landing/a"}, **row} for row in rows]
-    write_deltalake(open_table(uri, "dead_letters"), pa.Table.from_pylist(full, schema=DEAD_LETTERS), mode="append")
+    write_deltalake(Store(uri).table("dead_letters"), pa.Table.from_pylist(full, schema=DEAD_LETTERS), mode="append")
 
 
 def stored(uri: str) -> list[Row]:
     """All messages by global position, as delta-rs reads them."""
-    table = open_table(uri, "messages").to_pyarrow_table().sort_by("global_position")
+    table = Store(uri).table("messages").to_pyarrow_table().sort_by("global_position")
     return [{**row, "headers": dict(row["headers"] or [])} for row in table.to_pylist()]
 
 
-def heads_of(uri: str) -> tuple[dict[str, int], int]:
+def heads_of(store: Store) -> tuple[dict[str, int], int]:
     """The next positions that are kept, by name or by what stands for one, and the next global position."""
-    heads = read_heads(uri)
+    heads = read_heads(store)
     return heads.by_name | {f"key {i}": position for i, position in enumerate(sorted(heads.by_key.values()))}, (
         heads.next_global
     )

@@ -15,11 +15,10 @@ from deltalake.exceptions import CommitFailedError
 
 from messagestore_core.clock import now
 from messagestore_core.contract.run_document import Hold, IngestTask, Resource, RunDocument
-from messagestore_core.store.delta_log import open_table
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
-from messagestore_core.store.objects import join
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import AUDIT, literal
 
 _ATTEMPTS = 20
@@ -49,7 +48,7 @@ class Done:
     """Whether it is the same row whichever run of the resource writes it."""
 
 
-def add_audit(uri: str, done: Done) -> None:
+def add_audit(store: Store, done: Done) -> None:
     """Append a row, durably; the same run's same action is written once, however often the run is repeated.
 
     It is appended blindly, so that it clashes with no other writer, and a run without a grant may do so too.
@@ -77,31 +76,31 @@ def add_audit(uri: str, done: Done) -> None:
     if not done.once:
         same = same & (pc.field("run") == done.run)
     for _ in range(_ATTEMPTS):
-        table = open_to_write(uri, "audit")
+        table = open_to_write(store, "audit")
         if table.to_pyarrow_dataset().to_table(filter=same, columns=["run"]).num_rows:
             return
         # Who only reads doesn't upgrade, so that the newest columns may not be there.
         there = {field.name for field in table.schema().fields}
         rows = pa.Table.from_pylist([row], schema=AUDIT).select([name for name in AUDIT.names if name in there])
         with suppress(CommitFailedError), external_write(f"audit-{done.action.lower()}"):
-            write_deltalake(table, rows, mode="append", commit_properties=commit_properties(uri))
+            write_deltalake(table, rows, mode="append", commit_properties=commit_properties(store))
             return
-    raise RunFailedError("RunFailed", f"{join(uri, 'audit')} is written all the time by others; no row was added")
+    raise RunFailedError("RunFailed", f"{store.path('audit')} is written all the time by others; no row was added")
 
 
-def note(uri: str, document: RunDocument, action: str, detail: dict[str, Any], **told: Any) -> None:
+def note(store: Store, document: RunDocument, action: str, detail: dict[str, Any], **told: Any) -> None:
     """Append a row about what a run does at this moment; of the versions of ``messages`` both are the present one.
 
     Args:
-        uri: the table folder.
+        store: whose.
         document: the run's.
         action: what is done.
         detail: what was asked for.
         told: more of :class:`Done`.
     """
-    version = open_table(uri, "messages").version()
+    version = store.table("messages").version()
     given = {"version_before": version, "version_after": version, **told}
-    add_audit(uri, Done(now(document), action, document.run, document.resource, detail, **given))
+    add_audit(store, Done(now(document), action, document.run, document.resource, detail, **given))
 
 
 def rules_text(detail: dict[str, Any]) -> str:
@@ -109,48 +108,48 @@ def rules_text(detail: dict[str, Any]) -> str:
     return json.dumps(detail, sort_keys=True, separators=(",", ":"))
 
 
-def rows_of(uri: str, *actions: str) -> list[dict[str, Any]]:
+def rows_of(store: Store, *actions: str) -> list[dict[str, Any]]:
     """Action, rules, actor and counts of the rows about some actions."""
     wanted = pc.field("action").isin(pa.array(actions))
     columns = ["action", "rules", "actor", "counts"]
-    rows = open_table(uri, "audit").to_pyarrow_dataset().to_table(filter=wanted, columns=columns)
+    rows = store.table("audit").to_pyarrow_dataset().to_table(filter=wanted, columns=columns)
     return [{**row, "counts": dict(row["counts"] or [])} for row in rows.to_pylist()]
 
 
-def replace_rules(uri: str, rules: str, by: str) -> None:
+def replace_rules(store: Store, rules: str, by: str) -> None:
     """Let rows say something else of what was asked for, durably."""
     with external_write("audit-hidden"):
-        open_to_write(uri, "audit").update(
-            {"rules": literal(by)}, predicate=f"rules = {literal(rules)}", commit_properties=commit_properties(uri)
+        open_to_write(store, "audit").update(
+            {"rules": literal(by)}, predicate=f"rules = {literal(rules)}", commit_properties=commit_properties(store)
         )
 
 
-def read_audit(uri: str) -> list[dict[str, Any]]:
+def read_audit(store: Store) -> list[dict[str, Any]]:
     """All rows, oldest first."""
     order = [(name, "ascending") for name in ("at", "table_version_after", "table_version_before")]
-    rows = open_table(uri, "audit").to_pyarrow_table().sort_by(order)
+    rows = store.table("audit").to_pyarrow_table().sort_by(order)
     return [{**row, "counts": dict(row["counts"] or [])} for row in rows.to_pylist()]
 
 
-def note_holds(document: RunDocument) -> None:
+def note_holds(store: Store, document: RunDocument) -> None:
     """Tell the audit which of the stream's holds are new, and which are no more."""
-    new, gone = holds_to_note(document)
+    new, gone = holds_to_note(store, document)
     for rules in sorted(new):
-        note(document.table.uri, document, _ADDED, json.loads(rules))
+        note(store, document, _ADDED, json.loads(rules))
     for rules in sorted(gone):
-        note(document.table.uri, document, _RELEASED, json.loads(rules))
+        note(store, document, _RELEASED, json.loads(rules))
 
 
-def holds_to_note(document: RunDocument) -> tuple[set[str], set[str]]:
+def holds_to_note(store: Store, document: RunDocument) -> tuple[set[str], set[str]]:
     """The new ones and those that are no more, as column ``rules`` has them."""
     assert isinstance(document.task, IngestTask)
     given = {rules_text(_detail_of_hold(hold)) for hold in document.task.holds}
-    known = _known_holds(document.table.uri)
+    known = _known_holds(store)
     return given - known, known - given
 
 
-def _known_holds(uri: str) -> set[str]:
-    rows = [row for row in rows_of(uri, _ADDED, _RELEASED) if _tells_a_hold(row["rules"])]
+def _known_holds(store: Store) -> set[str]:
+    rows = [row for row in rows_of(store, _ADDED, _RELEASED) if _tells_a_hold(row["rules"])]
     added = Counter(row["rules"] for row in rows if row["action"] == _ADDED)
     return set(added - Counter(row["rules"] for row in rows if row["action"] == _RELEASED))
 

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 from deltalake import write_deltalake
 
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_core.store.delta_log import open_table
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import DEAD_LETTERS, REFUSAL, SOURCE, UTC
 
 _EARLIER = 10
@@ -47,24 +47,24 @@ def _places(rows: pa.Table | pa.RecordBatch) -> pa.Table:
     return pa.table([*source, digests], names=PLACES.names).cast(PLACES)
 
 
-def set_aside_before(uri: str, uris: set[str]) -> dict[LetterKey, str]:
+def set_aside_before(store: Store, uris: set[str]) -> dict[LetterKey, str]:
     """What has been set aside from these source URIs, and by which batch."""
     if not uris:
         return {}
-    found = _from(uri, uris)
+    found = _from(store, uris)
     return dict(zip(places(found), found["batch"].to_pylist(), strict=True))
 
 
-def set_aside_for(uri: str, uris: set[str], reasons: Sequence[DeadLetterReason]) -> pa.Table:
+def set_aside_for(store: Store, uris: set[str], reasons: Sequence[DeadLetterReason]) -> pa.Table:
     """What has been set aside from these source URIs for one of the reasons: PLACES, reason and batch."""
-    return _from(uri, uris, pc.field("reason").isin(pa.array([str(reason) for reason in reasons])))
+    return _from(store, uris, pc.field("reason").isin(pa.array([str(reason) for reason in reasons])))
 
 
-def _from(uri: str, uris: set[str], condition: pc.Expression | None = None) -> pa.Table:
+def _from(store: Store, uris: set[str], condition: pc.Expression | None = None) -> pa.Table:
     """Of the bytes no more is held at once than a few letters'."""
     wanted = pc.field("source", "uri").isin(pa.array(sorted(uris)))
     batches = (
-        open_table(uri, "dead_letters")
+        store.table("dead_letters")
         .to_pyarrow_dataset()
         .scanner(
             columns=["source", "raw", "reason", "batch"],
@@ -82,18 +82,18 @@ def _from(uri: str, uris: set[str], condition: pc.Expression | None = None) -> p
     return pa.concat_tables([schema.empty_table(), *found])
 
 
-def set_aside(uri: str, rows: pa.Table) -> None:
+def set_aside(store: Store, rows: pa.Table) -> None:
     """Append dead letters (schema DEAD_LETTERS), durably."""
     with external_write("dead-letters"):
         write_deltalake(
-            open_to_write(uri, "dead_letters"),
+            open_to_write(store, "dead_letters"),
             rows.cast(DEAD_LETTERS),
             mode="append",
-            commit_properties=commit_properties(uri),
+            commit_properties=commit_properties(store),
         )
 
 
-def set_aside_again(uri: str, rows: pa.Table) -> None:
+def set_aside_again(store: Store, rows: pa.Table) -> None:
     """Dead letters that were sent again and failed again: they get the newer reason, and keep the earlier ones.
 
     One whose row is gone meanwhile is set aside anew. A batch that is done again counts as one try.
@@ -104,12 +104,12 @@ def set_aside_again(uri: str, rows: pa.Table) -> None:
     another = again | {"tries": "coalesce(d.tries, 1) + 1", "earlier": earlier}
     own = "d.batch IS NOT DISTINCT FROM s.batch"
     same = " AND ".join(f"(d.source['{n}'] IS NOT DISTINCT FROM s.source['{n}'])" for n in SOURCE.names)
-    merge = open_to_write(uri, "dead_letters").merge(
+    merge = open_to_write(store, "dead_letters").merge(
         rows,
         f"(d.raw IS NOT DISTINCT FROM s.raw) AND {same}",
         source_alias="s",
         target_alias="d",
-        commit_properties=commit_properties(uri),
+        commit_properties=commit_properties(store),
     )
     with external_write("dead-letters"):
         merge = merge.when_matched_update(updates=another, predicate=f"NOT ({own})")

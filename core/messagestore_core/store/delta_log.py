@@ -13,9 +13,8 @@ from pydantic import BaseModel, ValidationError
 
 from messagestore_core.contract.base import ContractModel
 from messagestore_core.contract.run_report import IngestCounts, TableState, UpdateCounts
-from messagestore_core.store.foreign import refuse_foreign
-from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, delta_uri, join
-from messagestore_core.store.storage import current
+from messagestore_core.store.handle import Store
+from messagestore_core.store.objects import LARGEST_DOCUMENT
 
 DAY = "partition.inserted_date"
 """The column that has the day of a file of ``messages``."""
@@ -90,25 +89,14 @@ class CommitNote(ContractModel):
         return self.model_dump_json(by_alias=True)
 
 
-def open_table(uri: str, name: str, version: int | None = None) -> DeltaTable:
-    """One table of the folder, by delta-rs.
-
-    Raises:
-        TableRefusedError: it says what no run of ours writes.
-    """
-    table = DeltaTable(delta_uri(join(uri, name)), version=version, storage_options=current().delta_options(uri))
-    refuse_foreign(uri, name, table)
-    return table
-
-
-def committed_batch(uri: str, source_id: str) -> int:
+def committed_batch(store: Store, source_id: str) -> int:
     """The last batch of a source that is in the table; 0 before the first. Delta keeps it, however old the log."""
-    return open_table(uri, "messages").transaction_version(source_id) or 0
+    return store.table("messages").transaction_version(source_id) or 0
 
 
-def last_note(uri: str) -> CommitNote:
+def last_note(store: Store) -> CommitNote:
     """The newest note; commits made by other hands (an OPTIMIZE, say) carry none and are passed over."""
-    return note_of(open_table(uri, "messages"))
+    return note_of(store.table("messages"))
 
 
 def note_of(table: DeltaTable) -> CommitNote:
@@ -132,21 +120,21 @@ def epoch_of(table: DeltaTable) -> int | None:
     return None if epoch is None else int(epoch)
 
 
-def table_state(uri: str) -> TableState:
+def table_state(store: Store) -> TableState:
     """Counts and bounds of the store, from the tables' logs alone."""
-    messages = open_table(uri, "messages")
+    messages = store.table("messages")
     files = files_of(messages)
     return TableState(
         version=messages.version(),
         messages=_sum(files, "num_records"),
-        dead_letters=without(files_of(open_table(uri, "dead_letters")), "redriven_at"),
+        dead_letters=without(files_of(store.table("dead_letters")), "redriven_at"),
         bytes=_sum(files, "size_bytes"),
         oldest_message_time=_time(files, "min.time", pc.min),
         newest_message_time=_time(files, "max.time", pc.max),
         last_global_position=_bound(files, "max.global_position", pc.max),
         files=files.num_rows,
         small_files=_small_files(files),
-        versions_since_checkpoint=messages.version() - _checkpoint(uri),
+        versions_since_checkpoint=messages.version() - _checkpoint(store),
         epoch=epoch_of(messages),
     )
 
@@ -178,9 +166,9 @@ def _small_files(files: pa.Table) -> int:
     return sum(count for count in days.to_pylist() if count > 1)
 
 
-def _checkpoint(uri: str) -> int:
+def _checkpoint(store: Store) -> int:
     """The version of the last checkpoint of ``messages``; 0 before the first."""
-    content = Objects(join(uri, "messages", "_delta_log")).read("_last_checkpoint", LARGEST_DOCUMENT)
+    content = store.objects("messages", "_delta_log").read("_last_checkpoint", LARGEST_DOCUMENT)
     try:
         return _LastCheckpoint.model_validate_json(content).version if content else 0
     except ValidationError:

@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import write_deltalake
 
-from messagestore_core.store.delta_log import committed_batch, open_table
+from messagestore_core.store.delta_log import committed_batch
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.file_ends import FileEnds
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import FILES, literal
 
 _GONE = -1
@@ -69,8 +70,8 @@ class ReadFiles:
     The table is read once, a portion at a time: of each of its rows a few bytes are held.
     """
 
-    def __init__(self, uri: str, source_id: str) -> None:
-        self._uri = uri
+    def __init__(self, store: Store, source_id: str) -> None:
+        self._store = store
         self._source_id = source_id
         self._load()
 
@@ -78,7 +79,7 @@ class ReadFiles:
         uris, batches = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
 
         def own() -> Iterator[pa.RecordBatch]:
-            table = open_table(self._uri, "files").to_pyarrow_dataset()
+            table = self._store.table("files").to_pyarrow_dataset()
             for rows in table.to_batches(**_IN_LITTLE_MEMORY):
                 uris.append(np.unique(_hashes(rows["uri"])))
                 of_source = rows.filter(pc.field("source_id") == self._source_id)
@@ -89,7 +90,7 @@ class ReadFiles:
         """How far each file has been read."""
         self._uris = np.unique(np.concatenate(uris))
         numbers = np.unique(np.concatenate(batches))
-        self._lost = numbers[:1].tolist() != [1] and committed_batch(self._uri, self._source_id) > 0
+        self._lost = numbers[:1].tolist() != [1] and committed_batch(self._store, self._source_id) > 0
         self.last_batch: int = max(numbers.tolist(), default=0)
 
     def read_before(self, batch: Batch) -> set[str]:
@@ -107,14 +108,17 @@ class ReadFiles:
     def planned_since(self, number: int) -> frozenset[SourceFile]:
         """The files of batches behind one of them."""
         own = (pc.field("source_id") == self._source_id) & (pc.field("batch") > number)
-        return frozenset(source_files(open_table(self._uri, "files").to_pyarrow_table(filters=own)))
+        return frozenset(source_files(self._store.table("files").to_pyarrow_table(filters=own)))
 
     def write_down(self, batch: Batch) -> None:
         """Plan a batch, durably."""
         rows = pa.Table.from_pylist([self._row(batch, r) for r in batch.ranges], schema=FILES)
         with external_write("plan"):
             write_deltalake(
-                open_to_write(self._uri, "files"), rows, mode="append", commit_properties=commit_properties(self._uri)
+                open_to_write(self._store, "files"),
+                rows,
+                mode="append",
+                commit_properties=commit_properties(self._store),
             )
         self.ends.add(rows)
         self._uris = np.union1d(self._uris, _hashes(rows["uri"]))
@@ -125,10 +129,10 @@ class ReadFiles:
         literals = ", ".join(literal(uri) for uri in sorted({file.uri for file in files}))
         own = f"source_id = {literal(self._source_id)} and batch = {batch.number}"
         with external_write("take-out"):
-            open_to_write(self._uri, "files").update(
+            open_to_write(self._store, "files").update(
                 new_values={"end": _GONE},
                 predicate=f"{own} and uri in ({literals})",
-                commit_properties=commit_properties(self._uri),
+                commit_properties=commit_properties(self._store),
             )
         self._load()
 
@@ -145,10 +149,10 @@ class ReadFiles:
         }
 
 
-def planned_batch(uri: str, source_id: str, number: int) -> Batch | None:
+def planned_batch(store: Store, source_id: str, number: int) -> Batch | None:
     """A batch as it was written down, without what was gone later; None where nothing is left."""
     own = (pc.field("source_id") == source_id) & (pc.field("batch") == number) & (pc.field("end") != _GONE)
-    rows = open_table(uri, "files").to_pyarrow_table(filters=own)
+    rows = store.table("files").to_pyarrow_table(filters=own)
     if not rows.num_rows:
         return None
     rows = rows.sort_by([("modified_at", "ascending"), ("uri", "ascending"), ("start", "ascending")])

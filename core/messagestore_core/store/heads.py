@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
-from messagestore_core.store.delta_log import open_table
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import stream_key
 from messagestore_core.store.objects import join
 from messagestore_core.store.schemas import HEADS
@@ -60,38 +60,38 @@ class Heads:
         self.by_name.pop(stream, None)
 
 
-def read_heads(uri: str) -> Heads:
+def read_heads(store: Store) -> Heads:
     """All that are kept.
 
     Raises:
         TableRefusedError: one is no position that was ever reached.
     """
-    rows = open_table(uri, "heads").to_pyarrow_table()
-    _refuse_unreached(uri, rows)
-    return _heads(uri, rows)
+    rows = store.table("heads").to_pyarrow_table()
+    _refuse_unreached(store.uri, rows)
+    return _heads(store, rows)
 
 
-def read_hidden_heads(uri: str) -> Heads:
+def read_hidden_heads(store: Store) -> Heads:
     """Those of the table, and of streams whose names are not kept.
 
     Raises:
         TableRefusedError: as :func:`read_heads`.
     """
-    table = open_table(uri, "heads").to_pyarrow_dataset()
+    table = store.table("heads").to_pyarrow_dataset()
     rows = table.to_table(filter=pc.field("stream_name").is_null())
-    _refuse_unreached(uri, rows)
-    return _heads(uri, rows)
+    _refuse_unreached(store.uri, rows)
+    return _heads(store, rows)
 
 
-def read_named_heads(uri: str) -> pa.Table:
+def read_named_heads(store: Store) -> pa.Table:
     """Those of streams whose names are kept: columns stream_name, next_position.
 
     Raises:
         TableRefusedError: as :func:`read_heads`.
     """
-    table = open_table(uri, "heads").to_pyarrow_dataset()
+    table = store.table("heads").to_pyarrow_dataset()
     rows = table.to_table(["stream_name", "next_position"], filter=pc.field("stream_name").is_valid())
-    _refuse_unreached(uri, rows)
+    _refuse_unreached(store.uri, rows)
     return rows
 
 
@@ -102,9 +102,9 @@ def _refuse_unreached(uri: str, rows: pa.Table) -> None:
             raise TableRefusedError(f"{join(uri, 'heads')} has a {name} that nothing has reached: restore it")
 
 
-def _heads(uri: str, rows: pa.Table) -> Heads:
+def _heads(store: Store, rows: pa.Table) -> Heads:
     by_key = _by(rows, "stream_key") if "stream_key" in rows.column_names else {}
-    key = tombstone_key(uri) or b"" if by_key else b""
+    key = tombstone_key(store) or b"" if by_key else b""
     return Heads(_by(rows, "stream_name"), by_key, pc.max(rows["next_global_position"]).as_py() or 0, key)
 
 
@@ -113,18 +113,18 @@ def _by(rows: pa.Table, name: str) -> dict[str, int]:
     return dict(zip(found[name].to_pylist(), found["next_position"].to_pylist(), strict=True))
 
 
-def raise_heads(uri: str, streams: pa.Table, next_global_position: int, forget: Collection[str] = ()) -> None:
+def raise_heads(store: Store, streams: pa.Table, next_global_position: int, forget: Collection[str] = ()) -> None:
     """Raise heads to at least these, durably; none is ever lowered.
 
     Args:
-        uri: the table folder.
+        store: whose.
         streams: columns stream_name, next_position.
         next_global_position: of the table.
         forget: streams whose names are not to be kept; there are tombstones.
     """
-    heads = read_heads(uri)
+    heads = read_heads(store)
     if forget:
-        heads.key = tombstone_key(uri) or b""
+        heads.key = tombstone_key(store) or b""
     for name, position in zip(streams["stream_name"].to_pylist(), streams["next_position"].to_pylist(), strict=True):
         heads.raise_to(name, position)
     for name in forget:
@@ -142,9 +142,9 @@ def raise_heads(uri: str, streams: pa.Table, next_global_position: int, forget: 
     )
     with external_write("heads"):
         write_deltalake(
-            open_to_write(uri, "heads"),
+            open_to_write(store, "heads"),
             rows,
             mode="overwrite",
             schema_mode="merge",
-            commit_properties=commit_properties(uri),
+            commit_properties=commit_properties(store),
         )

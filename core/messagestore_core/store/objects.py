@@ -13,7 +13,7 @@ from pyarrow import fs
 from pydantic import BaseModel, ValidationError
 
 from messagestore_core.store.errors import TableRefusedError
-from messagestore_core.store.storage import Storage, current
+from messagestore_core.store.storage import Storage
 
 LOCAL = "file://"
 LARGEST_DOCUMENT = 256 << 20
@@ -69,12 +69,16 @@ def first_link(uri: str) -> str | None:
 
 
 class Objects:
-    """The objects under one URI, reached by ``storage`` or else by that of the run; paths are relative to it."""
+    """The objects under one URI; paths are relative to it."""
 
-    def __init__(self, uri: str, storage: Storage | None = None) -> None:
+    def __init__(self, uri: str, storage: Storage) -> None:
         self.uri = uri
-        self._storage = storage or current()
+        self._storage = storage
         self._fs, self._root = _open(uri, self._storage)
+
+    def below(self, *names: str) -> "Objects":
+        """The objects below a folder of these."""
+        return Objects(join(self.uri, *names), self._storage)
 
     @property
     def _local(self) -> bool:

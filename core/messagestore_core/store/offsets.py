@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
-from messagestore_core.store.delta_log import open_table
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import OFFSETS, literal
 
 URI = "kafka:"
@@ -74,10 +74,10 @@ class ReadUpTo:
 class ReadOffsets:
     """What one source's batches have read, kept in the folder's table ``offsets``."""
 
-    def __init__(self, uri: str, source_id: str) -> None:
-        self._uri = uri
+    def __init__(self, store: Store, source_id: str) -> None:
+        self._store = store
         self._source_id = source_id
-        rows = open_table(uri, "offsets").to_pyarrow_table()
+        rows = store.table("offsets").to_pyarrow_table()
         self._rows: pa.Table = rows.filter(pc.field("source_id") == source_id)
         self._topics_of_others = set(rows.filter(pc.field("source_id") != source_id)["topic"].to_pylist())
         self._read = _read_up_to(self._rows)
@@ -154,7 +154,7 @@ class ReadOffsets:
         return f"source_id = {literal(self._source_id)}"
 
     def _write(self, rows: pa.Table, **how: Any) -> None:
-        table, properties = open_to_write(self._uri, "offsets"), commit_properties(self._uri)
+        table, properties = open_to_write(self._store, "offsets"), commit_properties(self._store)
         write_deltalake(table, rows, commit_properties=properties, **how)
 
     def _table(self, batch: OffsetBatch) -> pa.Table:

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
-from messagestore_core.store.delta_log import files_of, open_table
+from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import PENDING_UPDATES, literal
 
 STEP = "pending-updates"
@@ -21,56 +22,56 @@ _PLACE = ("source_id", "batch", "row")
 _ORDER = [(name, "ascending") for name in ("received_at", *_PLACE)]
 
 
-def count_pending(uri: str) -> int:
+def count_pending(store: Store) -> int:
     """How many updates wait, by the log alone."""
-    files = files_of(open_table(uri, "pending_updates"))
+    files = files_of(store.table("pending_updates"))
     return int(pc.sum(files["num_records"]).as_py() or 0) if files.num_rows else 0
 
 
-def read_pending(uri: str) -> pa.Table:
+def read_pending(store: Store) -> pa.Table:
     """All that wait (schema PENDING_UPDATES), in order of arrival."""
-    rows = open_table(uri, "pending_updates").to_pyarrow_table()
+    rows = store.table("pending_updates").to_pyarrow_table()
     if not rows.num_rows:
         return PENDING_UPDATES.empty_table()
     return rows.select(PENDING_UPDATES.names).sort_by(_ORDER).cast(PENDING_UPDATES)
 
 
-def let_wait(uri: str, rows: pa.Table, source_id: str, batch: int) -> None:
+def let_wait(store: Store, rows: pa.Table, source_id: str, batch: int) -> None:
     """Keep a batch's updates (schema PENDING_UPDATES) in place of those that an earlier try of it kept, durably."""
-    _overwrite(uri, rows, f"source_id = {literal(source_id)} and batch = {batch}", "pending-updates")
+    _overwrite(store, rows, f"source_id = {literal(source_id)} and batch = {batch}", "pending-updates")
 
 
-def forget_waiting(uri: str, source_id: str, batch: int) -> None:
+def forget_waiting(store: Store, source_id: str, batch: int) -> None:
     """Let go of what a batch kept that has not been committed, durably."""
-    if count_pending(uri):
-        let_wait(uri, PENDING_UPDATES.empty_table(), source_id, batch)
+    if count_pending(store):
+        let_wait(store, PENDING_UPDATES.empty_table(), source_id, batch)
 
 
-def take(uri: str, rows: pa.Table, number: int) -> None:
+def take(store: Store, rows: pa.Table, number: int) -> None:
     """Mark rows as those that a step deals with; all others are marked by none."""
     marked = rows.set_column(rows.column_names.index("taken"), "taken", pa.array([number] * rows.num_rows, pa.int64()))
-    _overwrite(uri, _with(uri, marked), None, "pending-taken")
+    _overwrite(store, _with(store, marked), None, "pending-taken")
 
 
-def drop_taken(uri: str, number: int) -> None:
+def drop_taken(store: Store, number: int) -> None:
     """Let go of the rows of all steps up to this one, which has been committed."""
     with external_write("pending-dropped"):
-        open_to_write(uri, "pending_updates").delete(f"taken <= {number}", commit_properties=commit_properties(uri))
+        open_to_write(store, "pending_updates").delete(f"taken <= {number}", commit_properties=commit_properties(store))
 
 
-def forget_pending(uri: str, message_ids: Sequence[str]) -> None:
+def forget_pending(store: Store, message_ids: Sequence[str]) -> None:
     """Delete what waits for these messages, durably."""
-    if not count_pending(uri):
+    if not count_pending(store):
         return
-    rows = read_pending(uri)
+    rows = read_pending(store)
     named = pc.is_in(rows["message_id"], value_set=pa.array(message_ids, pa.string()))
     if pc.any(named).as_py():
-        _overwrite(uri, rows.filter(pc.invert(named)), None, "erase-pending-updates")
+        _overwrite(store, rows.filter(pc.invert(named)), None, "erase-pending-updates")
 
 
-def _with(uri: str, marked: pa.Table) -> pa.Table:
+def _with(store: Store, marked: pa.Table) -> pa.Table:
     """All that waits, with these rows as they are given."""
-    rows = read_pending(uri)
+    rows = read_pending(store)
     own = set(_keys(marked))
     kept = rows.filter(pa.array([key not in own for key in _keys(rows)], pa.bool_()))
     unmarked = kept.set_column(kept.column_names.index("taken"), "taken", pa.nulls(kept.num_rows, pa.int64()))
@@ -82,13 +83,13 @@ def _keys(rows: pa.Table) -> list[tuple[object, ...]]:
     return list(zip(*(rows[name].to_pylist() for name in _PLACE), strict=True))
 
 
-def _overwrite(uri: str, rows: pa.Table, predicate: str | None, write: str) -> None:
+def _overwrite(store: Store, rows: pa.Table, predicate: str | None, write: str) -> None:
     with external_write(write):
         write_deltalake(
-            open_to_write(uri, "pending_updates"),
+            open_to_write(store, "pending_updates"),
             rows.cast(PENDING_UPDATES),
             mode="overwrite",
             predicate=predicate,
             schema_mode="merge",
-            commit_properties=commit_properties(uri),
+            commit_properties=commit_properties(store),
         )

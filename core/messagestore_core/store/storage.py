@@ -1,4 +1,4 @@
-"""How a run's buckets are reached: by delta-rs, by pyarrow and by Spark's own file system, from the same entries.
+"""How buckets are reached: by delta-rs, by pyarrow and by Hadoop's file system, from the same entries.
 
 Credentials are read from the environment where they are used. They never become a Spark setting, as those are logged
 and shown.
@@ -10,16 +10,12 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pyarrow import fs
 
 from messagestore_core.contract.run_document import StorageEntry
 from messagestore_core.store.errors import RunFailedError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 S3_CONNECT_SECONDS = 10
 _ENTRY = "fs.s3a.bucket.{bucket}."
@@ -28,14 +24,16 @@ _AUTHORITIES = "SSL_CERT_FILE"
 
 
 class Storage:
-    """The entries of one run by bucket; a bucket without one is reached by the pod's own identity."""
+    """Entries by bucket; a bucket without one is reached by the pod's own identity.
 
-    def __init__(
-        self, entries: Sequence[StorageEntry] = (), bundle: str | None = None, spark: "SparkSession | None" = None
-    ) -> None:
+    Args:
+        entries: of a run document.
+        bundle: a file with all certificate authorities that are trusted; None for those of the machine.
+    """
+
+    def __init__(self, entries: Sequence[StorageEntry] = (), bundle: str | None = None) -> None:
         self._entries = {entry.bucket: entry for entry in entries}
         self._bundle = bundle
-        self._spark = spark
 
     def delta_options(self, uri: str) -> dict[str, str]:
         """What delta-rs is told for a URI. Commits are conditional puts: of two writers the second is refused.
@@ -84,22 +82,14 @@ class Storage:
     def create(self, uri: str, content: bytes) -> bool:
         """Make an object if it is absent, by the object store's own word; false where there is another one.
 
-        Of the clients at hand Hadoop's alone can ask for that, so it needs the run's session.
+        Raises:
+            NotImplementedError: of the clients at hand Hadoop's alone can ask for that, in a run with Spark.
         """
-        assert self._spark is not None
-        jvm, context = self._spark._jvm, self._spark.sparkContext
-        path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
-        configuration = context._jsc.hadoopConfiguration()
-        store = jvm.dev.messagestore.spark.ConditionalLogStore  # type: ignore[union-attr]
-        return bool(store.createIfAbsent(path, content, configuration))
+        raise NotImplementedError(f"only a run with Spark makes {uri}")
 
     def versions_kept(self, uri: str) -> str | None:
-        """How a bucket keeps earlier versions of objects: Enabled, Suspended or nothing; None if it doesn't tell."""
-        assert self._spark is not None
-        jvm, context = self._spark._jvm, self._spark.sparkContext
-        path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
-        kept = jvm.dev.messagestore.spark.BucketVersions.kept(path, context._jsc.hadoopConfiguration())  # type: ignore[union-attr]
-        return None if kept is None else str(kept)
+        """How a bucket keeps earlier versions of objects: Enabled, Suspended or nothing; None if nobody tells."""
+        return None
 
     def hadoop_settings(self) -> dict[str, str]:
         """What Hadoop's S3A is told: names of variables and files, no secret."""
@@ -109,38 +99,15 @@ class Storage:
         return self._entries.get(urlsplit(uri).netloc)
 
 
-_current = Storage()
-
-
-def current() -> Storage:
-    """The storage of the run under way in this process."""
-    return _current
-
-
 @contextmanager
-def reaching(entries: Sequence[StorageEntry], spark: "SparkSession | None" = None) -> Iterator[None]:
-    """Reach buckets by these entries in this process, while the block lasts."""
-    global _current
-    before = _current
-    with trusting([entry.ca_file for entry in entries if entry.ca_file]) as bundle:
-        _current = Storage(entries, bundle, spark)
-        try:
-            yield
-        finally:
-            _current = before
+def reaching(entries: Sequence[StorageEntry]) -> Iterator[Storage]:
+    """Reach buckets by these entries, without Spark, while the block lasts.
 
-
-@contextmanager
-def using(entries: Sequence[StorageEntry], spark: "SparkSession") -> Iterator[None]:
-    """Reach buckets by these entries, in this process and in its Spark session, while the block lasts.
-
-    What Spark was told stays: it keeps the file systems that it has opened.
+    Raises:
+        RunFailedError: a certificate authority can't be read.
     """
-    with reaching(entries, spark):
-        configuration = spark.sparkContext._jsc.hadoopConfiguration()
-        for name, value in _current.hadoop_settings().items():
-            configuration.set(name, value)
-        yield
+    with trusting(entries) as bundle:
+        yield Storage(entries, bundle)
 
 
 def credentials(entry: StorageEntry, environment: Mapping[str, str]) -> tuple[str | None, str | None, str | None]:
@@ -164,12 +131,13 @@ def credentials(entry: StorageEntry, environment: Mapping[str, str]) -> tuple[st
 
 
 @contextmanager
-def trusting(files: Sequence[str]) -> Iterator[str | None]:
-    """Trust the authorities in these PEM files too; yields one file with all that is trusted, None without any.
+def trusting(entries: Sequence[StorageEntry]) -> Iterator[str | None]:
+    """Trust the authorities that entries name, too; yields one file with all that is trusted, None without any.
 
     Raises:
         RunFailedError: a file can't be read.
     """
+    files = [entry.ca_file for entry in entries if entry.ca_file]
     if not files:
         yield None
         return

@@ -9,7 +9,7 @@ from datetime import datetime
 from deltalake.exceptions import DeltaError
 
 from messagestore_core.clock import now
-from messagestore_core.contract.run_document import DeleteTask, Hold, RunDocument, Table
+from messagestore_core.contract.run_document import DeleteTask, Hold, RunDocument
 from messagestore_core.contract.run_report import DeleteOutcome
 from messagestore_core.store.audit import note
 from messagestore_core.store.claims import CLAIMS
@@ -17,6 +17,7 @@ from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.folder import MARKER, belongs, exists, owner_of, refuse_links
+from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import KEY_OBJECT
 from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects
 from messagestore_core.store.schemas import TABLES
@@ -32,19 +33,19 @@ OBJECTS = (KEY_OBJECT, TRANSLATORS, MARKER)
 _PARTIAL = ".partial"
 
 
-def run_delete(document: RunDocument, progress: Progress) -> DeleteOutcome:
+def run_delete(store: Store, document: RunDocument, progress: Progress) -> DeleteOutcome:
     """Delete the store. The caller holds the right to write, and has not opened the folder.
 
     Raises:
         TableRefusedError: the folder is another's, or its marker is missing; nothing in it was touched.
         RunFailedError: a hold is active; nothing was touched.
     """
-    objects = Objects(document.table.uri)
+    objects = store.objects()
     found = [name.rstrip("/") for name in objects.names()]
-    if not check_deletion(document):
+    if not check_deletion(store, document):
         return DeleteOutcome(left=tuple(found))
     known = [name for name in (*FOLDERS, *OBJECTS) if name in found or f"{name}{_PARTIAL}" in found]
-    _note(document)
+    _note(store, document)
     progress.step("delete", len(known))
     for name in known:
         with external_write(f"delete-{name}"):
@@ -53,19 +54,18 @@ def run_delete(document: RunDocument, progress: Progress) -> DeleteOutcome:
     return DeleteOutcome(deleted=tuple(known), left=tuple(name.rstrip("/") for name in objects.names()))
 
 
-def _note(document: RunDocument) -> None:
+def _note(store: Store, document: RunDocument) -> None:
     """Tell the audit, which goes with the store: of a deletion that is cut off it says who asked."""
-    uri = document.table.uri
-    if not exists(uri):
+    if not exists(store):
         return
     # A deletion that was cut off may have left half a table, and one that is not ours has to go, too.
     with suppress(DeltaError, TableRefusedError):
-        state = table_state(uri)
+        state = table_state(store)
         counts = {"messages": state.messages, "deadLetters": state.dead_letters}
-        note(uri, document, "Delete", {}, counts=counts, once=True)
+        note(store, document, "Delete", {}, counts=counts, once=True)
 
 
-def check_deletion(document: RunDocument) -> bool:
+def check_deletion(store: Store, document: RunDocument) -> bool:
     """Whether there is a store to delete: none where the folder is gone, or nothing of a store is left in it.
 
     Raises:
@@ -74,25 +74,25 @@ def check_deletion(document: RunDocument) -> bool:
     """
     if not isinstance(document.task, DeleteTask):
         raise TypeError(f"run {document.run} is no deletion but {document.task.kind}")
-    refuse_links(document.table.uri)
-    objects = Objects(document.table.uri)
-    if not _is_ours(objects, document.table):
+    refuse_links(store.uri)
+    if not _is_ours(store):
         return False
     _refuse_held(document.task.holds, now(document))
     return True
 
 
-def _is_ours(objects: Objects, table: Table) -> bool:
+def _is_ours(store: Store) -> bool:
+    objects = store.objects()
     marker = objects.read(MARKER, LARGEST_DOCUMENT)
     if marker is not None:
-        owner = owner_of(table, marker)
-        if owner != table.owner:
-            raise TableRefusedError(f"{belongs(table, owner)}; not deleted")
+        owner = owner_of(store, marker)
+        if owner != store.owner:
+            raise TableRefusedError(f"{belongs(store, owner)}; not deleted")
         return True
     tables = sorted({name.rstrip("/") for name in objects.names()} & set(TABLES))
     if tables:
         raise TableRefusedError(
-            f"{table.uri} holds {tables[0]} and no marker that says whose it is; nothing was deleted, look at it first"
+            f"{store.uri} holds {tables[0]} and no marker that says whose it is; nothing was deleted, look at it first"
         )
     return False
 

@@ -1,11 +1,13 @@
 """One run: its storage, its locks, its folder, its job; whatever happens becomes a report."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from messagestore_core.clock import now
 from messagestore_core.contract.run_document import (
     DeleteTask,
     EraseTask,
@@ -25,6 +27,9 @@ from messagestore_jobs.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from messagestore_core.store.handle import Store
+    from messagestore_jobs.context import Run
 
 _log = logging.getLogger(__name__)
 
@@ -96,24 +101,43 @@ def _nothing_new(document: RunDocument) -> Outcome | None:
     from messagestore_core.store.storage import reaching
     from messagestore_jobs.driver.look import nothing_new
 
-    with reaching(document.storage):
-        return nothing_new(document)
+    with reaching(document.storage) as storage:
+        return nothing_new(document, storage)
 
 
 def _check_reachable(document: RunDocument) -> None:
     from messagestore_core.store.storage import reaching
     from messagestore_jobs.driver.places import check_reachable
 
-    with reaching(document.storage):
-        check_reachable(storage_uris(document))
+    with reaching(document.storage) as storage:
+        check_reachable(storage_uris(document), storage)
 
 
 def _carry_out(
     document: RunDocument, spark: "SparkSession", progress: Progress, wait_seconds: float, control: RunControl | None
 ) -> Outcome:
     from messagestore_core.store.fence import holding
-    from messagestore_core.store.lock import writing
-    from messagestore_core.store.storage import using
+    from messagestore_core.store.handle import Store
+    from messagestore_jobs.context import Run
+    from messagestore_jobs.lock import writing
+    from messagestore_jobs.storage import epochs, using
+
+    with ExitStack() as held:
+        storage = held.enter_context(using(document.storage, spark))
+        for uri in written_tables(document):
+            held.enter_context(writing(uri, spark, wait_seconds, progress.say))
+        run = Run.of(document, spark, progress, storage)
+        granted = [
+            run.store if table == document.table else Store.of(table, storage) for table in granted_tables(document)
+        ]
+        _check(run, granted)
+        held.enter_context(holding(granted, document.run))
+        held.enter_context(epochs(granted, spark))
+        _upgrade(document, granted)
+        return _done(run, control)
+
+
+def _done(run: "Run", control: RunControl | None) -> Outcome:
     from messagestore_jobs.delete.job import run_delete
     from messagestore_jobs.ingest.job import run_ingest
     from messagestore_jobs.maintain.job import run_maintain
@@ -121,37 +145,33 @@ def _carry_out(
     from messagestore_jobs.purge.job import run_purge
     from messagestore_jobs.replay.job import run_replay
 
-    with ExitStack() as held:
-        held.enter_context(using(document.storage, spark))
-        for uri in written_tables(document):
-            held.enter_context(writing(uri, spark, wait_seconds, progress.say))
-        _check(document)
-        held.enter_context(holding(granted_tables(document), document.run, spark))
-        _upgrade(document)
-        match document.task:
-            case IngestTask():
-                if control is None:
-                    return run_ingest(document, spark, progress)
-                control.maintain_by(_maintenance(document, spark, progress))
-                return control.with_upkeep(run_ingest(document, spark, progress, control))
-            case PurgeTask():
-                return run_purge(document, spark, progress)
-            case EraseTask():
-                return run_erase(document, spark, progress)
-            case ReplayTask():
-                return run_replay(document, spark, progress, control)
-            case MaintainTask():
-                return run_maintain(document, spark, progress)
-            case DeleteTask():
-                return run_delete(document, progress)
+    match run.document.task:
+        case IngestTask():
+            if control is None:
+                return run_ingest(run)
+            control.maintain_by(_maintenance(run))
+            return control.with_upkeep(run_ingest(run, control))
+        case PurgeTask():
+            return run_purge(run)
+        case EraseTask():
+            return run_erase(run)
+        case ReplayTask():
+            return run_replay(run, control)
+        case MaintainTask():
+            return run_maintain(run)
+        case DeleteTask():
+            return run_delete(run.store, run.document, run.progress)
 
 
-def _maintenance(document: RunDocument, spark: "SparkSession", progress: Progress) -> Maintenance:
+def _maintenance(run: "Run") -> Maintenance:
     """The maintenance of the store that an ingest writes."""
     from messagestore_jobs.maintain.job import maintaining
 
+    document = run.document
+
     def begin(task: MaintainTask) -> Steps:
-        return maintaining(document.model_copy(update={"task": task}), spark, progress)
+        own = document.model_copy(update={"task": task})
+        return maintaining(replace(run, document=own, as_of=now(own)))
 
     def explained(failure: Exception) -> RunError:
         said = error_of(failure, document)
@@ -160,26 +180,26 @@ def _maintenance(document: RunDocument, spark: "SparkSession", progress: Progres
     return Maintenance(begin, explained)
 
 
-def _check(document: RunDocument) -> None:
+def _check(run: "Run", granted: Sequence["Store"]) -> None:
     """Make sure that the folders are the right ones, before anything is written to them."""
     from messagestore_core.store.folder import check_folder
     from messagestore_jobs.delete.job import check_deletion
 
-    if isinstance(document.task, DeleteTask):
-        check_deletion(document)
+    if isinstance(run.document.task, DeleteTask):
+        check_deletion(run.store, run.document)
         return
-    for table in (document.table, *granted_tables(document)):
-        check_folder(table)
+    for store in (run.store, *granted):
+        check_folder(store)
 
 
-def _upgrade(document: RunDocument) -> None:
+def _upgrade(document: RunDocument, granted: Sequence["Store"]) -> None:
     """Bring the stores that the run may write to this release's form; by now it has claimed them."""
     from messagestore_core.store.audit import note_holds
     from messagestore_core.store.folder import open_folder
 
     if isinstance(document.task, DeleteTask):
         return
-    for table in granted_tables(document):
-        open_folder(table, document)
+    for store in granted:
+        open_folder(store, document)
     if isinstance(document.task, IngestTask):
-        note_holds(document)
+        note_holds(granted[0], document)

@@ -22,41 +22,42 @@ from messagestore_core.store.delta_log import (
     files_of,
     last_note,
     may_hold,
-    open_table,
     table_state,
 )
 from messagestore_core.store.files import ReadFiles
 from messagestore_core.store.folder import check_folder, exists, is_complete
-from messagestore_core.store.lock import writing
-from messagestore_core.store.objects import Objects, is_local, local_path
+from messagestore_core.store.handle import Store
+from messagestore_core.store.objects import is_local, local_path
 from messagestore_core.store.pending_updates import count_pending
 from messagestore_core.store.schemas import FILES
+from messagestore_core.store.storage import Storage
 from messagestore_core.versions.rules import is_declared
 from messagestore_jobs.lifecycle.expiry import may_expire
+from messagestore_jobs.lock import writing
 
 _AT_ONCE = 16_384
 """So many files are compared at once."""
 _Files = FilesSource | RecordsSource
 
 
-def nothing_new(document: RunDocument) -> IngestOutcome | None:
+def nothing_new(document: RunDocument, storage: Storage) -> IngestOutcome | None:
     """What the run has to tell where it has nothing to do; None where that is not certain.
 
     Raises:
         Exception: as a run does, and where another one is writing the store.
     """
-    task, uri = document.task, document.table.uri
-    if not isinstance(task, IngestTask) or not is_local(uri) or document.table.epoch is not None or not exists(uri):
+    task, store = document.task, Store.of(document.table, storage)
+    if not isinstance(task, IngestTask) or not is_local(store.uri) or store.epoch is not None or not exists(store):
         return None
     sources = _sources(task)
     if sources is None:
         return None
-    with writing(uri, None, 0, lambda text: None):
-        check_folder(document.table)
-        note = last_note(uri)
-        if _is_due(document, task) or not all(_is_read(uri, *source) for source in sources):
+    with writing(store.uri, None, 0, lambda text: None):
+        check_folder(store)
+        note = last_note(store)
+        if _is_due(store, document, task) or not all(_is_read(store, *source) for source in sources):
             return None
-        return _outcome(document, task, note)
+        return _outcome(store, document, task, note)
 
 
 def _sources(task: IngestTask) -> list[tuple[str, _Files]] | None:
@@ -76,25 +77,24 @@ def _only_reads(source: _Files) -> bool:
     return is_local(source.uri) and stays
 
 
-def _is_due(document: RunDocument, task: IngestTask) -> bool:
+def _is_due(store: Store, document: RunDocument, task: IngestTask) -> bool:
     """Whether the store itself may give the run something to do, or to count."""
-    uri = document.table.uri
-    messages = open_table(uri, "messages")
+    messages = store.table("messages")
     return (
-        not is_complete(document.table)
-        or not is_declared(Objects(uri), task.translators)
-        or any(holds_to_note(document))
+        not is_complete(store)
+        or not is_declared(store.objects(), task.translators)
+        or any(holds_to_note(store, document))
         or epoch_of(messages) is not None
         or may_expire(files_of(messages), now(document))
         or may_hold(files_of(messages), "sequence_id")
-        or count_pending(uri) > 0
+        or count_pending(store) > 0
     )
 
 
-def _is_read(uri: str, source_id: str, source: _Files) -> bool:
+def _is_read(store: Store, source_id: str, source: _Files) -> bool:
     """Whether all that lies at a source has been read, and no batch of it was cut off."""
-    read = ReadFiles(uri, source_id)
-    return read.last_batch <= committed_batch(uri, source_id) and all(
+    read = ReadFiles(store, source_id)
+    return read.last_batch <= committed_batch(store, source_id) and all(
         (read.ends.of(files) >= files["size"].to_numpy()).all() for files in _portions(source.uri)
     )
 
@@ -125,7 +125,7 @@ def _files(root: str) -> Iterator[tuple[str, int, int]]:
                 yield f"file://{entry.path}", found.st_size, found.st_mtime_ns // 1_000_000 * 1000
 
 
-def _outcome(document: RunDocument, task: IngestTask, note: CommitNote) -> IngestOutcome:
+def _outcome(store: Store, document: RunDocument, task: IngestTask, note: CommitNote) -> IngestOutcome:
     lag = Lag(as_of=now(document), files=0)
     lifecycle = None
     if task.lifecycle is not None or note.updates != UpdateCounts():
@@ -134,7 +134,7 @@ def _outcome(document: RunDocument, task: IngestTask, note: CommitNote) -> Inges
         counts=IngestCounts(),
         totals=note.totals,
         batches=0,
-        table=table_state(document.table.uri),
+        table=table_state(store),
         lag=lag,
         lifecycle=lifecycle,
     )

@@ -15,7 +15,7 @@ from messagestore_core.contract.run_document import (
     Table,
 )
 from messagestore_core.store.objects import delta_uri, is_local
-from messagestore_core.store.storage import current
+from messagestore_core.store.storage import Storage
 
 _AT_ONCE = {"max_retries": "4", "retry_timeout": "20s", "connect_timeout": "5s"}
 
@@ -60,7 +60,7 @@ def granted_tables(document: RunDocument) -> list[Table]:
     return [*([document.table] if notes else []), *to]
 
 
-def check_reachable(uris: Sequence[str]) -> None:
+def check_reachable(uris: Sequence[str], storage: Storage) -> None:
     """Ask each of the folders on object storage for what lies in it.
 
     pyarrow takes a bucket that is not there for an empty one, and a job would say that there was nothing to do.
@@ -69,4 +69,4 @@ def check_reachable(uris: Sequence[str]) -> None:
         OSError: one is refused, missing, or out of reach; at once, where a job would try again for minutes.
     """
     for uri in uris:
-        DeltaTable.is_deltatable(delta_uri(uri), current().delta_options(uri) | _AT_ONCE)
+        DeltaTable.is_deltatable(delta_uri(uri), storage.delta_options(uri) | _AT_ONCE)

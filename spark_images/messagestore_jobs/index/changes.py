@@ -16,7 +16,8 @@ from deltalake import DeltaTable
 from messagestore_core.store.delta_log import files_of, is_own_note
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.foreign import PATH
-from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, join
+from messagestore_core.store.handle import Store
+from messagestore_core.store.objects import LARGEST_DOCUMENT
 
 _MANY = 1 << 40
 """How many rows a file is taken to have that doesn't tell."""
@@ -79,7 +80,7 @@ def all_of(table: DeltaTable) -> Changes:
 
 
 def changes_between(
-    uri: str, name: str, since: int, until: int, is_known: Callable[[Batch], bool] = lambda _: False
+    store: Store, name: str, since: int, until: int, is_known: Callable[[Batch], bool] = lambda _: False
 ) -> Changes | None:
     """What has changed after version ``since``, up to version ``until``; None where the log no longer tells.
 
@@ -90,7 +91,7 @@ def changes_between(
         until: a later one, or the same.
         is_known: says of a batch that its rows are known; they are no change.
     """
-    log, found = Objects(join(uri, name, "_delta_log")), Changes()
+    log, found = store.objects(name, "_delta_log"), Changes()
     for version in range(since + 1, until + 1):
         try:
             content = log.read(f"{version:020}.json", LARGEST_DOCUMENT)

@@ -7,7 +7,8 @@ from deltalake import DeltaTable
 from pydantic import BaseModel, ConfigDict, Field
 
 from messagestore_core.store.errors import TableRefusedError
-from messagestore_core.store.objects import Objects, join, read_document
+from messagestore_core.store.handle import Store
+from messagestore_core.store.objects import Objects, read_document
 from messagestore_jobs.index.runs import RunInfo, RunName
 
 INDEX = "_index"
@@ -35,9 +36,9 @@ class Manifest(BaseModel):
     """Objects that the manifest before this one named; whoever opened that may still read them."""
 
 
-def unnamed(uri: str) -> set[str]:
+def unnamed(store: Store) -> set[str]:
     """Objects of an index that its manifest doesn't name, by their names in the store's folder: runs that broke off."""
-    objects = Objects(join(uri, INDEX))
+    objects = store.objects(INDEX)
     found = read_manifest(objects)
     named = {MANIFEST, *names_in(found), *(found.superseded if found else ())}
     return {f"{INDEX}/{name}" for name in objects.names(recursive=True) if not name.endswith("/")} - {

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.store.external import external_write
+from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects, join
 from messagestore_jobs.index.changes import Changes
 from messagestore_jobs.index.keys import hash_here, hashed, words
@@ -40,13 +41,13 @@ def few(changes: Changes) -> bool:
     return changes.files <= FEW_FILES and changes.rows <= FEW_ROWS
 
 
-def read_here(uri: str, key: bytes, changes: Changes) -> tuple[Entries, Entries]:
+def read_here(store: Store, key: bytes, changes: Changes) -> tuple[Entries, Entries]:
     """Entries of ids, of which those that left have a negative value, and of streams.
 
     Raises:
         FileNotFoundError: a file is there no more.
     """
-    added, removed = _read(uri, changes.added), _read(uri, changes.removed)
+    added, removed = _read(store, changes.added), _read(store, changes.removed)
     came, left = ((rows["message_id"].to_pylist(), _microseconds(rows["inserted_at"])) for rows in (added, removed))
     ids = hash_here(key, [*came[0], *left[0]])
     values = np.concatenate([came[1], ~left[1]])
@@ -55,9 +56,9 @@ def read_here(uri: str, key: bytes, changes: Changes) -> tuple[Entries, Entries]
     return entries_of(ids, values), entries_of(streams, last["position_max"].to_numpy() + 1)
 
 
-def files(spark: SparkSession, uri: str, paths: Collection[str]) -> DataFrame:
+def files(spark: SparkSession, store: Store, paths: Collection[str]) -> DataFrame:
     """The rows of some files of ``messages``, whether they are still in the table or not."""
-    return spark.read.schema(_COLUMNS).parquet(*[join(uri, "messages", path) for path in paths])
+    return spark.read.schema(_COLUMNS).parquet(*[store.path("messages", path) for path in paths])
 
 
 def ids_by_spark(spark: SparkSession, key: bytes, added: DataFrame | None, removed: DataFrame | None) -> DataFrame:
@@ -117,8 +118,8 @@ def _parts(objects: Objects, folder: str, parts: int) -> Iterator[Entries]:
         yield entries[np.argsort(entries["high"], kind="stable")]
 
 
-def _read(uri: str, paths: Collection[str]) -> pa.Table:
-    filesystem, root = Objects(join(uri, "messages")).place("")
+def _read(store: Store, paths: Collection[str]) -> pa.Table:
+    filesystem, root = store.objects("messages").place("")
     tables = [_SCHEMA.empty_table()]
     for path in paths:
         rows = pq.read_table(f"{root}/{path}", columns=_SCHEMA.names, filesystem=filesystem, partitioning=None)

@@ -20,10 +20,10 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.store.delta_log import files_of, open_table
+from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.external import external_write
+from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import read_hidden_heads, read_named_heads
-from messagestore_core.store.objects import Objects, join
 from messagestore_jobs.index.changes import Batch, Changes, all_of, changes_between, digest_of, paths_of
 from messagestore_jobs.index.keys import Flags, Hasher, Keys
 from messagestore_jobs.index.manifest import INDEX, MANIFEST, Manifest, names_in, read_manifest, usable
@@ -91,18 +91,18 @@ class StoreIndex:
         uri: the store's folder.
     """
 
-    def __init__(self, spark: SparkSession, uri: str) -> None:
-        self._spark, self._uri = spark, uri
-        self._objects = Objects(join(uri, INDEX))
+    def __init__(self, spark: SparkSession, store: Store) -> None:
+        self._spark, self._store = spark, store
+        self._objects = store.objects(INDEX)
         self._folder = tempfile.TemporaryDirectory(prefix="messagestore-index-")
-        self._hidden = read_hidden_heads(uri)
-        table = open_table(uri, "messages")
+        self._hidden = read_hidden_heads(store)
+        table = store.table("messages")
         self._seen = read_manifest(self._objects)
         self._manifest = usable(self._seen, table) or Manifest(
             table=str(table.metadata().id), key=secrets.token_hex(_KEY_BYTES)
         )
         self._hasher = Hasher(self.key)
-        self.next_global = max(self._hidden.next_global, _last_global(spark, uri, table) + 1)
+        self.next_global = max(self._hidden.next_global, _last_global(spark, store, table) + 1)
         if self._follow(self._manifest):
             self.save()
 
@@ -137,7 +137,7 @@ class StoreIndex:
 
     def close(self) -> None:
         """Leave little for the next run to read."""
-        behind = open_table(self._uri, "messages").version() - self._manifest.version
+        behind = self._store.table("messages").version() - self._manifest.version
         known = self._manifest.version >= 0
         if self._new_ids >= SAVE_KEYS_AT_END or (known and behind > SAVE_COMMITS_AT_END):
             self.save()
@@ -152,7 +152,7 @@ class StoreIndex:
 
     def go_on_behind_a_cut(self) -> None:
         """As :meth:`merge`, where the log no longer tells of the last versions, by which no message came or left."""
-        self._version = open_table(self._uri, "messages").version()
+        self._version = self._store.table("messages").version()
         self.merge()
 
     def _follow(self, manifest: Manifest | None) -> bool:
@@ -222,37 +222,37 @@ class StoreIndex:
         """
         if not self._trusted:
             self._take_heads()
-        table = open_table(self._uri, "messages")
+        table = self._store.table("messages")
         whole, self._paths = self._version < 0, paths_of(table)
         changes = all_of(table) if whole else self._changes(table.version())
         self._version, self._trusted = table.version(), True
         if few(changes):
             if changes.files:
-                self._take(*read_here(self._uri, self.key, changes))
+                self._take(*read_here(self._store, self.key, changes))
             return False
-        added = read_messages(self._spark, self._uri, self._version) if whole else self._rows_of(changes.added)
+        added = read_messages(self._spark, self._store, self._version) if whole else self._rows_of(changes.added)
         self._write_by_spark(added, self._rows_of(changes.removed), changes.rows)
         return True
 
     def _take_heads(self) -> None:
         """Take in what purges have raised."""
-        version = open_table(self._uri, "heads").version()
+        version = self._store.table("heads").version()
         if version != self._heads:
             self._heads = version
-            for rows in read_named_heads(self._uri).to_batches():
+            for rows in read_named_heads(self._store).to_batches():
                 keys = self._hasher.keys(rows["stream_name"].to_pylist())
                 self._take(_NOTHING, entries_of(keys, rows["next_position"].fill_null(0).to_numpy()))
 
     def _changes(self, until: int) -> Changes:
-        changes = changes_between(self._uri, "messages", self._version, until, self._batches.__contains__)
+        changes = changes_between(self._store, "messages", self._version, until, self._batches.__contains__)
         if changes is None:
-            raise TornRunError(f"the log of {self._uri} no longer tells what came after version {self._version}")
+            raise TornRunError(f"the log of {self._store.uri} no longer tells what came after version {self._version}")
         if not self._trusted and digest_of(changes.before(self._paths)) != self._manifest.files:
-            raise TornRunError(f"the index is of another version {self._version} of {self._uri}")
+            raise TornRunError(f"the index is of another version {self._version} of {self._store.uri}")
         return changes
 
     def _rows_of(self, paths: Collection[str]) -> DataFrame | None:
-        return files(self._spark, self._uri, paths) if paths else None
+        return files(self._spark, self._store, paths) if paths else None
 
     def _write_by_spark(self, added: DataFrame | None, removed: DataFrame | None, rows: int) -> None:
         frames: dict[Kind, DataFrame | None] = {
@@ -321,12 +321,12 @@ class StoreIndex:
         return self._manifest.table, self._manifest.key
 
 
-def kept_index(spark: SparkSession, uri: str) -> StoreIndex | None:
+def kept_index(spark: SparkSession, store: Store) -> StoreIndex | None:
     """The index of a store that has one, as of now: for a run that cuts the table's past off."""
-    return StoreIndex(spark, uri) if Objects(join(uri, INDEX)).exists(MANIFEST) else None
+    return StoreIndex(spark, store) if store.objects(INDEX).exists(MANIFEST) else None
 
 
-def _last_global(spark: SparkSession, uri: str, table: DeltaTable) -> int:
+def _last_global(spark: SparkSession, store: Store, table: DeltaTable) -> int:
     """The last global position of the messages; 0 without any."""
     every = files_of(table)
     if every.num_rows:
@@ -336,7 +336,7 @@ def _last_global(spark: SparkSession, uri: str, table: DeltaTable) -> int:
         return 0
     told = every["max.global_position"] if "max.global_position" in every.column_names else None
     if told is None or told.null_count:
-        last = read_messages(spark, uri, table.version()).agg(F.max("global_position")).collect()[0][0]
+        last = read_messages(spark, store, table.version()).agg(F.max("global_position")).collect()[0][0]
     else:
         last = pc.max(told).as_py()
     return int(last or 0)

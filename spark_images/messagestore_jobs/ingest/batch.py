@@ -14,12 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from messagestore_core.clock import microseconds
 from messagestore_core.contract.run_document import IngestTask
-from messagestore_core.store.claims import claims_uri
+from messagestore_core.store.claims import CLAIMS
 from messagestore_core.store.dead_letters import places, set_aside, set_aside_again, set_aside_before
 from messagestore_core.store.delta_log import CommitNote, committed_batch
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
-from messagestore_core.store.objects import Objects
+from messagestore_core.store.handle import Store
 from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.index.keys import HASH_BYTES, Flags, Keys
 from messagestore_jobs.index.runs import MemoryRun, entries_of
@@ -48,7 +48,7 @@ class BatchContext:
 
     spark: SparkSession
     run: str
-    uri: str
+    store: Store
     task: IngestTask
     index: StoreIndex
     erased: Erased
@@ -66,7 +66,7 @@ class BatchContext:
     @cached_property
     def sequences(self) -> KnownSequences:
         """What the store knows of message sequences."""
-        return KnownSequences(self.spark, self.uri, self.task.memory)
+        return KnownSequences(self.spark, self.store, self.task.memory)
 
 
 def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], note: CommitNote) -> CommitNote:
@@ -87,7 +87,7 @@ def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], n
     sizes = np.bincount(narrow["part"].to_numpy(), minlength=parts)
     if read_before and task.source.kind != "records" and _may_be_judged_otherwise(arrived):
         starts = np.cumsum(sizes) - sizes
-        earlier = set_aside_earlier(context.uri, read_before, _id(task, batch), judged, starts, len(narrow))
+        earlier = set_aside_earlier(context.store, read_before, _id(task, batch), judged, starts, len(narrow))
         arrived = replace(arrived, refused_before=earlier.refused, set_aside=earlier.own)
     assigned = _assign(context, arrived, batch, narrow)
     unfit = _unfit(arrived, assigned, task)
@@ -107,8 +107,8 @@ def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], n
         update={"run": context.run, "totals": note.totals + counts, "events_since": context.events_since}
     )
     rows = placed.select(*context.columns.rows)
-    append_messages(spark, context.uri, rows, done, (task.source_id, batch.number), task.compression)
-    if committed_batch(context.uri, task.source_id) != batch.number:
+    append_messages(spark, context.store, rows, done, (task.source_id, batch.number), task.compression)
+    if committed_batch(context.store, task.source_id) != batch.number:
         raise RunFailedError("CommitLost", f"batch {batch.number} is not in the table after its commit; try again")
     context.index.stored(_added(task, batch, arrived, assigned))
     context.sequences.stored(arrived.members, assigned.stored)
@@ -163,7 +163,7 @@ def _assign(context: BatchContext, arrived: Arrived, batch: Planned, narrow: pa.
 
 
 def _write_claims(context: BatchContext, placed: DataFrame) -> None:
-    objects = Objects(claims_uri(context.uri))
+    objects = context.store.objects(CLAIMS)
     for row in claimed_payloads(placed, context.task, context.suffix).toLocalIterator():
         with external_write("claim-check"):
             objects.write(row["name"], bytes(row["payload"]))
@@ -184,14 +184,14 @@ def _set_aside(context: BatchContext, batch: Planned, letters: Iterator[pa.Table
     """Write the dead letters that are not there yet; how many are duplicates, set aside by an earlier batch."""
     if context.task.source.kind == "records":
         for rows in letters:
-            set_aside_again(context.uri, rows)
+            set_aside_again(context.store, rows)
         return 0
-    known, own, earlier = set_aside_before(context.uri, read_before), _id(context.task, batch), 0
+    known, own, earlier = set_aside_before(context.store, read_before), _id(context.task, batch), 0
     for rows in letters:
         by = [known.get(place) for place in places(rows)] if known else [None] * rows.num_rows
         new = rows.filter(pa.array([batch_id is None for batch_id in by]))
         if new.num_rows:
-            set_aside(context.uri, new)
+            set_aside(context.store, new)
         earlier += sum(batch_id is not None and batch_id != own for batch_id in by)
     return earlier
 

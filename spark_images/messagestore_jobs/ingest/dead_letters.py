@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.dead_letters import PLACES, new_letters, set_aside_for
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import SOURCE
 from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.ingest.assign import Assignment
@@ -124,7 +125,7 @@ class Earlier:
 
 
 def set_aside_earlier(
-    folder: str, uris: set[str], batch: str, judged: DataFrame, starts: Numbers, rows: int
+    store: Store, uris: set[str], batch: str, judged: DataFrame, starts: Numbers, rows: int
 ) -> Earlier:
     """Which records are dead letters already, that may be judged otherwise by now.
 
@@ -132,14 +133,14 @@ def set_aside_earlier(
     again could store what it has set aside, where a purge came in between.
 
     Args:
-        folder: of the tables.
+        store: whose.
         uris: those of the batch that may have been read before.
         batch: its own id.
         judged: its records.
         starts: the first place of each part.
         rows: how many records there are.
     """
-    letters = set_aside_for(folder, uris, _MAY_CHANGE)
+    letters = set_aside_for(store, uris, _MAY_CHANGE)
     own = pc.fill_null(pc.equal(letters["batch"], batch), False)
     refused = pc.equal(letters["reason"], str(DeadLetterReason.WRONG_EXPECTED_VERSION))
     return Earlier(

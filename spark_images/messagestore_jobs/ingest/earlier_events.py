@@ -13,6 +13,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import IngestTask
+from messagestore_core.store.handle import Store
 from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.index.keys import Flags, Keys, hashed
 from messagestore_jobs.index.store_index import FIRST_GLOBAL_POSITION, StoreIndex
@@ -55,15 +56,15 @@ class EarlierEvents:
     """Of one store: those below global position ``since``."""
 
     spark: SparkSession
-    uri: str
+    store: Store
     since: int
     index: StoreIndex
     erased: Erased
 
     @staticmethod
-    def open(spark: SparkSession, uri: str, since: int, index: StoreIndex) -> "EarlierEvents":
+    def open(spark: SparkSession, store: Store, since: int, index: StoreIndex) -> "EarlierEvents":
         """As the store is now."""
-        return EarlierEvents(spark, uri, since, index, open_erased(uri, before=since))
+        return EarlierEvents(spark, store, since, index, open_erased(store, before=since))
 
     def contains(self, narrow: pa.Table, not_before: int | None) -> Flags:
         """Which records were stored before, or erased.
@@ -87,7 +88,7 @@ class EarlierEvents:
         """Id, stream and content of each; without its content where that was scrubbed."""
         asked = F.broadcast(self.spark.createDataFrame(pa.table({"message_id": pc.unique(ids)})))
         rows = (
-            read_messages(self.spark, self.uri)
+            read_messages(self.spark, self.store)
             .where(F.col("global_position") < self.since)
             .join(asked, "message_id", "left_semi")
             .select("message_id", "stream_name", F.when(F.col("scrubbed_at").isNull(), _content()).alias("content"))

@@ -11,15 +11,14 @@ from typing import Protocol
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import IngestTask, KafkaSource, RunDocument
+from messagestore_core.contract.run_document import IngestTask, KafkaSource
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome
 from messagestore_core.store.claims import claim_suffix
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state
-from messagestore_core.store.objects import Objects
 from messagestore_core.store.tombstones import open_erased
 from messagestore_core.versions.rules import declare
+from messagestore_jobs.context import Run
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.ingest.batch import BatchContext, ingest_batch
 from messagestore_jobs.ingest.columns import HashKeys, columns_of
@@ -27,7 +26,6 @@ from messagestore_jobs.ingest.dead_letters import SourceChangedError, bytes_at_o
 from messagestore_jobs.ingest.earlier_events import EarlierEvents, events_since, looked_for
 from messagestore_jobs.ingest.sequences import IncompleteSequences
 from messagestore_jobs.lifecycle.job import LifecycleWork, updates_task
-from messagestore_jobs.progress import Progress
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of
 from messagestore_jobs.source.file_arrivals import FileArrivals
 from messagestore_jobs.source.kafka_arrivals import KafkaArrivals
@@ -89,18 +87,16 @@ class Throttle:
         return control.stopped(timedelta(0))
 
 
-def run_ingest(
-    document: RunDocument, spark: SparkSession, progress: Progress, control: Control | None = None
-) -> IngestOutcome:
+def run_ingest(run: Run, control: Control | None = None) -> IngestOutcome:
     """Take in what has arrived; with a batch interval, look for more until told to stop.
 
     The caller holds the right to write, and the folder is open. A stop is heeded between batches.
     """
-    task = document.task
+    task = run.document.task
     assert isinstance(task, IngestTask)
     asked = control or Unattended()
-    declare(Objects(document.table.uri), task.translators)
-    ingest = _Ingest(document, task, spark, progress, asked)
+    declare(run.store.objects(), task.translators)
+    ingest = _Ingest(run, task, asked)
     ingest.take_in_what_has_arrived()
     while task.batch_interval is not None and not asked.stopped(task.batch_interval):
         ingest.take_in_what_has_arrived()
@@ -110,35 +106,43 @@ def run_ingest(
 class _Ingest:
     """One run: what it knows of the store is read once, with its first batch."""
 
-    def __init__(
-        self, document: RunDocument, task: IngestTask, spark: SparkSession, progress: Progress, control: Control
-    ) -> None:
-        self._document, self._task, self._spark = document, task, spark
-        self._progress, self._control = progress, control
-        self._uri = document.table.uri
-        self._arrivals = _arrivals(document, task, spark, progress)
+    def __init__(self, run: Run, task: IngestTask, control: Control) -> None:
+        self._run, self._task, self._store = run, task, run.store
+        self._progress, self._control = run.progress, control
+        self._arrivals = _arrivals(run, task)
         self._throttle = Throttle(task.messages_per_second)
-        self._note = self._first = last_note(self._uri)
+        self._note = self._first = last_note(self._store)
         updates = updates_task(task)
-        update_arrivals = _arrivals(document, updates, spark, progress) if updates else None
-        self._lifecycle = LifecycleWork(document, task, update_arrivals, spark, progress, self._first)
+        update_arrivals = _arrivals(run, updates) if updates else None
+        self._lifecycle = LifecycleWork(run, task, update_arrivals, self._first)
         self._note = self._lifecycle.finish(self._note)
-        self._sequences = IncompleteSequences(document, spark, task.sequence_timeout)
+        self._sequences = IncompleteSequences(run, task.sequence_timeout)
         self._batches = 0
 
     @cached_property
     def _context(self) -> BatchContext:
         self._progress.step("open")
-        index, erased = StoreIndex(self._spark, self._uri), open_erased(self._uri)
-        run, uri, task = self._document.run, self._uri, self._task
-        suffix = claim_suffix(run, self._document.table.epoch)
+        spark, store, task = self._run.spark, self._store, self._task
+        index, erased = StoreIndex(spark, store), open_erased(store)
+        suffix = claim_suffix(self._run.run, store.epoch)
         since = events_since(task, self._note.events_since, index.next_global)
-        earlier = EarlierEvents.open(self._spark, uri, since, index) if since and looked_for(task, since) else None
+        earlier = EarlierEvents.open(spark, store, since, index) if since and looked_for(task, since) else None
         keys = HashKeys(index.key, erased.key if erased.any() else None)
         columns = columns_of(
-            self._spark, task, uri, suffix, bytes_at_once(self._spark), keys, earlier_events=earlier is not None
+            spark, task, store.uri, suffix, bytes_at_once(spark), keys, earlier_events=earlier is not None
         )
-        return BatchContext(self._spark, run, uri, task, index, erased, suffix, columns, since, earlier)
+        return BatchContext(
+            spark=spark,
+            run=self._run.run,
+            store=store,
+            task=task,
+            index=index,
+            erased=erased,
+            suffix=suffix,
+            columns=columns,
+            events_since=since,
+            earlier_events=earlier,
+        )
 
     def take_in_what_has_arrived(self) -> None:
         """First the batch that was cut off, then what is there now."""
@@ -171,7 +175,7 @@ class _Ingest:
             counts=_difference(self._note.totals, self._first.totals),
             totals=self._note.totals,
             batches=self._batches,
-            table=table_state(self._uri),
+            table=table_state(self._store),
             sequences=self._sequences.told(last=last),
             lag=self._arrivals.lag(),
             loss=self._arrivals.loss(),
@@ -186,8 +190,8 @@ class _Ingest:
         except (PySparkException, Py4JJavaError, SourceChangedError) as error:
             # Whatever the error says, the table tells what came of the batch; what was known of it is read anew.
             self.__dict__.pop("_context", None)
-            if committed_batch(self._uri, self._task.source_id) >= due.batch.number:
-                self._note = last_note(self._uri)
+            if committed_batch(self._store, self._task.source_id) >= due.batch.number:
+                self._note = last_note(self._store)
                 self._count(due, before)
                 return
             if not self._arrivals.replan(due.batch):
@@ -209,10 +213,10 @@ class _Ingest:
         self._progress.advance(size_of(due.batch))
 
 
-def _arrivals(document: RunDocument, task: IngestTask, spark: SparkSession, progress: Progress) -> Arrivals:
+def _arrivals(run: Run, task: IngestTask) -> Arrivals:
     if isinstance(task.source, KafkaSource):
-        return KafkaArrivals(document, task, task.source, spark, progress)
-    return FileArrivals(document, task, task.source, spark, progress)
+        return KafkaArrivals(run, task, task.source)
+    return FileArrivals(run, task, task.source)
 
 
 def _difference(after: IngestCounts, before: IngestCounts) -> IngestCounts:

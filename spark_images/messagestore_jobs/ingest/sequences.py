@@ -9,9 +9,11 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core import clock
-from messagestore_core.contract.run_document import Memory, RunDocument
+from messagestore_core.contract.run_document import Memory
 from messagestore_core.contract.run_report import SequenceState
-from messagestore_core.store.delta_log import files_of, may_hold, open_table
+from messagestore_core.store.delta_log import files_of, may_hold
+from messagestore_core.store.handle import Store
+from messagestore_jobs.context import Run
 from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.ingest.refusals import Members, Sizes
 from messagestore_jobs.rows.messages import read_messages
@@ -30,8 +32,8 @@ SECONDS_BETWEEN = 60
 class KnownSequences:
     """Read when a batch first has a member of one: all of them where they fit the memory, else those of each batch."""
 
-    def __init__(self, spark: SparkSession, uri: str, memory: Memory) -> None:
-        self._spark, self._uri = spark, uri
+    def __init__(self, spark: SparkSession, store: Store, memory: Memory) -> None:
+        self._spark, self._store = spark, store
         self._most = _bytes_of(memory, spark) // BYTES_A_SEQUENCE
         self._held: _Held | None = None
         self._looked_up = False
@@ -57,23 +59,22 @@ class KnownSequences:
             self._held = None
 
     def _all(self) -> _Held | None:
-        if not may_hold(files_of(open_table(self._uri, "messages")), "sequence_id"):
+        if not may_hold(files_of(self._store.table("messages")), "sequence_id"):
             return {} if self._most else None
-        found = sizes(read_messages(self._spark, self._uri)).limit(self._most + 1).toArrow()
+        found = sizes(read_messages(self._spark, self._store)).limit(self._most + 1).toArrow()
         return None if found.num_rows > self._most else _held(found)
 
     def _some(self, names: pa.Array) -> _Held:
         asked = self._spark.createDataFrame(pa.table({"sequence_id": names}))
-        messages = read_messages(self._spark, self._uri).join(F.broadcast(asked), "sequence_id", "left_semi")
+        messages = read_messages(self._spark, self._store).join(F.broadcast(asked), "sequence_id", "left_semi")
         return _held(sizes(messages).toArrow())
 
 
 class IncompleteSequences:
     """Of one store, for the reports of one run."""
 
-    def __init__(self, document: RunDocument, spark: SparkSession, timeout: timedelta | None) -> None:
-        self._document, self._spark, self._timeout = document, spark, timeout
-        self._uri = document.table.uri
+    def __init__(self, run: Run, timeout: timedelta | None) -> None:
+        self._document, self._spark, self._store, self._timeout = run.document, run.spark, run.store, timeout
         self._told: SequenceState | None = None
         self._looked_at: float | None = None
 
@@ -81,12 +82,12 @@ class IncompleteSequences:
         """How many there are; None where no message belongs to a sequence. ``last`` always looks anew."""
         now = time.monotonic()
         if last or self._looked_at is None or now - self._looked_at >= SECONDS_BETWEEN:
-            self._told = self._look() if may_hold(files_of(open_table(self._uri, "messages")), "sequence_id") else None
+            self._told = self._look() if may_hold(files_of(self._store.table("messages")), "sequence_id") else None
             self._looked_at = now
         return self._told
 
     def _look(self) -> SequenceState | None:
-        every = states(read_messages(self._spark, self._uri))
+        every = states(read_messages(self._spark, self._store))
         row = every.agg(
             F.count(F.lit(1)).alias("every"),
             F.count_if(~F.col("complete")).alias("incomplete"),

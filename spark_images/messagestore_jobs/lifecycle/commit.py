@@ -20,10 +20,11 @@ from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.audit import Done, add_audit
 from messagestore_core.store.dead_letters import places, set_aside, set_aside_for
-from messagestore_core.store.delta_log import CommitNote, committed_batch, open_table
+from messagestore_core.store.delta_log import CommitNote, committed_batch
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write, with_epoch
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import UTC
 from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.lifecycle.transitions import Change, Folded, Message, State, Update, fold
@@ -60,14 +61,14 @@ class Context:
 
     spark: SparkSession
     run: str
-    uri: str
+    store: Store
     retry: Retry
     resource: Resource
 
     @cached_property
     def erased(self) -> Erased:
         """What was erased."""
-        return open_erased(self.uri)
+        return open_erased(self.store)
 
     def noted(self, note: CommitNote, counts: UpdateCounts) -> CommitNote:
         """The note of a commit of this run, which adds to what was counted before."""
@@ -76,7 +77,7 @@ class Context:
 
 def commit_changes(
     spark: SparkSession,
-    uri: str,
+    store: Store,
     changes: Mapping[str, Change],
     rows: pa.Table,
     step: tuple[str, int],
@@ -88,17 +89,17 @@ def commit_changes(
 
     Args:
         spark: the session.
-        uri: the table folder.
+        store: whose.
         changes: by message id.
         rows: of the same messages (schema CHANGES).
         step: what the commit ends: an id, and a number that grows.
         note: with the totals after it.
     """
     app_id, number = step
-    if committed_batch(uri, app_id) >= number:
+    if committed_batch(store, app_id) >= number:
         return
     if not changes:
-        _commit_nothing(uri, step, note)
+        _commit_nothing(store, step, note)
         return
     messages = [change.message for change in changes.values()]
     positions = [message.global_position for message in messages]
@@ -106,12 +107,12 @@ def commit_changes(
     source = spark.createDataFrame(rows)
     if rows.num_rows <= _BROADCAST_ROWS:
         source = F.broadcast(source)
-    merge_once(spark, uri, source, Bounds(days, min(positions), max(positions)), _set(), step, note)
+    merge_once(spark, store, source, Bounds(days, min(positions), max(positions)), _set(), step, note)
 
 
 def merge_once(
     spark: SparkSession,
-    uri: str,
+    store: Store,
     source: DataFrame,
     bounds: Bounds,
     changes: Mapping[str, Column],
@@ -122,7 +123,7 @@ def merge_once(
 
     Args:
         spark: the session.
-        uri: the table folder.
+        store: whose.
         source: named ``now`` in changes; the messages are ``m``.
         bounds: where the messages lie.
         changes: expressions by column of ``messages``.
@@ -131,11 +132,11 @@ def merge_once(
     """
     app_id, number = step
     same = bounds.condition("m") & (F.col("m.global_position") == F.col("now.global_position"))
-    merge = messages_table(spark, uri).alias("m").merge(source.alias("now"), same)
+    merge = messages_table(spark, store).alias("m").merge(source.alias("now"), same)
     once = MERGE | dict(zip(_ONCE, (app_id, str(number)), strict=True))
-    with settings(spark, once), committing(spark, "lifecycle", with_epoch(uri, note)):
+    with settings(spark, once), committing(spark, "lifecycle", with_epoch(store, note)):
         merge.whenMatchedUpdate(set=dict(changes)).execute()
-    if committed_batch(uri, app_id) != number:
+    if committed_batch(store, app_id) != number:
         raise RunFailedError("CommitLost", f"step {number} of {app_id} is not in the table after its commit; try again")
 
 
@@ -176,7 +177,7 @@ def folded(context: Context, updates: pa.Table, at: datetime, after: int | None 
     if not updates.num_rows:
         return Folded({}, 0, 0, ())
     ids = updates["message_id"]
-    messages = find_messages(context.spark, context.uri, ids.combine_chunks(), after)
+    messages = find_messages(context.spark, context.store, ids.combine_chunks(), after)
     said = map(Update, *(updates[name].to_pylist() for name in ("status", "time", "attempt")))
     return fold(zip(ids.to_pylist(), said, strict=True), messages, context.retry, at)
 
@@ -190,7 +191,7 @@ def commit(
     if what.retried:
         _audit_retries(context, what, at, f"{step[0]}/{step[1]}")
     rows = change_rows(what.changes, updates, at)
-    commit_changes(context.spark, context.uri, what.changes, rows, step, note)
+    commit_changes(context.spark, context.store, what.changes, rows, step, note)
     return note
 
 
@@ -202,31 +203,33 @@ def set_exhausted_aside(context: Context, messages: Sequence[Message], at: datet
     positions = [message.global_position for message in messages]
     days = sorted({message.inserted_date for message in messages})
     asked = context.spark.createDataFrame(pa.table({"global_position": pa.array(positions, pa.int64())}))
-    rows = read_messages(context.spark, context.uri).where(Bounds(days, min(positions), max(positions)).condition())
+    rows = read_messages(context.spark, context.store).where(Bounds(days, min(positions), max(positions)).condition())
     found = with_native(rows.join(F.broadcast(asked), "global_position", "left_semi"))
     records = found.orderBy("global_position").select(F.col("value").cast("binary").alias("raw"), "source").toArrow()
     reasons = [str(DeadLetterReason.RETRIES_EXHAUSTED)] * records.num_rows
     why = pa.table({"reason": reasons, "detail": [_DETAIL] * records.num_rows})
     letters = dead_letters(records["raw"], records["source"], why, at, batch)
-    known = _set_aside_by(context.uri, batch, set(pc.struct_field(records["source"], "uri").to_pylist()))
+    known = _set_aside_by(context.store, batch, set(pc.struct_field(records["source"], "uri").to_pylist()))
     new = letters.filter(pa.array([place[:3] not in known for place in places(letters)], pa.bool_()))
     if new.num_rows:
-        set_aside(context.uri, new)
+        set_aside(context.store, new)
 
 
-def find_messages(spark: SparkSession, uri: str, message_ids: pa.Array, after: int | None = None) -> dict[str, Message]:
+def find_messages(
+    spark: SparkSession, store: Store, message_ids: pa.Array, after: int | None = None
+) -> dict[str, Message]:
     """By id, those that are in the store; of several with one id the newest.
 
     One pass over the few columns that are asked for.
 
     Args:
         spark: the session.
-        uri: the table folder.
+        store: whose.
         message_ids: any, repeated or not.
         after: only what has a larger global position; files with none such are not read.
     """
     asked = spark.createDataFrame(pa.table({"message_id": message_ids.unique()}))
-    messages = read_messages(spark, uri).select(*COLUMNS)
+    messages = read_messages(spark, store).select(*COLUMNS)
     if after is not None:
         messages = messages.where(F.col("global_position") > F.lit(after))
     found = messages.join(F.broadcast(asked), "message_id", "left_semi").select(*COLUMNS).toArrow()
@@ -248,10 +251,10 @@ def _set() -> dict[str, Column]:
     return set_
 
 
-def _commit_nothing(uri: str, step: tuple[str, int], note: CommitNote) -> None:
+def _commit_nothing(store: Store, step: tuple[str, int], note: CommitNote) -> None:
     """A commit that says that a step has been done, and touches no file."""
-    table = open_to_write(uri, "messages")
-    own = commit_properties(uri, note)
+    table = open_to_write(store, "messages")
+    own = commit_properties(store, note)
     properties = CommitProperties(
         custom_metadata=own.custom_metadata,
         app_transactions=[*(own.app_transactions or []), Transaction(*step)],
@@ -265,17 +268,17 @@ def _commit_nothing(uri: str, step: tuple[str, int], note: CommitNote) -> None:
 
 def _audit_retries(context: Context, what: Folded, at: datetime, batch: str) -> None:
     """Before the commit: no retry goes untold. Of a batch that is done again each run has a row, with its name."""
-    version = open_table(context.uri, "messages").version()
+    version = context.store.table("messages").version()
     counts = {"retried": what.retried}
     add_audit(
-        context.uri, Done(at, "Retry", context.run, context.resource, {"batch": batch}, version, version + 1, counts)
+        context.store, Done(at, "Retry", context.run, context.resource, {"batch": batch}, version, version + 1, counts)
     )
 
 
-def _set_aside_by(uri: str, batch: str, uris: set[str]) -> set[tuple[str, int | None, int]]:
+def _set_aside_by(store: Store, batch: str, uris: set[str]) -> set[tuple[str, int | None, int]]:
     """Where the messages were read that an earlier try of the batch has set aside.
 
     Their record may be another by now: one that was due has been sent again meanwhile, say.
     """
-    letters = set_aside_for(uri, uris, (DeadLetterReason.RETRIES_EXHAUSTED,))
+    letters = set_aside_for(store, uris, (DeadLetterReason.RETRIES_EXHAUSTED,))
     return {place[:3] for place in places(letters.filter(pc.equal(letters["batch"], batch)))}

@@ -10,19 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from messagestore_core.clock import now
-from messagestore_core.contract.run_document import IngestTask, Memory, RunDocument
+from messagestore_core.contract.run_document import IngestTask, Memory
 from messagestore_core.contract.run_report import Lifecycle, UpdateCounts
 from messagestore_core.store.delta_log import CommitNote, table_state
 from messagestore_core.store.pending_updates import count_pending, forget_waiting, let_wait
 from messagestore_core.store.schemas import PENDING_UPDATES, UTC
+from messagestore_jobs.context import Run
 from messagestore_jobs.lifecycle.commit import Context, commit, folded, without_erased
 from messagestore_jobs.lifecycle.timeouts import count_open, expire_due, fail_unanswered
 from messagestore_jobs.lifecycle.updates import dead_letters, read_updates, set_aside_once, source_of
 from messagestore_jobs.lifecycle.waiting import settle, was_cut_off
-from messagestore_jobs.progress import Progress
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of
 from messagestore_jobs.source.records import read_planned
 
@@ -45,25 +44,15 @@ class LifecycleWork:
     """One a run. Where there is nothing to do it reads logs, and looks at what lies at the source.
 
     Args:
-        document: of the run.
-        task: its ingest.
+        run: the ingest.
+        task: its task.
         arrivals: of :func:`updates_task`, if there is one.
-        spark: the session.
-        progress: the run's.
         first: the note of the last commit before the run.
     """
 
-    def __init__(
-        self,
-        document: RunDocument,
-        task: IngestTask,
-        arrivals: Arrivals | None,
-        spark: SparkSession,
-        progress: Progress,
-        first: CommitNote,
-    ) -> None:
-        self._document, self._progress, self._first = document, progress, first
-        self._context = Context(spark, document.run, document.table.uri, task.retry, document.resource)
+    def __init__(self, run: Run, task: IngestTask, arrivals: Arrivals | None, first: CommitNote) -> None:
+        self._document, self._progress, self._first = run.document, run.progress, first
+        self._context = Context(run.spark, run.run, run.store, task.retry, run.document.resource)
         self._pending_for = task.lifecycle.pending_for if task.lifecycle else _PENDING_FOR
         self._processing_timeout = task.lifecycle.processing_timeout if task.lifecycle else None
         self._arrivals, self._task = arrivals, updates_task(task)
@@ -77,7 +66,7 @@ class LifecycleWork:
         due = self._arrivals.cut_off() if self._arrivals else None
         if due:
             note = self._take_in(due, note)
-        return self._settle(note) if was_cut_off(self._context.uri) else note
+        return self._settle(note) if was_cut_off(self._context.store) else note
 
     def go_on(self, note: CommitNote, stopped: Callable[[], bool]) -> CommitNote:
         """Take in what has arrived, batch by batch until told to stop; returns the note of the last commit."""
@@ -107,7 +96,7 @@ class LifecycleWork:
         return Lifecycle(
             counts=note.updates - self._first.updates,
             totals=note.updates,
-            pending=count_pending(self._context.uri),
+            pending=count_pending(self._context.store),
             lag=self._arrivals.lag() if self._arrivals else None,
             unfinished=self._unfinished,
         )
@@ -127,7 +116,7 @@ class LifecycleWork:
             records = read_updates(read_planned(self._context.spark, self._task, due.batch)[0]).toArrow()
         except (PySparkException, Py4JJavaError) as error:
             # What an earlier try of the batch let wait may be gone; where it is not, the next lets it wait again.
-            forget_waiting(self._context.uri, self._task.source_id, due.batch.number)
+            forget_waiting(self._context.store, self._task.source_id, due.batch.number)
             if not self._arrivals.replan(due.batch):
                 why = self._arrivals.explained(error)
                 if why is None:
@@ -153,12 +142,12 @@ def take_in(context: Context, source_id: str, due: Due, records: pa.Table, note:
     """
     set_aside = _set_aside(context, source_id, due, records.filter(pc.is_valid(records["reason"])))
     updates = without_erased(context, records.filter(pc.is_null(records["reason"])))
-    last = table_state(context.uri).last_global_position or 0
+    last = table_state(context.store).last_global_position or 0
     result = folded(context, updates, due.batch.at)
     waiting = updates.take(pa.array(result.unknown, pa.int64()))
     # An earlier try of the batch may have let updates wait whose messages are there by now.
-    if waiting.num_rows or (due.read_before and count_pending(context.uri)):
-        let_wait(context.uri, _pending(waiting, source_id, due, last), source_id, due.batch.number)
+    if waiting.num_rows or (due.read_before and count_pending(context.store)):
+        let_wait(context.store, _pending(waiting, source_id, due, last), source_id, due.batch.number)
     counts = UpdateCounts(
         received=records.num_rows,
         applied=result.applied,
@@ -175,7 +164,7 @@ def take_in(context: Context, source_id: str, due: Due, records: pa.Table, note:
 def _set_aside(context: Context, source_id: str, due: Due, bad: pa.Table) -> int:
     own = f"{source_id}/{due.batch.number}"
     letters = dead_letters(bad["raw"], source_of(bad), bad, due.batch.at, own)
-    return set_aside_once(context.uri, letters, own, due.read_before)
+    return set_aside_once(context.store, letters, own, due.read_before)
 
 
 def _pending(waiting: pa.Table, source_id: str, due: Due, last_global_position: int) -> pa.Table:

@@ -7,7 +7,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_report import UpdateCounts
-from messagestore_core.store.delta_log import CommitNote, committed_batch, files_of, open_table
+from messagestore_core.store.delta_log import CommitNote, committed_batch, files_of
 from messagestore_core.store.fence import with_epoch
 from messagestore_jobs.lifecycle.commit import COLUMNS, Context, commit, message_of
 from messagestore_jobs.lifecycle.expiry import FIRST_OPEN, may_expire
@@ -27,15 +27,15 @@ def is_open() -> Column:
 
 def expire_due(context: Context, at: datetime, note: CommitNote) -> CommitNote:
     """Set EXPIRED what is due, in one commit; returns its note. Where no file can hold any, only the log is read."""
-    if not may_expire(files_of(open_table(context.uri, "messages")), at):
+    if not may_expire(files_of(context.store.table("messages")), at):
         return note
     due = (F.col("expires_at") <= F.lit(at)) & is_open()
-    count = read_messages(context.spark, context.uri).where(due).count()
+    count = read_messages(context.spark, context.store).where(due).count()
     if not count:
         return note
     note = context.noted(note, UpdateCounts(expired=count))
-    with committing(context.spark, "expire", with_epoch(context.uri, note)):
-        messages_table(context.spark, context.uri).update(
+    with committing(context.spark, "expire", with_epoch(context.store, note)):
+        messages_table(context.spark, context.store).update(
             due, {"status": F.lit("EXPIRED"), "next_retry_at": F.lit(None), "updated_at": F.lit(at)}
         )
     return note
@@ -43,7 +43,7 @@ def expire_due(context: Context, at: datetime, note: CommitNote) -> CommitNote:
 
 def count_open(context: Context) -> dict[str, int]:
     """How many messages are in no terminal status, by status; files that hold none such are not read."""
-    counted = read_messages(context.spark, context.uri).where(is_open()).groupBy("status").count().collect()
+    counted = read_messages(context.spark, context.store).where(is_open()).groupBy("status").count().collect()
     return {row["status"]: row["count"] for row in sorted(counted)}
 
 
@@ -53,7 +53,7 @@ def fail_unanswered(context: Context, at: datetime, timeout: timedelta, note: Co
     Each step ends with a commit of its own, so that one that was cut off is done again, and counted once.
     """
     while (due := _due(context, at, timeout)).changes:
-        step = (STEP, committed_batch(context.uri, STEP) + 1)
+        step = (STEP, committed_batch(context.store, STEP) + 1)
         count = len(due.changes)
         words = f"no update came within {timeout.total_seconds():g} seconds"
         updates = pa.table({"result": pa.nulls(count, pa.binary()), "error": pa.repeat(pa.scalar(words), count)})
@@ -65,7 +65,7 @@ def fail_unanswered(context: Context, at: datetime, timeout: timedelta, note: Co
 def _due(context: Context, at: datetime, timeout: timedelta) -> Folded:
     since = F.coalesce("updated_at", "inserted_at")
     unanswered = (F.col("status") == "PROCESSING") & (since <= F.lit(at - timeout))
-    rows = read_messages(context.spark, context.uri).where(unanswered).select(*COLUMNS)
+    rows = read_messages(context.spark, context.store).where(unanswered).select(*COLUMNS)
     found = rows.orderBy("global_position").limit(AT_ONCE).toArrow().to_pylist()
     # By position: several messages may have one id.
     messages = {str(row["global_position"]): message_of(row) for row in found}

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from messagestore_core.reasons import DeadLetterReason as Reason
 from messagestore_core.store.dead_letters import new_letters, places, set_aside, set_aside_before
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import SOURCE
 from messagestore_jobs.lifecycle.transitions import UPDATES
 from messagestore_jobs.source.columns import Projections, time_of, whole_number, with_projections
@@ -46,22 +47,22 @@ def dead_letters(raw: pa.ChunkedArray, source: pa.Array, why: pa.Table, at: date
     return new_letters(told, at, batch)
 
 
-def set_aside_once(uri: str, letters: pa.Table, batch: str, read_before: set[str]) -> int:
+def set_aside_once(store: Store, letters: pa.Table, batch: str, read_before: set[str]) -> int:
     """Write the dead letters that are not there yet; how many of them are this batch's own.
 
     Args:
-        uri: the table folder.
+        store: whose.
         letters: rows of DEAD_LETTERS.
         batch: which sets them aside; one that was cut off may have done so before.
         read_before: source URIs that may have dead letters already.
     """
     if not letters.num_rows:
         return 0
-    known = set_aside_before(uri, read_before)
+    known = set_aside_before(store, read_before)
     by = [known.get(place) for place in places(letters)]
     new = letters.filter(pa.array([one is None for one in by], pa.bool_()))
     if new.num_rows:
-        set_aside(uri, new)
+        set_aside(store, new)
     return sum(one is None or one == batch for one in by)
 
 

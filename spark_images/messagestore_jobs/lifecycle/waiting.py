@@ -8,18 +8,19 @@ import pyarrow.compute as pc
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.delta_log import CommitNote, committed_batch, table_state
+from messagestore_core.store.handle import Store
 from messagestore_core.store.pending_updates import STEP, count_pending, drop_taken, read_pending, take
 from messagestore_jobs.lifecycle.commit import Context, commit, folded
 from messagestore_jobs.lifecycle.transitions import Folded
 from messagestore_jobs.lifecycle.updates import dead_letters, set_aside_once
 
 
-def was_cut_off(uri: str) -> bool:
+def was_cut_off(store: Store) -> bool:
     """Whether a step has been begun and not been committed."""
-    if not count_pending(uri):
+    if not count_pending(store):
         return False
-    taken = pc.max(read_pending(uri)["taken"]).as_py()
-    return taken is not None and taken > committed_batch(uri, STEP)
+    taken = pc.max(read_pending(store)["taken"]).as_py()
+    return taken is not None and taken > committed_batch(store, STEP)
 
 
 def settle(context: Context, at: datetime, pending_for: timedelta, note: CommitNote) -> CommitNote:
@@ -27,9 +28,9 @@ def settle(context: Context, at: datetime, pending_for: timedelta, note: CommitN
 
     Nothing is read but the log where nothing waits, and no messages where none has come since.
     """
-    if not count_pending(context.uri):
+    if not count_pending(context.store):
         return note
-    rows = _left(context, read_pending(context.uri))
+    rows = _left(context, read_pending(context.store))
     if not rows.num_rows:
         return note
     late = _met(context, rows, at)
@@ -40,8 +41,8 @@ def settle(context: Context, at: datetime, pending_for: timedelta, note: CommitN
     if not settled:
         return note
     overdue = rows.take(pa.array(sorted(given_up), pa.int64()))
-    step = (STEP, committed_batch(context.uri, STEP) + 1)
-    take(context.uri, rows.take(pa.array(settled, pa.int64())), step[1])
+    step = (STEP, committed_batch(context.store, STEP) + 1)
+    take(context.store, rows.take(pa.array(settled, pa.int64())), step[1])
     counts = UpdateCounts(
         applied=late.applied,
         stale=late.stale,
@@ -50,16 +51,16 @@ def settle(context: Context, at: datetime, pending_for: timedelta, note: CommitN
         retried=late.retried,
     )
     note = commit(context, late, rows, at, step, context.noted(note, counts))
-    drop_taken(context.uri, step[1])
+    drop_taken(context.store, step[1])
     return note
 
 
 def _left(context: Context, rows: pa.Table) -> pa.Table:
     """What waits, once what an earlier run dealt with to the end is gone."""
-    done = committed_batch(context.uri, STEP)
+    done = committed_batch(context.store, STEP)
     taken = pc.fill_null(pc.less_equal(rows["taken"], done), False)
     if pc.any(taken).as_py():
-        drop_taken(context.uri, done)
+        drop_taken(context.store, done)
         return rows.filter(pc.invert(taken))
     return rows
 
@@ -67,7 +68,7 @@ def _left(context: Context, rows: pa.Table) -> pa.Table:
 def _met(context: Context, rows: pa.Table, at: datetime) -> Folded:
     """What the updates come to whose messages have come meanwhile."""
     after = int(pc.min(rows["after"]).as_py())
-    if (table_state(context.uri).last_global_position or 0) <= after:
+    if (table_state(context.store).last_global_position or 0) <= after:
         return Folded({}, 0, 0, tuple(range(rows.num_rows)))
     return folded(context, rows, at, after)
 
@@ -86,5 +87,5 @@ def _set_aside(context: Context, overdue: pa.Table, at: datetime, pending_for: t
     own = f"{STEP}/{number}"
     letters = dead_letters(overdue["raw"], overdue["source"], why, at, own)
     uris = set(pc.struct_field(overdue["source"], "uri").to_pylist())
-    set_aside_once(context.uri, letters, own, uris)
+    set_aside_once(context.store, letters, own, uris)
     return int(overdue.num_rows)

@@ -15,10 +15,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from messagestore_core.store.claims import CLAIM_NAME, CLAIMS
-from messagestore_core.store.delta_log import CommitNote, open_table
+from messagestore_core.store.delta_log import CommitNote
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
-from messagestore_core.store.objects import Objects, join
+from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.index.manifest import INDEX, unnamed
 from messagestore_jobs.maintain.context import Context
@@ -69,9 +69,9 @@ class _Reader(NamedTuple):
 def sweep(context: Context) -> int:
     """Remove what nothing refers to; how many objects that were."""
     context.progress.step("sweep")
-    objects = Aged(context.uri)
+    objects = Aged(context.uri, context.store.storage)
     before = context.as_of - _YOUNG
-    unnamed_ = unnamed(context.uri)
+    unnamed_ = unnamed(context.store)
     runs = [name for name in objects.older(INDEX, before, recursive=True) if name in unnamed_]
     names = [*_orphans(context, objects, before), *_half_written(objects, before), *runs]
     for name in names:
@@ -97,13 +97,13 @@ class Aged(Objects):
 def _replays(context: Context) -> list[_Reader]:
     """Those that may still read this store; of those that lie in this folder it is not known which store they read."""
     told = context.task.oldest_replay
-    times = [*(replay.at for replay in unfinished(context.uri)), *([told] if told else [])]
+    times = [*(replay.at for replay in unfinished(context.store)), *([told] if told else [])]
     return [_Reader(at, "replay", "let it end, or delete it") for at in times]
 
 
 def _purges(context: Context) -> list[_Reader]:
     """Those that were cut short: the next purge carries them on, whoever's it is."""
-    cut_short = [plan for plan in find_plans(context.uri) if plan.days]
+    cut_short = [plan for plan in find_plans(context.store) if plan.days]
     return [_Reader(plan.decided_at, "purge", "let a purge of this store run") for plan in cut_short]
 
 
@@ -123,15 +123,17 @@ def _why(frozen: _Reader | None, kept: bool) -> str | None:
 def _set_retention(context: Context, name: str) -> None:
     """Let other writers of the log know it too."""
     wanted = {_LOG: _interval(context.task.log_retention), _FILES: _interval(context.task.deleted_file_retention)}
-    table = open_to_write(context.uri, name)
+    table = open_to_write(context.store, name)
     if wanted.items() <= table.metadata().configuration.items():
         return
     with external_write(f"retention-{name}"):
-        table.alter.set_table_properties(wanted, commit_properties=commit_properties(context.uri, _note(context, name)))
+        table.alter.set_table_properties(
+            wanted, commit_properties=commit_properties(context.store, _note(context, name))
+        )
 
 
 def _check_point(context: Context, name: str, *, clean_log: bool) -> None:
-    table = open_table(context.uri, name)
+    table = context.store.table(name)
     with external_write(f"checkpoint-{name}"):
         table.create_checkpoint()
     if clean_log:
@@ -142,7 +144,7 @@ def _check_point(context: Context, name: str, *, clean_log: bool) -> None:
 def _vacuum(context: Context, name: str) -> int:
     """Files that no version within the retention has, and what broken runs left; younger ones stay."""
     hours = int(context.task.deleted_file_retention / timedelta(hours=1))
-    table = open_to_write(context.uri, name)
+    table = open_to_write(context.store, name)
     if not table.vacuum(retention_hours=hours, enforce_retention_duration=False, full=True):
         return 0
     with external_write(f"vacuum-{name}"):
@@ -151,7 +153,7 @@ def _vacuum(context: Context, name: str) -> int:
             dry_run=False,
             enforce_retention_duration=False,
             full=True,
-            commit_properties=commit_properties(context.uri, _note(context, name)),
+            commit_properties=commit_properties(context.store, _note(context, name)),
         )
     return len(removed)
 
@@ -174,9 +176,9 @@ def _orphans(context: Context, objects: Aged, before: datetime) -> list[str]:
         return []
     spark = context.spark
     found = spark.createDataFrame([(name, name.rpartition("/")[2]) for name in old], "path string, name string")
-    current = read_messages(spark, context.uri).select("payload_uri")
+    current = read_messages(spark, context.store).select("payload_uri")
     files = spark.read.schema("payload_uri string").option("recursiveFileLookup", "true")
-    kept = files.option("pathGlobFilter", "*.parquet").parquet(join(context.uri, "messages"))
+    kept = files.option("pathGlobFilter", "*.parquet").parquet(context.store.path("messages"))
     claimed = current.union(kept).where("payload_uri is not null")
     names = claimed.select(F.substring_index("payload_uri", "/", -1).alias("name"))
     try:

@@ -2,12 +2,8 @@
 
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
-
-from messagestore_core.clock import now
-from messagestore_core.contract.run_document import MaintainTask, RunDocument
+from messagestore_core.contract.run_document import MaintainTask
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -22,12 +18,13 @@ class Context(Run):
         return self.task.target_file_bytes * 3 // 4
 
 
-def context(document: RunDocument, spark: SparkSession, progress: Progress) -> Context:
-    """The context of a maintain document.
+def context(run: Run) -> Context:
+    """The context of a maintenance.
 
     Raises:
         TypeError: the document is for another kind of run.
     """
-    if not isinstance(document.task, MaintainTask):
-        raise TypeError(f"run {document.run} is no maintenance but {document.task.kind}")
-    return Context(document, spark, progress, now(document), document.task)
+    task = run.document.task
+    if not isinstance(task, MaintainTask):
+        raise TypeError(f"run {run.run} is no maintenance but {task.kind}")
+    return Context(run.document, run.store, run.spark, run.progress, run.as_of, task)

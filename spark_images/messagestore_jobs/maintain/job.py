@@ -2,25 +2,20 @@
 
 from collections.abc import Generator
 
-from pyspark.sql import SparkSession
-
-from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.run_report import MaintainOutcome
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.schemas import TABLES
+from messagestore_jobs.context import Run
 from messagestore_jobs.index.store_index import kept_index
 from messagestore_jobs.maintain.clean import clean, sweep
 from messagestore_jobs.maintain.context import context
 from messagestore_jobs.maintain.optimize import cluster_messages, compact_messages, compact_whole
-from messagestore_jobs.progress import Progress
 
 
-def maintaining(
-    document: RunDocument, spark: SparkSession, progress: Progress
-) -> Generator[None, None, MaintainOutcome]:
+def maintaining(run: Run) -> Generator[None, None, MaintainOutcome]:
     """The steps of a maintenance; whoever takes them may write to the store between two."""
-    here = context(document, spark, progress)
-    before = table_state(here.uri)
+    here = context(run)
+    before = table_state(here.store)
     days = 0
     for step in (cluster_messages, compact_messages):
         for _ in step(here):
@@ -31,15 +26,15 @@ def maintaining(
         if name != "messages":
             compacted.append(compact_whole(here, name))
     yield
-    index = kept_index(spark, here.uri)
+    index = kept_index(here.spark, here.store)
     removed, kept_because = clean(here)
     if index is not None:
         index.go_on_behind_a_cut()
     if kept_because is not None:
-        progress.say(f"files and log entries past their retention were kept: {kept_because}")
+        here.progress.say(f"files and log entries past their retention were kept: {kept_because}")
     yield
     swept = sweep(here)
-    after = table_state(here.uri)
+    after = table_state(here.store)
     return MaintainOutcome(
         files_before=before.files,
         files_after=after.files,
@@ -55,12 +50,12 @@ def maintaining(
     )
 
 
-def run_maintain(document: RunDocument, spark: SparkSession, progress: Progress) -> MaintainOutcome:
+def run_maintain(run: Run) -> MaintainOutcome:
     """Keep a store fast; no row of any table changes.
 
     The caller has opened the folder and holds the right to write.
     """
-    steps = maintaining(document, spark, progress)
+    steps = maintaining(run)
     while True:
         try:
             next(steps)

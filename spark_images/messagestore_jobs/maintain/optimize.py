@@ -14,10 +14,9 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, WriterProperties
 from pyspark.sql import functions as F
 
-from messagestore_core.store.delta_log import DAY, end_of, files_of, of_day, open_table
+from messagestore_core.store.delta_log import DAY, end_of, files_of, of_day
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
-from messagestore_core.store.objects import join
 from messagestore_jobs.maintain.context import Context
 from messagestore_jobs.rows.messages import committing, read_messages
 from messagestore_jobs.rows.tables import refuse_foreign_to_spark
@@ -33,7 +32,7 @@ _SMALL_PAGES = {"parquet.page.row.count.limit": "4096"}
 def compact_messages(context: Context) -> Iterator[None]:
     """Day by day, each in a commit of its own; a pause after each that had files to be put together."""
     today = context.as_of.date()
-    days = days_to_compact(open_table(context.uri, "messages"), today, context.compact_bytes)
+    days = days_to_compact(context.store.table("messages"), today, context.compact_bytes)
     context.progress.step("compact", len(days))
     for day in days:
         written = _compact(context, "messages", [("inserted_date", "=", day)])
@@ -44,7 +43,7 @@ def compact_messages(context: Context) -> Iterator[None]:
 
 def compact_whole(context: Context, name: str) -> bool:
     """A table that has no partitions; whether any file was written."""
-    files = files_of(open_table(context.uri, name))
+    files = files_of(context.store.table(name))
     small = files.filter(pc.field("size_bytes") < context.compact_bytes) if files.num_rows else files
     return small.num_rows > 1 and _compact(context, name, None)
 
@@ -61,7 +60,7 @@ def days_to_compact(table: DeltaTable, today: date, compact_bytes: int) -> list[
 
 def cluster_messages(context: Context) -> Iterator[None]:
     """Day by day, each in a commit of its own; a pause after each."""
-    files = files_of(open_table(context.uri, "messages"))
+    files = files_of(context.store.table("messages"))
     days = days_to_cluster(files, context.as_of.date(), context.compact_bytes)
     context.progress.step("cluster", len(days))
     for day in days:
@@ -89,11 +88,11 @@ def days_to_cluster(files: pa.Table, today: date, compact_bytes: int) -> list[da
 
 def _compact(context: Context, name: str, partition: list[tuple[str, str, str]] | None) -> bool:
     with external_write(f"compact-{name}"):
-        done = open_to_write(context.uri, name).optimize.compact(
+        done = open_to_write(context.store, name).optimize.compact(
             partition_filters=partition,
             target_size=context.task.target_file_bytes,
             writer_properties=_WRITER,
-            commit_properties=commit_properties(context.uri, context.note() if name == "messages" else None),
+            commit_properties=commit_properties(context.store, context.note() if name == "messages" else None),
         )
     return bool(done["numFilesAdded"])
 
@@ -109,10 +108,10 @@ def _bytes(files: pa.Table, day: date) -> int:
 
 
 def _cluster(context: Context, day: date, size: int) -> None:
-    rows = read_messages(context.spark, context.uri).where(F.col("inserted_date") == F.lit(day))
+    rows = read_messages(context.spark, context.store).where(F.col("inserted_date") == F.lit(day))
     parts = max(1, round(size / context.task.target_file_bytes))
     ranges = rows.coalesce(1) if parts == 1 else rows.repartitionByRange(parts, "stream_name")
-    refuse_foreign_to_spark(context.spark, context.uri, "messages")
+    refuse_foreign_to_spark(context.spark, context.store, "messages")
     ordered = ranges.sortWithinPartitions("stream_name", "position")
     with settings(context.spark, _SMALL_PAGES), committing(context.spark, "cluster-messages", context.note()):
         (
@@ -120,5 +119,5 @@ def _cluster(context: Context, day: date, size: int) -> None:
             .mode("overwrite")
             .option("replaceWhere", f"inserted_date = DATE'{day.isoformat()}'")
             .option("dataChange", "false")
-            .save(join(context.uri, "messages"))
+            .save(context.store.path("messages"))
         )

@@ -54,7 +54,7 @@ def archive(context: Context, plan: Plan) -> int:
     expected = plan.messages - plan.erased
     if to is None:
         return 0
-    objects = Objects(join(to.uri, plan.preview.id))
+    objects = Objects(join(to.uri, plan.preview.id), context.store.storage)
     if expected == 0:
         _withdraw(objects)
         return 0
@@ -85,7 +85,7 @@ def _withdraw(objects: Objects) -> None:
 
 def _leaving(context: Context, plan: Plan, to: Archive) -> DataFrame:
     rows = frozen_rows(context, plan).where("not erase")
-    messages = within(read_messages(context.spark, context.uri), rows)
+    messages = within(read_messages(context.spark, context.store), rows)
     leaving = messages.join(rows.select("global_position"), "global_position", "left_semi").select(*messages.columns)
     whole = with_claimed_payloads(context, leaving, rows).sortWithinPartitions("global_position")
     return to_native(whole, "Base64") if to.format == "JSONLines" else whole

@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.store.audit import Done, add_audit
-from messagestore_core.store.delta_log import DAY, files_of, open_table, table_state
+from messagestore_core.store.delta_log import DAY, files_of, table_state
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.pending_updates import forget_pending
 from messagestore_core.store.tombstones import add_tombstones, tombstone_key
@@ -49,7 +50,7 @@ def recheck(context: Context, plan: Plan) -> Checked:
     A row that is in the table no more has been removed by this very purge, unless the plan waited for approval: then
     another purge has taken it, and it is not this one's. A plan that waited is decided afterwards.
     """
-    version = open_table(context.uri, "messages").version()
+    version = context.store.table("messages").version()
     rows = frozen_rows(context, plan)
     judged = rows.join(_found(context, plan, rows, version), "global_position", "left")
     there, scrubbed = F.col("now_status").isNotNull(), F.coalesce("now_scrubbed", F.lit(False))
@@ -92,7 +93,7 @@ def carry_out(context: Context, checked: Checked) -> Carried:
         else:
             scrub(context, plan)
     if plan.dead_letters_before is not None:
-        delete_dead_letters(context.uri, plan.dead_letters_before)
+        delete_dead_letters(context.store, plan.dead_letters_before)
     changes = plan.messages and not deletes
     carried = Carried(
         purged=plan.messages if deletes else 0,
@@ -111,12 +112,12 @@ def carry_out(context: Context, checked: Checked) -> Carried:
 def keep_heads(context: Context, plan: Plan) -> None:
     """Make the heads durable, so that no position that leaves is given again; also when a whole stream leaves."""
     context.progress.step("heads")
-    streams = streams_of_days(context.uri, plan.version_before, plan.days)
+    streams = streams_of_days(context.store, plan.version_before, plan.days)
     if plan.rows:
         rows = written_rows(context, plan).groupBy("stream_name").agg((F.max("position") + 1).alias("next_position"))
         streams = pa.concat_tables([streams, rows.toArrow().cast(streams.schema)])
-    last = table_state(context.uri).last_global_position
-    raise_heads(context.uri, streams, 0 if last is None else last + 1, _erased_whole(context, plan))
+    last = table_state(context.store).last_global_position
+    raise_heads(context.store, streams, 0 if last is None else last + 1, _erased_whole(context, plan))
 
 
 def delete_frozen(context: Context, plan: Plan, by_day: dict[date, int]) -> None:
@@ -128,7 +129,7 @@ def delete_frozen(context: Context, plan: Plan, by_day: dict[date, int]) -> None
         by_day: how many of the rows each day still has in the table.
     """
     context.progress.step("remove", plan.messages)
-    counts = _rows_by_day(context.uri)
+    counts = _rows_by_day(context.store)
     whole = sorted(day for day, rows in by_day.items() if rows and counts.get(day) == rows)
     partly = sorted(day for day, rows in by_day.items() if rows and counts.get(day) != rows)
     if whole:
@@ -139,7 +140,7 @@ def delete_frozen(context: Context, plan: Plan, by_day: dict[date, int]) -> None
 
 
 def _found(context: Context, plan: Plan, rows: DataFrame, version: int) -> DataFrame:
-    messages = within(read_messages(context.spark, context.uri, version), rows)
+    messages = within(read_messages(context.spark, context.store, version), rows)
     what = plan.task.scrub if plan.task.action == "Scrub" else None
     return messages.select(
         "global_position",
@@ -185,14 +186,14 @@ def _remember_erased(context: Context, plan: Plan) -> None:
     if not plan.erased:
         return
     rows = frozen_rows(context, plan).where("erase")
-    messages = within(read_messages(context.spark, context.uri), rows).select("message_id", "global_position")
+    messages = within(read_messages(context.spark, context.store), rows).select("message_id", "global_position")
     erased = messages.join(rows.select("global_position"), "global_position", "left_semi").toArrow()
     message_ids = erased["message_id"].to_pylist()
     if message_ids:
         places = zip(message_ids, erased["global_position"].to_pylist(), strict=True)
-        add_tombstones(context.uri, places, plan.decided_at, plan.run)
+        add_tombstones(context.store, places, plan.decided_at, plan.run)
         forget_copies(context, message_ids)
-        forget_pending(context.uri, message_ids)
+        forget_pending(context.store, message_ids)
 
 
 def _audit(context: Context, plan: Plan, carried: Carried) -> None:
@@ -200,10 +201,10 @@ def _audit(context: Context, plan: Plan, carried: Carried) -> None:
     detail: dict[str, Any] = {"preview": plan.preview.id, "asOf": plan.preview.as_of.isoformat()}
     detail |= task.model_dump(mode="json", by_alias=True, include={"rules", "holds", "action", "scrub", "archive"})
     if plan.erased:
-        detail = hidden(detail, tombstone_key(context.uri) or b"")
+        detail = hidden(detail, tombstone_key(context.store) or b"")
     if carried.erase_due_by is not None:
         detail[DUE_BY] = carried.erase_due_by.isoformat()
-    left = table_state(context.uri).messages
+    left = table_state(context.store).messages
     done = Done(
         at=plan.decided_at,
         action="Purge" if task.action == "Delete" else "Scrub",
@@ -211,7 +212,7 @@ def _audit(context: Context, plan: Plan, carried: Carried) -> None:
         resource=plan.resource,
         detail=detail,
         version_before=plan.version_before,
-        version_after=open_table(context.uri, "messages").version(),
+        version_after=context.store.table("messages").version(),
         counts={
             "purged": carried.purged,
             "scrubbed": carried.scrubbed,
@@ -224,7 +225,7 @@ def _audit(context: Context, plan: Plan, carried: Carried) -> None:
         bytes=plan.bytes,
     )
     context.progress.step("audit")
-    add_audit(context.uri, done)
+    add_audit(context.store, done)
 
 
 def _erased_whole(context: Context, plan: Plan) -> list[str]:
@@ -233,15 +234,15 @@ def _erased_whole(context: Context, plan: Plan) -> list[str]:
         return []
     rows = frozen_rows(context, plan)
     streams = rows.where("erase").select("stream_name").distinct()
-    messages = read_messages(context.spark, context.uri).join(F.broadcast(streams), "stream_name", "left_semi")
+    messages = read_messages(context.spark, context.store).join(F.broadcast(streams), "stream_name", "left_semi")
     staying = messages.join(rows.select("global_position"), "global_position", "left_anti").select("stream_name")
     left = streams.join(staying, "stream_name", "left_anti")
     return [row["stream_name"] for row in left.collect()]
 
 
-def _rows_by_day(uri: str) -> dict[date, int | None]:
+def _rows_by_day(store: Store) -> dict[date, int | None]:
     """How many rows each day has, by the log alone; None where a file does not tell."""
-    files = files_of(open_table(uri, "messages"))
+    files = files_of(store.table("messages"))
     if files.num_rows == 0:
         return {}
     every = pc.ScalarAggregateOptions(skip_nulls=False)
@@ -252,9 +253,9 @@ def _rows_by_day(uri: str) -> dict[date, int | None]:
 def _delete_days(context: Context, days: list[date]) -> None:
     """Drop whole partitions by a commit that touches no file."""
     listed = ", ".join(f"'{day.isoformat()}'" for day in days)
-    properties = commit_properties(context.uri, context.note())
+    properties = commit_properties(context.store, context.note())
     with external_write("delete-days"):
-        open_to_write(context.uri, "messages").delete(f"inserted_date IN ({listed})", commit_properties=properties)
+        open_to_write(context.store, "messages").delete(f"inserted_date IN ({listed})", commit_properties=properties)
 
 
 def _delete_rows(context: Context, rows: DataFrame, count: int) -> None:
@@ -265,7 +266,7 @@ def _delete_rows(context: Context, rows: DataFrame, count: int) -> None:
     source = F.broadcast(leaving) if count <= _BROADCAST_ROWS else leaving
     same = F.col("m.global_position") == F.col("leaving.global_position")
     merge = (
-        messages_table(context.spark, context.uri)
+        messages_table(context.spark, context.store)
         .alias("m")
         .merge(source.alias("leaving"), where.condition("m") & same)
     )

@@ -7,9 +7,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.store.claims import claims_uri
+from messagestore_core.store.claims import CLAIMS
 from messagestore_core.store.external import external_write
-from messagestore_core.store.objects import Objects, join, sum_of
+from messagestore_core.store.objects import join, sum_of
 from messagestore_jobs.context import Run
 from messagestore_jobs.purge.plan import Context
 from messagestore_jobs.rows.messages import claimed_objects, is_own_claim, own_claim_name, read_messages
@@ -23,7 +23,7 @@ def delete_claim_checks(context: Context, rows: DataFrame) -> None:
 
     Those of other rows that leave stay for as long as files of the table name them: see ``maintain.sweep``.
     """
-    objects = Objects(claims_uri(context.uri))
+    objects = context.store.objects(CLAIMS)
     for row in _claimed(context, rows):
         with external_write("claim-check-delete"):
             objects.delete(row["name"])
@@ -35,11 +35,11 @@ def drop_unclaimed(context: Run) -> set[str]:
     Returns:
         The names that messages refer to; none where nothing lay there.
     """
-    objects = Objects(claims_uri(context.uri))
+    objects = context.store.objects(CLAIMS)
     found = [name for name in objects.names(recursive=True) if not name.endswith("/")]
     if not found:
         return set()
-    rows = read_messages(context.spark, context.uri).where(is_own_claim(context.uri))
+    rows = read_messages(context.spark, context.store).where(is_own_claim(context.uri))
     claimed = {row["name"] for row in rows.select(own_claim_name().alias("name")).collect()}
     for name in found:
         if sum_of(name) not in claimed:
@@ -61,7 +61,7 @@ def rewrite_claim_checks(
         scrub: makes the new payload of the old one, by column ``scrubs``.
     """
     found: list[tuple[Any, ...]] = []
-    objects = Objects(claims_uri(context.uri))
+    objects = context.store.objects(CLAIMS)
     for row in _claimed(context, rows, "payload_size", "scrubs"):
         name = row["name"]
         size = row["payload_size"] or 0
@@ -83,7 +83,7 @@ def with_claimed_payloads(context: Context, messages: DataFrame, rows: DataFrame
     if not sizes:
         return messages
     own = is_own_claim(context.uri) & (own_claim_name() == F.col("_name"))
-    found = messages.join(claimed_objects(context.spark, context.uri, sizes), own, "left")
+    found = messages.join(claimed_objects(context.spark, context.store, sizes), own, "left")
     inside = {
         "payload": F.coalesce("payload", "_content"),
         "payload_uri": F.when(F.col("_content").isNull(), F.col("payload_uri")),

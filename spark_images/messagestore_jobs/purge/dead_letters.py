@@ -8,27 +8,27 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from messagestore_core.store.delta_log import open_table
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.handle import Store
 from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.purge.plan import Context
 from messagestore_jobs.rows.tables import read_table, table_to_change
 
 
-def count_dead_letters(uri: str, before: datetime) -> int:
+def count_dead_letters(store: Store, before: datetime) -> int:
     """How many failed before ``before``."""
-    rows = open_table(uri, "dead_letters").to_pyarrow_dataset()
+    rows = store.table("dead_letters").to_pyarrow_dataset()
     return int(rows.count_rows(filter=pc.field("failed_at") < before))
 
 
-def delete_dead_letters(uri: str, before: datetime) -> None:
+def delete_dead_letters(store: Store, before: datetime) -> None:
     """Delete those that failed before ``before``, durably."""
-    if count_dead_letters(uri, before) == 0:
+    if count_dead_letters(store, before) == 0:
         return
     with external_write("delete-dead-letters"):
-        open_to_write(uri, "dead_letters").delete(
-            f"failed_at < '{before.isoformat()}'", commit_properties=commit_properties(uri)
+        open_to_write(store, "dead_letters").delete(
+            f"failed_at < '{before.isoformat()}'", commit_properties=commit_properties(store)
         )
 
 
@@ -40,35 +40,35 @@ def forget_copies(context: Context, message_ids: list[str]) -> None:
     raw = F.col("d.raw").cast("string")
     ids = context.spark.createDataFrame([(one,) for one in message_ids], "message_id string").alias("erased")
     names = F.contains(raw, F.col("erased.message_id")) & F.rlike(raw, _as_word(F.col("erased.message_id")))
-    letters = read_table(context.spark, context.uri, "dead_letters").alias("d")
+    letters = read_table(context.spark, context.store, "dead_letters").alias("d")
     copies = letters.join(F.broadcast(ids), names, "left_semi").count()
     if not copies:
         return
     with external_write("erase-dead-letters"):
-        merge = table_to_change(context.spark, context.uri, "dead_letters").alias("d").merge(F.broadcast(ids), names)
+        merge = table_to_change(context.spark, context.store, "dead_letters").alias("d").merge(F.broadcast(ids), names)
         merge.whenMatchedDelete().execute()
     context.progress.say(f"{copies} dead letters name messages that were erased or scrubbed, and were deleted")
 
 
-def forget_late_copies(uri: str, erased: Erased) -> None:
+def forget_late_copies(store: Store, erased: Erased) -> None:
     """Delete the dead letters that name what is erased and came after it was."""
-    late = list(naming(uri, erased))
+    late = list(naming(store, erased))
     if not late:
         return
     with external_write("erase-dead-letters"):
-        open_to_write(uri, "dead_letters").merge(
+        open_to_write(store, "dead_letters").merge(
             pa.table({"raw": pa.array(late, pa.binary())}),
             predicate="d.raw = s.raw",
             source_alias="s",
             target_alias="d",
-            commit_properties=commit_properties(uri),
+            commit_properties=commit_properties(store),
         ).when_matched_delete().execute()
 
 
-def naming(uri: str, erased: Erased) -> Iterator[bytes]:
+def naming(store: Store, erased: Erased) -> Iterator[bytes]:
     """The distinct bytes of the dead letters that name what is erased."""
     found: set[bytes] = set()
-    rows = open_table(uri, "dead_letters").to_pyarrow_dataset()
+    rows = store.table("dead_letters").to_pyarrow_dataset()
     for batch in rows.scanner(columns=["raw"]).to_reader():
         found.update(raw for raw in batch["raw"].to_pylist() if raw is not None and erased.named_in(raw))
     yield from sorted(found)

@@ -12,24 +12,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
-from messagestore_core.clock import now
-from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.run_report import EraseOutcome
 from messagestore_core.store.audit import Done as Row
 from messagestore_core.store.audit import add_audit, read_audit
-from messagestore_core.store.delta_log import open_table, table_state
+from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.external import external_write
-from messagestore_core.store.objects import Objects, is_local
+from messagestore_core.store.handle import Store
+from messagestore_core.store.objects import is_local
 from messagestore_core.store.pending_updates import forget_pending, read_pending
 from messagestore_core.store.schemas import TABLES
-from messagestore_core.store.storage import current
 from messagestore_core.store.tombstones import erased_positions, open_erased
 from messagestore_jobs.context import Run
 from messagestore_jobs.index.manifest import unnamed
 from messagestore_jobs.index.store_index import kept_index
-from messagestore_jobs.progress import Progress
 from messagestore_jobs.purge.claims import drop_unclaimed
 from messagestore_jobs.purge.dead_letters import forget_late_copies
 from messagestore_jobs.purge.hidden import hide_in_audit
@@ -59,9 +55,9 @@ class Done:
     not_erased: tuple[str, ...]
 
 
-def owed(uri: str) -> list[Owed]:
+def owed(store: Store) -> list[Owed]:
     """What the audit says is erased and whose bytes may still be there."""
-    rows = [(row, _detail(row["rules"])) for row in read_audit(uri)]
+    rows = [(row, _detail(row["rules"])) for row in read_audit(store)]
     paid = {(row["refers_to"], detail.get("preview")) for row, detail in rows if row["action"] == ERASE}
     return [
         Owed(row["run"], detail["preview"], datetime.fromisoformat(detail[DUE_BY]), row["counts"].get("erased", 0))
@@ -80,16 +76,15 @@ def _detail(rules: str | None) -> dict[str, Any]:
     return detail if isinstance(detail.get("preview"), str) else {}
 
 
-def run_erase(document: RunDocument, spark: SparkSession, progress: Progress) -> EraseOutcome:
+def run_erase(run: Run) -> EraseOutcome:
     """Erase what is due, where no purge runs by then. The caller has opened the folder and holds the right to write."""
-    run = Run(document, spark, progress, now(document))
     done = erase_due(run)
     return EraseOutcome(
         erased=done.erased if done else 0,
         erased_at=run.as_of if done else None,
         not_erased=done.not_erased if done else (),
-        erase_due_by=min((one.due_by for one in owed(run.uri)), default=None),
-        table=table_state(run.uri),
+        erase_due_by=min((one.due_by for one in owed(run.store)), default=None),
+        table=table_state(run.store),
     )
 
 
@@ -99,51 +94,51 @@ def erase_due(context: Run) -> Done | None:
     Raises:
         RunFailedError: something of it is still there, or what can't be told from it.
     """
-    due = owed(context.uri)
+    due = owed(context.store)
     if not any(one.due_by <= context.as_of for one in due):
         return None
     context.progress.step("erase", sum(one.erased for one in due))
-    before = open_table(context.uri, "messages").version()
-    erased = open_erased(context.uri)
+    before = context.store.table("messages").version()
+    erased = open_erased(context.store)
     _settle_plans(context)
     if erased.any():
-        take_out_copies(context.uri, erased)
-        forget_late_copies(context.uri, erased)
-        waiting = read_pending(context.uri)["message_id"]
-        forget_pending(context.uri, waiting.filter(pa.array(erased.contains(waiting))).to_pylist())
+        take_out_copies(context.store, erased)
+        forget_late_copies(context.store, erased)
+        waiting = read_pending(context.store)["message_id"]
+        forget_pending(context.store, waiting.filter(pa.array(erased.contains(waiting))).to_pylist())
         hide_in_audit(context, erased)
-    index = kept_index(context.spark, context.uri)
-    left = {name: forget_past(context.uri, name, context.note() if name == "messages" else None) for name in TABLES}
+    index = kept_index(context.spark, context.store)
+    left = {name: forget_past(context.store, name, context.note() if name == "messages" else None) for name in TABLES}
     if index is not None:
         index.go_on_behind_a_cut()
-    _forget_unnamed_runs(context.uri)
+    _forget_unnamed_runs(context.store)
     claims = drop_unclaimed(context)
     context.progress.step("look for what is left")
-    refuse_remains(context.uri, erased, left, claims)
+    refuse_remains(context.store, erased, left, claims)
     for one in due:
         _audit(context, one, before)
-    return Done(sum(one.erased for one in due), not_reached(context.uri))
+    return Done(sum(one.erased for one in due), not_reached(context.store))
 
 
-def _forget_unnamed_runs(uri: str) -> None:
-    for name in sorted(unnamed(uri)):
+def _forget_unnamed_runs(store: Store) -> None:
+    for name in sorted(unnamed(store)):
         with external_write("erase-index"):
-            Objects(uri).delete(name)
+            store.objects().delete(name)
 
 
-def not_reached(uri: str) -> tuple[str, ...]:
+def not_reached(store: Store) -> tuple[str, ...]:
     """Where copies may be that no erasure reaches, in words."""
     elsewhere = "files and topics that were read, their names, sealed archives, and what replays have sent"
-    kept = None if is_local(uri) else current().versions_kept(uri)
-    if is_local(uri) or kept == "":
+    kept = None if is_local(store.uri) else store.storage.versions_kept(store.uri)
+    if is_local(store.uri) or kept == "":
         return (elsewhere,)
-    bucket = uri.split("/")[2]
+    bucket = store.uri.split("/")[2]
     if kept is None:
         return (elsewhere, f"earlier versions of objects, if bucket {bucket} keeps any: it does not tell this run")
     return (
         elsewhere,
         f"earlier versions of objects: the versioning of bucket {bucket} is {kept}. Give it a lifecycle rule that "
-        f"expires noncurrent versions below {uri} (NoncurrentVersionExpiration), or delete those versions",
+        f"expires noncurrent versions below {store.uri} (NoncurrentVersionExpiration), or delete those versions",
     )
 
 
@@ -152,8 +147,8 @@ def _settle_plans(context: Run) -> None:
 
     A preview that has one is made anew by its policy.
     """
-    gone = erased_positions(context.uri)
-    for plan in find_plans(context.uri):
+    gone = erased_positions(context.store)
+    for plan in find_plans(context.store):
         if plan.days:
             settled = plan.model_copy(update={"rows": plan.rows + 1, "days": ()})
             write_rows(context, settled, frozen_rows(context, plan))
@@ -166,7 +161,7 @@ def _settle_plans(context: Run) -> None:
 
 def _audit(context: Run, one: Owed, before: int) -> None:
     add_audit(
-        context.uri,
+        context.store,
         Row(
             at=context.as_of,
             action=ERASE,
@@ -174,7 +169,7 @@ def _audit(context: Run, one: Owed, before: int) -> None:
             resource=context.document.resource,
             detail={"preview": one.preview},
             version_before=before,
-            version_after=open_table(context.uri, "messages").version(),
+            version_after=context.store.table("messages").version(),
             counts={"erased": one.erased},
             refers_to=one.run,
         ),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from messagestore_core.store.audit import read_audit, replace_rules
+from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import Heads, read_heads
 from messagestore_core.store.keyed import message_key
 from messagestore_core.store.tombstones import Erased, names_in
@@ -27,20 +28,20 @@ def hidden(detail: Any, key: bytes, within: bool = False) -> Any:
 
 def hide_in_audit(context: Run, erased: Erased) -> None:
     """Hide them in rows that name something erased: by another rule, or by a release that did not hide them."""
-    for row, less in _in_clear(context.uri, erased):
-        replace_rules(context.uri, row["rules"], less)
+    for row, less in _in_clear(context.store, erased):
+        replace_rules(context.store, row["rules"], less)
 
 
-def in_clear(uri: str, erased: Erased) -> Iterator[str]:
+def in_clear(store: Store, erased: Erased) -> Iterator[str]:
     """Rows of the audit that name something erased, in words."""
-    for row, _ in _in_clear(uri, erased):
+    for row, _ in _in_clear(store, erased):
         yield f"the row of run {row['run']} in audit names an erased message"
 
 
-def _in_clear(uri: str, erased: Erased) -> Iterator[tuple[dict[str, Any], str]]:
+def _in_clear(store: Store, erased: Erased) -> Iterator[tuple[dict[str, Any], str]]:
     """Those rows, and what column ``rules`` of each is to say."""
-    heads = read_heads(uri)
-    for row in read_audit(uri):
+    heads = read_heads(store)
+    for row in read_audit(store):
         told = row["rules"] or ""
         less = _less(told, erased, heads)
         if less != told:

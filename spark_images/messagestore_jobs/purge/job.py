@@ -3,16 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.run_report import Preview, Purged, PurgeOutcome, TableState
 from messagestore_core.store.audit import note
-from messagestore_core.store.delta_log import open_table, table_state
+from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import exists
-from messagestore_core.store.objects import join
-from messagestore_jobs.progress import Progress
+from messagestore_jobs.context import Run
 from messagestore_jobs.purge.carry_out import Carried, Checked, carry_out, recheck
 from messagestore_jobs.purge.dead_letters import count_dead_letters
 from messagestore_jobs.purge.erase import Done, erase_due, owed
@@ -28,18 +24,18 @@ from messagestore_jobs.purge.selection import (
 )
 
 
-def run_purge(document: RunDocument, spark: SparkSession, progress: Progress) -> PurgeOutcome:
+def run_purge(run: Run) -> PurgeOutcome:
     """Preview what the rules select and, with mode Enforce, remove or scrub it.
 
     For Enforce the caller has opened the folder and holds the right to write; a dry run does with what is there. A
     purge that was cut short is carried on first, whoever began it; what this run reports as purged includes it.
     """
-    here = context(document, spark, progress)
+    here = context(run)
     if here.task.mode == "DryRun":
-        return _outcome(here, _only_preview(here)) if exists(here.uri) else _of_no_store(here)
+        return _outcome(here, _only_preview(here)) if exists(here.store) else _of_no_store(here)
     sweep(here)
-    version = open_table(here.uri, "messages").version()
-    unfinished = [plan for plan in find_plans(here.uri) if not plan.waiting]
+    version = here.store.table("messages").version()
+    unfinished = [plan for plan in find_plans(here.store) if not plan.waiting]
     for plan in unfinished:
         _refuse_other_archive(here, plan)
     carried = [carry_out(here, recheck(here, plan)) for plan in unfinished]
@@ -62,7 +58,7 @@ def _refuse_other_archive(here: Context, plan: Plan) -> None:
             "PurgeUnfinished",
             f"a purge by {plan.resource.namespace}/{plan.resource.name} was cut short and archives to {to.uri[:200]}, "
             "not where this run does: let that policy run, or set its archive back; if nobody knows it, remove "
-            f"{join(here.uri, plan.folder)}",
+            f"{here.store.path(plan.folder)}",
         )
 
 
@@ -86,7 +82,7 @@ def _note(here: Context, action: str, preview: Preview, **told: Any) -> None:
     """Tell the audit what became of a preview."""
     detail = {"preview": preview.id, "asOf": preview.as_of.isoformat()}
     counts = {"selected": preview.messages, "held": preview.held}
-    note(here.uri, here.document, action, detail, counts=counts, bytes=preview.bytes, **told)
+    note(here.store, here.document, action, detail, counts=counts, bytes=preview.bytes, **told)
 
 
 def _note_approval(here: Context, preview: Preview) -> None:
@@ -125,7 +121,7 @@ def _decide(here: Context) -> _Decided:
 def _waiting(here: Context) -> list[Plan]:
     """The previews of this resource that wait for approval."""
     mine = here.document.resource
-    return [plan for plan in find_plans(here.uri) if plan.waiting and plan.resource.identity == mine.identity]
+    return [plan for plan in find_plans(here.store) if plan.waiting and plan.resource.identity == mine.identity]
 
 
 def _freeze(here: Context, selection: Selection, summary: Summary) -> _Decided:
@@ -166,7 +162,7 @@ def _dead_letters(here: Context) -> dict[str, object]:
     if here.task.dead_letters_max_age is None:
         return {}
     before = here.as_of - here.task.dead_letters_max_age
-    return {"dead_letters_before": before, "dead_letters": count_dead_letters(here.uri, before)}
+    return {"dead_letters_before": before, "dead_letters": count_dead_letters(here.store, before)}
 
 
 def _purged(
@@ -175,12 +171,12 @@ def _purged(
     """What the run did, over all that it carried out; None for one that waits."""
     if decided.waiting and not carried:
         return None
-    due = [one.erase_due_by for one in carried if one.erase_due_by] or [one.due_by for one in owed(here.uri)]
+    due = [one.erase_due_by for one in carried if one.erase_due_by] or [one.due_by for one in owed(here.store)]
     return Purged(
         run=here.run,
         at=here.as_of,
         table_version_before=version,
-        table_version_after=open_table(here.uri, "messages").version(),
+        table_version_after=here.store.table("messages").version(),
         purged=sum(one.purged for one in carried),
         archived=sum(one.archived for one in carried),
         scrubbed=sum(one.scrubbed for one in carried),
@@ -194,4 +190,4 @@ def _purged(
 
 
 def _outcome(here: Context, preview: Preview, purge: Purged | None = None, waiting: bool = False) -> PurgeOutcome:
-    return PurgeOutcome(preview=preview, purge=purge, awaiting_approval=waiting, table=table_state(here.uri))
+    return PurgeOutcome(preview=preview, purge=purge, awaiting_approval=waiting, table=table_state(here.store))

@@ -8,18 +8,17 @@ anything was decided; a folder with one is a purge to carry on, or one that wait
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.clock import now
 from messagestore_core.contract.base import ContractModel
-from messagestore_core.contract.run_document import PurgeTask, Resource, RunDocument
+from messagestore_core.contract.run_document import PurgeTask, Resource
 from messagestore_core.contract.run_report import Preview
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.external import external_write
-from messagestore_core.store.objects import Objects, join, read_document
+from messagestore_core.store.handle import Store
+from messagestore_core.store.objects import read_document
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Progress
 from messagestore_jobs.rows.messages import read_messages
 
 FOLDER = "_purges"
@@ -48,15 +47,16 @@ class Context(Run):
     task: PurgeTask
 
 
-def context(document: RunDocument, spark: SparkSession, progress: Progress) -> Context:
-    """The context of a purge document.
+def context(run: Run) -> Context:
+    """The context of a purge.
 
     Raises:
         TypeError: the document is for another kind of run.
     """
-    if not isinstance(document.task, PurgeTask):
-        raise TypeError(f"run {document.run} is no purge but {document.task.kind}")
-    return Context(document, spark, progress, now(document), document.task)
+    task = run.document.task
+    if not isinstance(task, PurgeTask):
+        raise TypeError(f"run {run.run} is no purge but {task.kind}")
+    return Context(run.document, run.store, run.spark, run.progress, run.as_of, task)
 
 
 class Plan(ContractModel):
@@ -95,19 +95,19 @@ class Plan(ContractModel):
         return f"{self.folder}/rows-{self.rows}"
 
 
-def find_plans(uri: str) -> list[Plan]:
+def find_plans(store: Store) -> list[Plan]:
     """All plans in the folder.
 
     Raises:
         TableRefusedError: one is none, or names another folder than its own.
     """
-    objects = Objects(uri)
+    objects = store.objects()
     folders = [name.rstrip("/") for name in objects.names(FOLDER) if name.endswith("/")]
     plans = [(folder, read_document(objects, f"{folder}/{_PLAN}", Plan)) for folder in folders]
     for folder, plan in plans:
         if plan is not None and plan.folder != folder:
             raise TableRefusedError(
-                f"{join(uri, folder, _PLAN)} is not the plan of a purge that is kept there; remove it"
+                f"{store.path(folder, _PLAN)} is not the plan of a purge that is kept there; remove it"
             )
     return [plan for _, plan in plans if plan is not None]
 
@@ -115,13 +115,13 @@ def find_plans(uri: str) -> list[Plan]:
 def write_rows(context: Run, plan: Plan, rows: DataFrame) -> None:
     """Freeze rows; they are in force once the plan is written."""
     with external_write("freeze-rows"):
-        rows.select(*FROZEN).write.mode("overwrite").parquet(join(context.uri, plan.rows_folder))
+        rows.select(*FROZEN).write.mode("overwrite").parquet(context.store.path(plan.rows_folder))
 
 
 def write_plan(context: Run, plan: Plan) -> None:
     """Decide: from here on the purge is carried on until it is done."""
     with external_write("freeze-plan"):
-        Objects(context.uri).write(f"{plan.folder}/{_PLAN}", plan.model_dump_json(by_alias=True).encode())
+        context.store.objects().write(f"{plan.folder}/{_PLAN}", plan.model_dump_json(by_alias=True).encode())
 
 
 def frozen_rows(context: Run, plan: Plan) -> DataFrame:
@@ -138,13 +138,13 @@ def written_rows(context: Run, plan: Plan) -> DataFrame:
     Of earlier versions of the table only those are kept that whole days need.
     """
     if plan.rows:
-        return context.spark.read.schema(_FROZEN_TYPES).parquet(join(context.uri, plan.rows_folder))
+        return context.spark.read.schema(_FROZEN_TYPES).parquet(context.store.path(plan.rows_folder))
     return context.spark.createDataFrame([], _FROZEN_TYPES)
 
 
 def forget(context: Run, plan: Plan) -> None:
     """Drop a plan that is done or overtaken; the plan goes first, so that no half of it is carried on."""
-    objects = Objects(context.uri)
+    objects = context.store.objects()
     with external_write("forget-plan"):
         objects.delete(f"{plan.folder}/{_PLAN}")
     with external_write("forget-rows"):
@@ -153,7 +153,7 @@ def forget(context: Run, plan: Plan) -> None:
 
 def sweep(context: Run) -> None:
     """Remove what runs left that were cut short before they had decided, or after they were done."""
-    objects = Objects(context.uri)
+    objects = context.store.objects()
     for name in objects.names(FOLDER):
         if name.endswith("/") and not objects.exists(f"{name}{_PLAN}"):
             with external_write("sweep-plan"):
@@ -161,5 +161,5 @@ def sweep(context: Run) -> None:
 
 
 def _before(context: Run, plan: Plan) -> DataFrame:
-    messages = read_messages(context.spark, context.uri, plan.version_before)
+    messages = read_messages(context.spark, context.store, plan.version_before)
     return messages.withColumn("erase", F.lit(False)).select(*FROZEN)

@@ -14,14 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from messagestore_core.store.claims import CLAIMS
-from messagestore_core.store.delta_log import CommitNote, files_of, open_table
+from messagestore_core.store.delta_log import CommitNote, files_of
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.folder import MARKER
+from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import Heads, read_heads
 from messagestore_core.store.keyed import KEY_OBJECT
-from messagestore_core.store.objects import Objects, join, sum_of
+from messagestore_core.store.objects import sum_of
 from messagestore_core.store.pending_updates import read_pending
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.tombstones import Erased, erased_positions
@@ -45,11 +46,11 @@ LOG = "_delta_log"
 _OF_VERSION = re.compile(LOG + r"/([0-9]{20})\.(?:json|crc|checkpoint\.parquet)")
 
 
-def refuse_remains(uri: str, erased: Erased, left: Mapping[str, int], claims: Set[str]) -> None:
+def refuse_remains(store: Store, erased: Erased, left: Mapping[str, int], claims: Set[str]) -> None:
     """Look at all that a store's folder holds after an erasure.
 
     Args:
-        uri: the table folder.
+        store: whose.
         erased: all that was.
         left: of each table the version that was left alone.
         claims: the names of claim checks that messages have.
@@ -57,12 +58,12 @@ def refuse_remains(uri: str, erased: Erased, left: Mapping[str, int], claims: Se
     Raises:
         RunFailedError: something erased is there, or something that nobody can tell from it.
     """
-    found = list(islice(_remains(uri, erased, left, claims), _SHOWN + 1))
+    found = list(islice(_remains(store, erased, left, claims), _SHOWN + 1))
     if found:
         more = "; and more" if len(found) > _SHOWN else ""
         raise RunFailedError(
             "ErasureIncomplete",
-            f"{uri} still holds what was to be erased, or what nobody can tell from it: "
+            f"{store.uri} still holds what was to be erased, or what nobody can tell from it: "
             f"{'; '.join(found[:_SHOWN])}{more}. Find out who wrote it and remove it; the next run looks again",
         )
 
@@ -92,33 +93,33 @@ def strange(names: list[str], tables: Mapping[str, tuple[Set[str], int, int]], c
         yield from (f"{f'{top}/' if top else ''}{name} is nothing that a run needs" for name in left)
 
 
-def forget_past(uri: str, name: str, note: CommitNote | None) -> int:
+def forget_past(store: Store, name: str, note: CommitNote | None) -> int:
     """Leave nothing of a table but its newest version.
 
     That version is made by a commit that says nothing of any file: an entry of the log also tells the values of what it
     took away.
 
     Args:
-        uri: the table folder.
+        store: whose.
         name: of the table.
         note: what the commit on ``messages`` says.
 
     Returns:
         The number of the version that is left.
     """
-    properties = commit_properties(uri, note)
+    properties = commit_properties(store, note)
     with external_write("erase-vacuum"):
-        open_to_write(uri, name).vacuum(
+        open_to_write(store, name).vacuum(
             retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True, commit_properties=properties
         )
-    table = open_to_write(uri, name)
+    table = open_to_write(store, name)
     with external_write("erase-renew"):
         partitions = table.metadata().partition_columns
         table.create_write_transaction([], "append", table.schema(), partitions, commit_properties=properties)
-    table = open_table(uri, name)
+    table = store.table(name)
     with external_write("erase-checkpoint"):
         table.create_checkpoint()
-    objects = Objects(join(uri, name))
+    objects = store.objects(name)
     files = set(files_of(table)["path"].to_pylist())
     with external_write("erase-log"):
         for left in not_needed(objects.names(recursive=True), files, table.version(), table.version()):
@@ -139,32 +140,32 @@ def not_needed(names: Iterable[str], files: Set[str], first: int, last: int) -> 
     return [name for of, name in sorted(found) if not first <= of <= last and sum_of(name) != f"{LOG}/_last_checkpoint"]
 
 
-def _remains(uri: str, erased: Erased, left: Mapping[str, int], claims: Set[str]) -> Iterator[str]:
-    yield from strange(Objects(uri).names(recursive=True), _needed(uri, left), claims)
-    yield from _rows(uri, erased)
-    yield from _names(uri, read_heads(uri))
-    yield from copies_left(uri, erased)
+def _remains(store: Store, erased: Erased, left: Mapping[str, int], claims: Set[str]) -> Iterator[str]:
+    yield from strange(store.objects().names(recursive=True), _needed(store, left), claims)
+    yield from _rows(store, erased)
+    yield from _names(store, read_heads(store))
+    yield from copies_left(store, erased)
     if erased.any():
-        if next(naming(uri, erased), None) is not None:
+        if next(naming(store, erased), None) is not None:
             yield "dead_letters has a record that names an erased message"
-        if erased.contains(read_pending(uri)["message_id"]).any():
+        if erased.contains(read_pending(store)["message_id"]).any():
             yield "pending_updates has an update of an erased message"
-        yield from in_clear(uri, erased)
+        yield from in_clear(store, erased)
 
 
-def _needed(uri: str, left: Mapping[str, int]) -> Mapping[str, tuple[Set[str], int, int]]:
+def _needed(store: Store, left: Mapping[str, int]) -> Mapping[str, tuple[Set[str], int, int]]:
     """Of each table its data files, first and last version."""
     tables = {}
     for name in TABLES:
-        table = open_table(uri, name)
+        table = store.table(name)
         tables[name] = set(files_of(table)["path"].to_pylist()), left[name], table.version()
     return tables
 
 
-def _rows(uri: str, erased: Erased) -> Iterator[str]:
+def _rows(store: Store, erased: Erased) -> Iterator[str]:
     """Messages that lie where an erased one was, or have its id; only files whose positions go around one are read."""
-    gone = np.sort(erased_positions(uri))
-    table = open_table(uri, "messages")
+    gone = np.sort(erased_positions(store))
+    table = store.table("messages")
     files = files_of(table)
     if not len(gone) or not files.num_rows:
         return
@@ -184,13 +185,13 @@ def _around(files: pa.Table, positions: np.ndarray) -> pa.Array:
     return pa.array(np.searchsorted(positions, first, "left") < np.searchsorted(positions, last, "right"))
 
 
-def _names(uri: str, heads: Heads) -> Iterator[str]:
+def _names(store: Store, heads: Heads) -> Iterator[str]:
     """Names of streams that only erased messages had, in heads or in what the log tells of the messages' files."""
     if not heads.by_key:
         return
     if any(map(heads.hides, heads.by_name)):
         yield "heads has the name of a stream that only erased messages had"
-    table = open_table(uri, "messages")
+    table = store.table("messages")
     files = files_of(table)
     told = {name for column in ("min.stream_name", "max.stream_name") for name in _texts(files, column)}
     doubtful = list(filter(heads.hides, told))

@@ -51,7 +51,7 @@ def scrub(context: Context, plan: Plan) -> None:
     rewritten = _rewritten(context, plan, todo, what, given)
     source = todo.select("global_position").join(rewritten, "global_position", "left")
     same = F.col("m.global_position") == F.col("leaving.global_position")
-    table = messages_table(context.spark, context.uri).alias("m")
+    table = messages_table(context.spark, context.store).alias("m")
     merge = table.merge(source.alias("leaving"), where.condition("m") & same)
     with settings(context.spark, MERGE), committing(context.spark, "scrub-rows", context.note()):
         merge.whenMatchedUpdate(set=_changes(plan, what, given)).execute()
@@ -130,14 +130,14 @@ def _text(what: Scrub, kind: str, name: str) -> str:
 
 def _due(context: Context, rows: DataFrame, what: Scrub) -> DataFrame:
     """Those of the frozen rows that are still to be scrubbed, as the table has them."""
-    messages = within(read_messages(context.spark, context.uri), rows).where(is_due(what))
+    messages = within(read_messages(context.spark, context.store), rows).where(is_due(what))
     found = messages.select("global_position", "message_id", "payload_size", "payload_uri", "scrubs")
     return found.join(rows.select("global_position"), "global_position", "left_semi")
 
 
 def _replaced(context: Context, rows: DataFrame) -> DataFrame:
     """Those of the frozen rows whose payload lies elsewhere by now, or nowhere."""
-    now = within(read_messages(context.spark, context.uri), rows).select("global_position", "payload_uri")
+    now = within(read_messages(context.spark, context.store), rows).select("global_position", "payload_uri")
     return rows.join(now, ["global_position", "payload_uri"], "left_anti")
 
 
@@ -201,7 +201,7 @@ def _say_what_left_whole(context: Context, what: Scrub, rows: DataFrame) -> None
     if "$" in what.payload_paths:
         return
     had = rows.where("payload_size is not null").select("global_position")
-    messages = within(read_messages(context.spark, context.uri), rows).where("payload_size is null")
+    messages = within(read_messages(context.spark, context.store), rows).where("payload_size is null")
     left = messages.select("global_position").join(had, "global_position", "left_semi").count()
     if left:
         context.progress.say(f"{left} of the payloads are no JSON: the scrub removed these as a whole")

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import PurgeTask, Rule
 from messagestore_core.contract.run_report import Preview
-from messagestore_core.store.delta_log import files_of, open_table
+from messagestore_core.store.delta_log import files_of
 from messagestore_jobs.purge.plan import Context
 from messagestore_jobs.purge.rules import any_of, bytes_edge, cap_floors, held, own_conditions, says_nothing, untold
 from messagestore_jobs.purge.scrub import is_due
@@ -59,12 +59,12 @@ class Selection:
 
 def select(context: Context) -> Selection:
     """Judge every message of the store's current version, and once; but for whole days, lazily."""
-    table = open_table(context.uri, "messages")
+    table = context.store.table("messages")
     version = table.version()
     whole = whole_days(context.task, files_of(table), context.as_of)
     if not whole.others:
         return Selection(version, whole.days, None)
-    messages = read_messages(context.spark, context.uri, version)
+    messages = read_messages(context.spark, context.store, version)
     if whole.days:
         messages = messages.where(~F.col("inserted_date").isin(*whole.days))
     return Selection(version, whole.days, _judged(context, messages).persist(StorageLevel.MEMORY_AND_DISK))
@@ -98,7 +98,7 @@ def summarize(context: Context, selection: Selection) -> Summary:
     """Count a selection in one pass, and say what could not be told."""
     rules = context.task.rules
     names = [rule.name for rule in rules]
-    days = count_days(context.uri, selection.version, selection.days, rules, context.as_of)
+    days = count_days(context.store, selection.version, selection.days, rules, context.as_of)
     if selection.rows is not None:
         days += [row.asDict() for row in _by_day(selection.rows, names).collect()]
     total = {name: sum(day[name] or 0 for day in days) for name in ("messages", "bytes", "held", "untold", "erased")}

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from messagestore_core.contract.run_document import PurgeTask, Rule
-from messagestore_core.store.delta_log import DAY, end_of, files_of, may_be_before, of_day, open_table
+from messagestore_core.store.delta_log import DAY, end_of, files_of, may_be_before, of_day
+from messagestore_core.store.handle import Store
 from messagestore_jobs.purge.rules import says_nothing
 
 _TIMES = ("time", "inserted_at")
@@ -48,13 +49,13 @@ def whole_days(task: PurgeTask, files: pa.Table, as_of: datetime) -> WholeDays:
 
 
 def count_days(
-    uri: str, version: int, days: Sequence[date], rules: Sequence[Rule], as_of: datetime
+    store: Store, version: int, days: Sequence[date], rules: Sequence[Rule], as_of: datetime
 ) -> list[dict[str, Any]]:
     """What a preview wants of days that leave whole, under the names that it has there."""
     if not days:
         return []
     edges = [None if rule.max_age is None else as_of - rule.max_age for rule in rules]
-    table = open_table(uri, "messages", version)
+    table = store.table("messages", version)
     files = files_of(table)
     return [_count_day(table, day, edges) | _digest(of_day(files, day)) for day in days]
 
@@ -86,12 +87,12 @@ def _digest(files: pa.Table) -> dict[str, Any]:
     return {"xor": hashlib.sha256("\n".join(paths).encode()).hexdigest(), "sum": len(paths)}
 
 
-def streams_of_days(uri: str, version: int, days: Sequence[date]) -> pa.Table:
+def streams_of_days(store: Store, version: int, days: Sequence[date]) -> pa.Table:
     """The position after the last one of each stream in some days: columns stream_name, next_position."""
     if not days:
         # The version may be gone: only for days is it kept.
         return pa.table({"stream_name": pa.array([], pa.string()), "next_position": pa.array([], pa.int64())})
-    table = open_table(uri, "messages", version)
+    table = store.table("messages", version)
     found = pa.table({"stream_name": pa.array([], pa.string()), "position_max": pa.array([], pa.int64())})
     for day in days:
         for batch in _batches(table, day, ("stream_name", "position")):

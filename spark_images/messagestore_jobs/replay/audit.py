@@ -14,17 +14,19 @@ from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.audit import note, rows_of
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.folder import exists
+from messagestore_jobs.context import Run
 from messagestore_jobs.replay.state import digest
 
 _REPLAY = "Replay"
 
 
-def note_replay(document: RunDocument, outcome: ReplayOutcome) -> ReplayOutcome:
+def note_replay(run: Run, outcome: ReplayOutcome) -> ReplayOutcome:
     """Tell the audit of the store that was read what was sent of it, once; the outcome as it is."""
-    task, uri = document.task, document.table.uri
+    document, store = run.document, run.store
+    task = document.task
     assert isinstance(task, ReplayTask)
-    if outcome.complete and exists(uri):
-        state, sent = table_state(uri), outcome.progress
+    if outcome.complete and exists(store):
+        state, sent = table_state(store), outcome.progress
         counts = {
             "selected": outcome.selection.messages,
             "replayed": sent.replayed,
@@ -37,23 +39,23 @@ def note_replay(document: RunDocument, outcome: ReplayOutcome) -> ReplayOutcome:
         told = {"counts": counts, "bytes": outcome.selection.bytes, "once": True}
         if task.origin == "Messages":
             told["version_before"] = outcome.selection.table_version
-        note(uri, document, _REPLAY if task.origin == "Messages" else "Redrive", _detail(document, task), **told)
+        note(store, document, _REPLAY if task.origin == "Messages" else "Redrive", _detail(document, task), **told)
     return outcome
 
 
-def note_preview(document: RunDocument, selection_messages: int) -> None:
+def note_preview(run: Run, selection_messages: int) -> None:
     """Tell the audit of a dry run."""
-    task = document.task
+    task = run.document.task
     assert isinstance(task, ReplayTask)
-    note(document.table.uri, document, "Preview", _detail(document, task), counts={"selected": selection_messages})
+    note(run.store, run.document, "Preview", _detail(run.document, task), counts={"selected": selection_messages})
 
 
-def redelivered(document: RunDocument) -> int:
+def redelivered(run: Run) -> int:
     """How many messages all rounds of a replay have sent."""
-    task, resource = document.task, document.resource
+    task, resource = run.document.task, run.document.resource
     assert isinstance(task, ReplayTask)
     own = f"{resource.kind}/{resource.namespace}/{resource.name}"
-    rows = [row for row in rows_of(document.table.uri, _REPLAY) if row["actor"] == own]
+    rows = [row for row in rows_of(run.store, _REPLAY) if row["actor"] == own]
     return sum(row["counts"].get("replayed") or 0 for row in rows if _round_of(row["rules"], task.job_id))
 
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.external import external_write
+from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects, join
 from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.replay.chunks import Delivery, Format
@@ -33,13 +34,13 @@ class StrangeError(ValueError):
     """Something lies there that no replay writes."""
 
 
-def take_out_copies(uri: str, erased: Erased) -> int:
+def take_out_copies(store: Store, erased: Erased) -> int:
     """Take the erased out of all that is staged in a store, and remove what a killed run left half written.
 
     Returns:
         How many objects had such.
     """
-    objects = Objects(uri)
+    objects = store.objects()
     found = 0
     for name in _staged(objects):
         base = name.rpartition("/")[2]
@@ -61,9 +62,9 @@ def take_out_copies(uri: str, erased: Erased) -> int:
     return found
 
 
-def copies_left(uri: str, erased: Erased) -> Iterator[str]:
+def copies_left(store: Store, erased: Erased) -> Iterator[str]:
     """What is staged and holds something erased, or what no replay writes; in words."""
-    objects = Objects(uri)
+    objects = store.objects()
     for name in _staged(objects):
         content = objects.read(name) if _is_object(name) else None
         try:

@@ -3,11 +3,12 @@
 import json
 from typing import Any
 
-from messagestore_core.contract.run_document import FilesDestination, RunDocument
+from messagestore_core.contract.run_document import FilesDestination
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.objects import LARGEST_DOCUMENT, join, parsed_document
+from messagestore_jobs.context import Run
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.chunks import Format, StagedObjects
 from messagestore_jobs.replay.state import Chunk, Frozen, Part, State
@@ -20,11 +21,11 @@ _SUFFIXES: dict[Format, str] = {"JSONLines": "jsonl", "JSON": "json"}
 class FilesDelivery:
     """What a replay keeps of itself lies beside its objects, in a folder that readers of the objects pass over."""
 
-    def __init__(self, document: RunDocument, job_id: str, destination: FilesDestination) -> None:
-        self._document, self._job_id = document, job_id
+    def __init__(self, run: Run, job_id: str, destination: FilesDestination) -> None:
+        self._document, self._job_id = run.document, job_id
         self._own = f"_replay-{job_id}"
-        self.objects = StagedObjects(destination.uri)
-        self.state = State(join(destination.uri, self._own))
+        self.objects = StagedObjects(destination.uri, run.store.storage)
+        self.state = State(self.objects.below(self._own))
         self.staging = f"{self._own}/staging"
         self.form: Format = destination.format
         self.line_breaks: LineBreaks = "Space" if destination.format == "JSONLines" else "Keep"

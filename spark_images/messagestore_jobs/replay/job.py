@@ -1,14 +1,12 @@
 """The replay run: freeze the selection, send chunk after chunk of it, and tell what could not be sent."""
 
-from pyspark.sql import SparkSession
+from dataclasses import replace
 
-from messagestore_core.clock import now
-from messagestore_core.contract.run_document import FilesDestination, KafkaDestination, ReplayTask, RunDocument
+from messagestore_core.contract.run_document import FilesDestination, KafkaDestination, ReplayTask
 from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
-from messagestore_core.store.delta_log import open_table
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import exists
-from messagestore_jobs.progress import Progress
+from messagestore_jobs.context import Run
 from messagestore_jobs.replay.audit import note_preview, note_replay, redelivered
 from messagestore_jobs.replay.chunks import Delivery
 from messagestore_jobs.replay.files import FilesDelivery
@@ -51,24 +49,25 @@ def refuse_unsent(outcome: ReplayOutcome, task: ReplayTask) -> ReplayOutcome:
     return outcome
 
 
-def run_replay(
-    document: RunDocument, spark: SparkSession, progress: Progress, control: Control | None = None
-) -> ReplayOutcome:
+def run_replay(run: Run, control: Control | None = None) -> ReplayOutcome:
     """Send what is selected and not sent yet; into a stream, the caller holds the right to write its table.
 
     Raises:
         RunFailedError: the destination or the predicate is refused, the replay began as another, or what it could send
             is sent and some of its selection is lost or broken.
     """
-    task = document.task
-    assert isinstance(task, ReplayTask)
+    task = _task(run)
     check(task.select, task.origin)
     if task.mode == "DryRun":
-        return _preview(document, spark, task, progress)
+        return _preview(run)
     asked = control or Unattended(task.messages_per_second)
-    if task.select.due_for_retry:
-        return refuse_unsent(_redeliver(document, spark, task, progress, asked), task)
-    return refuse_unsent(_replay(document, spark, progress, asked), task)
+    return refuse_unsent(_redeliver(run, asked) if task.select.due_for_retry else _replay(run, asked), task)
+
+
+def _task(run: Run) -> ReplayTask:
+    task = run.document.task
+    assert isinstance(task, ReplayTask)
+    return task
 
 
 def _which(count: int, shown: tuple[int, ...]) -> str:
@@ -76,55 +75,54 @@ def _which(count: int, shown: tuple[int, ...]) -> str:
     return f": global positions {', '.join(map(str, shown))}{more}" if shown else ""
 
 
-def _replay(document: RunDocument, spark: SparkSession, progress: Progress, control: Control) -> ReplayOutcome:
-    task = document.task
-    assert isinstance(task, ReplayTask)
-    delivery = _delivery(document, spark, task)
+def _replay(run: Run, control: Control) -> ReplayOutcome:
+    delivery = _delivery(run)
     ended = delivery.ended()
     if ended is None:
-        source, frozen = _begun(document, spark, task, delivery, progress)
-        ended = Sending(source, frozen, delivery, progress, control).go_on()
-    return note_replay(document, ended)
+        source, frozen = _begun(run, delivery)
+        ended = Sending(source, frozen, delivery, run.progress, control).go_on()
+    return note_replay(run, ended)
 
 
-def _redeliver(
-    document: RunDocument, spark: SparkSession, task: ReplayTask, progress: Progress, control: Control
-) -> ReplayOutcome:
+def _redeliver(run: Run, control: Control) -> ReplayOutcome:
     """End the round that was begun; then, where it selects in rounds or none was begun, begin one."""
-    begun = rounds_begun(document.table.uri, task)
+    task = _task(run)
+    begun = rounds_begun(run.store, task)
     if begun:
-        left = _left_of_round(document, spark, begun)
+        left = _left_of_round(run, begun)
         if left is not None:
-            outcome = _replay(left, spark, progress, control).model_copy(update=_numbered(document, task, begun))
+            outcome = _replay(left, control).model_copy(update=_numbered(run, begun))
             if not (task.rounds and outcome.complete) or outcome.progress.lost or outcome.progress.failed:
                 return outcome
         elif not task.rounds:
-            return _delivery(document, spark, task).ended() or _nothing()
-    this = round_document(document, begun + 1)
-    assert isinstance(this.task, ReplayTask)
-    delivery = _delivery(this, spark, this.task)
+            return _delivery(run).ended() or _nothing()
+    this = _round(run, begun + 1)
+    delivery = _delivery(this)
     # Nothing was noted of what an earlier run may have frozen, so nothing was sent.
     delivery.state.remove()
-    source, frozen = _begun(this, spark, this.task, delivery, progress)
+    source, frozen = _begun(this, delivery)
     if not frozen.grains and task.rounds:
         delivery.state.remove()
-        return _nothing().model_copy(update={"selection": frozen.selection, **_numbered(document, task, begun)})
+        return _nothing().model_copy(update={"selection": frozen.selection, **_numbered(run, begun)})
     if frozen.grains:
-        note_attempts(document, spark, source, frozen, begun + 1)
-        forget_round(document, begun)
-    outcome = note_replay(this, Sending(source, frozen, delivery, progress, control).go_on())
-    return outcome.model_copy(update=_numbered(document, task, begun + 1))
+        note_attempts(run, source, frozen, begun + 1)
+        forget_round(run, begun)
+    outcome = note_replay(this, Sending(source, frozen, delivery, run.progress, control).go_on())
+    return outcome.model_copy(update=_numbered(run, begun + 1))
 
 
-def _left_of_round(document: RunDocument, spark: SparkSession, number: int) -> RunDocument | None:
-    """The document of a round that has not ended; None where it has, or whoever it was sent to took all of it away."""
-    this = round_document(document, number)
-    assert isinstance(this.task, ReplayTask)
-    delivery = _delivery(this, spark, this.task)
+def _round(run: Run, number: int) -> Run:
+    return replace(run, document=round_document(run.document, number))
+
+
+def _left_of_round(run: Run, number: int) -> Run | None:
+    """A round that has not ended; None where it has, or whoever it was sent to took all of it away."""
+    this = _round(run, number)
+    delivery = _delivery(this)
     ended = delivery.ended()
     if ended is not None:
         note_replay(this, ended)
-    elif delivery.state.frozen(this.task, this.table.uri) is not None:
+    elif delivery.state.frozen(_task(this), this.store.uri) is not None:
         return this
     return None
 
@@ -134,52 +132,50 @@ def _nothing() -> ReplayOutcome:
     return ReplayOutcome(selection=nothing_selected(), progress=ReplayProgress(percent=100), complete=True)
 
 
-def _numbered(document: RunDocument, task: ReplayTask, number: int) -> dict[str, int]:
-    return {"round": number, "redelivered": redelivered(document)} if task.rounds else {}
+def _numbered(run: Run, number: int) -> dict[str, int]:
+    return {"round": number, "redelivered": redelivered(run)} if _task(run).rounds else {}
 
 
-def _preview(document: RunDocument, spark: SparkSession, task: ReplayTask, progress: Progress) -> ReplayOutcome:
+def _preview(run: Run) -> ReplayOutcome:
     """The selection counted, nothing of it kept."""
-    progress.step("select")
-    if not exists(document.table.uri):
+    run.progress.step("select")
+    if not exists(run.store):
         return _nothing()
-    frozen = freeze(_source(document, spark, task, None), document.run, "")
-    note_preview(document, frozen.selection.messages)
+    frozen = freeze(_source(run, None), run.run, "")
+    note_preview(run, frozen.selection.messages)
     return ReplayOutcome(selection=frozen.selection, progress=ReplayProgress(), complete=True)
 
 
-def _delivery(document: RunDocument, spark: SparkSession, task: ReplayTask) -> Delivery:
+def _delivery(run: Run) -> Delivery:
+    task = _task(run)
     if isinstance(task.destination, FilesDestination):
-        return FilesDelivery(document, task.job_id, task.destination)
+        return FilesDelivery(run, task.job_id, task.destination)
     if isinstance(task.destination, KafkaDestination):
-        return KafkaDelivery(document, spark, task, task.destination)
-    return StreamDelivery(document, spark, task, task.destination)
+        return KafkaDelivery(run, task, task.destination)
+    return StreamDelivery(run, task, task.destination)
 
 
-def _begun(
-    document: RunDocument, spark: SparkSession, task: ReplayTask, delivery: Delivery, progress: Progress
-) -> tuple[Source, Frozen]:
+def _begun(run: Run, delivery: Delivery) -> tuple[Source, Frozen]:
     """The frozen selection, made now where there is none yet."""
-    table = document.table.uri
-    frozen = delivery.state.frozen(task, table)
+    frozen = delivery.state.frozen(_task(run), run.store.uri)
     if frozen is None:
         delivery.check()
-    source = _source(document, spark, task, frozen)
+    source = _source(run, frozen)
     if frozen is None:
-        progress.step("select")
-        frozen = _frozen(source, document, task, delivery)
+        run.progress.step("select")
+        frozen = _frozen(source, run, delivery)
         delivery.state.freeze(frozen)
     if frozen.listed:
         source.use_list(delivery.state.selected_uri)
     return source, frozen
 
 
-def _frozen(source: Source, document: RunDocument, task: ReplayTask, delivery: Delivery) -> Frozen:
-    task_digest = digest(task, document.table.uri)
-    if not exists(document.table.uri):
+def _frozen(source: Source, run: Run, delivery: Delivery) -> Frozen:
+    task_digest = digest(_task(run), run.store.uri)
+    if not exists(run.store):
         return Frozen(
             task=task_digest,
-            run=document.run,
+            run=run.run,
             at=source.now,
             selection=nothing_selected(),
             listed=False,
@@ -188,13 +184,13 @@ def _frozen(source: Source, document: RunDocument, task: ReplayTask, delivery: D
         )
     if source.listed:
         source.list_selected(delivery.state.selected_uri)
-    return place(source, freeze(source, document.run, task_digest), delivery.state.placed_uri)
+    return place(source, freeze(source, run.run, task_digest), delivery.state.placed_uri)
 
 
-def _source(document: RunDocument, spark: SparkSession, task: ReplayTask, frozen: Frozen | None) -> Source:
-    uri = document.table.uri
+def _source(run: Run, frozen: Frozen | None) -> Source:
+    task = _task(run)
     if frozen is not None:
-        return Source(spark, uri, task, frozen.selection.table_version, frozen.at)
+        return Source(run.spark, run.store, task, frozen.selection.table_version, frozen.at)
     name = "dead_letters" if task.origin == "DeadLetters" else "messages"
-    version = open_table(uri, name).version() if exists(uri) else 0
-    return Source(spark, uri, task, version, now(document))
+    version = run.store.table(name).version() if exists(run.store) else 0
+    return Source(run.spark, run.store, task, version, run.as_of)

@@ -8,14 +8,14 @@ import json
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import KafkaDestination, ReplayTask, RunDocument
+from messagestore_core.contract.run_document import KafkaDestination, ReplayTask
 from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.folder import exists
 from messagestore_core.store.objects import join, read_document
+from messagestore_jobs.context import Run
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.chunks import Format, StagedObjects
 from messagestore_jobs.replay.freeze import nothing_selected
@@ -29,13 +29,11 @@ TRANSACTION_RECORDS = 10_000
 class KafkaDelivery:
     """What a replay keeps of itself lies beside the tables that it reads; a store's readers pass over it."""
 
-    def __init__(
-        self, document: RunDocument, spark: SparkSession, task: ReplayTask, destination: KafkaDestination
-    ) -> None:
-        self._document, self._spark, self._task, self._to = document, spark, task, destination
-        own = join(document.table.uri, REPLAYS, task.job_id)
-        self.objects = StagedObjects(own)
-        self.state = State(join(own, "state"))
+    def __init__(self, run: Run, task: ReplayTask, destination: KafkaDestination) -> None:
+        self._store, self._spark, self._task, self._to = run.store, run.spark, task, destination
+        own = run.store.path(REPLAYS, task.job_id)
+        self.objects = StagedObjects(own, run.store.storage)
+        self.state = State(self.objects.below("state"))
         self.staging = "state/staging"
         self.form: Format = "JSONLines"
         self.line_breaks: LineBreaks = "Space"
@@ -43,7 +41,7 @@ class KafkaDelivery:
 
     def ended(self) -> ReplayOutcome | None:
         """As it was written down when all had been sent; of a store that is not there, nothing is to be sent."""
-        if not exists(self._document.table.uri):
+        if not exists(self._store):
             progress = ReplayProgress(percent=100)
             return ReplayOutcome(selection=nothing_selected(), progress=progress, complete=True)
         outcome = read_document(self.objects, ENDED, ReplayOutcome)
@@ -122,7 +120,7 @@ class KafkaDelivery:
 
     def _open(self) -> JavaObject:
         if self._sender is None:
-            frozen = self.state.frozen(self._task, self._document.table.uri)
+            frozen = self.state.frozen(self._task, self._store.uri)
             assert frozen is not None
             # Of a replay that was begun anew under its name, nothing has been sent yet.
             own = f"messagestore-{self._task.job_id}"

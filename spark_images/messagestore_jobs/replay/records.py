@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import Integrity
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_core.store.claims import claims_uri
-from messagestore_core.store.objects import Objects
+from messagestore_core.store.claims import CLAIMS
 from messagestore_core.store.tombstones import open_erased
 from messagestore_jobs.integrity import is_sealed, key_of
 from messagestore_jobs.native import LineBreaks, base64_string, json_string, rfc3339, with_native
@@ -41,7 +40,7 @@ def native_records(source: Source, frozen: Frozen, stretch: Stretch, line_breaks
     if stretch.claims:
         rows = with_payloads(rows, source)
     rows = translated(
-        rows.select("*", is_sound(source.uri, source.task.integrity).alias("_sound")), source.task.translators
+        rows.select("*", is_sound(source.store.uri, source.task.integrity).alias("_sound")), source.task.translators
     )
     if marks := _marks(source):
         rows = rows.withColumn("attempt", F.col("retries") + 1)
@@ -74,7 +73,7 @@ def dead_letter_records(source: Source, stretch: Stretch) -> DataFrame:
 
 def without_erased(rows: DataFrame, source: Source) -> DataFrame:
     """Rows of ``messages`` less those that a tombstone names by now; where there is none, no id is looked at."""
-    erased = open_erased(source.uri)
+    erased = open_erased(source.store)
     if not erased.any():
         return rows
     chosen = rows.select("message_id", "global_position").toArrow()
@@ -109,7 +108,7 @@ def with_payloads(rows: DataFrame, source: Source) -> DataFrame:
     filled, missing = _with_content(rows, source)
     if not missing:
         return filled
-    gone = is_own_claim(source.uri) & own_claim_name().isin(*missing)
+    gone = is_own_claim(source.store.uri) & own_claim_name().isin(*missing)
     stale = rows.where(gone).select("global_position")
     newest = source.order.keyed(source.current()).join(stale, "global_position", "left_semi")
     left = filled.where(gone).join(newest.select("global_position"), "global_position", "left_anti")
@@ -176,13 +175,13 @@ def _part(name: str, values: dict[str, str]) -> Column:
 
 def _with_content(rows: DataFrame, source: Source) -> tuple[DataFrame, list[str]]:
     """The rows with their payloads, and the names of the claim checks that are not there."""
-    own = is_own_claim(source.uri)
+    own = is_own_claim(source.store.uri)
     claimed = rows.where(own)
     found = claimed.select(own_claim_name().alias("name"), "payload_size").distinct().toLocalIterator()
     sizes: dict[str, int] = {row["name"]: row["payload_size"] or 0 for row in found}
-    objects = Objects(claims_uri(source.uri))
+    objects = source.store.objects(CLAIMS)
     there = {name: size for name, size in sizes.items() if objects.exists(name)}
     if there:
-        contents = claimed_objects(source.spark, source.uri, there).withColumnRenamed("_content", "payload")
+        contents = claimed_objects(source.spark, source.store, there).withColumnRenamed("_content", "payload")
         claimed = claimed.drop("payload").join(contents, own_claim_name() == F.col("_name"), "left")
     return rows.where(~own).unionByName(claimed.select(*rows.columns)), list(sizes.keys() - there.keys())

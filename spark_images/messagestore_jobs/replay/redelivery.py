@@ -5,14 +5,14 @@ then is anything sent. The commit carries the round's number: one that was not r
 sent to its end. So no message is selected again before its answer has come, and none is sent that was not noted.
 """
 
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.clock import now
 from messagestore_core.contract.run_document import FilesDestination, ReplayTask, RunDocument, StreamDestination
 from messagestore_core.store.delta_log import committed_batch, last_note
 from messagestore_core.store.external import external_write
-from messagestore_core.store.objects import Objects, join
+from messagestore_core.store.handle import Store
+from messagestore_core.store.objects import join
+from messagestore_jobs.context import Run
 from messagestore_jobs.lifecycle.commit import merge_once
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import REPLAYS, Frozen
@@ -32,43 +32,41 @@ def round_document(document: RunDocument, number: int) -> RunDocument:
     return document.model_copy(update={"task": task.model_copy(update=news)})
 
 
-def rounds_begun(uri: str, task: ReplayTask) -> int:
+def rounds_begun(store: Store, task: ReplayTask) -> int:
     """The last round whose messages have been noted as sent; 0 before the first."""
-    return committed_batch(uri, _app_id(task))
+    return committed_batch(store, _app_id(task))
 
 
-def note_attempts(document: RunDocument, spark: SparkSession, source: Source, frozen: Frozen, number: int) -> None:
+def note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> None:
     """Note on all that is selected that it is being tried again, once.
 
     Args:
-        document: the replay's, not the round's.
-        spark: the session.
+        run: the replay's, not the round's.
         source: what is selected.
         frozen: the round's.
         number: of the round.
     """
-    task = document.task
+    task = run.document.task
     assert isinstance(task, ReplayTask)
-    uri = document.table.uri
     rows = source.between(frozen.grains[0].start, frozen.end).select("global_position", "inserted_date")
     where = bounds(rows)
     assert where is not None
     changes = {
         "status": F.lit("PROCESSING"),
         "next_retry_at": F.lit(None).cast("timestamp"),
-        "updated_at": F.lit(now(document)),
+        "updated_at": F.lit(run.as_of),
     }
-    note = last_note(uri).model_copy(update={"run": document.run})
-    merge_once(spark, uri, rows, where, changes, (_app_id(task), number), note)
+    note = last_note(run.store).model_copy(update={"run": run.run})
+    merge_once(run.spark, run.store, rows, where, changes, (_app_id(task), number), note)
 
 
-def forget_round(document: RunDocument, number: int) -> None:
+def forget_round(run: Run, number: int) -> None:
     """Remove what a round into a stream left to say that it has ended, once a later one has been noted."""
-    task = round_document(document, number).task
+    task = round_document(run.document, number).task
     assert isinstance(task, ReplayTask)
     if number and task.rounds and isinstance(task.destination, StreamDestination):
         with external_write("replay-forgotten"):
-            Objects(join(task.destination.table.uri, REPLAYS, task.job_id)).delete_folder("")
+            Store.of(task.destination.table, run.store.storage).objects(REPLAYS, task.job_id).delete_folder("")
 
 
 def _app_id(task: ReplayTask) -> str:

@@ -134,7 +134,7 @@ def missing(source: Source, frozen: Frozen, first: int, stretch: Stretch, short:
     if expected is None:
         gone = stretch.messages - len(there)
         return Missing(short - gone, gone)
-    lost = np.setdiff1d(np.setdiff1d(expected, there), erased_positions(source.uri))
+    lost = np.setdiff1d(np.setdiff1d(expected, there), erased_positions(source.store))
     return Missing(short - len(lost), len(lost), tuple(lost[:SHOWN].tolist()))
 
 
@@ -168,7 +168,7 @@ class Sending:
         self.progress.step("replay", self.frozen.selection.messages)
         if self.chunks:
             sent_before = sum(chunk.sent for chunk in self.chunks[:-1])
-            erased = open_erased(self.source.uri)
+            erased = open_erased(self.source.store)
             self.chunks[-1] = without_erased_since(self.chunks[-1], sent_before, self.delivery, erased)
             self.delivery.deliver(self.chunks[-1])
             self.progress.advance(sum(map(_done, self.chunks)))

@@ -7,8 +7,8 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import ReplayTask
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_core.store.delta_log import open_table
 from messagestore_core.store.external import external_write
+from messagestore_core.store.handle import Store
 from messagestore_jobs.lifecycle.updates import KIND as UPDATE
 from messagestore_jobs.replay.selection import (
     BY_POSITION,
@@ -36,8 +36,8 @@ _GONE = (
 class Source:
     """The selected rows of one table, at one version."""
 
-    def __init__(self, spark: SparkSession, uri: str, task: ReplayTask, version: int, now: datetime) -> None:
-        self.spark, self.uri, self.task, self.version, self.now = spark, uri, task, version, now
+    def __init__(self, spark: SparkSession, store: Store, task: ReplayTask, version: int, now: datetime) -> None:
+        self.spark, self.store, self.task, self.version, self.now = spark, store, task, version, now
         self.order: Order = order_of(task)
         self.listed = task.origin == "Messages" and not lasts(task.select)
         self._selected_uri: str | None = None
@@ -69,7 +69,7 @@ class Source:
 
     def use_what_is_left(self, frozen: Frozen) -> None:
         """Read the newest version from here on; what came after the frozen one is left out."""
-        self.version = open_table(self.uri, self.table).version()
+        self.version = self.store.table(self.table).version()
         if self.task.origin == "DeadLetters":
             self._left = F.col("failed_at") <= F.lit(frozen.at)
         else:
@@ -77,7 +77,7 @@ class Source:
 
     def current(self) -> DataFrame:
         """The table as it is at this moment, selected or not."""
-        return read_table(self.spark, self.uri, self.table)
+        return read_table(self.spark, self.store, self.table)
 
     def _chosen(self) -> DataFrame:
         rows = self._table() if self._left is None else self._table().where(self._left)
@@ -85,7 +85,7 @@ class Source:
             if self.task.destination.kind == "stream":
                 # A stream takes messages in, and an update is none.
                 rows = rows.where(F.coalesce(F.col("source.kind") != UPDATE, F.lit(True)))
-                if self.task.destination.table.uri == self.uri:
+                if self.task.destination.table.uri == self.store.uri:
                     # They are in the store; an update has them tried again.
                     rows = rows.where(F.col("reason") != str(DeadLetterReason.RETRIES_EXHAUSTED))
             return selected_dead_letters(rows, self.task.select)
@@ -95,7 +95,7 @@ class Source:
         return rows.join(listed, "global_position", "left_semi").select(*rows.columns)
 
     def _table(self) -> DataFrame:
-        return read_table(self.spark, self.uri, self.table, self.version)
+        return read_table(self.spark, self.store, self.table, self.version)
 
 
 def by_position(source: Source) -> bool:

@@ -15,6 +15,7 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.run_report import FailedPositions, FrozenSelection
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
+from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects, join, read_document
 from messagestore_jobs.replay.selection import Key
 
@@ -90,9 +91,8 @@ class Chunk(ContractModel):
 class State:
     """One folder; nothing of it is left once the replay has ended."""
 
-    def __init__(self, uri: str) -> None:
-        self.uri = uri
-        self._objects = Objects(uri)
+    def __init__(self, objects: Objects) -> None:
+        self.uri, self._objects = objects.uri, objects
 
     @property
     def selected_uri(self) -> str:
@@ -151,9 +151,9 @@ class State:
                 self._objects.delete_folder(name)
 
 
-def unfinished(uri: str) -> list[Frozen]:
+def unfinished(store: Store) -> list[Frozen]:
     """The replays into a store that have frozen a selection, of this store or another, and have not ended."""
-    objects = Objects(uri)
+    objects = store.objects()
     found = []
     for name in objects.names(REPLAYS):
         frozen = read_document(objects, f"{name}state/{_FROZEN}", Frozen)

@@ -3,6 +3,7 @@
 What became of dead letters that were sent again is marked in their rows, and counted at the end.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -18,16 +19,17 @@ from messagestore_core.contract.run_document import (
     IngestTask,
     RecordsSource,
     ReplayTask,
-    RunDocument,
     StreamDestination,
 )
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import join, read_document
 from messagestore_core.store.schemas import SOURCE, literal
 from messagestore_core.store.schemas import UTC as TIMESTAMP
+from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.progress import Silent
@@ -47,13 +49,13 @@ class Redrive(NamedTuple):
     source: str
 
 
-def mark_redriven(uri: str, sent: pa.Table, redrive: Redrive) -> None:
+def mark_redriven(store: Store, sent: pa.Table, redrive: Redrive) -> None:
     """Set redriven_at and redriven_by of the dead letters whose bytes and place are in ``sent``, if they are not set.
 
     One that failed again has been set aside anew by the replay's own batch, and stays to be sent once more.
 
     Args:
-        uri: the folder that holds them.
+        store: that holds them.
         sent: columns value, uri, offset, partition and kind.
         redrive: who sends them.
     """
@@ -64,25 +66,25 @@ def mark_redriven(uri: str, sent: pa.Table, redrive: Redrive) -> None:
         f"(d.source['{name}'] IS NOT DISTINCT FROM s.\"{name}\")" for name in ("uri", "offset", "partition", "kind")
     )
     others = f"NOT starts_with(coalesce(d.batch, ''), {literal(f'{redrive.source}/')})"
-    table: DeltaTable = open_to_write(uri, "dead_letters")
+    table: DeltaTable = open_to_write(store, "dead_letters")
     table.merge(
         marks,
         predicate=f"(d.raw IS NOT DISTINCT FROM s.value) AND {places} AND d.redriven_at IS NULL AND {others}",
         source_alias="s",
         target_alias="d",
-        commit_properties=commit_properties(uri),
+        commit_properties=commit_properties(store),
     ).when_matched_update(updates={"redriven_at": 's."at"', "redriven_by": 's."by"'}).execute()
 
 
-def became(spark: SparkSession, uri: str, target: str, redrive: Redrive, sent: int) -> dict[str, int]:
+def became(spark: SparkSession, store: Store, target: Store, redrive: Redrive, sent: int) -> dict[str, int]:
     """How many of the dead letters that were sent the target stored, set aside again, and did neither with.
 
     Told from the tables, so that a redrive that was cut off anywhere counts the same.
 
     Args:
         spark: the session.
-        uri: the folder that holds them.
-        target: the folder that they were sent to.
+        store: that holds them.
+        target: the store that they were sent to.
         redrive: which has sent them.
         sent: how many.
     """
@@ -90,7 +92,7 @@ def became(spark: SparkSession, uri: str, target: str, redrive: Redrive, sent: i
         # There may be no store that they could have come from.
         return {"stored": 0, "dead_lettered": 0, "duplicates": 0}
     marked = (F.col("redriven_at") == F.lit(redrive.at)) & (F.col("redriven_by") == redrive.by)
-    letters = read_table(spark, uri, "dead_letters").where(marked).select(F.col("source").alias("place"))
+    letters = read_table(spark, store, "dead_letters").where(marked).select(F.col("source").alias("place"))
     # A clock may have gone back between two runs, by no day.
     since = F.lit((redrive.at - timedelta(days=1)).date())
     messages = read_table(spark, target, "messages").where(F.col("inserted_date") >= since)
@@ -105,11 +107,11 @@ def became(spark: SparkSession, uri: str, target: str, redrive: Redrive, sent: i
 class StreamDelivery:
     """The caller holds the right to write the target's table."""
 
-    def __init__(self, document: RunDocument, spark: SparkSession, task: ReplayTask, target: StreamDestination) -> None:
-        self._document, self._spark, self._task, self._target = document, spark, task, target
-        own = join(target.table.uri, REPLAYS, task.job_id)
-        self.objects = StagedObjects(own)
-        self.state = State(join(own, "state"))
+    def __init__(self, run: Run, task: ReplayTask, target: StreamDestination) -> None:
+        self._run, self._task, self._target = run, task, target
+        self._to = Store.of(target.table, run.store.storage)
+        self.objects = StagedObjects(self._to.path(REPLAYS, task.job_id), run.store.storage)
+        self.state = State(self.objects.below("state"))
         self.staging = "state/staging"
         self.form: Format = "Parquet" if task.origin == "DeadLetters" else "JSONLines"
         # The target is to have the bytes that this store has.
@@ -125,7 +127,7 @@ class StreamDelivery:
 
     def check(self) -> None:
         """Make sure that the folder is the target's, before anything is written to it."""
-        open_folder(self._target.table, self._document)
+        open_folder(self._to, self._run.document)
 
     def part_name(self, number: int) -> str:
         """Records arrive by modification time, then by name."""
@@ -140,18 +142,24 @@ class StreamDelivery:
         for part in chunk.parts:
             with external_write("replay-records"):
                 self.objects.move(part.staged, part.name)
-        ingest_staged(self._document, self._spark, self._target, self._task, join(self.objects.uri, _RECORDS))
+        self._ingest_staged()
         for part in chunk.parts:
             if self._task.origin == "DeadLetters":
                 self._mark_redriven(part.name)
             with external_write("replay-records-removed"):
                 self.objects.delete(part.name)
 
+    def _ingest_staged(self) -> None:
+        """Take what lies there into the target, each record once however often this is done."""
+        task = _staged_task(self._target.ingest, self._task, join(self.objects.uri, _RECORDS))
+        document = self._run.document.model_copy(update={"table": self._target.table, "task": task})
+        run_ingest(replace(self._run, document=document, store=self._to, progress=Silent()))
+
     def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
         """Keep how it ended, so that the replay is not done again; forget the rest."""
         if self._task.origin == "DeadLetters":
             sent = outcome.progress.replayed
-            told = became(self._spark, self._document.table.uri, self._target.table.uri, self._redrive(), sent)
+            told = became(self._run.spark, self._run.store, self._to, self._redrive(), sent)
             outcome = outcome.model_copy(update={"progress": outcome.progress.model_copy(update=told)})
         with external_write("replay-ended"):
             self.objects.write(ENDED, outcome.model_dump_json(by_alias=True).encode())
@@ -170,26 +178,18 @@ class StreamDelivery:
             return
         sent = pq.read_table(pa.BufferReader(content))
         with external_write("replay-redriven"):
-            mark_redriven(self._document.table.uri, sent, self._redrive())
+            mark_redriven(self._run.store, sent, self._redrive())
 
     def _redrive(self) -> Redrive:
-        frozen = self.state.frozen(self._task, self._document.table.uri)
+        frozen = self.state.frozen(self._task, self._run.store.uri)
         assert frozen is not None
-        resource = self._document.resource
+        resource = self._run.document.resource
         return Redrive(frozen.at, f"{resource.namespace}/{resource.name}", source_id(self._task))
 
 
 def source_id(task: ReplayTask) -> str:
     """Under which name the target remembers what it has read of a replay."""
     return f"replay:{task.job_id}"
-
-
-def ingest_staged(
-    document: RunDocument, spark: SparkSession, target: StreamDestination, task: ReplayTask, records: str
-) -> None:
-    """Take what lies under ``records`` into the target, each record once however often this is done."""
-    ingest = _staged_task(target.ingest, task, records)
-    run_ingest(document.model_copy(update={"table": target.table, "task": ingest}), spark, Silent())
 
 
 def _staged_task(ingest: IngestTask, task: ReplayTask, records: str) -> IngestTask:

@@ -15,6 +15,7 @@ from messagestore_core.store.claims import claim_pattern, claims_uri
 from messagestore_core.store.delta_log import CommitNote, committed_batch
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import with_epoch
+from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import join
 from messagestore_jobs.rows.tables import read_table, refuse_foreign_to_spark, table_to_change
 
@@ -29,18 +30,18 @@ _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 _GLOB = re.compile(r"([\\*?\[\]{}])")
 
 
-def read_messages(spark: SparkSession, uri: str, version: int | None = None) -> DataFrame:
+def read_messages(spark: SparkSession, store: Store, version: int | None = None) -> DataFrame:
     """The messages of a store, now or at a table version."""
-    return read_table(spark, uri, "messages", version)
+    return read_table(spark, store, "messages", version)
 
 
-def messages_table(spark: SparkSession, uri: str) -> DeltaTable:
+def messages_table(spark: SparkSession, store: Store) -> DeltaTable:
     """For deletes, updates and merges; wrap them in :func:`committing`."""
-    return table_to_change(spark, uri, "messages")
+    return table_to_change(spark, store, "messages")
 
 
 def append_messages(
-    spark: SparkSession, uri: str, rows: DataFrame, note: CommitNote, batch: tuple[str, int], compression: str
+    spark: SparkSession, store: Store, rows: DataFrame, note: CommitNote, batch: tuple[str, int], compression: str
 ) -> None:
     """Append rows in one commit that carries ``note``, also where there are none.
 
@@ -50,16 +51,18 @@ def append_messages(
     """
     spark.conf.set("spark.sql.parquet.compression.codec", "uncompressed" if compression == "None" else "zstd")
     source_id, number = batch
-    if committed_batch(uri, source_id) >= number:
+    if committed_batch(store, source_id) >= number:
         return
-    says = refuse_foreign_to_spark(spark, uri, "messages")
+    says = refuse_foreign_to_spark(spark, store, "messages")
     commit = spark._jvm.dev.messagestore.spark.BatchCommit  # type: ignore[union-attr]
     try:
         with external_write("messages"):
-            commit.append(rows._jdf, join(uri, "messages"), source_id, number, with_epoch(uri, note).json_text(), says)
+            commit.append(
+                rows._jdf, store.path("messages"), source_id, number, with_epoch(store, note).json_text(), says
+            )
     except Py4JJavaError:
         # Where that is why, its words are better.
-        refuse_foreign_to_spark(spark, uri, "messages")
+        refuse_foreign_to_spark(spark, store, "messages")
         raise
 
 
@@ -114,16 +117,16 @@ def own_claim_name() -> Column:
     return F.substring_index("payload_uri", "/", -1)
 
 
-def claimed_objects(spark: SparkSession, uri: str, sizes: Mapping[str, int]) -> DataFrame:
+def claimed_objects(spark: SparkSession, store: Store, sizes: Mapping[str, int]) -> DataFrame:
     """The claim checks of these names that are there: columns _name string and _content binary.
 
     Args:
         spark: reads them.
-        uri: of the store's folder.
+        store: whose.
         sizes: of the payloads in bytes, by name. What is longer than all of them was put there by somebody else and
             may be longer than memory: it is not read, and has no row.
     """
-    folder = claims_uri(uri)
+    folder = claims_uri(store.uri)
     reader = spark.read.format("binaryFile").option("ignoreMissingFiles", "true")
     files = reader.load([_GLOB.sub(r"\\\1", join(folder, name)) for name in sorted(sizes)])
     files = files.where(F.col("length") <= max(sizes.values(), default=0))

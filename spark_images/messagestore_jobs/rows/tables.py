@@ -11,26 +11,25 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DataType
 
-from messagestore_core.store.delta_log import open_table
 from messagestore_core.store.foreign import TableSays, not_ours, refuse
-from messagestore_core.store.objects import join
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES
 
 
-def read_table(spark: SparkSession, uri: str, name: str, version: int | None = None) -> DataFrame:
+def read_table(spark: SparkSession, store: Store, name: str, version: int | None = None) -> DataFrame:
     """The rows of a table, now or at a version, with the columns that this release knows: null where it lacks them.
 
     Raises:
         TableRefusedError: it says what no run of ours writes.
     """
-    refuse_foreign_to_spark(spark, uri, name)
+    refuse_foreign_to_spark(spark, store, name)
     reader = spark.read.format("delta")
     if version is not None:
         # Where it is gone, Spark says so in words that are known.
         with suppress(DeltaError):
-            open_table(uri, name, version)
+            store.table(name, version)
         reader = reader.option("versionAsOf", version)
-    rows = reader.load(join(uri, name))
+    rows = reader.load(store.path(name))
     columns = _types(name)
     return rows.withColumns({c: F.lit(None).cast(columns[c]) for c in columns if c not in rows.columns})
 
@@ -40,17 +39,17 @@ def _types(name: str) -> dict[str, DataType]:
     return {field.name: field.dataType for field in from_arrow_schema(TABLES[name])}
 
 
-def table_to_change(spark: SparkSession, uri: str, name: str) -> DeltaTable:
+def table_to_change(spark: SparkSession, store: Store, name: str) -> DeltaTable:
     """For deletes, updates and merges.
 
     Raises:
         TableRefusedError: it says what no run of ours writes.
     """
-    refuse_foreign_to_spark(spark, uri, name)
-    return DeltaTable.forPath(spark, join(uri, name))
+    refuse_foreign_to_spark(spark, store, name)
+    return DeltaTable.forPath(spark, store.path(name))
 
 
-def refuse_foreign_to_spark(spark: SparkSession, uri: str, name: str) -> str:
+def refuse_foreign_to_spark(spark: SparkSession, store: Store, name: str) -> str:
     """Refuse a table right before Spark opens it: by the files that it has, and by what Spark itself reads in its log.
 
     Returns:
@@ -59,14 +58,14 @@ def refuse_foreign_to_spark(spark: SparkSession, uri: str, name: str) -> str:
     Raises:
         TableRefusedError: it says what no run of ours writes.
     """
-    open_table(uri, name)
+    store.table(name)
     jvm = spark._jvm
     assert jvm is not None
-    path, none = jvm.org.apache.hadoop.fs.Path(join(uri, name)), jvm.scala.Option.empty()
+    path, none = jvm.org.apache.hadoop.fs.Path(store.path(name)), jvm.scala.Option.empty()
     snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).update(False, none, none)
     text = str(jvm.dev.messagestore.spark.BatchCommit.says(snapshot))
     told = _told(snapshot.version(), text)
-    refuse(uri, name, told.version, not_ours(name, told))
+    refuse(store.uri, name, told.version, not_ours(name, told))
     return text
 
 

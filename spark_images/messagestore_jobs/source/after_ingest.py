@@ -9,7 +9,7 @@ from messagestore_core.contract.run_document import FilesSource
 from messagestore_core.store.external import external_write
 from messagestore_core.store.files import SourceFile
 from messagestore_core.store.objects import is_below, is_local, local_path
-from messagestore_core.store.storage import current
+from messagestore_core.store.storage import Storage
 from messagestore_jobs.progress import Progress
 
 _REFUSALS = 100
@@ -19,8 +19,8 @@ _REFUSALS = 100
 class AfterIngest:
     """Puts files of one source away. Cut off anywhere, it is done again: what is still there is still to be done."""
 
-    def __init__(self, source: FilesSource, progress: Progress) -> None:
-        self._uri, self._archive_uri = source.uri, source.archive_uri
+    def __init__(self, source: FilesSource, storage: Storage, progress: Progress) -> None:
+        self._uri, self._archive_uri, self._storage = source.uri, source.archive_uri, storage
         self._progress = progress
         self._told = False
 
@@ -37,13 +37,13 @@ class AfterIngest:
                     return
 
     def _put_away(self, file: SourceFile) -> None:
-        landing, root = _reached(self._uri)
-        _, path = _reached(file.uri)
+        landing, root = self._reached(self._uri)
+        _, path = self._reached(file.uri)
         inside = is_below(self._uri, file.uri) and _leads_nowhere_else(landing, root, path)
         if not inside or not _is_as_listed(landing, path, file):
             return
         if self._archive_uri is not None:
-            archive, folder = _reached(self._archive_uri)
+            archive, folder = self._reached(self._archive_uri)
             target = f"{folder}{path[len(root) :]}"
             with external_write("archive-file"):
                 if isinstance(archive, fs.LocalFileSystem):
@@ -54,6 +54,12 @@ class AfterIngest:
         with external_write("delete-file"):
             landing.delete_file(path)
 
+    def _reached(self, uri: str) -> tuple[fs.FileSystem, str]:
+        """A file system and the path in it, without a slash at the end."""
+        if is_local(uri):
+            return fs.LocalFileSystem(), local_path(uri).rstrip("/")
+        return self._storage.filesystem(uri), uri.partition("://")[2].rstrip("/")
+
     def _tell(self, file: SourceFile, error: OSError) -> None:
         if not self._told:
             self._progress.say(
@@ -61,13 +67,6 @@ class AfterIngest:
                 "and s3:PutObject below the source, or set afterIngest: Keep"
             )
         self._told = True
-
-
-def _reached(uri: str) -> tuple[fs.FileSystem, str]:
-    """A file system and the path in it, without a slash at the end."""
-    if is_local(uri):
-        return fs.LocalFileSystem(), local_path(uri).rstrip("/")
-    return current().filesystem(uri), uri.partition("://")[2].rstrip("/")
 
 
 def _leads_nowhere_else(landing: fs.FileSystem, root: str, path: str) -> bool:

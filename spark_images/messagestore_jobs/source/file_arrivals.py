@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from messagestore_core.clock import now
-from messagestore_core.contract.run_document import FilesSource, IngestTask, RecordsSource, RunDocument
+from messagestore_core.contract.run_document import FilesSource, IngestTask, RecordsSource
 from messagestore_core.contract.run_report import Lag, Loss
 from messagestore_core.store.delta_log import committed_batch
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.files import Batch, Range, ReadFiles, planned_batch, source_files
 from messagestore_core.store.objects import is_below
 from messagestore_core.store.schemas import FILES
-from messagestore_jobs.progress import Progress
+from messagestore_jobs.context import Run
 from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.after_ingest import AfterIngest
 from messagestore_jobs.source.arrivals import REPLACED, Due
@@ -39,20 +39,13 @@ _RECORD_BYTES = 64
 class FileArrivals:
     """As :class:`Arrivals` has it; sizes are bytes."""
 
-    def __init__(
-        self,
-        document: RunDocument,
-        task: IngestTask,
-        source: FilesSource | RecordsSource,
-        spark: SparkSession,
-        progress: Progress,
-    ) -> None:
-        self._document, self._task, self._source = document, task, source
-        self._spark, self._progress = spark, progress
-        self._read = ReadFiles(document.table.uri, task.source_id)
+    def __init__(self, run: Run, task: IngestTask, source: FilesSource | RecordsSource) -> None:
+        self._document, self._store, self._task, self._source = run.document, run.store, task, source
+        self._spark, self._progress = run.spark, run.progress
+        self._read = ReadFiles(run.store, task.source_id)
         self._after = None
         if isinstance(source, FilesSource) and source.after_ingest != "Keep":
-            self._after = AfterIngest(source, progress)
+            self._after = AfterIngest(source, run.store.storage, run.progress)
         self._waiting: list[Range] = []
         self._record_bytes = _RECORD_BYTES
 
@@ -85,7 +78,7 @@ class FileArrivals:
         """As :class:`Arrivals` has it."""
         if self._read.last_batch <= self._committed():
             return None
-        batch = planned_batch(self._document.table.uri, self._task.source_id, self._read.last_batch)
+        batch = planned_batch(self._store, self._task.source_id, self._read.last_batch)
         if batch is None:
             return None
         self._refuse_elsewhere(batch)
@@ -96,7 +89,7 @@ class FileArrivals:
         for uri in {r.file.uri for r in batch.ranges}:
             if not is_below(self._source.uri, uri):
                 raise TableRefusedError(
-                    f"{self._document.table.uri}/files says that batch {batch.number} reads {uri[:200]}, which is not "
+                    f"{self._store.uri}/files says that batch {batch.number} reads {uri[:200]}, which is not "
                     f"below {self._source.uri}; find out who wrote that"
                 )
 
@@ -158,7 +151,7 @@ class FileArrivals:
         return None
 
     def _committed(self) -> int:
-        return committed_batch(self._document.table.uri, self._task.source_id)
+        return committed_batch(self._store, self._task.source_id)
 
 
 def _sentence(error: Exception) -> str:

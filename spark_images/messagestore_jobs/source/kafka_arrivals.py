@@ -3,15 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pyspark.sql import SparkSession
-
 from messagestore_core.clock import now
-from messagestore_core.contract.run_document import IngestTask, KafkaSource, RunDocument
+from messagestore_core.contract.run_document import IngestTask, KafkaSource
 from messagestore_core.contract.run_report import Lag, Loss
 from messagestore_core.store.delta_log import committed_batch
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.offsets import OffsetBatch, OffsetRange, ReadOffsets
-from messagestore_jobs.progress import Progress
+from messagestore_jobs.context import Run
 from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.arrivals import Due
 from messagestore_jobs.source.kafka_listing import kafka_failure, list_partitions, oldest_record
@@ -37,12 +35,10 @@ _OF_KAFKA = ("org.apache.kafka", "Kafka:", "Kafka gave nothing", "KafkaAccess$Re
 class KafkaArrivals:
     """As :class:`Arrivals` has it; sizes are records, as far as offsets tell."""
 
-    def __init__(
-        self, document: RunDocument, task: IngestTask, source: KafkaSource, spark: SparkSession, progress: Progress
-    ) -> None:
-        self._document, self._task, self._source = document, task, source
-        self._spark, self._progress = spark, progress
-        self._read = ReadOffsets(document.table.uri, task.source_id)
+    def __init__(self, run: Run, task: IngestTask, source: KafkaSource) -> None:
+        self._document, self._store, self._task, self._source = run.document, run.store, task, source
+        self._spark, self._progress = run.spark, run.progress
+        self._read = ReadOffsets(run.store, task.source_id)
         self._waiting: list[OffsetRange] = []
 
     def look(self) -> None:
@@ -76,7 +72,7 @@ class KafkaArrivals:
             pattern = source.topic_pattern
             if pattern is None or not java.java.util.regex.Pattern.matches(pattern, topic):  # type: ignore[union-attr]
                 raise TableRefusedError(
-                    f"{self._document.table.uri}/offsets says that batch {batch.number} reads topic {topic[:200]}, "
+                    f"{self._store.uri}/offsets says that batch {batch.number} reads topic {topic[:200]}, "
                     "which is none of this source; find out who wrote that"
                 )
 
@@ -147,4 +143,4 @@ class KafkaArrivals:
                 )
 
     def _committed(self) -> int:
-        return committed_batch(self._document.table.uri, self._task.source_id)
+        return committed_batch(self._store, self._task.source_id)

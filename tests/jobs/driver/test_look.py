@@ -16,9 +16,10 @@ from messagestore_core.contract.run_document import Hold, Match, RunDocument, Tr
 from messagestore_core.contract.run_report import Outcome
 from messagestore_core.store.delta_log import committed_batch
 from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile
-from messagestore_core.store.lock import writing
-from messagestore_core.store.storage import using
+from messagestore_core.store.handle import Store
 from messagestore_jobs.driver.execute import execute, look
+from messagestore_jobs.lock import writing
+from messagestore_jobs.storage import using
 from support.ingests import START, Heard, Stream, lines, record
 from support.lifecycles import Updated, update
 
@@ -101,8 +102,8 @@ def leads_elsewhere(stream: Stream) -> None:
 
 def was_planned(stream: Stream) -> None:
     uri = stream.table.uri
-    batch = Batch(committed_batch(uri, "landing") + 1, START, (Range(SourceFile("file:///x", 1, START), 0, 1),))
-    ReadFiles(uri, "landing").write_down(batch)
+    batch = Batch(committed_batch(Store(uri), "landing") + 1, START, (Range(SourceFile("file:///x", 1, START), 0, 1),))
+    ReadFiles(Store(uri), "landing").write_down(batch)
 
 
 def lacks_a_table(stream: Stream) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 
-from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.handle import Store
 from support.local_runs import EXAMPLES, LocalRuns, lines, render
 from support.stores import stored
 
@@ -66,7 +66,7 @@ def test_privacy(local_run: LocalRuns, tmp_path: Path) -> None:
     assert sorted(left) == ["s-1", "s-10", "s-11", "s-2", "s-3", "s-4", "s-5", "s-7", "s-8"]
     named = {key for key, row in left.items() if b"@example.com" in row["payload"]}
     assert named == {"s-2", "s-3", "s-10", "s-11"}
-    assert open_table(f"file://{tmp_path}/privacy/signups", "tombstones").to_pyarrow_table().num_rows == 3
+    assert Store(f"file://{tmp_path}/privacy/signups").table("tombstones").to_pyarrow_table().num_rows == 3
 
 
 def test_retries(local_run: LocalRuns, tmp_path: Path) -> None:

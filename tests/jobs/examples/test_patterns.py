@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.handle import Store
 from support.local_runs import EXAMPLES, LocalRuns, lines, render
 from support.stores import stored
 
@@ -23,7 +23,7 @@ def test_event_sourced_account(local_run: LocalRuns, tmp_path: Path) -> None:
         amount = json.loads(event["payload"]).get("amount", 0)
         balance += amount if event["type"] == "Deposited" else -amount
     assert balance == 0
-    letters = open_table(table, "dead_letters").to_pyarrow_table().sort_by("detail").to_pylist()
+    letters = Store(table).table("dead_letters").to_pyarrow_table().sort_by("detail").to_pylist()
     assert [letter["detail"] for letter in letters] == [
         "Wrong expected version: -1 (Stream: account-13, Stream Version: 0)",
         "Wrong expected version: 1 (Stream: account-12, Stream Version: 2)",
@@ -41,7 +41,7 @@ def test_resequencer(local_run: LocalRuns, tmp_path: Path) -> None:
         "oldestId": "upload-9",
         "oldestTime": "2026-03-01T10:00:04Z",
     }
-    letters = open_table(f"file://{tmp_path}/resequencer/uploads", "dead_letters").to_pyarrow_table()
+    letters = Store(f"file://{tmp_path}/resequencer/uploads").table("dead_letters").to_pyarrow_table()
     assert letters["reason"].to_pylist() == ["InvalidField"] * 2
     assert done.status("ReplayJob/whole-uploads")["progress"]["replayed"] == 5
     sent = [json.loads(line) for line in lines(tmp_path / "resequencer/in-order")]

@@ -10,7 +10,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from messagestore_core.store.storage import Storage, using
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.storage import using
 from support.interception import Interception, intercepting
 from support.objectstore import ObjectStore
 

@@ -25,15 +25,17 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, RunReport
 from messagestore_core.store import fence, folder
-from messagestore_core.store.delta_log import CommitNote, epoch_of, last_note, note_of, open_table, table_state
+from messagestore_core.store.delta_log import CommitNote, epoch_of, last_note, note_of, table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import claim, commit_properties, holding, open_to_write
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES, properties
-from messagestore_core.store.storage import using
+from messagestore_core.store.storage import Storage
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
+from messagestore_jobs.storage import using
 from support.external_writes import observing
 from support.ingests import OWNER, Stream, lines, record
 from support.interception import Interception, intercepting
@@ -74,16 +76,16 @@ class Lake:
 
     def claim(self, epoch: int) -> None:
         """As another process would, which begins its run now."""
-        with using([self.store.entry(self.bucket)], self.spark):
-            claim(self.uri, epoch, f"run-{epoch}")
+        with using([self.store.entry(self.bucket)], self.spark) as storage:
+            claim(Store(self.uri, storage, epoch=epoch), f"run-{epoch}")
 
     def ids(self) -> list[str]:
-        with using([self.store.entry(self.bucket)], self.spark):
-            return sorted(open_table(self.uri, "messages").to_pyarrow_table()["message_id"].to_pylist())
+        with using([self.store.entry(self.bucket)], self.spark) as storage:
+            return sorted(Store(self.uri, storage).table("messages").to_pyarrow_table()["message_id"].to_pylist())
 
     def version(self) -> int:
-        with using([self.store.entry(self.bucket)], self.spark):
-            return table_state(self.uri).version
+        with using([self.store.entry(self.bucket)], self.spark) as storage:
+            return table_state(Store(self.uri, storage)).version
 
     def commit_of_messages(self, version: int) -> str:
         """The request that makes a version."""
@@ -187,10 +189,11 @@ def test_the_same_grant_may_be_used_again_and_is_claimed_once(lake: Lake) -> Non
 
 
 def test_every_commit_tells_its_epoch(lake: Lake, spark: SparkSession, object_store: ObjectStore) -> None:
-    with using([object_store.entry(lake.bucket)], spark):
-        told = [commit.get("userMetadata") for commit in open_table(lake.uri, "messages").history()]
+    with using([object_store.entry(lake.bucket)], spark) as storage:
+        store = Store(lake.uri, storage)
+        told = [commit.get("userMetadata") for commit in store.table("messages").history()]
         assert [CommitNote.model_validate_json(text).epoch for text in told if text] == [5]
-        assert {name: epoch_of(open_table(lake.uri, name)) for name in TABLES} == dict.fromkeys(TABLES, 5)
+        assert {name: epoch_of(store.table(name)) for name in TABLES} == dict.fromkeys(TABLES, 5)
 
 
 def test_a_claim_carries_on_the_totals_of_a_commit_that_came_in_between(
@@ -206,40 +209,38 @@ def test_a_claim_carries_on_the_totals_of_a_commit_that_came_in_between(
         return note
 
     monkeypatch.setattr(fence, "note_of", read_and_be_overtaken)
-    claim(table.uri, 6, "run-6")
-    assert last_note(table.uri) == CommitNote(run="run-6", epoch=6, totals=IngestCounts(received=2, stored=2))
-    assert open_table(table.uri, "messages").version() == 3
+    claim(Store(table.uri, epoch=6), "run-6")
+    assert last_note(Store(table.uri)) == CommitNote(run="run-6", epoch=6, totals=IngestCounts(received=2, stored=2))
+    assert Store(table.uri).table("messages").version() == 3
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_commit_by_delta_rs_is_refused_once_a_newer_epoch_is_there(
-    spark: SparkSession, tmp_path: Path, name: str
-) -> None:
+def test_a_commit_by_delta_rs_is_refused_once_a_newer_epoch_is_there(tmp_path: Path, name: str) -> None:
     table = make_store(tmp_path / "store", [message(1)])
-    held = table.model_copy(update={"epoch": 5})
+    store = Store(table.uri, epoch=5)
     rows = pa.table({field.name: pa.nulls(0, field.type) for field in TABLES[name]}, schema=TABLES[name])
 
     def write_after_a_claim() -> None:
-        with holding([held], "run-5", spark):
-            opened = open_to_write(table.uri, name)
-            claim(table.uri, 6, "run-6")
+        with holding([store], "run-5"):
+            opened = open_to_write(store, name)
+            claim(Store(table.uri, epoch=6), "run-6")
             with pytest.raises(CommitFailedError):
-                write_deltalake(opened, rows, mode="append", commit_properties=commit_properties(table.uri))
-            open_to_write(table.uri, name)
+                write_deltalake(opened, rows, mode="append", commit_properties=commit_properties(store))
+            open_to_write(store, name)
 
     with pytest.raises(RunFailedError, match="newer run") as error:
         write_after_a_claim()
     assert error.value.reason == "Fenced"
 
 
-def test_an_object_is_not_written_once_a_newer_epoch_is_known(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_object_is_not_written_once_a_newer_epoch_is_known(tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [message(1)]).model_copy(update={"epoch": 5})
     wrote = []
-    claim(table.uri, 5, "run-5")
+    claim(Store.of(table, Storage()), "run-5")
 
     def write_after_a_claim() -> None:
-        with holding([table], "run-5", spark):
-            claim(table.uri, 6, "run-6")
+        with holding([Store.of(table, Storage())], "run-5"):
+            claim(Store(table.uri, epoch=6), "run-6")
             # The table is looked at once a second.
             time.sleep(1.1)
             with external_write("claim-check"):
@@ -257,8 +258,8 @@ def test_a_store_of_an_earlier_form_is_changed_by_none_but_the_run_that_has_clai
     stream.arrive("a.jsonl", lines(record("m1")))
     with monkeypatch.context() as earlier:
         as_an_earlier_release(earlier)
-        open_folder(stream.table)
-    claim(stream.table.uri, 6, "run-6")
+        open_folder(Store.of(stream.table, Storage()))
+    claim(Store(stream.table.uri, epoch=6), "run-6")
     before = forms(stream.table.uri)
     assert before["tombstones"] == (["message_key", "erased_at", "run"], {}, 6)
 
@@ -273,7 +274,7 @@ def test_a_store_of_an_earlier_form_is_changed_by_none_but_the_run_that_has_clai
     assert overtaken.error.reason == "Fenced"
     assert ingest(None, PurgeTask(rules=(Rule(name="all", statuses=("RECEIVED",)),))).error is None
     assert (forms(stream.table.uri), marked(tmp_path)) == (before, 1)
-    with observing(once("upgrade-tombstones", lambda: claim(stream.table.uri, 8, "run-8"))):
+    with observing(once("upgrade-tombstones", lambda: claim(Store(stream.table.uri, epoch=8), "run-8"))):
         report = ingest(7)
     assert report.error is not None
     assert report.error.reason == "Fenced"
@@ -281,7 +282,7 @@ def test_a_store_of_an_earlier_form_is_changed_by_none_but_the_run_that_has_clai
     assert ingest(8).error is None
     assert marked(tmp_path) == 2
     assert forms(stream.table.uri) == {name: (TABLES[name].names, properties(name), 8) for name in TABLES}
-    assert last_note(stream.table.uri).totals == IngestCounts(received=1, stored=1)
+    assert last_note(Store(stream.table.uri)).totals == IngestCounts(received=1, stored=1)
 
 
 def as_an_earlier_release(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,22 +307,22 @@ def marked(tmp_path: Path) -> int:
     return int(json.loads((tmp_path / "store" / folder.MARKER).read_text())["formatVersion"])
 
 
-def test_a_store_without_epochs_is_written_as_ever(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_store_without_epochs_is_written_as_ever(tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [message(1)])
-    with holding([table], "run-1", spark):
-        assert commit_properties(table.uri).app_transactions is None
-    assert table_state(table.uri).epoch is None
-    assert open_table(table.uri, "messages").version() == 1
+    with holding([Store(table.uri)], "run-1"):
+        assert commit_properties(Store(table.uri)).app_transactions is None
+    assert table_state(Store(table.uri)).epoch is None
+    assert Store(table.uri).table("messages").version() == 1
 
 
-def test_a_local_store_can_be_claimed_too(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_local_store_can_be_claimed_too(tmp_path: Path) -> None:
     table = Table(uri=f"file://{tmp_path}/store", owner=OWNER, epoch=3)
-    open_folder(table)
-    with holding([table], "run-3", spark):
-        assert table_state(table.uri).epoch == 3
+    open_folder(Store.of(table, Storage()))
+    with holding([Store.of(table, Storage())], "run-3"):
+        assert table_state(Store(table.uri)).epoch == 3
     with (
         pytest.raises(RunFailedError, match="epoch 3, this run has 2"),
-        holding([table.model_copy(update={"epoch": 2})], "run-2", spark),
+        holding([Store(table.uri, epoch=2)], "run-2"),
     ):
         pass
 

@@ -12,7 +12,9 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_document import FormerOwner, Owner, Table
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.folder import MARKER, open_folder
-from messagestore_core.store.storage import using
+from messagestore_core.store.handle import Store
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.storage import using
 from support.interception import Interception, intercepting
 from support.objectstore import ObjectStore
 
@@ -22,7 +24,7 @@ NEIGHBOUR = Owner(namespace="billing", name="second")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    open_folder(Table(uri=f"file://{tmp_path}/store", owner=OLD))
+    open_folder(Store.of(Table(uri=f"file://{tmp_path}/store", owner=OLD), Storage()))
     return tmp_path / "store"
 
 
@@ -41,7 +43,7 @@ def owner(folder: Path) -> Any:
 def test_a_folder_is_taken_over_from_those_whom_the_document_names(
     folder: Path, who: Owner, former: FormerOwner
 ) -> None:
-    open_folder(Table(uri=f"file://{folder}", owner=who, adopt_from=(former,)))
+    open_folder(Store.of(Table(uri=f"file://{folder}", owner=who, adopt_from=(former,)), Storage()))
     assert owner(folder) == who.model_dump()
 
 
@@ -52,7 +54,7 @@ def test_from_anybody_else_it_is_not_and_a_stranger_is_told_no_name(
     folder: Path, former: tuple[FormerOwner, ...]
 ) -> None:
     with pytest.raises(TableRefusedError) as refused:
-        open_folder(Table(uri=f"file://{folder}", owner=HEIR, adopt_from=former))
+        open_folder(Store.of(Table(uri=f"file://{folder}", owner=HEIR, adopt_from=former), Storage()))
     assert owner(folder) == OLD.model_dump()
     said = str(refused.value).replace(str(folder), "")
     assert "belongs to another namespace's MessageStream" in said
@@ -63,7 +65,7 @@ def test_from_anybody_else_it_is_not_and_a_stranger_is_told_no_name(
 
 def test_within_the_namespace_the_owner_is_named(folder: Path) -> None:
     with pytest.raises(TableRefusedError, match="belongs to MessageStream billing/orders"):
-        open_folder(Table(uri=f"file://{folder}", owner=NEIGHBOUR))
+        open_folder(Store.of(Table(uri=f"file://{folder}", owner=NEIGHBOUR), Storage()))
 
 
 @pytest.fixture
@@ -74,21 +76,23 @@ def bucket(object_store: ObjectStore) -> str:
 
 
 @pytest.fixture
-def way(spark: SparkSession, object_store: ObjectStore, bucket: str) -> Iterator[Interception]:
+def way(object_store: ObjectStore) -> Iterator[Interception]:
     with intercepting(object_store.endpoint) as found:
-        entry = object_store.entry(bucket).model_copy(update={"endpoint": found.endpoint})
-        with using([entry], spark):
-            yield found
+        yield found
 
 
 def test_of_two_that_find_a_folder_empty_one_makes_it_its_own(
-    object_store: ObjectStore, bucket: str, way: Interception
+    spark: SparkSession, object_store: ObjectStore, bucket: str, way: Interception
 ) -> None:
+    entry = object_store.entry(bucket).model_copy(update={"endpoint": way.endpoint})
     marker = f"{bucket}/store/{MARKER}"
     first = json.dumps({"formatVersion": 1, "owner": OLD.model_dump()}).encode()
     way.before(f"PUT /{marker}", lambda: object_store.put(marker, first))
-    with pytest.raises(TableRefusedError, match="another namespace's MessageStream"):
-        open_folder(Table(uri=f"s3a://{bucket}/store", owner=HEIR))
+    with (
+        using([entry], spark) as storage,
+        pytest.raises(TableRefusedError, match="another namespace's MessageStream"),
+    ):
+        open_folder(Store(f"s3a://{bucket}/store", storage, owner=HEIR))
     assert not way.armed
     assert object_store.get(marker) == first
     assert object_store.names(f"{bucket}/store") == [MARKER]
@@ -98,7 +102,7 @@ def test_an_empty_folder_on_an_object_store_is_made_a_store(
     spark: SparkSession, object_store: ObjectStore, bucket: str
 ) -> None:
     # Not by way of the interception: it is a thread of this process, which delta-rs does not let run meanwhile.
-    with using([object_store.entry(bucket)], spark):
+    with using([object_store.entry(bucket)], spark) as storage:
         for _ in range(2):
-            open_folder(Table(uri=f"s3a://{bucket}/store", owner=HEIR))
+            open_folder(Store(f"s3a://{bucket}/store", storage, owner=HEIR))
     assert json.loads(object_store.get(f"{bucket}/store/{MARKER}"))["owner"] == HEIR.model_dump()

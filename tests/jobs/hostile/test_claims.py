@@ -9,6 +9,8 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Archive, Rule, Scrub, Table
 from messagestore_core.store.objects import Objects
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from support.purges import archived, purge
@@ -50,7 +52,7 @@ def table(tmp_path: Path, outside: Path) -> Table:
     ]
     table = make_store(tmp_path / "store", rows)
     for number in (4, 5, 6, 8):
-        Objects(payloads).write(f"{number:020}", SECRET)
+        Objects(payloads, Storage()).write(f"{number:020}", SECRET)
     # No memory would hold it; on disk it has none of it.
     os.truncate(tmp_path / "store" / "payloads" / f"{6:020}", 1 << 40)
     return table
@@ -59,7 +61,7 @@ def table(tmp_path: Path, outside: Path) -> Table:
 def test_a_replay_sends_no_other_file_and_counts_what_it_does_not_send(
     spark: SparkSession, table: Table, tmp_path: Path
 ) -> None:
-    outcome = run_replay(files_replay(table, tmp_path / "out", on_failed="Continue"), spark, Silent())
+    outcome = run_replay(Run.of(files_replay(table, tmp_path / "out", on_failed="Continue"), spark, Silent()))
 
     assert sent(tmp_path / "out") == [8, 9]
     assert (outcome.progress.replayed, outcome.progress.failed) == (2, 7)
@@ -77,7 +79,7 @@ def test_a_purge_removes_the_row_and_nothing_that_is_not_the_stores(
     assert outcome.purge.purged == outcome.purge.archived == 9
     assert positions(table.uri) == []
     assert outside.read_bytes() == SECRET
-    assert len(Objects(f"{table.uri}/payloads").names()) == 4
+    assert len(Objects(f"{table.uri}/payloads", Storage()).names()) == 4
     rows = archived(to.uri)
     assert rows is not None
     kept = dict(zip(rows["global_position"].to_pylist(), rows["payload"].to_pylist(), strict=True))

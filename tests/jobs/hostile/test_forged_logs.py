@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.handle import Store
 from messagestore_jobs.rows.messages import messages_table, read_messages
 from messagestore_jobs.rows.tables import refuse_foreign_to_spark
 from support import forgeries
@@ -74,9 +75,9 @@ def test_spark_is_asked_too_where_it_reads_another_log_than_delta_rs(
     forgeries.forget_logs(spark)
 
     for use in (
-        lambda: refuse_foreign_to_spark(spark, stream.table.uri, "messages"),
-        lambda: read_messages(spark, stream.table.uri),
-        lambda: messages_table(spark, stream.table.uri),
+        lambda: refuse_foreign_to_spark(spark, Store(stream.table.uri), "messages"),
+        lambda: read_messages(spark, Store(stream.table.uri)),
+        lambda: messages_table(spark, Store(stream.table.uri)),
         stream.run,
     ):
         with pytest.raises(TableRefusedError, match="writers of version 4"):

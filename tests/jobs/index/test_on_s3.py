@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Table
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects
-from messagestore_core.store.storage import using
+from messagestore_core.store.storage import Storage
 from messagestore_jobs.index.keys import hash_here
 from messagestore_jobs.index.runs import StoredRun, TornRunError, entries_of, write_run
 from messagestore_jobs.index.store_index import StoreIndex
+from messagestore_jobs.storage import using
 from support.indexes import Ingested, day
 from support.objectstore import ObjectStore
 from support.stores import OWNER
@@ -24,15 +25,19 @@ RUN = "ids-" + "0" * 32
 
 
 @pytest.fixture
-def bucket(spark: SparkSession, object_store: ObjectStore) -> Iterator[str]:
+def storage(spark: SparkSession, object_store: ObjectStore) -> Iterator[Storage]:
     object_store.make_bucket("indexes")
-    with using([object_store.entry("indexes")], spark):
-        yield "s3a://indexes"
+    with using([object_store.entry("indexes")], spark) as storage:
+        yield storage
 
 
 @pytest.fixture
-def run(bucket: str, tmp_path: Path) -> StoredRun:
-    objects = Objects(f"{bucket}/store/_index")
+def objects(storage: Storage) -> Objects:
+    return Objects("s3a://indexes/store/_index", storage)
+
+
+@pytest.fixture
+def run(objects: Objects, tmp_path: Path) -> StoredRun:
     info = write_run(objects, RUN, [entries_of(EVERY, np.arange(len(NAMES)))], len(NAMES))
     assert info is not None
     return StoredRun(objects, info, tmp_path)
@@ -57,8 +62,7 @@ def test_a_range_is_read_from_where_it_lies(run: StoredRun) -> None:
     assert len(part) == (EVERY.high < 1 << 59).sum()
 
 
-def test_what_is_not_what_was_written_is_noticed(bucket: str, run: StoredRun, tmp_path: Path) -> None:
-    objects = Objects(f"{bucket}/store/_index")
+def test_what_is_not_what_was_written_is_noticed(objects: Objects, run: StoredRun, tmp_path: Path) -> None:
     content = bytearray(objects.read(RUN) or b"")
     content[100] ^= 1
     objects.write(RUN, bytes(content))
@@ -66,12 +70,12 @@ def test_what_is_not_what_was_written_is_noticed(bucket: str, run: StoredRun, tm
         StoredRun(objects, run.info, tmp_path).find(EVERY)
 
 
-def test_an_index_is_kept_on_object_storage(spark: SparkSession, bucket: str) -> None:
-    uri = f"{bucket}/other"
-    open_folder(Table(uri=uri, owner=OWNER))
-    first = Ingested.opened(spark, uri)
+def test_an_index_is_kept_on_object_storage(spark: SparkSession, storage: Storage) -> None:
+    store = Store("s3a://indexes/other", storage, owner=OWNER)
+    open_folder(store)
+    first = Ingested.opened(spark, store)
     first.batch(NAMES[:50], ["a-1"] * 50, day(0))
     first.index.save()
     first.batch(NAMES[50:60], ["a-2"] * 10, day(1))
-    again = Ingested(spark, uri, StoreIndex(spark, uri))
+    again = Ingested(spark, store, StoreIndex(spark, store))
     assert again.says(NAMES[:80]) == set(NAMES[:60])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from messagestore_core.clock import microseconds
-from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.handle import Store
 from messagestore_jobs.index import read, store_index
 from support.external_writes import observing
 from support.indexes import OFTEN, SECOND, Ingested, append, day, newest, next_position, remove
@@ -78,29 +78,29 @@ def take(run: Ingested, step: Step, number: int) -> Ingested:
         case "batch":
             run.batch(ids, streams, at)
         case "compact":
-            open_table(run.uri, "messages").optimize.compact()
+            run.store.table("messages").optimize.compact()
         case "save":
             run.index.save()
         case "merge":
             # By a maintenance of the same store, beside the run's own index.
-            Ingested.opened(run.spark, run.uri).index.merge()
+            Ingested.opened(run.spark, run.store).index.merge()
         case "append":
-            append(run.uri, ids, streams, at, run.index.next_global)
+            append(run.store, ids, streams, at, run.index.next_global)
             return opened_again(run)
         case "remove":
-            remove(run.uri, ids)
+            remove(run.store, ids)
             return opened_again(run)
         case "reopen":
             run.index.close()
             return opened_again(run)
         case _:
-            damage(run.uri, step.what)
+            damage(run.store.uri, step.what)
             return opened_again(run)
     return run
 
 
 def opened_again(run: Ingested) -> Ingested:
-    return Ingested.opened(run.spark, run.uri, run.batches)
+    return Ingested.opened(run.spark, run.store, run.batches)
 
 
 def damage(uri: str, what: What) -> None:
@@ -117,37 +117,37 @@ def damage(uri: str, what: What) -> None:
 
 
 def agrees(run: Ingested) -> None:
-    held = newest(run.uri)
+    held = newest(run.store)
     assert run.says(IDS) == set(held) & set(IDS)
     edge = sorted(held.values())[len(held) // 2] if held else 0
     assert run.says(IDS, edge) == {name for name in IDS if held.get(name, -1) >= edge}
     told = run.index.next_positions(pa.array(STREAMS)).tolist()
-    assert told == [next_position(run.uri, name) for name in STREAMS]
+    assert told == [next_position(run.store, name) for name in STREAMS]
 
 
 @given(steps)
 @settings(max_examples=10)
 def test_an_index_says_what_the_table_holds(empty: Path, history: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        run = Ingested.opened(NO_SPARK, copied(empty, Path(folder, "store")))
+        run = Ingested.opened(NO_SPARK, Store(copied(empty, Path(folder, "store"))))
         for number, step in enumerate(history):
             run = take(run, step, number)
             agrees(run)
 
 
 def test_what_is_saved_is_not_read_again(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Ingested.opened(NO_SPARK, uri)
+    run = Ingested.opened(NO_SPARK, Store(uri))
     run.batch(IDS[:6], ["a-1"] * 6, day(0))
     run.batch(IDS[6:], ["b", "b"], day(1))
     read: list[int] = []
     before = store_index.read_here
     monkeypatch.setattr(store_index, "read_here", lambda u, k, c: read.append(c.rows) or before(u, k, c))
-    agrees(Ingested.opened(NO_SPARK, uri))
+    agrees(Ingested.opened(NO_SPARK, Store(uri)))
     assert read == [2]
 
 
 def test_a_restored_copy_with_another_past_is_not_believed(empty: Path, uri: str, tmp_path: Path) -> None:
-    run = Ingested.opened(NO_SPARK, uri)
+    run = Ingested.opened(NO_SPARK, Store(uri))
     run.batch(IDS[:2], ["a-1"] * 2, day(0))
     before = tmp_path / "before"
     shutil.copytree(uri.removeprefix("file://"), before)
@@ -157,36 +157,36 @@ def test_a_restored_copy_with_another_past_is_not_believed(empty: Path, uri: str
         folder = Path(uri.removeprefix("file://"), name)
         shutil.rmtree(folder)
         shutil.copytree(before / name, folder)
-    append(uri, IDS[5:8], ["b"] * 3, day(1), 10)
-    agrees(Ingested.opened(NO_SPARK, uri))
+    append(Store(uri), IDS[5:8], ["b"] * 3, day(1), 10)
+    agrees(Ingested.opened(NO_SPARK, Store(uri)))
 
 
 def test_an_index_is_made_anew_where_the_log_has_been_cut(uri: str) -> None:
-    run = Ingested.opened(NO_SPARK, uri)
+    run = Ingested.opened(NO_SPARK, Store(uri))
     run.batch(IDS[:5], ["a-1"] * 5, day(0))
-    append(uri, IDS[5:], ["b"] * 3, day(1), 10)
-    table = open_table(uri, "messages")
+    append(Store(uri), IDS[5:], ["b"] * 3, day(1), 10)
+    table = Store(uri).table("messages")
     table.create_checkpoint()
     for path in Path(uri.removeprefix("file://"), "messages", "_delta_log").glob("*.json"):
         if int(path.stem) < table.version():
             path.unlink()
-    agrees(Ingested.opened(NO_SPARK, uri))
+    agrees(Ingested.opened(NO_SPARK, Store(uri)))
 
 
 def test_a_message_that_was_removed_can_be_stored_again(uri: str) -> None:
-    run = Ingested.opened(NO_SPARK, uri)
+    run = Ingested.opened(NO_SPARK, Store(uri))
     run.batch(IDS, ["a-1"] * 8, day(0))
-    remove(uri, ["m3"])
-    run = Ingested.opened(NO_SPARK, uri, 1)
+    remove(Store(uri), ["m3"])
+    run = Ingested.opened(NO_SPARK, Store(uri), 1)
     assert run.says(["m3", "m4"]) == {"m4"}
     run.index.save()
-    assert Ingested.opened(NO_SPARK, uri).says(["m3", "m4"]) == {"m4"}
+    assert Ingested.opened(NO_SPARK, Store(uri)).says(["m3", "m4"]) == {"m4"}
     run.batch(["m3"], ["a-1"], day(1))
-    assert Ingested.opened(NO_SPARK, uri).says(["m3"]) == {"m3"}
+    assert Ingested.opened(NO_SPARK, Store(uri)).says(["m3"]) == {"m3"}
 
 
 def test_objects_that_no_manifest_names_go(uri: str) -> None:
-    run = Ingested.opened(NO_SPARK, uri)
+    run = Ingested.opened(NO_SPARK, Store(uri))
     for number in range(30):
         run.batch([f"m{number}-{i}" for i in range(6)], ["a-1"] * 6, day(number))
     manifest = json.loads(Path(uri.removeprefix("file://"), "_index", "manifest.json").read_text())
@@ -198,7 +198,7 @@ def test_objects_that_no_manifest_names_go(uri: str) -> None:
 @pytest.mark.parametrize("name", ["index", "index-manifest"])
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_run_killed_as_it_writes_the_index_leaves_a_right_one(uri: str, name: str, moment: str) -> None:
-    run = Ingested.opened(NO_SPARK, uri)
+    run = Ingested.opened(NO_SPARK, Store(uri))
     run.batch(IDS[:5], ["a-1"] * 5, day(0))
 
     def kill(at: str, when: str) -> None:
@@ -207,12 +207,12 @@ def test_a_run_killed_as_it_writes_the_index_leaves_a_right_one(uri: str, name: 
 
     with observing(kill), pytest.raises(KilledError):
         run.batch(IDS[3:], ["b"] * 5, day(1))
-    agrees(Ingested.opened(NO_SPARK, uri))
+    agrees(Ingested.opened(NO_SPARK, Store(uri)))
 
 
 def test_the_window_begins_with_its_first_microsecond(uri: str) -> None:
     window = microseconds(day(1))
-    run = Ingested.opened(NO_SPARK, uri)
+    run = Ingested.opened(NO_SPARK, Store(uri))
     run.batch(["m1"], ["a-1"], day(1))
     assert run.says(["m1"], window) == {"m1"}
     assert run.says(["m1"], window + 1) == set()
@@ -221,15 +221,15 @@ def test_the_window_begins_with_its_first_microsecond(uri: str) -> None:
 def test_many_rows_are_read_by_spark(spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read, "FEW_ROWS", 0)
     monkeypatch.setattr(read, "_ROWS_A_PART", 3)
-    append(uri, IDS, [STREAMS[n % 3] for n in range(8)], day(0), 1)
-    run = Ingested.opened(spark, uri)
+    append(Store(uri), IDS, [STREAMS[n % 3] for n in range(8)], day(0), 1)
+    run = Ingested.opened(spark, Store(uri))
     agrees(run)
-    remove(uri, ["m2", "m5"])
-    append(uri, ["m5", "n1", "n2"], ["a-1", "c", "c"], day(2), 20)
-    again = Ingested.opened(spark, uri)
+    remove(Store(uri), ["m2", "m5"])
+    append(Store(uri), ["m5", "n1", "n2"], ["a-1", "c", "c"], day(2), 20)
+    again = Ingested.opened(spark, Store(uri))
     agrees(again)
     assert again.says(["n1", "n2", "n3"]) == {"n1", "n2"}
     assert again.index.next_positions(pa.array(["c"])).tolist() == [2]
     again.index.merge()
-    agrees(Ingested.opened(spark, uri))
+    agrees(Ingested.opened(spark, Store(uri)))
     assert all(path.is_file() for path in objects(uri))

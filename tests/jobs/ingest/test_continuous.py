@@ -8,9 +8,11 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import MaintainTask, Upkeep
 from messagestore_core.contract.run_report import RunError
-from messagestore_core.store.delta_log import open_table
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.context import Run
 from messagestore_jobs.driver.control import Maintenance
 from messagestore_jobs.ingest.job import Unattended, run_ingest
 from messagestore_jobs.maintain.job import maintaining
@@ -42,7 +44,7 @@ def _raise(failure: Exception) -> RunError:
 
 def compacted(uri: str, name: str) -> int:
     """How often a table was compacted."""
-    return sum(entry["operation"] == "OPTIMIZE" for entry in open_table(uri, name).history())
+    return sum(entry["operation"] == "OPTIMIZE" for entry in Store(uri).table(name).history())
 
 
 class StoppedAfterOneBatch(Unattended):
@@ -60,7 +62,7 @@ def test_what_arrives_between_two_looks_is_taken_in_by_the_second_while_the_stor
     stream = Stream(spark, tmp_path)
     stream.arrive("1.jsonl", lines(record("a"), record("b")))
     document = stream.document(batch_interval=INTERVAL)
-    open_folder(document.table)
+    open_folder(Store.of(document.table, Storage()))
     wishes = list[Upkeep]()
     control = Scripted(
         lambda: stream.arrive("2.jsonl", lines(record("b"), record("c"))),
@@ -70,10 +72,10 @@ def test_what_arrives_between_two_looks_is_taken_in_by_the_second_while_the_stor
         lambda: None,
     )
     upkeep = document.model_copy(update={"task": MaintainTask()})
-    maintenance = Maintenance(lambda _: maintaining(upkeep, spark, stream.heard), _raise)
+    maintenance = Maintenance(lambda _: maintaining(Run.of(upkeep, spark, stream.heard)), _raise)
     control.between_batches = lambda: [maintenance.go_on(wish) for wish in wishes]  # type: ignore[method-assign]
 
-    outcome = run_ingest(document, spark, stream.heard, control)
+    outcome = run_ingest(Run.of(document, spark, stream.heard), control)
 
     assert maintenance.done is not None
     assert maintenance.done.asked == 1
@@ -90,9 +92,9 @@ def test_a_stop_is_heeded_after_the_batch_under_way(spark: SparkSession, tmp_pat
     for name in "abc":
         stream.arrive(f"{name}.jsonl", lines(record(name)))
     document = stream.document(batch_interval=INTERVAL)
-    open_folder(document.table)
+    open_folder(Store.of(document.table, Storage()))
 
-    outcome = run_ingest(document, spark, stream.heard, StoppedAfterOneBatch())
+    outcome = run_ingest(Run.of(document, spark, stream.heard), StoppedAfterOneBatch())
 
     assert stream.ids() == ["a"]
     assert outcome.lag.files == 2

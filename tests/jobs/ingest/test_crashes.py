@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.store.delta_log import last_note, open_table
+from messagestore_core.store import handle
+from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import TABLES
+from messagestore_core.store.storage import Storage
 from support.crash import crash, crash_opening
 from support.external_writes import observing
 from support.ingests import START, Stream, lines, record
@@ -51,16 +53,16 @@ class Store(NamedTuple):
 def contents(stream: Stream) -> Store:
     """All that is in a store, without times, run names (claim checks have them, too) and the folder it lies in."""
     uri = stream.table.uri
-    objects = Objects(f"{uri}/payloads")
+    objects = Objects(f"{uri}/payloads", Storage())
     return Store(
         {name: _rows(stream, name) for name in TABLES},
         {name[:20]: objects.read(name) for name in objects.names()},
-        last_note(uri).totals.model_dump(),
+        last_note(handle.Store(uri)).totals.model_dump(),
     )
 
 
 def _rows(stream: Stream, name: str) -> list[dict[str, Any]]:
-    rows = open_table(stream.table.uri, name).to_pyarrow_table().to_pylist()
+    rows = handle.Store(stream.table.uri).table(name).to_pyarrow_table().to_pylist()
     plain = [{column: _plain(stream, value) for column, value in row.items() if column not in VARYING} for row in rows]
     return sorted(plain, key=repr)
 
@@ -131,7 +133,7 @@ def test_a_run_that_was_overtaken_wrote_no_claim_check_of_a_newer_one(spark: Spa
     arrive(stream)
     with pytest.raises(CrashError), observing(crash_after("claim-check")):
         stream.run()
-    payloads = Objects(f"{stream.table.uri}/payloads")
+    payloads = Objects(f"{stream.table.uri}/payloads", Storage())
     older = set(payloads.names())
     stream.run()
     named = {row["payload_uri"].rpartition("/")[2] for row in stream.messages() if row["payload_uri"]}

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Envelope, FieldMapping
 from messagestore_core.contract.run_report import IngestCounts
-from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.handle import Store
 from messagestore_jobs.rows.messages import read_messages
 from support.ingests import BYTE_ORDER_MARK, Row, Stream, adds_up, lines, received_in, record
 
@@ -220,7 +220,7 @@ def test_a_custom_envelope_finds_its_fields_by_path_default_and_constant(stream:
 def test_what_no_record_can_carry_is_null_beside_batches_that_carry_it(stream: Stream, spark: SparkSession) -> None:
     stream.arrive("custom.jsonl", b'{"headers":{"X-Id":"1"},"parts":[0,{"id":"7"}]}')
     stream.run(envelope=Envelope(format="Custom", fields=CUSTOM))
-    [file] = open_table(stream.table.uri, "messages").file_uris()
+    [file] = Store(stream.table.uri).table("messages").file_uris()
     told = set(pq.read_schema(file.removeprefix("file://")).names)
     assert told.isdisjoint({"metadata", "sequence_number", "ttl", "hmac", "payload_uri"})
     assert told > {"schema_version", "correlation_id", "expires_at", "sequence_id"}
@@ -229,7 +229,7 @@ def test_what_no_record_can_carry_is_null_beside_batches_that_carry_it(stream: S
     stream.run()
     rows = [(row["message_id"], row["metadata"], row["ttl"], row["hmac"]) for row in stream.messages()]
     assert rows == [("1", None, None, None), ("2", '{"n": 1}', "P1D", None)]
-    read_by_spark = read_messages(spark, stream.table.uri).select("message_id", "metadata", "ttl")
+    read_by_spark = read_messages(spark, Store(stream.table.uri)).select("message_id", "metadata", "ttl")
     assert sorted(map(tuple, read_by_spark.collect())) == [row[:3] for row in rows]
 
 

@@ -24,6 +24,9 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.handle import Store
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.context import Run
 from messagestore_jobs.index import store_index
 from messagestore_jobs.purge.job import run_purge
 from support.indexes import OFTEN
@@ -160,8 +163,8 @@ class World:
                 at=self.time,
                 task=PurgeTask(mode="Enforce", rules=(rule,)),
             )
-            open_folder(store.table)
-            run_purge(document, store.spark, store.heard)
+            open_folder(Store.of(store.table, Storage()))
+            run_purge(Run.of(document, store.spark, store.heard))
         self.model.rows = [row for row in self.model.rows if row["stream_name"] != stream_name]
 
     def _lose(self) -> None:
@@ -190,7 +193,7 @@ class World:
 
     def holds(self) -> None:
         for store in self.stores:
-            totals = last_note(store.table.uri).totals.model_dump()
+            totals = last_note(Store(store.table.uri)).totals.model_dump()
             assert totals == self.model.totals
             assert totals.pop("received") == self.received == sum(totals.values())
             assert [{name: row[name] for name in _KEPT} for row in store.messages()] == self.model.rows

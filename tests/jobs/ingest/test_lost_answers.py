@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.delta_log import last_note
+from messagestore_core.store.handle import Store
 from support.external_writes import observing, unheard
 from support.ingests import START, Stream, lines, positions_have_no_gap, record
 from support.lifecycles import Updated, update
@@ -83,7 +84,7 @@ def test_a_batch_that_is_in_the_table_is_not_taken_in_again(spark: SparkSession,
         "duplicates": 1,
         "dead_lettered": 1,
     }
-    assert last_note(stream.table.uri).totals == outcome.totals
+    assert last_note(Store(stream.table.uri)).totals == outcome.totals
     assert outcome.batches == 2
     assert stream.run(at=START).batches == 0
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_core.store.errors import TableBusyError
-from messagestore_core.store.lock import LOCK_SUFFIX, writing
+from messagestore_jobs.lock import LOCK_SUFFIX, writing
 from support.external_writes import observing
 from support.ingests import Stream, lines, record
 

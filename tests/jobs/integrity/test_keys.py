@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from messagestore_core.store.handle import Store
 from messagestore_core.store.tombstones import tombstone_key
 from support.ingests import Stream
 from support.keyed_runs import SCRUB, SEAL
@@ -24,7 +25,7 @@ def test_no_key_is_in_a_plan_a_setting_a_log_or_the_event_log(tmp_path: Path) ->
     _were_protected(said.decode(errors="replace"))
     events = [path for path in (tmp_path / "events").rglob("*") if path.is_file()]
     told = said + b"".join(path.read_bytes() for path in events)
-    buried = tombstone_key(Stream(None, tmp_path).table.uri)  # type: ignore[arg-type]
+    buried = tombstone_key(Store(Stream(None, tmp_path).table.uri))  # type: ignore[arg-type]
     assert buried is not None
     for key in (*(value.encode() for value in KEYS.values()), buried):
         assert [form for form in _forms(key) if form in told] == []

@@ -10,9 +10,11 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Integrity, Match, Rule, Scrub
 from messagestore_core.contract.run_report import ReplayOutcome
-from messagestore_core.store.delta_log import open_table
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.handle import Store
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from support.ingests import START, Stream, lines, record
@@ -51,11 +53,11 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
 
 def replay(stream: Stream, folder: str, integrity: Integrity = SEALED, on_failed: str = "Fail") -> ReplayOutcome:
     document = files_replay(stream.table, stream.folder / folder, integrity=integrity, on_failed=on_failed)
-    return run_replay(document, stream.spark, Silent())
+    return run_replay(Run.of(document, stream.spark, Silent()))
 
 
 def tamper(stream: Stream, message_id: str, **changes: str) -> None:
-    open_table(stream.table.uri, "messages").update(changes, predicate=f"message_id = '{message_id}'")
+    Store(stream.table.uri).table("messages").update(changes, predicate=f"message_id = '{message_id}'")
 
 
 def test_every_message_is_sealed_and_python_makes_the_same_seal(stream: Stream) -> None:
@@ -67,7 +69,7 @@ def test_every_message_is_sealed_and_python_makes_the_same_seal(stream: Stream) 
 
 
 def rows_of(stream: Stream) -> list[dict[str, Any]]:
-    table = open_table(stream.table.uri, "messages").to_pyarrow_table().sort_by("global_position")
+    table = Store(stream.table.uri).table("messages").to_pyarrow_table().sort_by("global_position")
     return list(table.to_pylist())
 
 
@@ -131,10 +133,10 @@ def test_without_its_key_nothing_is_stored_or_sent(stream: Stream, monkeypatch: 
 
 
 def test_a_store_of_an_earlier_release_gets_the_column(stream: Stream) -> None:
-    old = open_table(stream.table.uri, "messages").to_pyarrow_table().drop_columns(["hmac"])
+    old = Store(stream.table.uri).table("messages").to_pyarrow_table().drop_columns(["hmac"])
     shutil.rmtree(stream.folder / "store" / "messages")
     write_deltalake(str(stream.folder / "store" / "messages"), old, partition_by=["inserted_date"])
-    open_folder(stream.table)
+    open_folder(Store.of(stream.table, Storage()))
     now = DeltaTable(str(stream.folder / "store" / "messages")).to_pyarrow_table()
     assert now["hmac"].to_pylist() == [None] * 4
     assert now.num_rows == old.num_rows

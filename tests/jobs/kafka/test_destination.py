@@ -19,6 +19,7 @@ from messagestore_core.contract.run_document import (
     Table,
 )
 from messagestore_core.store.errors import RunFailedError
+from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import kafka
 from messagestore_jobs.replay.job import run_replay
@@ -56,7 +57,7 @@ def test_records_are_native_and_each_stream_stays_in_order(
 ) -> None:
     topic = topics.make(partitions=3)
     document = to_topic(table, broker.cluster(), topic, mark_headers={"x-replay": "{job} {position}"})
-    outcome = run_replay(document, spark, Silent())
+    outcome = run_replay(Run.of(document, spark, Silent()))
     assert (outcome.complete, outcome.progress.replayed) == (True, 30)
     sent = topics.read(topic)
     assert sorted(positions(sent)) == list(range(1, 31))
@@ -70,7 +71,7 @@ def test_records_are_native_and_each_stream_stays_in_order(
         assert all(json.loads(record.value or b"")["streamName"] == name for record in records)
     first = next(record for record in sent if positions([record]) == [1])
     assert first.headers == {"trace": b"t1", "x-replay": f"to-{topic} 0".encode()}
-    assert run_replay(document, spark, Silent()) == outcome
+    assert run_replay(Run.of(document, spark, Silent())) == outcome
     assert len(topics.read(topic)) == 30
 
 
@@ -80,9 +81,9 @@ def test_what_was_suspended_goes_on_where_it_was(
     monkeypatch.setattr(kafka, "TRANSACTION_RECORDS", 4)
     topic = topics.make()
     document = to_topic(table, broker.secured(tls=True), topic, order="Global", key="messageId")
-    suspended = run_replay(document, spark, Silent(), Suspending(0))
+    suspended = run_replay(Run.of(document, spark, Silent()), Suspending(0))
     assert (suspended.complete, topics.read(topic)) == (False, [])
-    assert run_replay(document, spark, Silent()).complete
+    assert run_replay(Run.of(document, spark, Silent())).complete
     assert positions(topics.read(topic)) == list(range(1, 31))
 
 
@@ -96,7 +97,7 @@ def test_killed_again_and_again_it_sends_each_message_once_and_in_order(
     document = to_topic(table, broker.cluster(), topic, order="Global", messages_per_second=4)
     for name, moment, nth in KILLS:
         crash_run(spark, document, name, moment, nth)
-    outcome = run_replay(document, spark, Silent())
+    outcome = run_replay(Run.of(document, spark, Silent()))
     assert (outcome.complete, outcome.progress.replayed) == (True, 30)
     assert positions(topics.read(topic)) == list(range(1, 31))
 
@@ -107,7 +108,7 @@ def test_whatever_answer_is_lost_it_sends_each_message_once_and_in_order(
     monkeypatch.setattr(kafka, "TRANSACTION_RECORDS", 4)
     topic = topics.make()
     document = to_topic(table, broker.cluster(), topic, order="Global")
-    outcome, lost = unheard(lambda: run_replay(document, spark, Silent()))
+    outcome, lost = unheard(lambda: run_replay(Run.of(document, spark, Silent())))
     assert lost >= {"replay-transaction", "replay-staged-removed", "replay-ended"}
     assert (outcome.complete, outcome.progress.replayed) == (True, 30)
     assert positions(topics.read(topic)) == list(range(1, 31))
@@ -125,7 +126,7 @@ def test_what_was_erased_before_its_transaction_is_not_sent_whatever_answer_is_l
             raise Crash
 
     with observing(observer), pytest.raises(Crash):
-        run_replay(document, spark, Silent())
+        run_replay(Run.of(document, spark, Silent()))
     rule = Rule(name="erased", match=Match(message_ids=("m2", "m7")), erase=True)
     _, lost = unheard(lambda: purge(spark, table, AT, rules=(rule,), erase_within=timedelta(0)))
     assert "erase-staged" in lost
@@ -133,7 +134,7 @@ def test_what_was_erased_before_its_transaction_is_not_sent_whatever_answer_is_l
     assert b'"m3"' in staged
     assert b'"m2"' not in staged
     assert b'"m7"' not in staged
-    outcome, _ = unheard(lambda: run_replay(document, spark, Silent()))
+    outcome, _ = unheard(lambda: run_replay(Run.of(document, spark, Silent())))
     assert positions(topics.read(topic)) == [n for n in range(1, 31) if n != 7]
     assert (outcome.complete, outcome.progress.replayed, outcome.progress.erased) == (True, 29, 1)
 
@@ -143,10 +144,10 @@ def test_a_topic_that_is_not_there_or_takes_no_large_records_is_named(
 ) -> None:
     table = make_store(tmp_path / "store", [message(1), message(2, payload=os.urandom(300_000)), message(3)])
     with pytest.raises(RunFailedError, match="there is no topic nowhere") as missing:
-        run_replay(to_topic(table, broker.cluster(), "nowhere"), spark, Silent())
+        run_replay(Run.of(to_topic(table, broker.cluster(), "nowhere"), spark, Silent()))
     assert missing.value.reason == "TopicMissing"
     small = topics.make(max_message_bytes="100000")
     with pytest.raises(RunFailedError, match=f"topic {small} takes no record as large") as large:
-        run_replay(to_topic(table, broker.cluster(), small), spark, Silent())
+        run_replay(Run.of(to_topic(table, broker.cluster(), small), spark, Silent()))
     assert large.value.reason == "RecordTooLarge"
     assert topics.read(small) == []

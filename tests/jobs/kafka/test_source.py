@@ -18,6 +18,9 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.handle import Store
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.replay.job import run_replay
 from support.external_writes import unheard
@@ -294,8 +297,8 @@ def test_what_waits_is_counted_and_its_oldest_record_is_known(topics: Topics, st
             pass
 
     document = stream.document()
-    open_folder(document.table)
-    run_ingest(document, stream.spark, stream.heard, Listening())
+    open_folder(Store.of(document.table, Storage()))
+    run_ingest(Run.of(document, stream.spark, stream.heard), Listening())
     lag = heard[0].lag
     assert (lag.records, lag.oldest_pending_time.isoformat()) == (3, "2026-01-01T12:00:02+00:00")
     assert isinstance(document.task.source, KafkaSource)
@@ -312,7 +315,7 @@ def test_a_dead_letter_that_is_sent_again_says_what_it_said(topics: Topics, stre
     assert isinstance(ingest, IngestTask)
     destination = StreamDestination(table=stream.table, ingest=ingest)
     task = ReplayTask(job_id="again", origin="DeadLetters", destination=destination)
-    run_replay(replay_document(stream.table, task), stream.spark, stream.heard)
+    run_replay(Run.of(replay_document(stream.table, task), stream.spark, stream.heard))
     (row,) = stream.messages()
     assert (row["stream_name"], row["payload"], row["content_type"]) == ("shop_1-7", b"a long text", "text/plain")
     assert row["headers"] == {

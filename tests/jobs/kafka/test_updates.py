@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from messagestore_core.contract.run_document import KafkaSource, Lifecycle
 from messagestore_core.contract.run_report import UpdateCounts
+from messagestore_core.store.handle import Store
 from messagestore_core.store.pending_updates import count_pending
 from support.ingests import START, record
 from support.kafkabroker import Broker
@@ -36,7 +37,7 @@ def test_status_updates_come_from_a_topic(
     assert report is not None
     assert report.counts == UpdateCounts(received=2, applied=2, stale=1)
     assert [row["status"] for row in stream.messages()] == ["PROCESSING", "RECEIVED", "COMPLETED"]
-    assert count_pending(stream.table.uri) == 0
+    assert count_pending(Store(stream.table.uri)) == 0
     report = stream.run(START + timedelta(hours=2), lifecycle=lifecycle).lifecycle
     assert report is not None
     assert report.counts == UpdateCounts()

@@ -19,10 +19,11 @@ from messagestore.message import Message
 from messagestore.reader import Reader
 from messagestore.snapshot import PAGE
 from messagestore_core.contract.run_document import FieldSource, Translator
-from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import MESSAGES
+from messagestore_core.store.storage import Storage
 from messagestore_core.versions.rules import declare
 from support.stores import START, Row, add_messages, make_store, message
 
@@ -117,9 +118,9 @@ def test_the_version_of_a_stream_outlives_a_purge(tmp_path: Path) -> None:
     import pyarrow as pa
 
     table = make_store(tmp_path / "store", in_stream("a-1", 1, 3))
-    before = Reader(table.uri, version=open_table(table.uri, "messages").version())
-    raise_heads(table.uri, pa.table({"stream_name": ["a-1"], "next_position": [3]}), 4)
-    open_table(table.uri, "messages").delete()
+    before = Reader(table.uri, version=Store(table.uri).table("messages").version())
+    raise_heads(Store(table.uri), pa.table({"stream_name": ["a-1"], "next_position": [3]}), 4)
+    Store(table.uri).table("messages").delete()
     store = Reader(table.uri)
 
     assert list(store.get_stream_messages("a-1")) == []
@@ -214,7 +215,7 @@ def test_older_envelopes_are_read_at_the_current_version(tmp_path: Path) -> None
         from_version=1, fields={"type": FieldSource(value="new")}, headers={"X-Tenant": FieldSource(rename="tenant")}
     )
 
-    declare(Objects(table.uri), [translator])
+    declare(Objects(table.uri, Storage()), [translator])
     add_messages(table.uri, [message(3, position=2, schema_version=1, type="old")])
 
     found = list(store.get_stream_messages("order-1"))
@@ -314,6 +315,6 @@ def test_what_is_unfinished_can_be_resumed(tmp_path: Path) -> None:
 def claimed(folder: Path, number: int, content: bytes) -> Row:
     """A message whose payload lies under a claim check of the store in ``folder``."""
     name = f"payloads/{number:020}"
-    Objects(f"file://{folder}").write(name, content)
+    Objects(f"file://{folder}", Storage()).write(name, content)
     row = message(number, stream_name="a-1", position=number - 1, payload=content)
     return row | {"payload": None, "payload_uri": f"file://{folder}/{name}"}

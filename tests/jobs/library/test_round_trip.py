@@ -12,7 +12,7 @@ from messagestore.native import native_record
 from messagestore.reader import Reader
 from messagestore.snapshot import Snapshot
 from messagestore.writer import Writer
-from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.handle import Store
 from messagestore_jobs.native import to_native
 from messagestore_jobs.rows.messages import read_messages
 from support.lifecycles import Updated
@@ -137,7 +137,7 @@ def test_native_records_are_those_of_a_replay(spark: SparkSession, tmp_path: Pat
     table = make_store(tmp_path / "store", rows)
 
     ours = [native_record(m).decode() for m in Reader(table.uri).get_messages()]
-    replayed = to_native(read_messages(spark, table.uri).orderBy("global_position"), "Base64")
+    replayed = to_native(read_messages(spark, Store(table.uri)).orderBy("global_position"), "Base64")
 
     assert [json.loads(line) for line in ours] == [json.loads(row.value) for row in replayed.collect()]
     assert all(set(Message.__dataclass_fields__) & set(json.loads(line)) for line in ours)
@@ -153,4 +153,4 @@ def test_pages_follow_the_order_of_a_real_ingest(spark: SparkSession, tmp_path: 
     found = list(Reader(stream.table.uri).get_category_messages("order", batch_size=-1))
 
     assert [m.json() for m in found] == list(range(1000))
-    assert Snapshot(stream.table.uri, open_table(stream.table.uri, "messages")).highest("position") == 142
+    assert Snapshot(stream.table.uri, Store(stream.table.uri).table("messages")).highest("position") == 142

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Retry
 from messagestore_core.contract.run_report import UpdateCounts
-from messagestore_core.store.delta_log import last_note, open_table
+from messagestore_core.store.delta_log import last_note
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES
 from support.crash import crash_run, forget_tables
 from support.external_writes import observing
@@ -55,10 +56,10 @@ def contents(stream: Updated) -> tuple[dict[str, list[str]], dict[str, int]]:
     """All that is in the store, without times, run names and the folder it lies in."""
     tables = {}
     for name in TABLES:
-        rows = open_table(stream.table.uri, name).to_pyarrow_table().to_pylist()
+        rows = Store(stream.table.uri).table(name).to_pyarrow_table().to_pylist()
         plain = [{key: value for key, value in row.items() if key not in VARYING} for row in rows]
         tables[name] = sorted(repr(row).replace(str(stream.folder), "") for row in plain)
-    return tables, last_note(stream.table.uri).updates.model_dump()
+    return tables, last_note(Store(stream.table.uri)).updates.model_dump()
 
 
 def second(stream: Updated) -> Any:

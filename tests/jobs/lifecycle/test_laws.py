@@ -16,6 +16,7 @@ from messagestore_core.contract.run_document import Retry
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.delta_log import last_note
+from messagestore_core.store.handle import Store
 from messagestore_jobs.lifecycle.transitions import State, Update, after, expire
 from support.external_writes import observing
 from support.ingests import START, adds_up, lines, record
@@ -150,14 +151,14 @@ def check(stream: Updated, model: Model, report: Any) -> None:
     assert found == model.states
     assert stream.pending() == [(message_id, told.status) for _, message_id, told in model.pending]
     assert Counter(letter["reason"] for letter in stream.dead_letters()) == model.letters
-    note = last_note(stream.table.uri)
+    note = last_note(Store(stream.table.uri))
     totals = note.updates.model_dump(exclude={"exhausted"})
     assert totals == UpdateCounts(**model.counts).model_dump(exclude={"exhausted"})
     assert totals["received"] == sum(totals[k] for k in ("applied", "stale", "dead_lettered")) + len(model.pending)
     assert adds_up(note.totals)
     assert report.pending == len(model.pending)
     # A batch that is done again by another run has a row of each.
-    retries = {row["rules"]: row["counts"] for row in read_audit(stream.table.uri) if row["action"] == "Retry"}
+    retries = {row["rules"]: row["counts"] for row in read_audit(Store(stream.table.uri)) if row["action"] == "Retry"}
     assert sum(counts["retried"] for counts in retries.values()) == model.counts["retried"]
 
 

@@ -22,7 +22,8 @@ from messagestore_core.contract.run_document import (
     Table,
 )
 from messagestore_core.contract.run_report import UpdateCounts
-from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.handle import Store
+from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
@@ -50,7 +51,7 @@ def erase(stream: Updated, message_id: str) -> None:
         at=START + HOUR,
         task=PurgeTask(mode="Enforce", rules=(rule,), erase_within=HOUR),
     )
-    run_purge(document, stream.spark, stream.heard)
+    run_purge(Run.of(document, stream.spark, stream.heard))
 
 
 def test_with_that_policy_a_message_without_retries_left_is_a_dead_letter_too(stream: Updated) -> None:
@@ -80,7 +81,7 @@ def test_one_that_is_sent_again_between_two_tries_of_a_batch_is_set_aside_once(s
     with observing(cut_off), pytest.raises(Crash):
         stream.run(START + HOUR)
     again = files_replay(stream.table, tmp_path / "again", select=Selection(due_for_retry=True), rounds=True)
-    run_replay(again.model_copy(update={"at": START + HOUR}), stream.spark, Silent())
+    run_replay(Run.of(again.model_copy(update={"at": START + HOUR}), stream.spark, Silent()))
     assert stream.states()["m1"] == ("PROCESSING", 1)
     assert stream.told(START + 2 * HOUR).counts.exhausted == 1
     assert stream.states()["m1"] == ("FAILED", 2)
@@ -92,7 +93,7 @@ def test_what_waits_for_an_erased_message_leaves_with_it_and_nothing_comes_after
     stream.tell(update("other", "FAILED", error="kept"))
     stream.run()
     # A message of that id may come and be erased before the updates of a run are read.
-    waits = open_table(stream.table.uri, "pending_updates")
+    waits = Store(stream.table.uri).table("pending_updates")
     waits.update(updates={"message_id": "'m1'"}, predicate="message_id = 'other'")
     stream.tell(update("another", "PROCESSING"))
     stream.run()
@@ -114,9 +115,9 @@ def test_updates_that_were_set_aside_are_no_messages_to_send_again(stream: Updat
     task = stream.document().task
     assert isinstance(task, IngestTask)
     redrive = ReplayTask(job_id="again", origin="DeadLetters", destination=StreamDestination(table=target, ingest=task))
-    outcome = run_replay(replay_document(stream.table, redrive), stream.spark, Silent())
+    outcome = run_replay(Run.of(replay_document(stream.table, redrive), stream.spark, Silent()))
     assert (outcome.complete, outcome.selection.messages) == (True, 1)
     to_files = files_replay(stream.table, tmp_path / "letters", origin="DeadLetters", job_id="files")
-    assert run_replay(to_files, stream.spark, Silent()).selection.messages == 1
+    assert run_replay(Run.of(to_files, stream.spark, Silent())).selection.messages == 1
     open_letters = [letter["raw"] for letter in stream.dead_letters() if letter["redriven_at"] is None]
     assert open_letters == [b"no update"]

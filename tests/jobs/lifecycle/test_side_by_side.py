@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Retry, Selection, Table
+from messagestore_jobs.context import Run
 from messagestore_jobs.lifecycle.transitions import State, Update, after
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
@@ -183,7 +184,7 @@ def _round(spark: SparkSession, table: Table, folder: Path) -> list[str]:
     """The ids that a ReplayJob sends; it holds groups back, as a stream with order PerCorrelation and policy Retry."""
     select = Selection(due_for_retry=True, held_back="Failed")
     document = files_replay(table, folder, select=select, rounds=True, order="Global")
-    run_replay(document.model_copy(update={"at": START}), spark, Silent())
+    run_replay(Run.of(document.model_copy(update={"at": START}), spark, Silent()))
     return [one["messageId"] for one in records(folder / "round-00000001")]
 
 

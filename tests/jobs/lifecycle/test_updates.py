@@ -8,7 +8,8 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Retry
 from messagestore_core.contract.run_report import UpdateCounts
-from messagestore_core.store.delta_log import last_note, open_table
+from messagestore_core.store.delta_log import last_note
+from messagestore_core.store.handle import Store
 from support.external_writes import observing
 from support.ingests import START, adds_up, lines, record
 from support.lifecycles import Updated, update
@@ -62,10 +63,10 @@ def test_only_files_that_hold_an_updated_message_are_written_anew(stream: Update
     stream.run()
     stream.arrive("b.jsonl", lines(record("m7"), record("m8")))
     stream.run(START + HOUR)
-    before = set(open_table(stream.table.uri, "messages").file_uris())
+    before = set(Store(stream.table.uri).table("messages").file_uris())
     stream.tell(update("m7", "COMPLETED"))
     stream.run(START + 2 * HOUR)
-    after = set(open_table(stream.table.uri, "messages").file_uris())
+    after = set(Store(stream.table.uri).table("messages").file_uris())
     kept = {row["message_id"] for row in stream.messages()}
     assert (len(before - after), len(after - before)) == (1, 1)
     assert len(kept) == 8
@@ -176,7 +177,7 @@ def test_messages_count_apart_from_updates(stream: Updated) -> None:
     outcome = stream.run()
     assert outcome.totals.dead_lettered == 0
     assert adds_up(outcome.totals)
-    assert last_note(stream.table.uri).totals == outcome.totals
+    assert last_note(Store(stream.table.uri)).totals == outcome.totals
 
 
 def test_a_message_that_is_open_when_its_time_has_passed_expires(stream: Updated) -> None:

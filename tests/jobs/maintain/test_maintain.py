@@ -10,8 +10,10 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Table
 from messagestore_core.store import folder
-from messagestore_core.store.delta_log import last_note, open_table, table_state
+from messagestore_core.store.delta_log import last_note, table_state
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES
+from messagestore_core.store.storage import Storage
 from messagestore_jobs.maintain.optimize import days_to_cluster
 from support.external_writes import observing
 from support.ingests import OWNER, Stream, adds_up, lines, positions_have_no_gap, record
@@ -47,17 +49,17 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
 
 def files_by_day(table: Table) -> dict[str, int]:
     found: dict[str, int] = {}
-    for uri in open_table(table.uri, "messages").file_uris():
+    for uri in Store(table.uri).table("messages").file_uris():
         day = uri.partition("inserted_date=")[2].partition("/")[0]
         found[day] = found.get(day, 0) + 1
     return found
 
 
 def test_small_files_of_a_day_become_one_and_no_row_changes(spark: SparkSession, many_small_files: Table) -> None:
-    before = all_rows(many_small_files.uri)
-    assert table_state(many_small_files.uri).small_files == BATCHES
+    before = all_rows(Store(many_small_files.uri))
+    assert table_state(Store(many_small_files.uri)).small_files == BATCHES
     outcome = maintain(spark, many_small_files)
-    assert all_rows(many_small_files.uri) == before
+    assert all_rows(Store(many_small_files.uri)) == before
     assert files_by_day(many_small_files) == dict.fromkeys(("2026-01-05", "2026-01-06", "2026-01-07"), 1)
     assert (outcome.files_before, outcome.files_after) == (BATCHES, DAYS)
     assert outcome.table.small_files == 0
@@ -69,7 +71,7 @@ def test_rows_of_one_batch_stay_together_in_their_order_until_their_day_is_over(
 ) -> None:
     maintain(spark, many_small_files, at=START)
     assert files_by_day(many_small_files) == dict.fromkeys(("2026-01-05", "2026-01-06", "2026-01-07"), 1)
-    for uri in open_table(many_small_files.uri, "messages").file_uris():
+    for uri in Store(many_small_files.uri).table("messages").file_uris():
         rows = spark.read.parquet(f"file://{uri}").select("global_position").toArrow()["global_position"].to_pylist()
         assert [later - earlier for earlier, later in zip(rows[::2], rows[1::2], strict=True)] == [1] * (len(rows) // 2)
 
@@ -77,7 +79,7 @@ def test_rows_of_one_batch_stay_together_in_their_order_until_their_day_is_over(
 def test_rows_of_a_day_that_is_over_lie_in_order_of_their_streams(spark: SparkSession, many_small_files: Table) -> None:
     maintain(spark, many_small_files, at=START + timedelta(days=1))
     ordered = []
-    for uri in open_table(many_small_files.uri, "messages").file_uris():
+    for uri in Store(many_small_files.uri).table("messages").file_uris():
         rows = spark.read.parquet(f"file://{uri}").select("stream_name", "position").toArrow().to_pylist()
         places = [(row["stream_name"], row["position"]) for row in rows]
         ordered.append(("2026-01-05" in uri, places == sorted(places), len({stream for stream, _ in places})))
@@ -88,7 +90,7 @@ def test_few_rows_of_a_day_that_is_over_share_a_page(spark: SparkSession, tmp_pa
     halves = [[message(n, inserted_at=START) for n in range(first, first + 3000)] for first in (0, 3000)]
     table = make_store(tmp_path / "store", *halves)
     maintain(spark, table, at=START + timedelta(days=1))
-    [uri] = open_table(table.uri, "messages").file_uris()
+    [uri] = Store(table.uri).table("messages").file_uris()
     assert set(pages_of_columns(spark, uri)) == {2}
 
 
@@ -111,7 +113,7 @@ def test_a_day_that_was_compacted_before_it_was_over_is_put_in_order_once(
 ) -> None:
     maintain(spark, many_small_files, at=START)
     then = datetime(2026, 1, 5, 12, tzinfo=UTC)
-    files = open_table(many_small_files.uri, "messages").get_add_actions(flatten=True)
+    files = Store(many_small_files.uri).table("messages").get_add_actions(flatten=True)
     written = pa.table(files).set_column(2, "modification_time", pa.array([then] * DAYS, pa.timestamp("ms", "UTC")))
     days = [date(2026, 1, 5 + i) for i in range(DAYS)]
     assert days_to_cluster(written, date(2026, 1, 7), 1) == days[:2]
@@ -119,7 +121,7 @@ def test_a_day_that_was_compacted_before_it_was_over_is_put_in_order_once(
 
 
 def test_compaction_is_no_change_of_data(spark: SparkSession, many_small_files: Table) -> None:
-    before = open_table(many_small_files.uri, "messages").version()
+    before = Store(many_small_files.uri).table("messages").version()
     after = maintain(spark, many_small_files).table_version_after
     log = Path(many_small_files.uri.removeprefix("file://")) / "messages" / "_delta_log"
     for version in range(before + 1, after + 1):
@@ -135,7 +137,7 @@ def test_what_is_compact_is_left_alone(spark: SparkSession, many_small_files: Ta
 
 def test_statistics_of_a_compacted_store_are_as_before(spark: SparkSession, many_small_files: Table) -> None:
     def told() -> tuple[object, ...]:
-        state = table_state(many_small_files.uri)
+        state = table_state(Store(many_small_files.uri))
         return state.messages, state.oldest_message_time, state.newest_message_time, state.last_global_position
 
     before = told()
@@ -153,10 +155,10 @@ def test_spark_reads_what_delta_rs_compacted(spark: SparkSession, many_small_fil
 
 def test_ingest_goes_on_where_it_was(spark: SparkSession, stream: Stream) -> None:
     uri = stream.table.uri
-    rows, known = all_rows(uri), memory(uri)
+    rows, known = all_rows(Store(uri)), memory(Store(uri))
     outcome = maintain(spark, stream.table)
     assert outcome.tables_compacted == 3
-    assert (all_rows(uri), memory(uri)) == (rows, known)
+    assert (all_rows(Store(uri)), memory(Store(uri))) == (rows, known)
     assert stream.run().batches == 0
     stream.arrive("more.jsonl", lines(record("m0"), record("m9"), record("o", streamName="other"), b"garbage"))
     went_on = stream.run()
@@ -173,13 +175,13 @@ def test_ingest_goes_on_where_it_was(spark: SparkSession, stream: Stream) -> Non
 
 def test_the_log_leaves_and_the_store_remembers(spark: SparkSession, stream: Stream) -> None:
     uri = stream.table.uri
-    rows, known = all_rows(uri), memory(uri)
+    rows, known = all_rows(Store(uri)), memory(Store(uri))
     maintain(spark, stream.table)
     age(stream.folder / "store", timedelta(days=31))
     maintain(spark, stream.table)
     logs = {name: sorted((stream.folder / "store" / name / "_delta_log").glob("*.json")) for name in TABLES}
     assert {name for name, log in logs.items() if log[0].name == f"{0:020d}.json"} == set()
-    assert (all_rows(uri), memory(uri)) == (rows, known)
+    assert (all_rows(Store(uri)), memory(Store(uri))) == (rows, known)
     stream.arrive("more.jsonl", lines(record("m1"), record("m9")))
     assert stream.run().counts.duplicates == 1
     assert positions_have_no_gap(stream.messages())
@@ -194,7 +196,7 @@ def test_a_check_point_takes_away_no_log_that_a_replay_needs(
         if earlier:
             then.setattr(folder, "properties", lambda name: {})
         table = make_store(tmp_path / "store", [message(1)], [message(2)])
-    folder.open_folder(table)
+    folder.open_folder(Store.of(table, Storage()))
     log = tmp_path / "store" / "messages" / "_delta_log"
     age(log, timedelta(days=59))
     add_messages(table.uri, [message(99)])
@@ -212,12 +214,12 @@ def test_files_leave_storage_once_they_are_past_their_retention(spark: SparkSess
     young = maintain(spark, stream.table)
     assert young.files_removed == 0
     assert DeltaTable(f"{uri}/messages".removeprefix("file://"), version=3).to_pyarrow_table().num_rows > 0
-    rows = all_rows(uri)
+    rows = all_rows(Store(uri))
     old = maintain(spark, stream.table, deleted_file_retention=timedelta(0))
     assert old.files_removed >= 6
     assert old.kept_because is None
-    assert all_rows(uri) == rows
-    assert last_note(uri).totals.received == 24
+    assert all_rows(Store(uri)) == rows
+    assert last_note(Store(uri)).totals.received == 24
 
 
 def test_what_a_broken_run_left_in_a_table_leaves_too(spark: SparkSession, stream: Stream) -> None:
@@ -293,7 +295,7 @@ def test_cut_off_anywhere_it_is_done_again(
 
     names: list[str] = []
     whole = broken(0)
-    rows = all_rows(whole.uri)
+    rows = all_rows(Store(whole.uri))
     with observing(lambda name, moment: names.append(name) if moment == "after" else None):
         maintain(spark, whole, at, deleted_file_retention=timedelta(0))
     assert {rewrite, "checkpoint-audit", "log-files", "retention-heads", "vacuum-messages"} <= set(names)
@@ -302,19 +304,19 @@ def test_cut_off_anywhere_it_is_done_again(
     while len(crashed) < len(set(names)):
         with pytest.raises(CrashError), observing(crash_before_any_but(crashed)):
             maintain(spark, table, at, deleted_file_retention=timedelta(0))
-        assert all_rows(table.uri) == rows
+        assert all_rows(Store(table.uri)) == rows
     outcome = maintain(spark, table, at, deleted_file_retention=timedelta(0))
-    assert all_rows(table.uri) == rows
+    assert all_rows(Store(table.uri)) == rows
     assert outcome.files_after == 2
-    assert last_note(table.uri).totals.stored == 5
+    assert last_note(Store(table.uri)).totals.stored == 5
 
 
 def test_another_store_is_untouched(spark: SparkSession, tmp_path: Path) -> None:
     other = make_store(tmp_path / "other", [message(1)], [message(2)])
-    before = all_rows(other.uri)
+    before = all_rows(Store(other.uri))
     maintain(spark, make_store(tmp_path / "store", [message(1)], [message(2)]))
-    assert all_rows(other.uri) == before
-    assert open_table(other.uri, "messages").version() == 2
+    assert all_rows(Store(other.uri)) == before
+    assert Store(other.uri).table("messages").version() == 2
     assert other.owner.name == OWNER.name
 
 
@@ -324,7 +326,7 @@ def test_an_empty_store_is_maintained_too(spark: SparkSession, tmp_path: Path) -
 
 
 def test_a_crash_before_the_first_write_changes_nothing(spark: SparkSession, many_small_files: Table) -> None:
-    before = open_table(many_small_files.uri, "messages").version()
+    before = Store(many_small_files.uri).table("messages").version()
     with pytest.raises(CrashError), observing(crash_at(0)):
         maintain(spark, many_small_files)
-    assert open_table(many_small_files.uri, "messages").version() == before
+    assert Store(many_small_files.uri).table("messages").version() == before

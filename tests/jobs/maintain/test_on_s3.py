@@ -9,9 +9,10 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_document import FilesSource, IngestTask, MaintainTask, Resource, RunDocument, Table
 from messagestore_core.contract.run_report import IngestOutcome, MaintainOutcome, RunReport
 from messagestore_core.store.fence import claim
-from messagestore_core.store.storage import using
+from messagestore_core.store.handle import Store
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
+from messagestore_jobs.storage import using
 from support.external_writes import observing
 from support.ingests import OWNER, START, lines, record
 from support.maintenance import all_rows, memory
@@ -46,8 +47,9 @@ class Lake:
         self.store.put(f"{self.bucket}/landing/{name}", lines(*records))
 
     def told(self) -> tuple[object, object]:
-        with using([self.store.entry(self.bucket)], self.spark):
-            return all_rows(self.uri), memory(self.uri)
+        with using([self.store.entry(self.bucket)], self.spark) as storage:
+            store = Store(self.uri, storage)
+            return all_rows(store), memory(store)
 
 
 @pytest.fixture
@@ -79,8 +81,8 @@ def test_an_old_maintenance_is_refused_and_changes_nothing(lake: Lake, name: str
     def overtake(at: str, moment: str) -> None:
         if (at, moment) == (name, "before") and not overtaken:
             overtaken.append(at)
-            with using([lake.store.entry(lake.bucket)], lake.spark):
-                claim(lake.uri, 7, "run-7")
+            with using([lake.store.entry(lake.bucket)], lake.spark) as storage:
+                claim(Store(lake.uri, storage, epoch=7), "run-7")
 
     overtaken: list[str] = []
     with observing(overtake):

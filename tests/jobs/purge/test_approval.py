@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Hold, Match, Rule
 from messagestore_core.store.audit import read_audit
-from messagestore_core.store.delta_log import last_note, open_table
+from messagestore_core.store.delta_log import last_note
+from messagestore_core.store.handle import Store
 from support.purges import files_below, purge
 from support.stores import START, add_messages, make_store, message, positions
 
@@ -30,8 +31,8 @@ def test_only_what_was_approved_goes(spark: SparkSession, tmp_path: Path) -> Non
 
     # Meanwhile one more comes, one changes status, and a hold is set.
     add_messages(table.uri, [message(6)])
-    note = CommitProperties(custom_metadata={"userMetadata": last_note(table.uri).json_text()})
-    open_table(table.uri, "messages").update(
+    note = CommitProperties(custom_metadata={"userMetadata": last_note(Store(table.uri)).json_text()})
+    Store(table.uri).table("messages").update(
         {"status": "'COMPLETED'"}, predicate="global_position = 1", commit_properties=note
     )
     again = purge(spark, table, NOW + DAY, run="purge-2", **ASKED)
@@ -63,14 +64,14 @@ def test_a_preview_of_other_rules_is_dropped(spark: SparkSession, tmp_path: Path
     done = purge(spark, table, NOW, run="purge-3", **approved, **other)
     assert done.purge is not None
     assert positions(table.uri) == [0]
-    told = sorted((row["run"], row["action"], row["requested_by"]) for row in read_audit(table.uri))
+    told = sorted((row["run"], row["action"], row["requested_by"]) for row in read_audit(Store(table.uri)))
     assert told == [
         ("purge-1", "Preview", None),
         ("purge-2", "Preview", None),
         ("purge-3", "Approve", "fieldManager:kubectl-annotate"),
         ("purge-3", "Purge", None),
     ]
-    counts = {row["action"]: row["counts"] for row in read_audit(table.uri)}
+    counts = {row["action"]: row["counts"] for row in read_audit(Store(table.uri))}
     assert (counts["Purge"]["messagesBefore"], counts["Purge"]["messagesAfter"]) == (2, 1)
 
 

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Archive, Hold, Match, Rule, Scrub, StreamPosition, Table
 from messagestore_core.store.audit import read_audit
-from messagestore_core.store.delta_log import open_table
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.tombstones import read_tombstone_keys
 from support.crash import crash_run
@@ -113,15 +113,16 @@ def state(folder: Path, table: Table) -> dict[str, Any]:
     """All that must come out the same; times and versions aside."""
     rows = [{**row, "payload_uri": (row["payload_uri"] or "").rpartition("/")[2]} for row in stored(table.uri)]
     audit = [
-        (row["action"], row["run"], row["refers_to"], row["counts"], row["bytes"]) for row in read_audit(table.uri)
+        (row["action"], row["run"], row["refers_to"], row["counts"], row["bytes"])
+        for row in read_audit(Store(table.uri))
     ]
     return {
         "rows": rows,
         "archived": archived_positions(f"file://{folder}/archive"),
-        "heads": heads_of(table.uri),
-        "tombstones": len(read_tombstone_keys(table.uri)),
+        "heads": heads_of(Store(table.uri)),
+        "tombstones": len(read_tombstone_keys(Store(table.uri))),
         "audit": audit,
-        "dead letters": open_table(table.uri, "dead_letters").to_pyarrow_table()["raw"].to_pylist(),
+        "dead letters": Store(table.uri).table("dead_letters").to_pyarrow_table()["raw"].to_pylist(),
         "objects": sorted(name for name in files_below(f"{table.uri}/payloads")),
         "left over": [name for name in files_below(table.uri) if name.startswith("_purges/")],
     }
@@ -194,7 +195,7 @@ def test_a_later_run_carries_on_the_frozen_selection_then_makes_its_own(spark: S
     assert later.preview.messages == 1
     assert later.purge is not None
     assert later.purge.purged == 9
-    purges = [(row["run"], row["counts"]["purged"]) for row in read_audit(table.uri) if row["action"] == "Purge"]
+    purges = [(row["run"], row["counts"]["purged"]) for row in read_audit(Store(table.uri)) if row["action"] == "Purge"]
     assert purges == [("purge-1", 8), ("purge-2", 1)]
 
 
@@ -228,7 +229,7 @@ def test_a_hold_that_comes_after_the_crash_is_obeyed_and_the_archive_follows(
     newer = [7, 9, 10, 11] if action == "delete" else [8, 9, 10, 11]
     assert [row["global_position"] for row in stored(table.uri)] == [stays, *newer]
     assert archived_positions(f"file://{tmp_path}/archive") == sorted(archived - {stays})
-    assert read_audit(table.uri)[0]["counts"]["purged"] == 7
+    assert read_audit(Store(table.uri))[0]["counts"]["purged"] == 7
 
 
 def test_where_a_hold_covers_all_of_it_by_then_no_archive_is_left(spark: SparkSession, tmp_path: Path) -> None:
@@ -249,7 +250,7 @@ def test_whole_days_leave_also_when_the_purge_goes_on_after_the_tables_past_is_p
     table = build(tmp_path)
     with observing(crash_before_any_but(["freeze-plan"])), pytest.raises(CrashError):
         purge(spark, table, NOW, archive=Archive(uri=f"file://{tmp_path}/archive"), **DAYS)
-    messages = open_table(table.uri, "messages")
+    messages = Store(table.uri).table("messages")
     messages.alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 1 seconds"})
     time.sleep(1.5)
 
@@ -279,5 +280,5 @@ def test_what_is_no_whole_day_leaves_also_when_the_purge_goes_on_after_the_table
     purge(spark, table, later, run="purge-2", archive=archive, **task)
 
     assert len(stored(table.uri)) == rows
-    assert open_table(table.uri, "dead_letters").to_pyarrow_table().num_rows == letters
+    assert Store(table.uri).table("dead_letters").to_pyarrow_table().num_rows == letters
     assert [name for name in files_below(table.uri) if name.startswith("_purges/")] == []

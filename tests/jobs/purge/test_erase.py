@@ -15,12 +15,13 @@ from pyspark.sql import SparkSession
 from messagestore.reader import Reader
 from messagestore_core.contract.run_document import Archive, Match, Rule, Table
 from messagestore_core.store.audit import read_audit
-from messagestore_core.store.delta_log import open_table
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import read_heads
 from messagestore_core.store.keyed import message_key
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import HEADS, TABLES
+from messagestore_core.store.storage import Storage
 from messagestore_core.store.tombstones import open_erased, read_tombstone_keys, tombstone_key
 from messagestore_jobs.purge.remains import refuse_remains
 from support.purges import archived_positions, files_with, purge
@@ -57,11 +58,11 @@ def test_erased_for_good(spark: SparkSession, tmp_path: Path) -> None:
     assert (first.purge.erased_at, first.purge.erase_due_by) == (None, NOW + 7 * DAY)
     assert positions(table.uri) == [2, 3]
     assert archived_positions(f"file://{tmp_path}/archive") == [0]
-    key = tombstone_key(table.uri)
+    key = tombstone_key(Store(table.uri))
     assert key is not None
-    assert read_tombstone_keys(table.uri) == {message_key(key, "m1")}
-    assert open_table(table.uri, "dead_letters").to_pyarrow_table()["raw"].to_pylist() == [b'{"messageId": "m12"}']
-    assert json.loads(read_audit(table.uri)[0]["rules"])["eraseDueBy"] == (NOW + 7 * DAY).isoformat()
+    assert read_tombstone_keys(Store(table.uri)) == {message_key(key, "m1")}
+    assert Store(table.uri).table("dead_letters").to_pyarrow_table()["raw"].to_pylist() == [b'{"messageId": "m12"}']
+    assert json.loads(read_audit(Store(table.uri))[0]["rules"])["eraseDueBy"] == (NOW + 7 * DAY).isoformat()
     assert files_with(table, SECRET)
 
     early = purge(spark, table, NOW + 6 * DAY, run="purge-2", **task)
@@ -74,13 +75,13 @@ def test_erased_for_good(spark: SparkSession, tmp_path: Path) -> None:
     assert due.purge.erased_at == NOW + 7 * DAY
     assert files_with(table, SECRET) == []
     assert positions(table.uri) == [2, 3]
-    audit = read_audit(table.uri)
+    audit = read_audit(Store(table.uri))
     assert [(row["action"], row["run"], row["refers_to"]) for row in audit] == [
         ("Purge", "purge-1", None),
         ("Erase", "purge-3", "purge-1"),
     ]
     assert purge(spark, table, NOW + 8 * DAY, run="purge-4", **task).purge is not None
-    assert len(read_audit(table.uri)) == 2
+    assert len(read_audit(Store(table.uri))) == 2
 
 
 ANN: dict[str, Any] = {"message_id": "id-of-ann", "stream_name": "customer-ann", "position": 0}
@@ -93,9 +94,9 @@ def test_nothing_of_it_is_left_at_once_where_nothing_may_stay(spark: SparkSessio
     add_messages(table.uri, [message(1), message(2)])
     # Entries of the log say more in files that later ones take away, and in what a killed run left.
     purge(spark, table, NOW, run="purge-0", rules=(Rule(name="one", match=Match(message_ids=("m2",))),))
-    payloads = Objects(f"{table.uri}/payloads")
+    payloads = Objects(f"{table.uri}/payloads", Storage())
     payloads.write(f"{0:020}-abc", payload)
-    log = Objects(f"{table.uri}/messages/_delta_log")
+    log = Objects(f"{table.uri}/messages/_delta_log", Storage())
     log.write(".left.tmp", log.read(f"{1:020}.json") or b"")
     for name in (b"customer-ann", b"id-of-ann", b"token-of-ann", SECRET):
         assert files_with(table, name)
@@ -106,12 +107,12 @@ def test_nothing_of_it_is_left_at_once_where_nothing_may_stay(spark: SparkSessio
     assert outcome.purge.erased_at == NOW
     for name in (b"customer-ann", b"id-of-ann", b"token-of-ann", SECRET):
         assert files_with(table, name) == []
-    heads = read_heads(table.uri)
+    heads = read_heads(Store(table.uri))
     assert (heads.by_name, heads.next_position("customer-ann"), heads.next_global) == ({"order-1": 3}, 1, 3)
     assert Reader(table.uri).stream_version("customer-ann") == 0
-    key = tombstone_key(table.uri)
+    key = tombstone_key(Store(table.uri))
     assert key is not None
-    (asked,) = json.loads(read_audit(table.uri)[1]["rules"])["rules"]
+    (asked,) = json.loads(read_audit(Store(table.uri))[1]["rules"])["rules"]
     assert asked["match"]["messageIds"] == [f"hmac-sha256:{message_key(key, 'id-of-ann')}"]
 
 
@@ -121,11 +122,11 @@ def plant_row(table: Table) -> None:
 
 def plant_head(table: Table) -> None:
     row = {"stream_name": "customer-ann", "next_position": 1}
-    write_deltalake(open_table(table.uri, "heads"), pa.Table.from_pylist([row], schema=HEADS), mode="append")
+    write_deltalake(Store(table.uri).table("heads"), pa.Table.from_pylist([row], schema=HEADS), mode="append")
 
 
 def plant(name: str, content: bytes = SECRET) -> Callable[[Table], None]:
-    return lambda table: Objects(table.uri).write(name, content)
+    return lambda table: Objects(table.uri, Storage()).write(name, content)
 
 
 RECORD = b'{"messageId":"id-of-ann","payload":"%s"}\n' % SECRET
@@ -153,12 +154,12 @@ def test_a_copy_in_any_kind_of_place_keeps_an_erasure_from_being_done(spark: Spa
     assert outcome.purge.erased_at == NOW
     shutil.copytree(tmp_path / "store", tmp_path / "clean")
     # What was written after the look is the audit's row alone.
-    left = {name: open_table(table.uri, name).version() - (name == "audit") for name in TABLES}
+    left = {name: Store(table.uri).table(name).version() - (name == "audit") for name in TABLES}
     for words, place in PLANTED.items():
         place(table)
         with pytest.raises(RunFailedError, match=f"it: [^;]*{words}") as refused:
-            refuse_remains(table.uri, open_erased(table.uri), left, set())
+            refuse_remains(Store(table.uri), open_erased(Store(table.uri)), left, set())
         assert refused.value.reason == "ErasureIncomplete"
         shutil.rmtree(tmp_path / "store")
         shutil.copytree(tmp_path / "clean", tmp_path / "store")
-    refuse_remains(table.uri, open_erased(table.uri), left, set())
+    refuse_remains(Store(table.uri), open_erased(Store(table.uri)), left, set())

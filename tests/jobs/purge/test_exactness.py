@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Archive, Hold, Match, Rule, StreamPosition
+from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import read_heads
 from messagestore_core.store.tombstones import read_tombstone_keys
 from support.purges import PREDICATES, archived_positions, purge, selected
@@ -126,8 +127,8 @@ def _check(
     assert outcome.preview.by_rule == {rule.name: sum(rule.name in by_rule[n] for n in going) for rule in named}
     assert outcome.purge is not None
     assert (outcome.purge.purged, outcome.purge.erased) == (len(going), len(erased))
-    assert len(read_tombstone_keys(table.uri)) == len(erased)
-    heads = read_heads(table.uri)
+    assert len(read_tombstone_keys(Store(table.uri))) == len(erased)
+    heads = read_heads(Store(table.uri))
     for number in going:
         row = before[number]
         assert heads.next_position(row["stream_name"]) > row["position"]

@@ -8,7 +8,8 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Archive, Hold, Match, Rule, StreamPosition
 from messagestore_core.store.audit import read_audit
-from messagestore_core.store.delta_log import last_note, open_table
+from messagestore_core.store.delta_log import last_note
+from messagestore_core.store.handle import Store
 from support.maintenance import age, maintain
 from support.purges import POLICY, archived, archived_positions, files_below, purge
 from support.stores import START, add_dead_letters, add_messages, heads_of, make_store, message, positions, stored
@@ -32,7 +33,7 @@ def test_dry_run_touches_nothing_and_is_told_in_the_audit(spark: SparkSession, t
     after = files_below(table.uri)
     assert before.items() <= after.items()
     assert {name.partition("/")[0] for name in after.keys() - before.keys()} == {"audit"}
-    assert [row["action"] for row in read_audit(table.uri)] == ["Preview"]
+    assert [row["action"] for row in read_audit(Store(table.uri))] == ["Preview"]
     assert not (tmp_path / "archive").exists()
     assert outcome.purge is None
     assert outcome.preview.messages == 7
@@ -45,7 +46,7 @@ def test_dry_run_touches_nothing_and_is_told_in_the_audit(spark: SparkSession, t
 
 def test_whole_days_and_single_rows_go_and_all_is_told(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", days(3))
-    totals = last_note(table.uri).totals
+    totals = last_note(Store(table.uri)).totals
     before = {row["global_position"]: row for row in stored(table.uri)}
     rules = (
         Rule(name="old", max_age=2 * DAY + DAY / 2),
@@ -58,9 +59,9 @@ def test_whole_days_and_single_rows_go_and_all_is_told(spark: SparkSession, tmp_
     assert outcome.purge is not None
     assert (outcome.purge.purged, outcome.purge.archived, outcome.purge.held) == (6, 6, 0)
     assert outcome.preview.by_rule == {"old": 4, "truncated": 6}
-    assert last_note(table.uri).totals == totals
-    assert heads_of(table.uri) == ({"order-1": 6}, 12)
-    audit = read_audit(table.uri)
+    assert last_note(Store(table.uri)).totals == totals
+    assert heads_of(Store(table.uri)) == ({"order-1": 6}, 12)
+    audit = read_audit(Store(table.uri))
     assert [row["action"] for row in audit] == ["Purge"]
     assert audit[0]["actor"] == f"RetentionPolicy/default/{POLICY.name}"
     assert audit[0]["generation"] == 3
@@ -88,13 +89,13 @@ def test_heads_outlive_whole_streams_and_the_whole_table(spark: SparkSession, tm
     rows = [message(n, stream_name=f"order-{n % 2}", position=n // 2) for n in range(6)]
     table = make_store(tmp_path / "store", rows)
     purge(spark, table, NOW, rules=(Rule(name="one", match=Match(stream_names=("order-1",))),))
-    assert heads_of(table.uri) == ({"order-1": 3}, 6)
+    assert heads_of(Store(table.uri)) == ({"order-1": 3}, 6)
     purge(spark, table, NOW, rules=ALL, run="purge-2")
-    assert heads_of(table.uri) == ({"order-0": 3, "order-1": 3}, 6)
+    assert heads_of(Store(table.uri)) == ({"order-0": 3, "order-1": 3}, 6)
     add_messages(table.uri, [message(6, stream_name="order-0", position=3)])
     purge(spark, table, NOW, rules=ALL, run="purge-3")
-    assert heads_of(table.uri) == ({"order-0": 4, "order-1": 3}, 7)
-    assert [row["run"] for row in read_audit(table.uri)] == ["purge-1", "purge-2", "purge-3"]
+    assert heads_of(Store(table.uri)) == ({"order-0": 4, "order-1": 3}, 7)
+    assert [row["run"] for row in read_audit(Store(table.uri))] == ["purge-1", "purge-2", "purge-3"]
 
 
 def test_nothing_to_do_leaves_no_trace(spark: SparkSession, tmp_path: Path) -> None:
@@ -112,9 +113,9 @@ def test_old_dead_letters_go_and_are_counted(spark: SparkSession, tmp_path: Path
     outcome = purge(spark, table, NOW, dead_letters_max_age=2 * DAY)
     assert outcome.purge is not None
     assert outcome.purge.dead_letters == 1
-    left = open_table(table.uri, "dead_letters").to_pyarrow_table()
+    left = Store(table.uri).table("dead_letters").to_pyarrow_table()
     assert sorted(left["raw"].to_pylist()) == [b"\x01", b"\x02"]
-    assert read_audit(table.uri)[0]["counts"]["deadLetters"] == 1
+    assert read_audit(Store(table.uri))[0]["counts"]["deadLetters"] == 1
 
 
 def test_a_claim_checked_payload_goes_with_an_erased_row_or_with_the_tables_files(

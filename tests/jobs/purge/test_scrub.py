@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import Archive, Match, Rule, Scrub
 from messagestore_core.store.audit import read_audit
-from messagestore_core.store.delta_log import last_note, open_table
+from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.handle import Store
 from messagestore_jobs.purge.scrub import scrubbed
 from support.keys import KEY, VARIABLE
 from support.purges import Said, archived_positions, files_with, purge
@@ -81,7 +82,7 @@ def test_a_row_stays_and_says_when_it_was_scrubbed(spark: SparkSession, tmp_path
         message(3, payload=b'{"who":"Bob"}', stream_name="order-2", position=0),
     ]
     table = make_store(tmp_path / "store", rows)
-    totals, before = last_note(table.uri).totals, stored(table.uri)
+    totals, before = last_note(Store(table.uri)).totals, stored(table.uri)
     said = Said()
     task = {
         "rules": (Rule(name="one", match=Match(stream_names=("order-1",))),),
@@ -106,8 +107,8 @@ def test_a_row_stays_and_says_when_it_was_scrubbed(spark: SparkSession, tmp_path
     assert stored(table.uri) == expected
     assert said.lines == ["1 of the payloads are no JSON: the scrub removed these as a whole"]
     assert archived_positions(f"file://{tmp_path}/archive") == [0, 1, 2]
-    assert last_note(table.uri).totals == totals
-    assert [(row["action"], row["counts"]["scrubbed"]) for row in read_audit(table.uri)] == [("Scrub", 3)]
+    assert last_note(Store(table.uri)).totals == totals
+    assert [(row["action"], row["counts"]["scrubbed"]) for row in read_audit(Store(table.uri))] == [("Scrub", 3)]
 
     again = purge(spark, table, NOW + DAY, run="purge-2", **task)
     assert again.preview.messages == 0
@@ -126,7 +127,7 @@ def test_a_row_stays_and_says_when_it_was_scrubbed(spark: SparkSession, tmp_path
     assert (first["error"], second["error"]) == ("[redacted]", None)
     assert first["headers"] == {"X-Customer": "[redacted]", "x-other": "[redacted]"}
     assert first["scrubbed_at"] == NOW + 2 * DAY
-    assert open_table(table.uri, "dead_letters").to_pyarrow_table()["raw"].to_pylist() == [b"m00"]
+    assert Store(table.uri).table("dead_letters").to_pyarrow_table()["raw"].to_pylist() == [b"m00"]
     # Two policies over the same messages come to an end.
     for at, what in ((3, task["scrub"]), (4, wider)):
         assert purge(spark, table, NOW + at * DAY, run=f"purge-{at}", **{**task, "scrub": what}).preview.messages == 0
@@ -175,5 +176,5 @@ def test_a_claim_checked_payload_is_rewritten(spark: SparkSession, tmp_path: Pat
     )  # fmt: skip
     assert Path(stored(table.uri)[0]["payload_uri"].removeprefix("file://")).read_bytes() == content
     assert files_with(table, b"of-ann") == []
-    assert [row["action"] for row in read_audit(table.uri)] == ["Scrub", "Scrub", "Erase", "Erase"]
+    assert [row["action"] for row in read_audit(Store(table.uri))] == ["Scrub", "Scrub", "Erase", "Erase"]
     assert len(list(payloads.iterdir())) == 1

@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Match, Rule, Selection, Table
 from messagestore_core.store.objects import Objects
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
@@ -48,29 +50,29 @@ def test_what_was_purged_meanwhile_is_sent_as_it_was_frozen(
 ) -> None:
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out", **task)
-    run_replay(document, spark, Silent(), Suspending(1))
+    run_replay(Run.of(document, spark, Silent()), Suspending(1))
     purge(spark, table, START + timedelta(days=1), rules=(Rule(name="some", match=Match(message_ids=("m6", "m7"))),))
     grow_old(table)
 
-    outcome = run_replay(document, spark, Silent())
+    outcome = run_replay(Run.of(document, spark, Silent()))
 
     assert sent(tmp_path / "out") == list(range(1, 11))
     assert (outcome.complete, outcome.progress.replayed, outcome.progress.failed) == (True, 10, 0)
 
 
 def test_the_claim_checks_of_what_was_purged_meanwhile_are_kept_for_it(spark: SparkSession, tmp_path: Path) -> None:
-    payloads = Objects(f"file://{tmp_path}/store/payloads")
+    payloads = Objects(f"file://{tmp_path}/store/payloads", Storage())
     rows = [row | {"payload": None, "payload_uri": f"{payloads.uri}/{row['global_position']:020}"} for row in ten()]
     table = make_store(tmp_path / "store", rows)
     for n in range(1, 11):
         payloads.write(f"{n:020}", b'{"n":%d}' % n)
     document = files_replay(table, tmp_path / "out")
-    run_replay(document, spark, Silent(), Suspending(1))
+    run_replay(Run.of(document, spark, Silent()), Suspending(1))
     purge(spark, table, START + timedelta(days=1), rules=(Rule(name="some", match=Match(message_ids=("m6", "m7"))),))
     age(tmp_path / "store" / "payloads", timedelta(days=60))
     maintain(spark, table, deleted_file_retention=timedelta(0), oldest_replay=AT)
 
-    outcome = run_replay(document, spark, Silent())
+    outcome = run_replay(Run.of(document, spark, Silent()))
 
     assert sent(tmp_path / "out") == list(range(1, 11))
     assert (outcome.complete, outcome.progress.replayed, outcome.progress.failed) == (True, 10, 0)

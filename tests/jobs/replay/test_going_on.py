@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_document import Match, Rule, RunDocument, Selection, Sequences, Table
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
+from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks, freeze
 from messagestore_jobs.replay.job import run_replay
@@ -37,7 +38,7 @@ def writes(spark: SparkSession, document: RunDocument) -> list[Moment]:
     """Run to the end; every moment at which it changes something outside."""
     seen: list[Moment] = []
     with observing(lambda name, moment: seen.append((name, moment))):
-        assert run_replay(document, spark, Silent()).complete
+        assert run_replay(Run.of(document, spark, Silent())).complete
     return seen
 
 
@@ -52,7 +53,7 @@ def crash_at(spark: SparkSession, document: RunDocument, number: int) -> Moment 
 
     with observing(observer):
         try:
-            run_replay(document, spark, Silent())
+            run_replay(Run.of(document, spark, Silent()))
         except Crash:
             return seen[-1]
     return None
@@ -81,7 +82,7 @@ def test_one_crash_after_another_at_every_write_changes_nothing(spark: SparkSess
     with observing(observer):
         while True:
             try:
-                outcome = run_replay(document, spark, Silent())
+                outcome = run_replay(Run.of(document, spark, Silent()))
                 break
             except Crash:
                 continue
@@ -152,7 +153,7 @@ def test_exactly_the_selection_once_and_in_order_whatever_crashes(
     document = files_replay(table, folder / "out", select=selection, order=order)
     for number in crashes:
         crash_at(spark, document, number)
-    assert run_replay(document, spark, Silent()).complete
+    assert run_replay(Run.of(document, spark, Silent())).complete
     expected = [row["global_position"] for row in selected(full, selection, order)]
     found = sent(folder / "out")
     if order == "None":
@@ -166,13 +167,13 @@ def test_a_suspended_replay_goes_on_from_there(spark: SparkSession, tmp_path: Pa
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out")
     control = Suspending(1)
-    outcome = run_replay(document, spark, Silent(), control)
+    outcome = run_replay(Run.of(document, spark, Silent()), control)
     assert (outcome.complete, outcome.progress.replayed, outcome.progress.percent) == (False, 4, 40)
     assert outcome.progress.last_global_position == 4
     assert sent(tmp_path / "out") == [1, 2, 3, 4]
     assert not (tmp_path / "out" / "manifest.json").exists()
-    assert not run_replay(document, spark, Silent(), Suspending(0)).complete
-    outcome = run_replay(document, spark, Silent())
+    assert not run_replay(Run.of(document, spark, Silent()), Suspending(0)).complete
+    outcome = run_replay(Run.of(document, spark, Silent()))
     assert (outcome.complete, outcome.progress.replayed, outcome.progress.percent) == (True, 10, 100)
     assert sent(tmp_path / "out") == list(range(1, 11))
 
@@ -180,25 +181,25 @@ def test_a_suspended_replay_goes_on_from_there(spark: SparkSession, tmp_path: Pa
 def test_the_selection_stays_as_it_was_while_the_store_grows_and_is_purged(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out")
-    run_replay(document, spark, Silent(), Suspending(1))
+    run_replay(Run.of(document, spark, Silent()), Suspending(1))
     add_messages(table.uri, [message(11)])
     messages(table).delete("global_position IN (6, 7)")
-    outcome = run_replay(document, spark, Silent())
+    outcome = run_replay(Run.of(document, spark, Silent()))
     assert sent(tmp_path / "out") == list(range(1, 11))
     assert outcome.selection.messages == outcome.progress.replayed == 10
     add_messages(table.uri, [message(12)])
-    assert run_replay(document, spark, Silent()) == outcome
+    assert run_replay(Run.of(document, spark, Silent())) == outcome
 
 
 @pytest.mark.parametrize("selection", [Selection(), Selection(statuses=("RECEIVED",))], ids=["lasting", "listed"])
 def test_what_was_erased_meanwhile_is_not_sent(spark: SparkSession, tmp_path: Path, selection: Selection) -> None:
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out", select=selection)
-    run_replay(document, spark, Silent(), Suspending(1))
+    run_replay(Run.of(document, spark, Silent()), Suspending(1))
     messages(table).update({"status": "'COMPLETED'"}, predicate="global_position = 8")
     add_messages(table.uri, [message(11)])
     erase(spark, table, 2, 6, 7)
-    outcome = run_replay(document, spark, Silent())
+    outcome = run_replay(Run.of(document, spark, Silent()))
     assert sent(tmp_path / "out") == [1, 2, 3, 4, 5, 8, 9, 10]
     reached = outcome.progress
     assert (outcome.complete, reached.replayed, reached.erased, reached.percent) == (True, 8, 2, 100)
@@ -219,13 +220,13 @@ def test_what_can_no_longer_be_read_is_told_and_fails_the_replay_at_its_end(
     monkeypatch.setattr(freeze, "GRAINS", grains)
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out", select=Selection(where="stream_name <> 'order-0'"), order=order)
-    assert not run_replay(document, spark, Silent(), Suspending(1)).complete
+    assert not run_replay(Run.of(document, spark, Silent()), Suspending(1)).complete
     gone = Rule(name="purged", match=Match(message_ids=("m7", "m9", "m10")))
     purge(spark, table, START + timedelta(days=1), rules=(gone,))
     erase(spark, table, 3, 8)
     for _ in range(2):
         with pytest.raises(RunFailedError, match=r"2 of 7 selected messages .* global positions 7, 10") as failed:
-            run_replay(document, spark, Silent())
+            run_replay(Run.of(document, spark, Silent()))
         assert failed.value.reason == "MessagesLost"
         assert isinstance(failed.value.outcome, ReplayOutcome)
         reached = failed.value.outcome.progress
@@ -239,13 +240,13 @@ def test_what_was_erased_meanwhile_is_not_sent_either_while_its_bytes_are_still_
 ) -> None:
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out")
-    run_replay(document, spark, Silent(), Suspending(1))
+    run_replay(Run.of(document, spark, Silent()), Suspending(1))
     rules = (
         Rule(name="erased", match=Match(message_ids=("m6", "m7")), erase=True),
         Rule(name="purged", match=Match(message_ids=("m9",))),
     )
     purge(spark, table, START + timedelta(days=1), rules=rules, erase_within=timedelta(days=30))
-    outcome = run_replay(document, spark, Silent())
+    outcome = run_replay(Run.of(document, spark, Silent()))
     assert sent(tmp_path / "out") == [1, 2, 3, 4, 5, 8, 9, 10]
     assert (outcome.complete, outcome.progress.replayed, outcome.progress.percent) == (True, 8, 100)
 
@@ -264,7 +265,7 @@ def test_what_was_erased_after_its_chunk_was_sealed_is_not_sent(
     erase(spark, table, 1, 3, 4)
     for moment in [("replay-erased", "after"), ("replay-seal", "before"), ("replay-object", "before")]:
         crash_once(spark, document, moment)
-    outcome = run_replay(document, spark, Silent())
+    outcome = run_replay(Run.of(document, spark, Silent()))
     found = objects(tmp_path / "out").values()
     arrays = [json.loads(text) if file_format == "JSON" else list(map(json.loads, text.splitlines())) for text in found]
     assert [record["globalPosition"] for array in arrays for record in array] == [2, 5, 6, 7, 8, 9, 10]
@@ -280,17 +281,17 @@ def crash_once(spark: SparkSession, document: RunDocument, at: Moment) -> None:
             raise Crash
 
     with observing(observer), pytest.raises(Crash):
-        run_replay(document, spark, Silent())
+        run_replay(Run.of(document, spark, Silent()))
 
 
 def test_a_chunk_of_which_nothing_is_left_is_passed_over(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", ten()[:4], ten()[4:8], ten()[8:])
     for file_format in ("JSONLines", "JSON"):
         document = files_replay(table, tmp_path / file_format, file_format)
-        run_replay(document, spark, Silent(), Suspending(1))
+        run_replay(Run.of(document, spark, Silent()), Suspending(1))
     erase(spark, table, 5, 6, 7, 8)
     for file_format in ("JSONLines", "JSON"):
-        outcome = run_replay(files_replay(table, tmp_path / file_format, file_format), spark, Silent())
+        outcome = run_replay(Run.of(files_replay(table, tmp_path / file_format, file_format), spark, Silent()))
         assert (outcome.complete, outcome.progress.replayed) == (True, 6)
     assert sent(tmp_path / "JSONLines") == [1, 2, 3, 4, 9, 10]
     arrays = [json.loads(content) for content in objects(tmp_path / "JSON").values()]
@@ -305,7 +306,7 @@ def test_no_faster_than_the_rate_limit(spark: SparkSession, tmp_path: Path) -> N
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out", messages_per_second=4.0)
     began = time.monotonic()
-    outcome = run_replay(document, spark, Silent())
+    outcome = run_replay(Run.of(document, spark, Silent()))
     assert time.monotonic() - began >= 2.5
     assert sent(tmp_path / "out") == list(range(1, 11))
     assert outcome.progress.messages_per_second is not None
@@ -322,19 +323,19 @@ def test_a_destination_that_holds_anything_else_is_refused_untouched(
     other.parent.mkdir(parents=True)
     other.write_text("{}")
     with pytest.raises(RunFailedError, match="is not empty") as refused:
-        run_replay(files_replay(table, tmp_path / "out"), spark, Silent())
+        run_replay(Run.of(files_replay(table, tmp_path / "out"), spark, Silent()))
     assert refused.value.reason == "DestinationNotEmpty"
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == [other]
 
 
 def test_another_selection_under_the_same_name_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", ten())
-    run_replay(files_replay(table, tmp_path / "out"), spark, Silent(), Suspending(1))
+    run_replay(Run.of(files_replay(table, tmp_path / "out"), spark, Silent()), Suspending(1))
     with pytest.raises(RunFailedError) as refused:
-        run_replay(files_replay(table, tmp_path / "out", order="Global"), spark, Silent())
+        run_replay(Run.of(files_replay(table, tmp_path / "out", order="Global"), spark, Silent()))
     assert refused.value.reason == "ReplayChanged"
     slower = files_replay(table, tmp_path / "out", messages_per_second=1e6)
-    assert run_replay(slower, spark, Silent()).complete
+    assert run_replay(Run.of(slower, spark, Silent())).complete
 
 
 def test_a_dry_run_counts_and_writes_nothing_but_its_row_of_the_audit(spark: SparkSession, tmp_path: Path) -> None:
@@ -342,7 +343,7 @@ def test_a_dry_run_counts_and_writes_nothing_but_its_row_of_the_audit(spark: Spa
     document = files_replay(table, tmp_path / "out", mode="DryRun", select=Selection(limit=4))
     written: list[str] = []
     with observing(lambda name, moment: written.append(name) if moment == "before" else None):
-        outcome = run_replay(document, spark, Silent())
+        outcome = run_replay(Run.of(document, spark, Silent()))
     assert written == ["audit-preview"]
     assert outcome.selection.messages == 4
     assert outcome.progress.replayed == 0
@@ -354,7 +355,7 @@ def test_a_store_without_messages_is_replayed_at_once(spark: SparkSession, tmp_p
     missing = Table(uri=f"file://{tmp_path}/missing", owner=empty.owner)
     for name, table in (("a", empty), ("b", missing)):
         for mode in ("DryRun", "Run"):
-            outcome = run_replay(files_replay(table, tmp_path / name, mode=mode), spark, Silent())
+            outcome = run_replay(Run.of(files_replay(table, tmp_path / name, mode=mode), spark, Silent()))
             assert (outcome.complete, outcome.selection.messages, outcome.progress.replayed) == (True, 0, 0)
         assert manifest(tmp_path / name)["objects"] == []
     assert not (tmp_path / "missing").exists()

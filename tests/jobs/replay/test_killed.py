@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from support.crash import crash_run
@@ -22,11 +23,11 @@ KILLS = [
 def test_killed_again_and_again_it_sends_each_message_once_and_in_order(spark: SparkSession, tmp_path: Path) -> None:
     rows = [message(i, stream_name=f"order-{i % 3}", position=i // 3) for i in range(1, 11)]
     table = make_store(tmp_path / "store", rows)
-    run_replay(files_replay(table, tmp_path / "whole", order="Global", job_id="whole"), spark, Silent())
+    run_replay(Run.of(files_replay(table, tmp_path / "whole", order="Global", job_id="whole"), spark, Silent()))
     document = files_replay(table, tmp_path / "out", order="Global")
     for name, moment in KILLS:
         crash_run(spark, document, name, moment)
-    outcome = run_replay(document, spark, Silent())
+    outcome = run_replay(Run.of(document, spark, Silent()))
     assert outcome.complete
     assert outcome.progress.replayed == 10
     assert sent(tmp_path / "out") == list(range(1, 11))

@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_document import Envelope, Table
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import MESSAGES
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.envelope import envelope_columns, wire
 from messagestore_jobs.native import LineBreaks, to_native
 from messagestore_jobs.progress import Silent
@@ -135,7 +137,7 @@ def test_any_text_and_bytes_come_back(spark: SparkSession, given: list[tuple[str
 def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     folder = tmp_path_factory.mktemp("records") / "{a,b} é" / "store"
     rows = [message(i, payload=payload, content_type=kind) for i, (kind, payload) in enumerate(PAYLOADS, 1)]
-    payloads = Objects(f"file://{folder}/payloads")
+    payloads = Objects(f"file://{folder}/payloads", Storage())
     claimed, lost, altered, changed = b'{"claimed":1.10}', b'"lost"', b'"altered"', b'"changed"'
     more = [
         message(20, payload=claimed, headers={"x-job": "own", "kept": "1"}),
@@ -154,7 +156,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
 def test_claim_checked_payloads_are_sent_and_what_is_not_as_it_was_stored_is_not(
     spark: SparkSession, table: Table, tmp_path: Path
 ) -> None:
-    outcome = run_replay(files_replay(table, tmp_path / "out", on_failed="Continue"), spark, Silent())
+    outcome = run_replay(Run.of(files_replay(table, tmp_path / "out", on_failed="Continue"), spark, Silent()))
     assert sent(tmp_path / "out") == [*range(1, len(PAYLOADS) + 1), 20]
     assert b'"payload":{"claimed":1.10}}' in lines(tmp_path / "out")[-1]
     assert (outcome.progress.replayed, outcome.progress.failed) == (len(PAYLOADS) + 1, 3)
@@ -165,7 +167,7 @@ def test_claim_checked_payloads_are_sent_and_what_is_not_as_it_was_stored_is_not
 def test_of_payloads_that_left_meanwhile_what_the_store_still_has_is_sent(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "store"
     old, new = b'{"name":"secret"}', b'{"name":"[redacted]"}'
-    payloads = Objects(f"file://{folder}/payloads")
+    payloads = Objects(f"file://{folder}/payloads", Storage())
 
     def claim(number: int, name: str, payload: bytes) -> Row:
         row = message(number, payload=payload) | {"payload": None, "payload_uri": f"{payloads.uri}/{name}"}
@@ -175,21 +177,21 @@ def test_of_payloads_that_left_meanwhile_what_the_store_still_has_is_sent(spark:
     table = make_store(folder, [])
     add_messages(table.uri, [*(claim(n, f"{n:020}", old) for n in (1, 2, 3)), message(4)])
     document = files_replay(table, tmp_path / "out", on_failed="Continue")
-    run_replay(document, spark, Silent(), Suspending(0))
+    run_replay(Run.of(document, spark, Silent()), Suspending(0))
     messages = DeltaTable(f"{folder}/messages")
     messages.delete("global_position IN (1, 2)")
     add_messages(table.uri, [claim(2, f"{2:020}-b2", new)])
     for n in (1, 2, 3):
         payloads.delete(f"{n:020}")
-    outcome = run_replay(document, spark, Silent())
+    outcome = run_replay(Run.of(document, spark, Silent()))
     assert sent(tmp_path / "out") == [2, 4]
     assert records(tmp_path / "out")[0]["payload"] == json.loads(new)
     assert (outcome.complete, outcome.progress.replayed, outcome.progress.failed) == (True, 2, 2)
 
 
 def test_arrays_hold_the_same_records(spark: SparkSession, table: Table, tmp_path: Path) -> None:
-    run_replay(files_replay(table, tmp_path / "lines", on_failed="Continue"), spark, Silent())
-    run_replay(files_replay(table, tmp_path / "arrays", "JSON", on_failed="Continue"), spark, Silent())
+    run_replay(Run.of(files_replay(table, tmp_path / "lines", on_failed="Continue"), spark, Silent()))
+    run_replay(Run.of(files_replay(table, tmp_path / "arrays", "JSON", on_failed="Continue"), spark, Silent()))
     arrays = [record for content in objects(tmp_path / "arrays").values() for record in json.loads(content)]
     assert arrays == records(tmp_path / "lines")
     assert PAYLOADS[14][1] in objects(tmp_path / "arrays")["part-00000000.json"]
@@ -205,7 +207,7 @@ def test_marks_are_headers_and_stand_for_nothing_but_what_they_name(
         "x-odd": "{} {payload} {{job}} ${position.__class__} \\",
         "x-empty": "",
     }
-    run_replay(files_replay(table, tmp_path / "out", mark_headers=marks, on_failed="Continue"), spark, Silent())
+    run_replay(Run.of(files_replay(table, tmp_path / "out", mark_headers=marks, on_failed="Continue"), spark, Silent()))
     assert records(tmp_path / "out")[-1]["headers"] == {
         "kept": "1",
         "x-job": "job-1",

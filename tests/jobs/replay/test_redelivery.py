@@ -19,7 +19,8 @@ from messagestore_core.contract.run_document import (
     StreamDestination,
     Table,
 )
-from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.handle import Store
+from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
@@ -61,7 +62,7 @@ def states(table: Table) -> dict[int, tuple[str, int]]:
 
 def answer(table: Table, position: int, **columns: str) -> None:
     """What an update makes of a message."""
-    open_table(table.uri, "messages").update(updates=columns, predicate=f"global_position = {position}")
+    Store(table.uri).table("messages").update(updates=columns, predicate=f"global_position = {position}")
 
 
 def test_what_is_due_is_sent_with_its_attempt_and_noted(spark: SparkSession, tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_what_is_due_is_sent_with_its_attempt_and_noted(spark: SparkSession, tmp
         message(6),
         message(7, status="PROCESSING", retries=1),
     )
-    outcome = run_replay(redelivery(table, tmp_path / "out"), spark, Silent())
+    outcome = run_replay(Run.of(redelivery(table, tmp_path / "out"), spark, Silent()))
     assert (outcome.complete, outcome.round, outcome.progress.replayed) == (True, 1, 2)
     folder = tmp_path / "out" / "round-00000001"
     assert sent(folder) == [1, 4]
@@ -97,11 +98,11 @@ def test_what_is_due_is_sent_with_its_attempt_and_noted(spark: SparkSession, tmp
 
 def test_nothing_is_sent_again_before_its_answer_has_come(spark: SparkSession, tmp_path: Path) -> None:
     table = store(tmp_path / "store", failed(1), failed(2))
-    run_replay(redelivery(table, tmp_path / "out"), spark, Silent())
-    idle = run_replay(redelivery(table, tmp_path / "out", AT + MINUTE), spark, Silent())
+    run_replay(Run.of(redelivery(table, tmp_path / "out"), spark, Silent()))
+    idle = run_replay(Run.of(redelivery(table, tmp_path / "out", AT + MINUTE), spark, Silent()))
     assert (idle.complete, idle.round, idle.selection.messages) == (True, 1, 0)
     answer(table, 2, status="'FAILED'", retries="2", next_retry_at=f"'{AT.isoformat()}'")
-    again = run_replay(redelivery(table, tmp_path / "out", AT + MINUTE), spark, Silent())
+    again = run_replay(Run.of(redelivery(table, tmp_path / "out", AT + MINUTE), spark, Silent()))
     assert (again.complete, again.round) == (True, 2)
     (record,) = records(tmp_path / "out" / "round-00000002")
     assert (record["globalPosition"], record["headers"]) == (2, {"x-attempt": "3"})
@@ -110,25 +111,25 @@ def test_nothing_is_sent_again_before_its_answer_has_come(spark: SparkSession, t
 
 def test_an_empty_round_leaves_the_store_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
     table = store(tmp_path / "store", message(1))
-    version = open_table(table.uri, "messages").version()
-    outcome = run_replay(redelivery(table, tmp_path / "out"), spark, Silent())
+    version = Store(table.uri).table("messages").version()
+    outcome = run_replay(Run.of(redelivery(table, tmp_path / "out"), spark, Silent()))
     assert (outcome.complete, outcome.round, outcome.selection.messages) == (True, 0, 0)
-    assert open_table(table.uri, "messages").version() == version
+    assert Store(table.uri).table("messages").version() == version
 
 
 def test_one_that_is_not_in_rounds_is_one_replay(spark: SparkSession, tmp_path: Path) -> None:
     table = store(tmp_path / "store", failed(1))
-    outcome = run_replay(redelivery(table, tmp_path / "out", rounds=False), spark, Silent())
+    outcome = run_replay(Run.of(redelivery(table, tmp_path / "out", rounds=False), spark, Silent()))
     assert (outcome.round, sent(tmp_path / "out")) == (None, [1])
     answer(table, 1, status="'FAILED'", retries="2", next_retry_at=f"'{AT.isoformat()}'")
-    assert run_replay(redelivery(table, tmp_path / "out", rounds=False), spark, Silent()) == outcome
+    assert run_replay(Run.of(redelivery(table, tmp_path / "out", rounds=False), spark, Silent())) == outcome
 
 
 def test_a_limit_leaves_the_rest_for_the_next_round(spark: SparkSession, tmp_path: Path) -> None:
     table = store(tmp_path / "store", *(failed(n) for n in range(1, 6)))
     limited = Selection(due_for_retry=True, limit=2)
     for number, expected in ((1, [1, 2]), (2, [3, 4]), (3, [5])):
-        run_replay(redelivery(table, tmp_path / "out", select=limited), spark, Silent())
+        run_replay(Run.of(redelivery(table, tmp_path / "out", select=limited), spark, Silent()))
         assert sent(tmp_path / "out" / f"round-{number:08d}") == expected
     assert set(states(table).values()) == {("PROCESSING", 1)}
 
@@ -157,17 +158,19 @@ def test_a_group_is_held_back_behind_its_failed_member(
     )
     add_messages(table.uri, [message(0, correlation_id="out", status="PROCESSING", retries=1)])
     select = Selection(due_for_retry=True, held_back=held_back)
-    run_replay(redelivery(table, tmp_path / "out", select=select), spark, Silent())
+    run_replay(Run.of(redelivery(table, tmp_path / "out", select=select), spark, Silent()))
     assert sent(tmp_path / "out" / "round-00000001") == expected
 
 
 def test_the_next_of_a_group_goes_once_the_first_is_done(spark: SparkSession, tmp_path: Path) -> None:
     table = store(tmp_path / "store", failed(1, correlation_id="a"), failed(2, correlation_id="a"))
     select = Selection(due_for_retry=True, held_back="Retrying")
-    run_replay(redelivery(table, tmp_path / "out", select=select), spark, Silent())
-    assert run_replay(redelivery(table, tmp_path / "out", select=select), spark, Silent()).selection.messages == 0
+    run_replay(Run.of(redelivery(table, tmp_path / "out", select=select), spark, Silent()))
+    assert (
+        run_replay(Run.of(redelivery(table, tmp_path / "out", select=select), spark, Silent())).selection.messages == 0
+    )
     answer(table, 1, status="'COMPLETED'")
-    run_replay(redelivery(table, tmp_path / "out", select=select), spark, Silent())
+    run_replay(Run.of(redelivery(table, tmp_path / "out", select=select), spark, Silent()))
     assert [sent(tmp_path / "out" / f"round-{n:08d}") for n in (1, 2)] == [[1], [2]]
 
 
@@ -176,10 +179,10 @@ def test_a_round_that_was_suspended_is_ended_before_the_next(
 ) -> None:
     monkeypatch.setattr(chunks, "_CHUNK_ROWS", 1)
     table = store(tmp_path / "store", failed(1), failed(2), failed(3), failed(4, due=AT + MINUTE))
-    paused = run_replay(redelivery(table, tmp_path / "out"), spark, Silent(), Suspending(1))
+    paused = run_replay(Run.of(redelivery(table, tmp_path / "out"), spark, Silent()), Suspending(1))
     assert (paused.complete, paused.round) == (False, 1)
     assert Counter(states(table).values()) == {("PROCESSING", 1): 3, ("FAILED", 1): 1}
-    went_on = run_replay(redelivery(table, tmp_path / "out", AT + MINUTE), spark, Silent())
+    went_on = run_replay(Run.of(redelivery(table, tmp_path / "out", AT + MINUTE), spark, Silent()))
     assert (went_on.complete, went_on.round) == (True, 2)
     assert [sent(tmp_path / "out" / f"round-{n:08d}") for n in (1, 2)] == [[1, 2, 3], [4]]
 
@@ -190,9 +193,9 @@ def test_a_round_whose_files_were_taken_away_is_not_sent_again(spark: SparkSessi
         folder = tmp_path / f"out-{rounds}"
         job_id = f"job-{rounds}"
         answer(table, 1, status="'FAILED'", next_retry_at=f"'{AT.isoformat()}'")
-        run_replay(redelivery(table, folder, rounds=rounds, job_id=job_id), spark, Silent())
+        run_replay(Run.of(redelivery(table, folder, rounds=rounds, job_id=job_id), spark, Silent()))
         shutil.rmtree(folder)
-        outcome = run_replay(redelivery(table, folder, rounds=rounds, job_id=job_id), spark, Silent())
+        outcome = run_replay(Run.of(redelivery(table, folder, rounds=rounds, job_id=job_id), spark, Silent()))
         assert (outcome.complete, outcome.selection.messages) == (True, 0)
 
 
@@ -207,7 +210,7 @@ def test_rounds_into_a_stream_leave_one_note_behind(spark: SparkSession, tmp_pat
         destination=StreamDestination(table=target, ingest=ingest),
     )
     for _ in range(3):
-        assert run_replay(replay_document(table, task), spark, Silent()).complete
+        assert run_replay(Run.of(replay_document(table, task), spark, Silent())).complete
     arrived = stored(target.uri)
     assert [(row["message_id"], row["status"], row["headers"]["x-attempt"]) for row in arrived] == [
         ("m1", "PROCESSING", "2"),
@@ -220,7 +223,7 @@ def test_the_writes_below_are_all_that_there_are(spark: SparkSession, tmp_path: 
     table = store(tmp_path / "store", failed(1), failed(2))
     writes: list[str] = []
     with observing(lambda name, moment: writes.append(name) if moment == "after" else None):
-        run_replay(redelivery(table, tmp_path / "out"), spark, Silent())
+        run_replay(Run.of(redelivery(table, tmp_path / "out"), spark, Silent()))
     counted = Counter(name for name in writes if not name.startswith("replay-remove"))
     assert counted.pop("replay-object") >= 1
     assert counted == {name: times for name, times in WRITES.items() if name != "replay-object"}
@@ -238,12 +241,12 @@ def test_cut_off_anywhere_each_message_is_noted_and_sent_once(
             raise Crash
 
     with observing(crash), pytest.raises(Crash):
-        run_replay(redelivery(table, tmp_path / "out"), spark, Silent())
+        run_replay(Run.of(redelivery(table, tmp_path / "out"), spark, Silent()))
     # An answer that comes before the round goes on changes nothing about it.
     noted = states(table)[1] == ("PROCESSING", 1)
     if noted:
         answer(table, 1, status="'COMPLETED'")
-    outcome = run_replay(redelivery(table, tmp_path / "out", AT + MINUTE), spark, Silent())
+    outcome = run_replay(Run.of(redelivery(table, tmp_path / "out", AT + MINUTE), spark, Silent()))
     assert outcome.complete
     assert sent(tmp_path / "out" / "round-00000001") == [1, 2]
     assert not (tmp_path / "out" / "round-00000002" / "manifest.json").exists()
@@ -264,7 +267,7 @@ def test_killed_again_and_again_each_message_is_noted_and_sent_once(spark: Spark
     table = store(tmp_path / "store", failed(1), failed(2))
     for name, moment in KILLS:
         crash_run(spark, redelivery(table, tmp_path / "out"), name, moment)
-    outcome = run_replay(redelivery(table, tmp_path / "out", AT + MINUTE), spark, Silent())
+    outcome = run_replay(Run.of(redelivery(table, tmp_path / "out", AT + MINUTE), spark, Silent()))
     assert outcome.complete
     assert sent(tmp_path / "out" / "round-00000001") == [1, 2]
     assert [path.parent.name for path in (tmp_path / "out").glob("*/manifest.json")] == ["round-00000001"]

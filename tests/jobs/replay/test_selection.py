@@ -11,6 +11,8 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import Interval, Selection, Sequences, Table, TimeWindow
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.handle import Store
+from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.replay.selection import check, selected_dead_letters, selected_messages
@@ -82,7 +84,7 @@ SELECTORS: list[tuple[dict[str, Any], list[int]]] = [
 
 
 def test_what_each_selector_takes(spark: SparkSession, table: Table) -> None:
-    messages = read_messages(spark, table.uri).cache()
+    messages = read_messages(spark, Store(table.uri)).cache()
     taken = [
         selected_messages(messages, Selection(**selectors), AT).select(F.lit(i).alias("case"), "global_position")
         for i, (selectors, _) in enumerate(SELECTORS)
@@ -108,7 +110,7 @@ def test_the_first_of_the_order_up_to_the_limit(
     spark: SparkSession, table: Table, tmp_path: Path, selectors: dict[str, Any], order: str, expected: list[int]
 ) -> None:
     document = files_replay(table, tmp_path / "out", select=Selection(**selectors), order=order)
-    outcome = run_replay(document, spark, Silent())
+    outcome = run_replay(Run.of(document, spark, Silent()))
     assert sent(tmp_path / "out") == expected
     assert outcome.selection.messages == outcome.progress.replayed == len(expected)
     assert outcome.selection.bytes == sum(row["payload_size"] for row in ROWS if row["global_position"] in expected)
@@ -121,7 +123,7 @@ def test_a_predicate_that_may_not_run_is_refused_before_anything_is_written(
 ) -> None:
     document = files_replay(table, tmp_path / "out", select=Selection(where="reflect('java.lang.System', 'exit')"))
     with pytest.raises(RunFailedError, match=r"select\.where") as refused:
-        run_replay(document, spark, Silent())
+        run_replay(Run.of(document, spark, Silent()))
     assert refused.value.reason == "PredicateRefused"
     assert not (tmp_path / "out").exists()
 

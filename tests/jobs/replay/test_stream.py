@@ -24,8 +24,10 @@ from messagestore_core.contract.run_document import (
     Table,
 )
 from messagestore_core.contract.run_report import IngestCounts
-from messagestore_core.store.delta_log import last_note, open_table
+from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.handle import Store
+from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
@@ -75,10 +77,10 @@ def test_what_was_erased_before_the_target_took_it_in_does_not_come_to_it(
             raise Crash
 
     with observing(observer), pytest.raises(Crash):
-        run_replay(document, spark, Silent())
+        run_replay(Run.of(document, spark, Silent()))
     rule = Rule(name="erased", match=Match(message_ids=("m2",)), erase=True)
     purge(spark, table, AT, rules=(rule,), erase_within=timedelta(days=30))
-    outcome = run_replay(document, spark, Silent())
+    outcome = run_replay(Run.of(document, spark, Silent()))
     # What the target had taken in is its own.
     taken = ["m2"] if at[0] == "messages" else []
     assert sorted(row["message_id"] for row in stored(f"file://{tmp_path}/target")) == ["m1", *taken, "m3", "m4", "m5"]
@@ -88,7 +90,7 @@ def test_what_was_erased_before_the_target_took_it_in_does_not_come_to_it(
 def test_the_target_has_the_messages_with_their_exact_bytes_in_order(spark: SparkSession, tmp_path: Path) -> None:
     table = some(tmp_path / "store")
     document = into_stream(table, tmp_path / "target", mark_headers={"x-job": "{job}"})
-    outcome = run_replay(document, spark, Silent())
+    outcome = run_replay(Run.of(document, spark, Silent()))
     assert (outcome.complete, outcome.progress.replayed, outcome.progress.failed) == (True, 5, 0)
     before, after = stored(table.uri), stored(f"file://{tmp_path}/target")
     assert [{k: v for k, v in row.items() if k not in LOST} for row in after] == [
@@ -105,7 +107,7 @@ def test_the_target_has_the_messages_with_their_exact_bytes_in_order(spark: Spar
     ]
     left = [path.name for path in (tmp_path / "target" / "_replays" / "job-1").rglob("*")]
     assert left == ["ended.json"]
-    assert run_replay(document, spark, Silent()) == outcome
+    assert run_replay(Run.of(document, spark, Silent())) == outcome
 
 
 def test_crashes_at_every_write_of_the_replay_send_nothing_twice(spark: SparkSession, tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ def test_crashes_at_every_write_of_the_replay_send_nothing_twice(spark: SparkSes
     with observing(observer):
         while True:
             try:
-                outcome = run_replay(document, spark, Silent())
+                outcome = run_replay(Run.of(document, spark, Silent()))
                 break
             except Crash:
                 continue
@@ -136,7 +138,7 @@ def test_a_folder_that_is_not_the_targets_is_refused_untouched(spark: SparkSessi
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "else").write_text("x")
     with pytest.raises(RunFailedError, match="no message store"):
-        run_replay(into_stream(table, tmp_path / "target"), spark, Silent())
+        run_replay(Run.of(into_stream(table, tmp_path / "target"), spark, Silent()))
     assert [path.name for path in (tmp_path / "target").iterdir()] == ["else"]
 
 
@@ -153,7 +155,7 @@ def redrive(table: Table, job: str, **task: Any) -> RunDocument:
 
 
 def dead_letters(table: Table) -> list[dict[str, Any]]:
-    return open_table(table.uri, "dead_letters").to_pyarrow_table().to_pylist()
+    return Store(table.uri).table("dead_letters").to_pyarrow_table().to_pylist()
 
 
 def test_redriven_records_are_read_as_they_came_and_those_that_fail_again_stay(
@@ -170,7 +172,7 @@ def test_redriven_records_are_read_as_they_came_and_those_that_fail_again_stay(
     over = {"raw": b"over", "reason": "RetriesExhausted", "failed_at": AT, "source": {**place, "offset": 11}}
     add_dead_letters(table.uri, [*rows, other, cut, over])
     chosen = Selection(reasons=("Unparseable", "RecordTooLarge", "RetriesExhausted"))
-    outcome = run_replay(redrive(table, "job-1", select=chosen), spark, Silent())
+    outcome = run_replay(Run.of(redrive(table, "job-1", select=chosen), spark, Silent()))
     assert (outcome.complete, outcome.selection.messages, outcome.progress.replayed) == (True, 6, 6)
     reached = outcome.progress
     assert (reached.stored, reached.dead_lettered, reached.duplicates) == (2, 3, 1)
@@ -184,10 +186,10 @@ def test_redriven_records_are_read_as_they_came_and_those_that_fail_again_stay(
     assert sorted(open_ones) == sorted([*bad, b"other", cut["raw"], b"over"])
     (still,) = [row for row in after if row["raw"] == cut["raw"]]
     assert (still["reason"], still["detail"]) == (cut["reason"], cut["detail"])
-    assert run_replay(redrive(table, "job-1", select=chosen), spark, Silent()) == outcome
-    assert run_replay(redrive(table, "job-2", mode="DryRun"), spark, Silent()).selection.messages == 4
+    assert run_replay(Run.of(redrive(table, "job-1", select=chosen), spark, Silent())) == outcome
+    assert run_replay(Run.of(redrive(table, "job-2", mode="DryRun"), spark, Silent())).selection.messages == 4
     later = redrive(table, "job-2", select=chosen).model_copy(update={"at": AT + timedelta(hours=1)})
-    second = run_replay(later, spark, Silent()).progress
+    second = run_replay(Run.of(later, spark, Silent())).progress
     assert (second.replayed, second.stored, second.dead_lettered, second.duplicates) == (2, 0, 2, 0)
     (worst,) = [row for row in dead_letters(table) if row["raw"] == bad[0]]
     assert worst["tries"] == 3
@@ -195,7 +197,7 @@ def test_redriven_records_are_read_as_they_came_and_those_that_fail_again_stay(
         ("Unparseable", None),
         ("Unparseable", "replay:job-1/1"),
     ]
-    assert last_note(table.uri).totals == IngestCounts(received=8, stored=2, duplicates=1, dead_lettered=5)
+    assert last_note(Store(table.uri)).totals == IngestCounts(received=8, stored=2, duplicates=1, dead_lettered=5)
 
 
 def test_dead_letters_can_be_looked_at_in_files(spark: SparkSession, tmp_path: Path) -> None:
@@ -205,8 +207,8 @@ def test_dead_letters_can_be_looked_at_in_files(spark: SparkSession, tmp_path: P
         table.uri,
         [{"raw": raw, "failed_at": AT + timedelta(seconds=i), "detail": "d"} for i, raw in enumerate(raws)],
     )
-    before = open_table(table.uri, "dead_letters").version()
-    run_replay(files_replay(table, tmp_path / "out", origin="DeadLetters"), spark, Silent())
+    before = Store(table.uri).table("dead_letters").version()
+    run_replay(Run.of(files_replay(table, tmp_path / "out", origin="DeadLetters"), spark, Silent()))
     sent = records(tmp_path / "out")
     assert [base64.b64decode(r["rawBase64"]) if "rawBase64" in r else r["raw"].encode() for r in sent] == raws
     assert sent[0] | {"rawBase64": None} == {
@@ -216,7 +218,7 @@ def test_dead_letters_can_be_looked_at_in_files(spark: SparkSession, tmp_path: P
         "source": {"kind": "files", "uri": "file:///landing/a"},
         "rawBase64": None,
     }
-    assert open_table(table.uri, "dead_letters").version() == before
+    assert Store(table.uri).table("dead_letters").version() == before
 
 
 def test_exactly_the_dead_letters_sent_are_marked_and_only_once(tmp_path: Path) -> None:
@@ -239,7 +241,7 @@ def test_exactly_the_dead_letters_sent_are_marked_and_only_once(tmp_path: Path) 
         ),
     )
     for by in ("default/one", "default/two"):
-        mark_redriven(table.uri, sent, Redrive(AT, by, "replay:job-1"))
-    rows = open_table(table.uri, "dead_letters").to_pyarrow_table().to_pylist()
+        mark_redriven(Store(table.uri), sent, Redrive(AT, by, "replay:job-1"))
+    rows = Store(table.uri).table("dead_letters").to_pyarrow_table().to_pylist()
     assert {row["raw"]: row["redriven_by"] for row in rows} == {b"a": "default/one", b"b": None, b"c": None}
     assert {row["redriven_at"] for row in rows} == {AT, None}

@@ -39,15 +39,16 @@ from messagestore_core.contract.run_document import (
     Translator,
 )
 from messagestore_core.contract.run_report import RunError
-from messagestore_core.store.delta_log import last_note, open_table
+from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.folder import MARKER
+from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import TABLES
-from messagestore_core.store.storage import using
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.index import store_index
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import freeze
+from messagestore_jobs.storage import using
 from support.external_writes import observing, patterns_in_code
 from support.indexes import OFTEN
 from support.ingests import OWNER, RESOURCE, START, lines, record, write_file
@@ -136,19 +137,20 @@ class Site:
     def contents(self) -> dict[str, str]:
         """Rows of all tables, and the objects beside them."""
         found: dict[str, str] = {}
-        with using([self.objects.entry(self.bucket)], self.spark):
+        with using([self.objects.entry(self.bucket)], self.spark) as storage:
             for uri in (f"s3a://{self.bucket}/orders", f"s3a://{self.bucket}/copy"):
-                if Objects(uri).exists(MARKER):
-                    found |= {f"{uri} {name}": self._rows(uri, name) for name in TABLES}
-                    found[f"{uri} totals"] = repr(last_note(uri).totals)
-            objects = Objects(f"s3a://{self.bucket}")
+                store = Store(uri, storage)
+                if store.objects().exists(MARKER):
+                    found |= {f"{uri} {name}": self._rows(store, name) for name in TABLES}
+                    found[f"{uri} totals"] = repr(last_note(store).totals)
+            objects = Objects(f"s3a://{self.bucket}", storage)
             for name in objects.names(recursive=True):
                 if not re.search(r"/_delta_log/|/_index/|\.parquet$|/$|key", name):
                     found[name] = FILES.sub("", (objects.read(name) or b"").decode())
         return {self._common(name): self._common(content) for name, content in found.items()}
 
-    def _rows(self, uri: str, name: str) -> str:
-        rows = open_table(uri, name).to_pyarrow_table().to_pylist()
+    def _rows(self, store: Store, name: str) -> str:
+        rows = store.table(name).to_pyarrow_table().to_pylist()
         kept = ({column: v for column, v in row.items() if column not in OWN_COLUMNS} for row in rows)
         return "\n".join(sorted(self._common(repr(row)) for row in kept))
 

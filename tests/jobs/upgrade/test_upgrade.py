@@ -21,6 +21,7 @@ from messagestore_core.contract.run_document import ReplayTask, RunDocument, Str
 from messagestore_core.contract.run_report import IngestCounts, RunReport
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.delta_log import last_note, table_state
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES, properties
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
@@ -146,13 +147,13 @@ def test_a_purge_that_was_cut_off_is_carried_on(upgraded: dict[str, Any]) -> Non
 
 def test_its_dead_letters_are_sent_again(upgraded: dict[str, Any]) -> None:
     assert upgraded["redrive"].complete
-    assert table_state(STORE).dead_letters == 1
+    assert table_state(Store(STORE)).dead_letters == 1
     with Reader(STORE) as reader:
         assert [letter.reason for letter in reader.dead_letters(redriven=False)] == ["Unparseable"]
         assert [message.message_id for message in reader.get_messages(batch_size=-1)][-2:] == ["m21", "m99"]
     assert positions(STORE) == sorted([*RECEIVED, 7, 21, 22])
-    assert last_note(STORE).epoch == 8
-    actions = sorted(row["action"] for row in read_audit(STORE))
+    assert last_note(Store(STORE)).epoch == 8
+    actions = sorted(row["action"] for row in read_audit(Store(STORE)))
     assert actions == ["Preview", "Purge", "Purge", "Redrive", "Replay", "Upgrade"]
 
 

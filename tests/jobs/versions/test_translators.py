@@ -6,10 +6,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import FieldSource, Translator
-from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects
+from messagestore_core.store.storage import Storage
 from messagestore_core.versions.rows import translate_table
 from messagestore_core.versions.rules import declared
+from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.rows.messages import read_messages
@@ -55,9 +57,11 @@ ROWS = [
 
 def test_spark_and_arrow_agree(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", ROWS)
-    by_spark = translated(read_messages(spark, table.uri), TRANSLATORS).orderBy("global_position").toArrow().to_pylist()
+    by_spark = (
+        translated(read_messages(spark, Store(table.uri)), TRANSLATORS).orderBy("global_position").toArrow().to_pylist()
+    )
     by_arrow = translate_table(
-        open_table(table.uri, "messages").to_pyarrow_table().sort_by("global_position"), TRANSLATORS
+        Store(table.uri).table("messages").to_pyarrow_table().sort_by("global_position"), TRANSLATORS
     ).to_pylist()
     for one, other in zip(by_spark, by_arrow, strict=True):
         assert {**one, "headers": dict(one["headers"] or ())} == {**other, "headers": dict(other["headers"] or ())}
@@ -69,21 +73,21 @@ def test_spark_and_arrow_agree(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_a_replay_sends_the_current_version_and_the_store_keeps_the_old(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", ROWS[2:4])
-    outcome = run_replay(files_replay(table, tmp_path / "out", translators=TRANSLATORS), spark, Silent())
+    outcome = run_replay(Run.of(files_replay(table, tmp_path / "out", translators=TRANSLATORS), spark, Silent()))
     assert (outcome.progress.replayed, outcome.progress.failed) == (2, 0)
     old, new = records(tmp_path / "out")
     assert (old["schemaVersion"], old["type"], old["typeNamespace"], old["replyTo"]) == (2, "old", "shop", "cause")
     assert "causationId" not in old
     assert old["headers"] == {"region": "eu", "X": "1"}
     assert (new["schemaVersion"], new["headers"]) == (2, {"x": "1"})
-    assert open_table(table.uri, "messages").to_pyarrow_table()["schema_version"].to_pylist() == [1, 2]
+    assert Store(table.uri).table("messages").to_pyarrow_table()["schema_version"].to_pylist() == [1, 2]
 
 
 def test_a_store_keeps_its_translators_for_who_reads_it_alone(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path)
     stream.arrive("a.jsonl", lines(record("m1")))
     stream.run(translators=TRANSLATORS)
-    assert declared(Objects(stream.table.uri)) == list(TRANSLATORS)
+    assert declared(Objects(stream.table.uri, Storage())) == list(TRANSLATORS)
     stream.run()
-    assert declared(Objects(stream.table.uri)) == []
+    assert declared(Objects(stream.table.uri, Storage())) == []
     assert json.loads((tmp_path / "store" / "_translators.json").read_bytes()) == []

@@ -12,6 +12,8 @@ import pytest
 from messagestore_core.contract.run_document import DeleteTask, Owner, RunDocument, Table
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import MARKER, open_folder
+from messagestore_core.store.handle import Store
+from messagestore_core.store.storage import Storage
 from messagestore_jobs.delete.job import run_delete
 from messagestore_jobs.driver.failures import error_of
 from messagestore_jobs.progress import Silent
@@ -45,9 +47,9 @@ class Stores:
         table = document.table.model_copy(update={"uri": here.uri})
         try:
             if isinstance(document.task, DeleteTask):
-                run_delete(document.model_copy(update={"table": table}), Silent())
+                run_delete(Store.of(table, Storage()), document.model_copy(update={"table": table}), Silent())
             else:
-                open_folder(table)
+                open_folder(Store.of(table, Storage()))
         except RunFailedError as failure:
             error = error_of(failure, document)
             return {"reason": error.reason, "message": error.message.replace(table.uri, document.table.uri)}
@@ -121,7 +123,7 @@ def test_the_settings_speak_for_an_owner_that_is_gone_to_the_one_heir_that_they_
     tenants: Tenants, stores: Stores
 ) -> None:
     one, uri = tenants.one, "s3a://lake/left"
-    open_folder(stores.table(uri, Owner(namespace=tenants.other.namespace, name="gone")))
+    open_folder(Store.of(stores.table(uri, Owner(namespace=tenants.other.namespace, name="gone")), Storage()))
     assert one.stream("thief", asks_for(uri), table={"uri": uri}, trigger=HOURLY).accepted
     one.told("thief", "TableRefused", of=tenants.operator)
     # Of its own namespace it could take the store over, once that has it.
@@ -133,7 +135,7 @@ def test_the_settings_speak_for_an_owner_that_is_gone_to_the_one_heir_that_they_
 
 def test_a_stranger_deletes_no_store(tenants: Tenants, stores: Stores) -> None:
     one, uri = tenants.one, "s3a://lake/kept"
-    open_folder(stores.table(uri, Owner(namespace=tenants.other.namespace, name="keeper")))
+    open_folder(Store.of(stores.table(uri, Owner(namespace=tenants.other.namespace, name="keeper")), Storage()))
     assert one.stream("wrecker", table={"uri": uri, "deletionPolicy": "Delete"}, trigger=HOURLY).accepted
     one.told("wrecker", "TableRefused", of=tenants.operator)
     assert one.request("DELETE", f"{one.path('MessageStream')}/wrecker").accepted

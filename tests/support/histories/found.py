@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from messagestore_core.store.delta_log import last_note, open_table
+from messagestore_core.store.delta_log import last_note
+from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import read_heads
 from support.histories.state import Letter, Message, Place
 from support.ingests import Row
@@ -16,7 +17,7 @@ EXHAUSTED = "RetriesExhausted"
 
 def messages(uri: str) -> list[Message]:
     """By global position."""
-    rows = open_table(uri, "messages").to_pyarrow_table().sort_by("global_position").to_pylist()
+    rows = Store(uri).table("messages").to_pyarrow_table().sort_by("global_position").to_pylist()
     return [_message(row) for row in rows]
 
 
@@ -43,12 +44,12 @@ def exhausted(uri: str) -> dict[tuple[str, int], dict[str, Any]]:
 
 
 def _letters(uri: str) -> list[Row]:
-    return open_table(uri, "dead_letters").to_pyarrow_table().to_pylist()
+    return Store(uri).table("dead_letters").to_pyarrow_table().to_pylist()
 
 
 def waiting(uri: str) -> list[tuple[Place, Any]]:
     """Place and since when, in order of arrival."""
-    table = open_table(uri, "pending_updates").to_pyarrow_table()
+    table = Store(uri).table("pending_updates").to_pyarrow_table()
     order = ("received_at", "source_id", "batch", "row")
     rows = table.sort_by([(name, "ascending") for name in order]).to_pylist() if table.num_rows else []
     return [(_place(row), row["received_at"]) for row in rows]
@@ -61,7 +62,7 @@ def _place(row: Row) -> Place:
 
 def totals(uri: str) -> tuple[dict[str, int], dict[str, int]]:
     """Of messages and of updates, as the newest commit tells them; what is 0 is left out."""
-    note = last_note(uri)
+    note = last_note(Store(uri))
     counted = note.totals.model_dump(), note.updates.model_dump()
     return tuple({name: count for name, count in one.items() if count} for one in counted)  # type: ignore[return-value]
 
@@ -71,7 +72,7 @@ def heads(uri: str, names: Iterable[str]) -> tuple[dict[str, int], int]:
 
     Only hashes may be kept of some of the names.
     """
-    kept = read_heads(uri)
+    kept = read_heads(Store(uri))
     streams = kept.by_name | {name: kept.next_position(name) for name in names if kept.next_position(name)}
     next_global = kept.next_global
     for message in messages(uri):

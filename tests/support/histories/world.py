@@ -9,7 +9,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from messagestore_core.store import handle
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.storage import Storage
+from messagestore_jobs import context
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
@@ -66,7 +69,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.stream = Updated(self.spark, self.folder, retry=RETRY)
-        open_folder(self.stream.table)
+        open_folder(handle.Store.of(self.stream.table, Storage()))
         self.stream.landing.mkdir()
         self.stream.update_landing.mkdir()
 
@@ -160,7 +163,7 @@ class World:
         document = purge_of(self.stream.table, f"purge-{self.steps}", what, self.now, self.folder / "archive")
         return Run(
             Purge,
-            lambda: run_purge(document, self.spark, Silent()),
+            lambda: run_purge(context.Run.of(document, self.spark, Silent())),
             lambda: purge(self.model, document.run, what, self.now),
         )
 
@@ -174,7 +177,7 @@ class World:
     def _replay(self, one: ReplayJob) -> Run:
         return Run(
             Replay,
-            lambda: run_replay(one.document, self.spark, Silent()),
+            lambda: run_replay(context.Run.of(one.document, self.spark, Silent())),
             lambda: replay(self.model, one.job, one.what),
             one.job.end,
         )
@@ -183,7 +186,7 @@ class World:
         document = redelivery_of(self.stream.table, self.now, self.folder / "again")
         return Run(
             Redeliver,
-            lambda: run_replay(document, self.spark, Silent()),
+            lambda: run_replay(context.Run.of(document, self.spark, Silent())),
             lambda: redeliver(self.model, self.now),
             lambda: self._compare_rounds(ended=True),
         )

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_core.store.objects import Objects
+from messagestore_core.store.storage import Storage
 from messagestore_jobs.index import runs
 from messagestore_jobs.index.keys import Keys, hash_here, words
 from messagestore_jobs.index.runs import (
@@ -42,7 +43,7 @@ def entries(of: list[Entry]) -> Entries:
 
 
 def stored(of: Entries, folder: Path) -> StoredRun:
-    objects = Objects(f"file://{folder}")
+    objects = Objects(f"file://{folder}", Storage())
     half = len(of) // 2
     info = write_run(objects, f"ids-{uuid4().hex}", [of[:half], of[half:]], len(of))
     assert info is not None
@@ -107,7 +108,7 @@ def test_merged_runs_have_all_entries_in_order(folder: Path, several: list[list[
 @pytest.mark.parametrize("at", [0, 5 * 24 + 3, -1, -200, -2000])
 def test_a_changed_byte_is_noticed_and_never_believed(tmp_path: Path, at: int) -> None:
     every = hash_here(b"key", [f"m{number}" for number in range(1000)])
-    objects = Objects(f"file://{tmp_path}")
+    objects = Objects(f"file://{tmp_path}", Storage())
     info = write_run(objects, f"ids-{uuid4().hex}", [entries_of(every, np.arange(1000))], 1000)
     assert info is not None
     content = bytearray((tmp_path / info.name).read_bytes())
@@ -119,7 +120,7 @@ def test_a_changed_byte_is_noticed_and_never_believed(tmp_path: Path, at: int) -
 
 @pytest.mark.parametrize("content", [None, b"", b"x" * 100])
 def test_an_object_that_is_gone_or_cut_short_is_noticed(tmp_path: Path, content: bytes | None) -> None:
-    objects = Objects(f"file://{tmp_path}")
+    objects = Objects(f"file://{tmp_path}", Storage())
     info = write_run(objects, f"ids-{uuid4().hex}", [entries([(1, 2, 3)])], 1)
     assert info is not None
     (tmp_path / info.name).unlink()
@@ -130,7 +131,7 @@ def test_an_object_that_is_gone_or_cut_short_is_noticed(tmp_path: Path, content:
 
 
 def test_a_run_of_nothing_leaves_no_object(tmp_path: Path) -> None:
-    assert write_run(Objects(f"file://{tmp_path}"), f"ids-{uuid4().hex}", [], 5) is None
+    assert write_run(Objects(f"file://{tmp_path}", Storage()), f"ids-{uuid4().hex}", [], 5) is None
     assert list(tmp_path.iterdir()) == []
 
 

@@ -9,6 +9,7 @@ from pyarrow import fs
 
 from messagestore_core.contract.run_document import FilesSource
 from messagestore_core.store.files import SourceFile
+from messagestore_core.store.storage import Storage
 from messagestore_jobs.source import after_ingest
 from messagestore_jobs.source.after_ingest import AfterIngest
 from support.external_writes import observing
@@ -40,12 +41,14 @@ def names_in(folder: Path) -> list[str]:
 
 
 def deleting(landing: Path, heard: Heard | None = None) -> AfterIngest:
-    return AfterIngest(FilesSource(uri=f"file://{landing}", after_ingest="Delete"), heard or Heard())
+    return AfterIngest(FilesSource(uri=f"file://{landing}", after_ingest="Delete"), Storage(), heard or Heard())
 
 
 def archiving(landing: Path) -> AfterIngest:
     archive = f"file://{landing.parent}/archive"
-    return AfterIngest(FilesSource(uri=f"file://{landing}/", after_ingest="Archive", archive_uri=archive), Heard())
+    return AfterIngest(
+        FilesSource(uri=f"file://{landing}/", after_ingest="Archive", archive_uri=archive), Storage(), Heard()
+    )
 
 
 def test_they_are_deleted(landing: Path) -> None:

@@ -20,9 +20,10 @@ from messagestore_core.contract.run_document import (
     RunDocument,
     Table,
 )
-from messagestore_core.store.delta_log import open_table
 from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import FILES, OFFSETS
+from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.source.file_arrivals import FileArrivals
 from messagestore_jobs.source.kafka_arrivals import KafkaArrivals
@@ -51,7 +52,7 @@ def table(tmp_path: Path) -> Table:
 
 def planned(table: Table, name: str, schema: pa.Schema, **row: Any) -> None:
     full = {"source_id": "own", "batch": 1, "at": AT, "start": 0, "end": 9, **row}
-    write_deltalake(open_table(table.uri, name), pa.Table.from_pylist([full], schema=schema), mode="append")
+    write_deltalake(Store(table.uri).table(name), pa.Table.from_pylist([full], schema=schema), mode="append")
 
 
 def arrivals(table: Table, source: FilesSource | KafkaSource) -> FileArrivals | KafkaArrivals:
@@ -59,8 +60,8 @@ def arrivals(table: Table, source: FilesSource | KafkaSource) -> FileArrivals | 
     resource = Resource(kind="MessageStream", namespace="default", name="orders")
     document = RunDocument(run="run", resource=resource, table=table, at=AT, task=task)
     if isinstance(source, KafkaSource):
-        return KafkaArrivals(document, task, source, SPARK, Silent())
-    return FileArrivals(document, task, source, SPARK, Silent())
+        return KafkaArrivals(Run.of(document, SPARK, Silent()), task, source)
+    return FileArrivals(Run.of(document, SPARK, Silent()), task, source)
 
 
 @pytest.mark.parametrize("uri", ["file:///etc/passwd", "file:///landing/../etc/passwd", "s3a://other/landing/a"])

@@ -10,6 +10,8 @@ from messagestore_core.contract.run_document import Owner, Table
 from messagestore_core.store.file_ends import NOT_READ
 from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile, planned_batch
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.handle import Store
+from messagestore_core.store.storage import Storage
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -21,37 +23,37 @@ def batch(number: int, name: str) -> Batch:
 
 def test_a_batch_that_was_cut_off_is_found_though_another_source_is_further_on(tmp_path: Path) -> None:
     uri = f"file://{tmp_path}/store"
-    open_folder(Table(uri=uri, owner=Owner(namespace="default", name="orders")))
-    ReadFiles(uri, "old").write_down(batch(7, "a"))
-    ReadFiles(uri, "new").write_down(batch(1, "b"))
+    open_folder(Store.of(Table(uri=uri, owner=Owner(namespace="default", name="orders")), Storage()))
+    ReadFiles(Store(uri), "old").write_down(batch(7, "a"))
+    ReadFiles(Store(uri), "new").write_down(batch(1, "b"))
 
-    read = ReadFiles(uri, "new")
+    read = ReadFiles(Store(uri), "new")
 
     assert read.last_batch == 1
-    assert planned_batch(uri, "new", 1) == batch(1, "b")
+    assert planned_batch(Store(uri), "new", 1) == batch(1, "b")
 
 
 def test_a_file_that_another_source_read_may_have_dead_letters_already(tmp_path: Path) -> None:
     uri = f"file://{tmp_path}/store"
-    open_folder(Table(uri=uri, owner=Owner(namespace="default", name="orders")))
-    ReadFiles(uri, "old").write_down(batch(1, "a"))
+    open_folder(Store.of(Table(uri=uri, owner=Owner(namespace="default", name="orders")), Storage()))
+    ReadFiles(Store(uri), "old").write_down(batch(1, "a"))
 
-    assert ReadFiles(uri, "new").read_before(batch(1, "a")) == {"file:///landing/a"}
-    assert ReadFiles(uri, "new").read_before(batch(1, "b")) == set()
+    assert ReadFiles(Store(uri), "new").read_before(batch(1, "a")) == {"file:///landing/a"}
+    assert ReadFiles(Store(uri), "new").read_before(batch(1, "b")) == set()
 
 
 def test_what_is_known_of_a_batch_is_what_the_table_tells(tmp_path: Path) -> None:
     uri = f"file://{tmp_path}/store"
-    open_folder(Table(uri=uri, owner=Owner(namespace="default", name="orders")))
+    open_folder(Store.of(Table(uri=uri, owner=Owner(namespace="default", name="orders")), Storage()))
     a, b = (SourceFile(f"file:///landing/{name}", 10, NOW) for name in "ab")
-    read = ReadFiles(uri, "own")
+    read = ReadFiles(Store(uri), "own")
     read.write_down(Batch(1, NOW, (Range(a, 0, 4),)))
     second = Batch(2, NOW, (Range(a, 4, 10), Range(b, 0, 10)))
     read.write_down(second)
     listed = pa.Table.from_pylist([asdict(a), asdict(b)])
 
-    assert read.ends.of(listed).tolist() == ReadFiles(uri, "own").ends.of(listed).tolist() == [10, 10]
+    assert read.ends.of(listed).tolist() == ReadFiles(Store(uri), "own").ends.of(listed).tolist() == [10, 10]
     read.take_out(second, {a, b})
-    assert read.ends.of(listed).tolist() == ReadFiles(uri, "own").ends.of(listed).tolist() == [4, NOT_READ]
+    assert read.ends.of(listed).tolist() == ReadFiles(Store(uri), "own").ends.of(listed).tolist() == [4, NOT_READ]
     assert read.read_before(second) == {a.uri, b.uri}
-    assert (read.last_batch, planned_batch(uri, "own", 2)) == (2, None)
+    assert (read.last_batch, planned_batch(Store(uri), "own", 2)) == (2, None)

@@ -24,6 +24,9 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress
 from messagestore_core.store.audit import note_holds, read_audit
 from messagestore_core.store.folder import MARKER, open_folder
+from messagestore_core.store.handle import Store
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.context import Run
 from messagestore_jobs.delete.job import run_delete
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.audit import note_replay, redelivered
@@ -31,6 +34,9 @@ from support.external_writes import observing
 from support.stores import OWNER, START, make_store, message
 
 HELD = Hold(name="case-7", match=Match(message_ids=("m1",)))
+
+SPARK: Any = None
+"""A replay's audit needs none."""
 
 
 @pytest.fixture
@@ -49,15 +55,15 @@ def ingest(table: Table, *holds: Hold, run: str = "run-1") -> RunDocument:
 
 
 def told(table: Table) -> list[tuple[str, str]]:
-    assert {row["requested_by"] for row in read_audit(table.uri)} <= {"user:ada"}
-    return sorted((row["run"], row["action"]) for row in read_audit(table.uri))
+    assert {row["requested_by"] for row in read_audit(Store(table.uri))} <= {"user:ada"}
+    return sorted((row["run"], row["action"]) for row in read_audit(Store(table.uri)))
 
 
 def test_a_hold_that_is_added_changed_or_released_is_told_once_and_names_no_message(table: Table) -> None:
     for run, holds in {"1": [HELD], "2": [HELD], "3": [HELD.model_copy(update={"until": START})], "4": []}.items():
-        note_holds(ingest(table, *holds, run=run))
+        note_holds(Store(table.uri), ingest(table, *holds, run=run))
     assert told(table) == [("1", "HoldAdded"), ("3", "HoldAdded"), ("3", "HoldReleased"), ("4", "HoldReleased")]
-    rules = {row["rules"] for row in read_audit(table.uri)}
+    rules = {row["rules"] for row in read_audit(Store(table.uri))}
     assert {json.loads(text)["hold"] for text in rules} == {"case-7"}
     assert not any("m1" in text for text in rules)
 
@@ -67,9 +73,9 @@ def test_a_store_that_is_taken_over_and_upgraded_tells_from_whom_and_from_what(t
     former = (FormerOwner(namespace="default"),)
     heir = table.model_copy(update={"owner": Owner(namespace="shop", name="heir"), "adopt_from": former})
     for _ in range(2):
-        open_folder(heir, ingest(heir))
+        open_folder(Store.of(heir, Storage()), ingest(heir))
     assert told(table) == [("run-1", "Adopt"), ("run-1", "Upgrade")]
-    assert {row["rules"] for row in read_audit(table.uri)} == {'{"from":"default/orders"}', '{"from":1,"to":2}'}
+    assert {row["rules"] for row in read_audit(Store(table.uri))} == {'{"from":"default/orders"}', '{"from":1,"to":2}'}
 
 
 def test_a_deletion_is_told_before_anything_is_deleted(table: Table) -> None:
@@ -77,10 +83,10 @@ def test_a_deletion_is_told_before_anything_is_deleted(table: Table) -> None:
 
     def observer(name: str, moment: str) -> None:
         if (name, moment) == ("audit-delete", "after"):
-            rows.extend(read_audit(table.uri))
+            rows.extend(read_audit(Store(table.uri)))
 
     with observing(observer):
-        run_delete(document(table, DeleteTask()), Silent())
+        run_delete(Store.of(table, Storage()), document(table, DeleteTask()), Silent())
     (row,) = rows
     assert (row["action"], row["requested_by"], row["counts"]) == (
         "Delete",
@@ -93,16 +99,16 @@ def test_a_replay_is_told_once_with_what_was_sent_and_its_rounds_add_up(table: T
     selection = FrozenSelection(table_version=1, messages=3, bytes=30)
     outcome = ReplayOutcome(selection=selection, progress=ReplayProgress(replayed=2, failed=1), complete=True)
 
-    def sending(job: str, run: str) -> RunDocument:
+    def sending(job: str, run: str) -> Run:
         to = FilesDestination(uri="file:///out")
         task = ReplayTask(job_id=job, select=Selection(message_ids=("secret",)), destination=to, rounds=True)
-        return document(table, task, run)
+        return Run.of(document(table, task, run), SPARK, Silent())
 
     for job, run in (("job-1", "1"), ("job-1", "2"), ("job-2", "3"), ("other-1", "4")):
         assert note_replay(sending(job, run), outcome) == outcome
     note_replay(sending("job-3", "5"), outcome.model_copy(update={"complete": False}))
     assert told(table) == [("1", "Replay"), ("3", "Replay"), ("4", "Replay")]
-    first = next(row for row in read_audit(table.uri) if row["run"] == "1")
+    first = next(row for row in read_audit(Store(table.uri)) if row["run"] == "1")
     counts = {"selected": 3, "replayed": 2, "failed": 1, "erased": 0, "lost": 0}
     assert counts.items() <= first["counts"].items()
     assert (json.loads(first["rules"])["select"], "secret" in first["rules"]) == (["messageIds"], False)

@@ -9,12 +9,14 @@ import pytest
 from deltalake import write_deltalake
 
 from messagestore_core.contract.run_document import Table, Translator
-from messagestore_core.store.delta_log import last_note, open_table, table_state
+from messagestore_core.store.delta_log import last_note, table_state
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.folder import MARKER, open_folder
+from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import read_heads
 from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, is_below
 from messagestore_core.store.schemas import AUDIT, HEADS
+from messagestore_core.store.storage import Storage
 from messagestore_core.store.tombstones import tombstone_key
 from messagestore_core.versions.rules import declare, declared
 from messagestore_jobs.driver.failures import is_panic
@@ -35,34 +37,34 @@ def table(tmp_path: Path) -> Table:
     "content", [*NO_DOCUMENT, b'{"formatVersion":[],"owner":{"namespace":"default","name":"orders"}}']
 )
 def test_a_marker_that_is_none_is_refused_by_its_name(table: Table, content: bytes) -> None:
-    Objects(table.uri).write(MARKER, content)
+    Objects(table.uri, Storage()).write(MARKER, content)
 
     with pytest.raises(TableRefusedError, match=r"_messagestore\.json is not what a run writes there"):
-        open_folder(table)
+        open_folder(Store.of(table, Storage()))
 
 
 def test_a_document_past_any_size_is_not_read(table: Table, tmp_path: Path) -> None:
     os.truncate(tmp_path / "store" / MARKER, LARGEST_DOCUMENT + 1)
 
     with pytest.raises(TableRefusedError, match="no run writes more than"):
-        open_folder(table)
+        open_folder(Store.of(table, Storage()))
 
 
 @pytest.mark.parametrize("content", NO_DOCUMENT)
 def test_a_plan_of_a_purge_and_a_frozen_replay_are_refused_where_they_are_none(table: Table, content: bytes) -> None:
-    objects = Objects(table.uri)
+    objects = Objects(table.uri, Storage())
     objects.write("_purges/p/plan.json", content)
     objects.write("_replays/r/state/frozen.json", content)
 
     with pytest.raises(TableRefusedError, match=r"_purges/p/plan\.json"):
-        find_plans(table.uri)
+        find_plans(Store(table.uri))
     with pytest.raises(TableRefusedError, match=r"_replays/r/state/frozen\.json"):
-        unfinished(table.uri)
+        unfinished(Store(table.uri))
 
 
 @pytest.mark.parametrize("content", NO_DOCUMENT)
 def test_translators_that_are_none_are_written_anew(table: Table, content: bytes) -> None:
-    objects, translators = Objects(table.uri), [Translator(from_version=0)]
+    objects, translators = Objects(table.uri, Storage()), [Translator(from_version=0)]
     objects.write("_translators.json", content)
 
     declare(objects, translators)
@@ -72,9 +74,9 @@ def test_translators_that_are_none_are_written_anew(table: Table, content: bytes
 
 @pytest.mark.parametrize("content", NO_DOCUMENT)
 def test_a_hint_to_the_last_check_point_is_passed_over_where_it_is_none(table: Table, content: bytes) -> None:
-    Objects(table.uri).write("messages/_delta_log/_last_checkpoint", content)
+    Objects(table.uri, Storage()).write("messages/_delta_log/_last_checkpoint", content)
 
-    assert table_state(table.uri).versions_since_checkpoint == 1
+    assert table_state(Store(table.uri)).versions_since_checkpoint == 1
 
 
 @pytest.mark.parametrize(
@@ -87,41 +89,41 @@ def test_a_hint_to_the_last_check_point_is_passed_over_where_it_is_none(table: T
     ],
 )
 def test_a_note_that_no_run_writes_is_passed_over(table: Table, note: str) -> None:
-    before = last_note(table.uri)
+    before = last_note(Store(table.uri))
     from deltalake import CommitProperties
 
     forged = CommitProperties(custom_metadata={"userMetadata": note})
-    rows = open_table(table.uri, "messages").to_pyarrow_table()
-    write_deltalake(open_table(table.uri, "messages"), rows, mode="append", commit_properties=forged)
+    rows = Store(table.uri).table("messages").to_pyarrow_table()
+    write_deltalake(Store(table.uri).table("messages"), rows, mode="append", commit_properties=forged)
 
-    assert last_note(table.uri) == before
+    assert last_note(Store(table.uri)) == before
 
 
 @pytest.mark.parametrize("position", [-1, 2**63 - 1])
 @pytest.mark.parametrize("column", ["next_position", "next_global_position"])
 def test_a_head_that_was_never_reached_is_refused(table: Table, column: str, position: int) -> None:
     row = {"stream_name": "order-1" if column == "next_position" else None, column: position}
-    write_deltalake(open_table(table.uri, "heads"), pa.Table.from_pylist([row], schema=HEADS), mode="append")
+    write_deltalake(Store(table.uri).table("heads"), pa.Table.from_pylist([row], schema=HEADS), mode="append")
 
     with pytest.raises(TableRefusedError, match=f"store/heads has a {column} that nothing has reached"):
-        read_heads(table.uri)
+        read_heads(Store(table.uri))
 
 
 @pytest.mark.parametrize("rules", ["[" * 50_000, "7", "[]", '{"eraseDueBy":7,"preview":"p"}', '{"eraseDueBy":"x"}'])
 def test_the_audit_owes_no_erasure_that_no_purge_has_written(table: Table, rules: str) -> None:
     row = {"at": datetime(2026, 1, 5, tzinfo=UTC), "action": "Purge", "run": "r", "rules": rules, "actor": "a"}
     row |= {"resource": "r", "generation": 1, "table_version_before": 1, "table_version_after": 1, "bytes": 0}
-    write_deltalake(open_table(table.uri, "audit"), pa.Table.from_pylist([row], schema=AUDIT), mode="append")
+    write_deltalake(Store(table.uri).table("audit"), pa.Table.from_pylist([row], schema=AUDIT), mode="append")
 
-    assert owed(table.uri) == []
+    assert owed(Store(table.uri)) == []
 
 
 @pytest.mark.parametrize("key", [b"", b"short", b"x" * 33])
 def test_a_key_of_tombstones_that_is_none_is_refused(table: Table, key: bytes) -> None:
-    Objects(table.uri).write("_tombstone_key", key)
+    Objects(table.uri, Storage()).write("_tombstone_key", key)
 
     with pytest.raises(TableRefusedError, match="_tombstone_key is no key of 32 bytes"):
-        tombstone_key(table.uri)
+        tombstone_key(Store(table.uri))
 
 
 @pytest.mark.parametrize(
@@ -157,4 +159,4 @@ def test_what_delta_rs_panics_of_is_told_from_what_ends_a_process() -> None:
 def test_a_store_that_is_as_it_was_is_opened(table: Table) -> None:
     add_messages(table.uri, [message(2)])
 
-    open_folder(table)
+    open_folder(Store.of(table, Storage()))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from messagestore_core.contract.run_document import Owner
 from messagestore_core.store.delta_log import table_state
+from messagestore_core.store.handle import Store
 from messagestore_jobs.purge.archive import Manifest
 from support.stores import add_dead_letters, make_store, message
 
@@ -13,11 +14,11 @@ AT = datetime(2026, 1, 5, tzinfo=UTC)
 
 def test_of_dead_letters_those_that_were_not_redriven_are_counted(tmp_path: Path) -> None:
     uri = make_store(tmp_path / "store", [message(1)]).uri
-    assert table_state(uri).dead_letters == 0
+    assert table_state(Store(uri)).dead_letters == 0
     add_dead_letters(uri, [{"raw": b"a", "failed_at": AT}, {"raw": b"b", "failed_at": AT, "redriven_at": AT}])
     add_dead_letters(uri, [{"raw": b"c", "failed_at": AT}])
     add_dead_letters(uri, [{"raw": b"d", "failed_at": AT, "redriven_at": AT}])
-    assert table_state(uri).dead_letters == 2
+    assert table_state(Store(uri)).dead_letters == 2
 
 
 def test_an_archives_manifest_says_which_writing_it_holds_also_where_an_earlier_release_has_sealed_it() -> None:

@@ -11,9 +11,10 @@ from deltalake import DeltaTable, write_deltalake
 from messagestore.errors import StoreUnreadableError
 from messagestore.reader import Reader
 from messagestore_core.contract.run_document import Table
-from messagestore_core.store.delta_log import open_table
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.handle import Store
+from messagestore_core.store.storage import Storage
 from support import forgeries
 from support.forgeries import Action
 from support.stores import add_messages, make_store, message
@@ -119,11 +120,11 @@ def test_what_we_never_say_of_a_table_is_refused_by_name(table: Table, messages:
     forgeries.commit(messages, action(messages))
 
     with pytest.raises(TableRefusedError, match=r"store/messages says at version 2 what no run") as refused:
-        open_folder(table)
+        open_folder(Store.of(table, Storage()))
 
     assert told in str(refused.value)
     with pytest.raises(TableRefusedError):
-        open_table(table.uri, "messages")
+        Store(table.uri).table("messages")
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -131,7 +132,7 @@ def test_a_file_elsewhere_is_refused_whoever_opens_the_table(table: Table, messa
     forgeries.commit(messages, forgeries.with_file(messages, path))
 
     with pytest.raises(TableRefusedError, match="it has the file"):
-        open_table(table.uri, "messages")
+        Store(table.uri).table("messages")
     with pytest.raises(StoreUnreadableError, match="it has the file"):
         Reader(table.uri)
 
@@ -153,14 +154,14 @@ def test_every_table_is_looked_at(table: Table, tmp_path: Path) -> None:
     forgeries.commit(heads, forgeries.with_property(heads, "delta.constraints.c", "true"))
 
     with pytest.raises(TableRefusedError, match="store/heads"):
-        open_folder(table)
+        open_folder(Store.of(table, Storage()))
 
 
 def test_a_message_says_no_more_than_a_line_of_what_was_forged(table: Table, messages: Path) -> None:
     forgeries.commit(messages, forgeries.with_property(messages, "a\nb", "c" * 10_000))
 
     with pytest.raises(TableRefusedError) as refused:
-        open_table(table.uri, "messages")
+        Store(table.uri).table("messages")
 
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 1000
@@ -169,7 +170,7 @@ def test_a_message_says_no_more_than_a_line_of_what_was_forged(table: Table, mes
 def test_a_store_of_an_earlier_release_is_opened_and_gets_its_columns(table: Table, messages: Path) -> None:
     forgeries.commit(messages, forgeries.metadata(messages, lambda _, fields: fields.pop()))
 
-    open_folder(table)
+    open_folder(Store.of(table, Storage()))
 
     assert "hmac" in {field.name for field in DeltaTable(messages).schema().fields}
 
@@ -183,10 +184,10 @@ def test_statistics_of_an_earlier_release_are_ours_until_the_upgrade(table: Tabl
             "global_position,position,stream_name,time,inserted_at,expires_at,status,sequence_id",
         ),
     )
-    open_table(table.uri, "messages")
+    Store(table.uri).table("messages")
     add_messages(table.uri, [message(2)])
 
-    open_folder(table)
+    open_folder(Store.of(table, Storage()))
     add_messages(table.uri, [message(3)])
 
     found = pa.table(DeltaTable(messages).get_add_actions(flatten=True)).sort_by("min.global_position")
@@ -199,7 +200,7 @@ def test_what_maintenance_sets_is_ours(table: Table, messages: Path) -> None:
     retention = {"delta.logRetentionDuration": "interval 86400 seconds"}
     DeltaTable(messages).alter.set_table_properties(retention)
 
-    open_folder(table)
+    open_folder(Store.of(table, Storage()))
 
 
 def test_a_reader_reads_a_store_that_has_a_column_more(table: Table, messages: Path) -> None:
@@ -215,15 +216,15 @@ def test_a_link_to_elsewhere_is_refused(table: Table, tmp_path: Path) -> None:
     (tmp_path / "store" / "payloads").symlink_to(tmp_path / "secret")
 
     with pytest.raises(TableRefusedError, match="store/payloads is no file or folder"):
-        open_folder(table)
+        open_folder(Store.of(table, Storage()))
     with pytest.raises(StoreUnreadableError, match="store/payloads is no file or folder"):
         Reader(table.uri)
 
 
 def test_a_file_of_a_later_version_is_found_too(table: Table, messages: Path) -> None:
-    open_table(table.uri, "messages")
+    Store(table.uri).table("messages")
     add_messages(table.uri, [message(2)])
     forgeries.commit(messages, forgeries.with_file(messages, "../x.parquet"))
 
     with pytest.raises(TableRefusedError, match="at version 3"):
-        open_table(table.uri, "messages")
+        Store(table.uri).table("messages")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from messagestore_core.store import offsets
-from messagestore_core.store.delta_log import open_table
+from messagestore_core.store.handle import Store
 from messagestore_core.store.offsets import OffsetBatch, OffsetRange, Partition, ReadOffsets
 from support.stores import make_store
 
@@ -63,12 +63,12 @@ def test_what_counts_is_told_whatever_has_been_left_out(uri: str, history: list[
         for source, superseded in sources.items():
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(offsets, "SUPERSEDED", superseded)
-                read = ReadOffsets(uri, source)
+                read = ReadOffsets(Store(uri), source)
                 read.write_down(batch_of(number, step, again=False))
                 if step.again:
                     read.plan_anew(batch_of(number, step, again=True))
             last = batch_of(number, step, again=step.again)
-            assert told(read, last) == told(ReadOffsets(uri, source), last)
+            assert told(read, last) == told(ReadOffsets(Store(uri), source), last)
             answers.append(told(read, last))
         assert answers[0] == answers[1]
 
@@ -76,13 +76,13 @@ def test_what_counts_is_told_whatever_has_been_left_out(uri: str, history: list[
 def test_rows_that_count_no_more_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offsets, "SUPERSEDED", 4)
     uri = make_store(tmp_path / "store", []).uri
-    read = ReadOffsets(uri, "own")
+    read = ReadOffsets(Store(uri), "own")
     for number in range(1, 12):
         read.write_down(batch_of(number, Step([0, 1], [1] if number == 2 else [], again=False), again=False))
         # Two that count, one that tells of a loss, the new batch's; and four that don't.
-        assert open_table(uri, "offsets").count() <= 2 + 1 + 2 + 4 + 2
-    found = ReadOffsets(uri, "own").lost()
+        assert Store(uri).table("offsets").count() <= 2 + 1 + 2 + 4 + 2
+    found = ReadOffsets(Store(uri), "own").lost()
     assert found == read.lost()
     assert found is not None
     assert (found[0], found[1].number) == (4, 2)
-    assert {at.offset for at in ReadOffsets(uri, "own").read_up_to().values()} == {120}
+    assert {at.offset for at in ReadOffsets(Store(uri), "own").read_up_to().values()} == {120}

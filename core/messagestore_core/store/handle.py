@@ -1,0 +1,59 @@
+"""The handle for a store: what every read and write of it begins with."""
+
+from collections.abc import Sequence
+
+from deltalake import DeltaTable
+
+from messagestore_core.contract.run_document import FormerOwner, Owner, Table
+from messagestore_core.store.foreign import refuse_foreign
+from messagestore_core.store.objects import Objects, delta_uri, join
+from messagestore_core.store.storage import Storage
+
+
+class Store:
+    """One folder with its tables and objects.
+
+    Attributes:
+        uri: where it lies.
+        storage: how that is reached.
+        owner: whose it has to be; None for who does not look.
+        adopt_from: former owners from which it may be taken over.
+        epoch: under which it is written; None where nobody hands it out.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        storage: Storage | None = None,
+        *,
+        owner: Owner | None = None,
+        adopt_from: Sequence[FormerOwner] = (),
+        epoch: int | None = None,
+    ) -> None:
+        self.uri = uri
+        self.storage = storage or Storage()
+        self.owner, self.adopt_from, self.epoch = owner, adopt_from, epoch
+
+    @staticmethod
+    def of(table: Table, storage: Storage) -> "Store":
+        """The store that a run document names."""
+        return Store(table.uri, storage, owner=table.owner, adopt_from=table.adopt_from, epoch=table.epoch)
+
+    def path(self, *names: str) -> str:
+        """The URI of what lies below the folder."""
+        return join(self.uri, *names)
+
+    def objects(self, *names: str) -> Objects:
+        """The objects below the folder, or below a folder in it."""
+        return Objects(self.path(*names) if names else self.uri, self.storage)
+
+    def table(self, name: str, version: int | None = None) -> DeltaTable:
+        """One table, by delta-rs, as it is now or was at a version.
+
+        Raises:
+            TableRefusedError: it says what no run of ours writes.
+        """
+        options = self.storage.delta_options(self.uri)
+        table = DeltaTable(delta_uri(self.path(name)), version=version, storage_options=options)
+        refuse_foreign(self.uri, name, table)
+        return table
