@@ -64,7 +64,7 @@ def open_to_write(store: Store, name: str) -> DeltaTable:
     Raises:
         FencedError: it has been written under a newer epoch.
     """
-    table = store.table(name)
+    table = store.opened(name)
     _refuse_older(store, epoch_of(table))
     return table
 
@@ -102,7 +102,7 @@ def _claim(store: Store, run: str, name: str) -> None:
     """Commit the epoch to one table, right after the commit whose totals it carries on."""
     for _ in range(_ATTEMPTS):
         try:
-            table = store.table(name)
+            table = store.opened(name)
         except TableNotFoundError:
             # A deletion that was cut off is carried on.
             return

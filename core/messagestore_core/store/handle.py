@@ -33,6 +33,7 @@ class Store:
         self.uri = uri
         self.storage = storage or Storage()
         self.owner, self.adopt_from, self.epoch = owner, adopt_from, epoch
+        self._tables: dict[str, DeltaTable] = {}
 
     @staticmethod
     def of(table: Table, storage: Storage) -> "Store":
@@ -48,7 +49,22 @@ class Store:
         return Objects(self.path(*names) if names else self.uri, self.storage)
 
     def table(self, name: str, version: int | None = None) -> DeltaTable:
-        """One table, by delta-rs, as it is now or was at a version.
+        """One table, by delta-rs, as it is now or was at a version; to read, as the same one may be handed out again.
+
+        It is opened again only after a commit: to open one of 100,000 files takes a second.
+
+        Raises:
+            TableRefusedError: it says what no run of ours writes.
+        """
+        if version is not None:
+            return self.opened(name, version)
+        kept = self._tables.get(name)
+        if kept is None or self._has_moved_on(name, kept.version()):
+            kept = self._tables[name] = self.opened(name)
+        return kept
+
+    def opened(self, name: str, version: int | None = None) -> DeltaTable:
+        """As :meth:`table`, for the caller alone: a commit by it moves it on.
 
         Raises:
             TableRefusedError: it says what no run of ours writes.
@@ -57,3 +73,8 @@ class Store:
         table = DeltaTable(delta_uri(self.path(name)), version=version, storage_options=options)
         refuse_foreign(self.uri, name, table)
         return table
+
+    def _has_moved_on(self, name: str, version: int) -> bool:
+        """Whether there may be a newer version; where the log was cut, also the entries behind this one are gone."""
+        log = self.objects(name, "_delta_log")
+        return log.exists(f"{version + 1:020d}.json") or not log.exists(f"{version:020d}.json")

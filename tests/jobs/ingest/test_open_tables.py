@@ -1,0 +1,35 @@
+"""A run opens a table when it has changed: to open one costs what all its files cost."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_core.store import handle
+from support.ingests import Stream, lines, record
+
+
+def test_a_batch_more_opens_each_table_that_it_changes_once_more(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Stream(spark, tmp_path, {"max_files_per_batch": 1})
+    stream.arrive("first.jsonl", lines(record("m0")))
+    stream.run()
+    opened, refuse_foreign = Counter[str](), handle.refuse_foreign
+    monkeypatch.setattr(
+        handle, "refuse_foreign", lambda uri, name, table: opened.update([name]) or refuse_foreign(uri, name, table)
+    )
+
+    def opens(batches: int) -> Counter[str]:
+        for number in range(batches):
+            stream.arrive(f"{batches}-{number}.jsonl", lines(record(f"m{batches}-{number}"), b"garbage"))
+        opened.clear()
+        assert stream.run().batches == batches
+        return Counter(opened)
+
+    one, four = opens(1), opens(4)
+    assert {name: four[name] - one[name] for name in four} == {
+        **dict.fromkeys(four, 0),
+        **dict.fromkeys(("messages", "files", "dead_letters"), 3),
+    }

@@ -1,0 +1,62 @@
+"""A store hands out its tables as they are now, and opens one only when it has changed."""
+
+from pathlib import Path
+
+import pytest
+from deltalake.exceptions import TableNotFoundError
+
+from messagestore_core.store import handle
+from messagestore_core.store.handle import Store
+from messagestore_core.store.objects import local_path
+from support.stores import add_messages, make_store, message
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(make_store(tmp_path / "store", [message(1)]).uri)
+
+
+def test_a_table_is_opened_once_while_nothing_is_committed(store: Store) -> None:
+    assert store.table("messages") is store.table("messages")
+    assert store.opened("messages") is not store.opened("messages")
+
+
+def test_a_commit_by_anybody_is_seen_and_what_was_handed_out_stays_as_it_was(store: Store) -> None:
+    before = store.table("messages")
+    version = before.version()
+    add_messages(store.uri, [message(2)])
+    assert store.table("messages").version() == version + 1
+    assert (before.version(), before.to_pyarrow_table().num_rows) == (version, 1)
+    assert store.table("messages", version).version() == version
+
+
+def test_what_was_committed_before_the_log_was_cut_is_seen(store: Store) -> None:
+    log = Path(local_path(store.path("messages", "_delta_log")))
+    store.table("messages")
+    for number in range(2, 5):
+        add_messages(store.uri, [message(number)])
+    newest = store.opened("messages")
+    newest.create_checkpoint()
+    for path in log.glob("*.json"):
+        if int(path.stem) < newest.version():
+            path.unlink()
+    assert store.table("messages").version() == newest.version()
+
+
+def test_a_table_that_comes_later_is_found(store: Store) -> None:
+    empty = Store(f"{store.uri}-later")
+    with pytest.raises(TableNotFoundError):
+        empty.table("messages")
+    Path(local_path(store.uri)).rename(local_path(empty.uri))
+    assert empty.table("messages").version() == 1
+
+
+def test_each_version_is_looked_at_before_it_is_handed_out(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+    monkeypatch.setattr(handle, "refuse_foreign", lambda uri, name, table: looked_at.append(table.version()))
+    first = store.table("messages").version()
+    add_messages(store.uri, [message(2)])
+    looked_at.clear()
+    store.table("messages")
+    store.table("messages")
+    assert looked_at == [first + 1]
