@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import write_deltalake
 
-from messagestore_core.store.delta_log import committed_batch
+from messagestore_core.store.batches import ReadBatches
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.file_ends import FileEnds
@@ -64,16 +64,24 @@ class Batch:
     ranges: tuple[Range, ...]
 
 
-class ReadFiles:
+class ReadFiles(ReadBatches[Batch]):
     """What one source's batches have read, kept in the folder's table ``files``.
 
     The table is read once, a portion at a time: of each of its rows a few bytes are held.
     """
 
     def __init__(self, store: Store, source_id: str) -> None:
-        self._store = store
-        self._source_id = source_id
+        super().__init__(store, source_id)
         self._load()
+
+    @property
+    def last_batch(self) -> int:
+        """As :class:`ReadBatches` has it."""
+        return self._last_batch
+
+    def planned(self, number: int) -> Batch | None:
+        """As :func:`planned_batch`."""
+        return planned_batch(self._store, self._source_id, number)
 
     def _load(self) -> None:
         uris, batches = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -90,8 +98,8 @@ class ReadFiles:
         """How far each file has been read."""
         self._uris = np.unique(np.concatenate(uris))
         numbers = np.unique(np.concatenate(batches))
-        self._lost = numbers[:1].tolist() != [1] and committed_batch(self._store, self._source_id) > 0
-        self.last_batch: int = max(numbers.tolist(), default=0)
+        self._lost = numbers[:1].tolist() != [1] and self.committed() > 0
+        self._last_batch: int = max(numbers.tolist(), default=0)
 
     def read_before(self, batch: Batch) -> set[str]:
         """The URIs of a batch that an earlier batch or try, of this source or another, may have read too.
@@ -122,7 +130,7 @@ class ReadFiles:
             )
         self.ends.add(rows)
         self._uris = np.union1d(self._uris, _hashes(rows["uri"]))
-        self.last_batch = batch.number
+        self._last_batch = batch.number
 
     def take_out(self, batch: Batch, files: Set[SourceFile]) -> None:
         """Note of files of a planned batch that has not been committed that they are gone, durably."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
+from messagestore_core.store.batches import ReadBatches
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.handle import Store
@@ -71,12 +72,11 @@ class ReadUpTo:
     latest: int
 
 
-class ReadOffsets:
+class ReadOffsets(ReadBatches[OffsetBatch]):
     """What one source's batches have read, kept in the folder's table ``offsets``."""
 
     def __init__(self, store: Store, source_id: str) -> None:
-        self._store = store
-        self._source_id = source_id
+        super().__init__(store, source_id)
         rows = store.table("offsets").to_pyarrow_table()
         self._rows: pa.Table = rows.filter(pc.field("source_id") == source_id)
         self._topics_of_others = set(rows.filter(pc.field("source_id") != source_id)["topic"].to_pylist())

@@ -17,7 +17,6 @@ from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, L
 from messagestore_core.store.audit import holds_to_note
 from messagestore_core.store.delta_log import (
     CommitNote,
-    committed_batch,
     epoch_of,
     files_of,
     last_note,
@@ -94,7 +93,7 @@ def _is_due(store: Store, document: RunDocument, task: IngestTask) -> bool:
 def _is_read(store: Store, source_id: str, source: _Files) -> bool:
     """Whether all that lies at a source has been read, and no batch of it was cut off."""
     read = ReadFiles(store, source_id)
-    return read.last_batch <= committed_batch(store, source_id) and all(
+    return read.last_batch <= read.committed() and all(
         (read.ends.of(files) >= files["size"].to_numpy()).all() for files in _portions(source.uri)
     )
 

@@ -13,9 +13,8 @@ from pyspark.sql import SparkSession
 from messagestore_core.clock import now
 from messagestore_core.contract.run_document import FilesSource, IngestTask, RecordsSource
 from messagestore_core.contract.run_report import Lag, Loss
-from messagestore_core.store.delta_log import committed_batch
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
-from messagestore_core.store.files import Batch, Range, ReadFiles, planned_batch, source_files
+from messagestore_core.store.files import Batch, Range, ReadFiles, source_files
 from messagestore_core.store.objects import is_below
 from messagestore_core.store.schemas import FILES
 from messagestore_jobs.context import Run
@@ -59,7 +58,7 @@ class FileArrivals:
         if self._after is None:
             yield from listed
             return
-        committed = self._committed()
+        committed = self._read.committed()
         under_way = self._read.planned_since(committed) if self._read.last_batch > committed else frozenset()
         for files in listed:
             whole = files.filter(self._read.ends.of(files) >= files["size"].to_numpy())
@@ -76,9 +75,7 @@ class FileArrivals:
 
     def cut_off(self) -> Due | None:
         """As :class:`Arrivals` has it."""
-        if self._read.last_batch <= self._committed():
-            return None
-        batch = planned_batch(self._store, self._task.source_id, self._read.last_batch)
+        batch = self._read.cut_off()
         if batch is None:
             return None
         self._refuse_elsewhere(batch)
@@ -98,9 +95,7 @@ class FileArrivals:
         held = held_at_once(python_bytes(self._spark)) * self._record_bytes
         bounds = limits_of_files(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark), held)
         ranges = next_files(self._waiting, bounds, splittable=splittable(self._source))
-        # Numbers go on after a lost record of what was read: Delta passes over those that it has seen.
-        number = max(self._read.last_batch, self._committed()) + 1
-        batch = Batch(number, now(self._document), ranges)
+        batch = Batch(self._read.next_number(), now(self._document), ranges)
         due = Due(batch, self._read.read_before(batch))
         self._read.write_down(batch)
         self._waiting = rest_of_files(self._waiting, ranges)
@@ -149,9 +144,6 @@ class FileArrivals:
     def loss(self) -> Loss | None:
         """None: a file that is gone before it was read was never part of the store's input."""
         return None
-
-    def _committed(self) -> int:
-        return committed_batch(self._store, self._task.source_id)
 
 
 def _sentence(error: Exception) -> str:

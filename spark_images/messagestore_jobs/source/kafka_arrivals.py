@@ -6,7 +6,6 @@ from dataclasses import replace
 from messagestore_core.clock import now
 from messagestore_core.contract.run_document import IngestTask, KafkaSource
 from messagestore_core.contract.run_report import Lag, Loss
-from messagestore_core.store.delta_log import committed_batch
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.offsets import OffsetBatch, OffsetRange, ReadOffsets
 from messagestore_jobs.context import Run
@@ -57,9 +56,7 @@ class KafkaArrivals:
 
     def cut_off(self) -> Due | None:
         """As :class:`Arrivals` has it."""
-        if self._read.last_batch <= self._committed():
-            return None
-        batch = self._read.planned(self._read.last_batch)
+        batch = self._read.cut_off()
         if batch is None:
             return None
         self._refuse_other_topics(batch)
@@ -79,8 +76,7 @@ class KafkaArrivals:
     def next(self) -> Due:
         """Every partition's fair share of the most records that a batch may have."""
         ranges = next_offsets(self._waiting, self._limit())
-        number = max(self._read.last_batch, self._committed()) + 1
-        batch = OffsetBatch(number, now(self._document), ranges)
+        batch = OffsetBatch(self._read.next_number(), now(self._document), ranges)
         due = Due(batch, self._read.read_before(batch))
         self._read.write_down(batch)
         self._tell_losses(ranges)
@@ -141,6 +137,3 @@ class KafkaArrivals:
                     f"topic {r.partition.topic}, partition {r.partition.number}: offsets {r.start} to {r.end - 1} are "
                     f"lost: {_WHY[r.lost]}"
                 )
-
-    def _committed(self) -> int:
-        return committed_batch(self._store, self._task.source_id)
