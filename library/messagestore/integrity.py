@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from messagestore.errors import BrokenMessageError
-from messagestore.place import Place, refusals
-from messagestore_core.store.claims import claim_name, claims_uri
+from messagestore.location import Location, refusals
+from messagestore_core.store.claims import CLAIMS, claim_name
 from messagestore_core.store.objects import Objects
 
 OnBroken = Callable[[BrokenMessageError], None]
@@ -19,11 +19,11 @@ _TOGETHER_BYTES = 64 << 20
 _FETCHES = 8
 
 
-def sound_rows(place: Place, rows: pa.Table, on_broken: OnBroken | None) -> Iterator[pa.Table]:
+def sound_rows(location: Location, rows: pa.Table, on_broken: OnBroken | None) -> Iterator[pa.Table]:
     """The rows with the payloads that lie under claim checks, some at a time so that memory is bounded.
 
     Args:
-        place: of the store.
+        location: of the store.
         rows: columns of ``messages``.
         on_broken: told of each broken message, which is then left out.
 
@@ -31,13 +31,13 @@ def sound_rows(place: Place, rows: pa.Table, on_broken: OnBroken | None) -> Iter
         BrokenMessageError: a payload is missing, has another digest or lies elsewhere, and there is no ``on_broken``.
     """
     for part in _parts(rows):
-        filled = _filled(place, part)
+        filled = _filled(location, part)
         sound = _have_their_payloads(filled)
         if pc.all(sound).as_py():
             yield filled
             continue
         rest = zip(filled.select(_JUDGED).to_pylist(), sound.to_pylist(), strict=True)
-        errors = [None if is_sound else _problem(place, row) for row, is_sound in rest]
+        errors = [None if is_sound else _problem(location, row) for row, is_sound in rest]
         for error in filter(None, errors):
             if on_broken is None:
                 raise error
@@ -59,8 +59,8 @@ def _have_their_payloads(rows: pa.Table) -> pa.Array:
 _JUDGED = ["message_id", "stream_name", "global_position", "payload", "payload_uri", "payload_size", "payload_sha256"]
 
 
-def _problem(place: Place, row: Mapping[str, Any]) -> BrokenMessageError | None:
-    words = _inside(row) if row["payload_uri"] is None else _under_claim_check(place, row)
+def _problem(location: Location, row: Mapping[str, Any]) -> BrokenMessageError | None:
+    words = _inside(row) if row["payload_uri"] is None else _under_claim_check(location, row)
     if words is None:
         return None
     return BrokenMessageError(row["message_id"], row["stream_name"], row["global_position"], words)
@@ -74,11 +74,11 @@ def _inside(row: Mapping[str, Any]) -> str | None:
     return None if digest is None else _differs(payload, digest)
 
 
-def _under_claim_check(place: Place, row: Mapping[str, Any]) -> str | None:
+def _under_claim_check(location: Location, row: Mapping[str, Any]) -> str | None:
     """What is wrong with a payload that lies in an object of its own, which the row must tell all about."""
     payload, uri, digest = row["payload"], row["payload_uri"], row["payload_sha256"]
-    if claim_name(place.uri, uri) is None:
-        return f"its payload would lie at {uri}, and is no claim check of the store in {place.uri}"
+    if claim_name(location.uri, uri) is None:
+        return f"its payload would lie at {uri}, and is no claim check of the store in {location.uri}"
     if digest is None or row["payload_size"] is None:
         return f"its payload lies at {uri}, and the row has no digest and size of it"
     if payload is None:
@@ -107,13 +107,13 @@ def _parts(rows: pa.Table) -> Iterator[pa.Table]:
         yield rows.slice(begin)
 
 
-def _filled(place: Place, rows: pa.Table) -> pa.Table:
+def _filled(location: Location, rows: pa.Table) -> pa.Table:
     uris = rows["payload_uri"].to_pylist()
     if not any(uris):
         return rows
     with ThreadPoolExecutor(_FETCHES) as pool:
-        objects = place.objects(claims_uri(place.uri))
-        names = [None if uri is None else claim_name(place.uri, uri) for uri in uris]
+        objects = location.objects(CLAIMS)
+        names = [None if uri is None else claim_name(location.uri, uri) for uri in uris]
         sizes = rows["payload_size"].to_pylist()
         fetched = pool.map(lambda name, size: None if name is None else _fetch(objects, name, size or 0), names, sizes)
         own = rows["payload"].to_pylist()

@@ -19,9 +19,9 @@ from messagestore import reads
 from messagestore.arguments import BATCH_SIZE, batch_limit
 from messagestore.dead_letters import DeadLetter, dead_letter_rows, dead_letters_of
 from messagestore.integrity import OnBroken, sound_rows
+from messagestore.location import Location
 from messagestore.message import Message, messages_of
 from messagestore.names import cardinal_id, category, hash_64, id, is_category
-from messagestore.place import Place
 from messagestore.reads import FIRST_GLOBAL_POSITION, FIRST_POSITION, Read
 from messagestore.statistics import Statistics, statistics
 from messagestore.versions import Versions
@@ -78,9 +78,9 @@ class Reader:
         storage: Sequence[StorageEntry] | None = None,
         on_broken: OnBroken | None = None,
     ) -> None:
-        self._place = Place(uri, storage)
-        self._versions = Versions(self._place, version, at)
-        self.arrow = ArrowReader(self._place, self._versions, on_broken)
+        self._location = Location(uri, storage)
+        self._versions = Versions(self._location, version, at)
+        self.arrow = ArrowReader(self._location, self._versions, on_broken)
 
     def __enter__(self) -> Self:
         return self
@@ -92,7 +92,7 @@ class Reader:
 
     def close(self) -> None:
         """Let go of what the reader holds."""
-        self._place.close()
+        self._location.close()
 
     @property
     def version(self) -> int:
@@ -226,7 +226,7 @@ class Reader:
 
     def statistics(self) -> Statistics:
         """The store in figures; reads a few columns of all messages."""
-        return statistics(self._place.uri, self._versions)
+        return statistics(self._location.uri, self._versions)
 
     @staticmethod
     def _messages(parts: Iterator[pa.Table]) -> Iterator[Message]:
@@ -236,8 +236,8 @@ class Reader:
 class ArrowReader:
     """The functions of :class:`Reader`, as Arrow tables with the columns of ``messages``."""
 
-    def __init__(self, place: Place, versions: Versions, on_broken: OnBroken | None) -> None:
-        self._place, self._versions, self._on_broken = place, versions, on_broken
+    def __init__(self, location: Location, versions: Versions, on_broken: OnBroken | None) -> None:
+        self._location, self._versions, self._on_broken = location, versions, on_broken
 
     def get_stream_messages(
         self,
@@ -328,7 +328,7 @@ class ArrowReader:
         """Every message that leaves the store passes here: whole, and with the envelope's current version."""
         translators = self._versions.translators()
         for page in pages:
-            for rows in sound_rows(self._place, page, self._on_broken):
+            for rows in sound_rows(self._location, page, self._on_broken):
                 yield translate_table(rows, translators)
 
     @staticmethod

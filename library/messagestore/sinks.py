@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from messagestore.errors import MessageStoreError
-from messagestore.place import Place, refusals
+from messagestore.location import Location, refusals
 from messagestore.records import Record
 from messagestore_core.contract.run_document import StorageEntry
 from messagestore_core.store.objects import local_path
@@ -37,7 +37,7 @@ class FilesSink:
     """
 
     def __init__(self, uri: str, storage: Sequence[StorageEntry] | None = None) -> None:
-        self._place = Place(uri, storage)
+        self._location = Location(uri, storage)
         self._names = _Names()
 
     def write(self, records: Sequence[Record]) -> None:
@@ -46,15 +46,15 @@ class FilesSink:
             return
         content = b"".join(record.line + b"\n" for record in records)
         name = self._names.next()
-        with refusals(self._place.uri, "written"):
-            if self._place.is_local:
-                _write_file(Path(local_path(self._place.uri)), name, content)
+        with refusals(self._location.uri, "written"):
+            if self._location.is_local:
+                _write_file(Path(local_path(self._location.uri)), name, content)
             else:
-                self._place.objects().write(name, content)
+                self._location.objects().write(name, content)
 
     def close(self) -> None:
         """Let go of what the sink holds."""
-        self._place.close()
+        self._location.close()
 
 
 class _Names:

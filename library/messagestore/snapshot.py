@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 
 from messagestore import sql
+from messagestore.location import refusals
 from messagestore.ordering import in_order
-from messagestore.place import refusals
 from messagestore.reads import Chosen, Read
 from messagestore.stretches import Stretch, pieces, stretches, together
 from messagestore_core.store.schemas import MESSAGES

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from messagestore.place import refusals
+from messagestore.location import refusals
 from messagestore.sql import TABLE
 from messagestore.versions import Versions
 from messagestore_core.contract.run_report import IngestCounts

@@ -9,14 +9,14 @@ from deltalake.exceptions import DeltaError
 
 from messagestore import sql
 from messagestore.errors import StoreUnreadableError, VersionNotFoundError
-from messagestore.place import Place, refusals
+from messagestore.location import Location, refusals
 from messagestore.reads import of_stream
 from messagestore.snapshot import Snapshot
 from messagestore_core.contract.run_document import Translator
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.folder import FORMAT_VERSION, MARKER
 from messagestore_core.store.keyed import KEY_OBJECT, stream_key
-from messagestore_core.store.objects import LARGEST_DOCUMENT, first_link, join
+from messagestore_core.store.objects import LARGEST_DOCUMENT, first_link
 from messagestore_core.store.schemas import HEADS
 from messagestore_core.versions.rules import NAME as DECLARATION
 from messagestore_core.versions.rules import declared
@@ -32,13 +32,13 @@ class Versions:
         VersionNotFoundError: it has no such version.
     """
 
-    def __init__(self, place: Place, version: int | None = None, at: datetime | None = None) -> None:
-        self._place = place
+    def __init__(self, location: Location, version: int | None = None, at: datetime | None = None) -> None:
+        self._location = location
         self._fixed = version is not None or at is not None
-        self._messages = place.open_table("messages")
+        self._messages = location.open_table("messages")
         self._declared: tuple[int, list[Translator]] | None = None
         self._files: tuple[int, pa.Table] | None = None
-        _check_format(place)
+        _check_format(location)
         if version is not None:
             self._load(version)
         if at is not None:
@@ -48,19 +48,19 @@ class Versions:
         """Table ``messages`` as a call finds it."""
         if not self._fixed:
             before = self._messages.version()
-            with refusals(self._place.uri):
+            with refusals(self._location.uri):
                 self._messages.update_incremental()
                 if self._messages.version() != before:
-                    self._place.check(self._messages)
+                    self._location.check(self._messages)
         return self._messages
 
     def snapshot(self) -> Snapshot:
         """What one call reads from."""
         table = self.table()
         if self._files is None or self._files[0] != table.version():
-            with refusals(self._place.uri):
+            with refusals(self._location.uri):
                 self._files = table.version(), files_of(table)
-        return Snapshot(self._place.uri, table, files=self._files[1])
+        return Snapshot(self._location.uri, table, files=self._files[1])
 
     def stream_version(self, stream_name: str | None) -> int | None:
         """The highest position ever given in a stream; None where there is none."""
@@ -73,8 +73,8 @@ class Versions:
 
     def committed_at(self) -> datetime | None:
         """When the version that a call finds was committed; None where the log no longer has it by itself."""
-        with refusals(self._place.uri):
-            log = self._place.objects(join(self._place.uri, "messages", "_delta_log"))
+        with refusals(self._location.uri):
+            log = self._location.objects("messages", "_delta_log")
             commit = log.read(f"{self._messages.version():020}.json")
         actions = map(json.loads, (commit or b"").splitlines())
         moments = [action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action]
@@ -89,27 +89,27 @@ class Versions:
         version = self._messages.version()
         if self._declared is None or self._declared[0] != version:
             try:
-                with refusals(self._place.uri):
-                    self._declared = version, declared(self._place.objects())
+                with refusals(self._location.uri):
+                    self._declared = version, declared(self._location.objects())
             except ValueError as error:
-                raise StoreUnreadableError(f"{self._place.uri}/{DECLARATION} declares no translators") from error
+                raise StoreUnreadableError(f"{self._location.uri}/{DECLARATION} declares no translators") from error
         return self._declared[1]
 
     def other(self, name: str, schema: pa.Schema) -> Snapshot:
         """Another table of the store, as it was when the messages that a call finds were committed."""
-        table = self._place.open_table(name)
+        table = self._location.open_table(name)
         moment = self.committed_at() if self._fixed else None
         if moment is not None:
-            with refusals(self._place.uri):
+            with refusals(self._location.uri):
                 table.load_as_version(moment)
-                self._place.check(table)
-        return Snapshot(self._place.uri, table, schema)
+                self._location.check(table)
+        return Snapshot(self._location.uri, table, schema)
 
     def _head(self, stream_name: str) -> int | None:
         """What a purge wrote down before it removed anything: the highest position of a stream."""
         heads = self.other("heads", HEADS)
         head = heads.highest("next_position", (sql.equals("stream_name", stream_name),))
-        if head is None and (key := self._place.objects().read(KEY_OBJECT, LARGEST_DOCUMENT)):
+        if head is None and (key := self._location.objects().read(KEY_OBJECT, LARGEST_DOCUMENT)):
             head = heads.highest("next_position", (sql.equals("stream_key", stream_key(key, stream_name)),))
         return None if head is None else head - 1
 
@@ -120,28 +120,28 @@ class Versions:
             self._messages.load_as_version(wanted)
         except DeltaError as error:
             raise VersionNotFoundError(
-                f"{self._place.uri} has no version {shown}: its newest is {newest}, and its log may no longer "
+                f"{self._location.uri} has no version {shown}: its newest is {newest}, and its log may no longer "
                 "have the oldest"
             ) from error
-        with refusals(self._place.uri):
-            self._place.check(self._messages)
+        with refusals(self._location.uri):
+            self._location.check(self._messages)
         moment = self.committed_at()
         if isinstance(wanted, datetime) and moment is not None and moment > wanted:
-            raise VersionNotFoundError(f"{self._place.uri} has no version of {shown}: its first is of {moment}")
+            raise VersionNotFoundError(f"{self._location.uri} has no version of {shown}: its first is of {moment}")
 
 
-def _check_format(place: Place) -> None:
+def _check_format(location: Location) -> None:
     """Refuse a store that this release can't be sure to read rightly; one without a marker is told by its tables."""
-    link = first_link(place.uri)
+    link = first_link(location.uri)
     if link is not None:
         raise StoreUnreadableError(f"{link} is no file or folder but a link or a device, and may lead out of the store")
-    with refusals(place.uri):
-        marker = place.objects().read(MARKER, LARGEST_DOCUMENT)
+    with refusals(location.uri):
+        marker = location.objects().read(MARKER, LARGEST_DOCUMENT)
     try:
         version = int(json.loads(marker)["formatVersion"]) if marker else 0
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StoreUnreadableError(f"{place.uri}/{MARKER} is not the marker of a message store") from error
+        raise StoreUnreadableError(f"{location.uri}/{MARKER} is not the marker of a message store") from error
     if version > FORMAT_VERSION:
         raise StoreUnreadableError(
-            f"{place.uri} has format version {version}, this release knows up to {FORMAT_VERSION}; use a newer one"
+            f"{location.uri} has format version {version}, this release knows up to {FORMAT_VERSION}; use a newer one"
         )

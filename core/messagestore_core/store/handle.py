@@ -69,10 +69,14 @@ class Store:
         Raises:
             TableRefusedError: it says what no run of ours writes.
         """
-        options = self.storage.delta_options(self.uri)
-        table = DeltaTable(delta_uri(self.path(name)), version=version, storage_options=options)
+        table = self.read(name, version)
         refuse_foreign(self.uri, name, table)
         return table
+
+    def read(self, name: str, version: int | None = None) -> DeltaTable:
+        """As :meth:`opened`, whatever it says: for who looks at that."""
+        options = self.storage.delta_options(self.uri)
+        return DeltaTable(delta_uri(self.path(name)), version=version, storage_options=options)
 
     def _has_moved_on(self, name: str, version: int) -> bool:
         """Whether there may be a newer version; where the log was cut, also the entries behind this one are gone."""

@@ -16,14 +16,15 @@ from messagestore.errors import MessageStoreError, StorageError, StoreNotFoundEr
 from messagestore_core.contract.run_document import CredentialVariables, StorageEntry
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.foreign import not_to_be_read
-from messagestore_core.store.objects import Objects, delta_uri, is_local, join
+from messagestore_core.store.handle import Store
+from messagestore_core.store.objects import Objects, is_local
 from messagestore_core.store.storage import Storage, trusting
 
 _SCHEMES = ("s3", "s3a")
 
 
-class Place:
-    """One URI and the storage entries that reach it; close it where an entry names a certificate authority.
+class Location:
+    """One store or landing folder, as its reader reaches it; close it where an entry names a certificate authority.
 
     Args:
         uri: ``file:///…``, a path, or ``s3a://…``.
@@ -39,7 +40,7 @@ class Place:
         self._held = ExitStack()
         with refusals(uri):
             bundle = self._held.enter_context(trusting(entries))
-        self._storage = Storage(entries, bundle)
+        self._store = Store(self.uri, Storage(entries, bundle))
 
     def close(self) -> None:
         """Trust no more authorities than before."""
@@ -50,10 +51,10 @@ class Place:
         """Whether it is on this machine."""
         return is_local(self.uri)
 
-    def objects(self, uri: str | None = None) -> Objects:
-        """The objects below the place, or below another URI that is reached the same way."""
+    def objects(self, *names: str) -> Objects:
+        """The objects below it, or below a folder in it."""
         with refusals(self.uri):
-            return Objects(uri or self.uri, self._storage)
+            return self._store.objects(*names)
 
     def open_table(self, name: str, version: int | None = None) -> DeltaTable:
         """One table of the store.
@@ -63,10 +64,9 @@ class Place:
             StoreUnreadableError: its rows would be read from elsewhere.
             StorageError: storage refuses.
         """
-        uri = join(self.uri, name)
         with refusals(self.uri):
             try:
-                table = DeltaTable(delta_uri(uri), version=version, storage_options=self._storage.delta_options(uri))
+                table = self._store.read(name, version)
             except TableNotFoundError as error:
                 raise StoreNotFoundError(f"{self.uri} is no message store: there is no table {name} in it") from error
             self.check(table)
