@@ -37,10 +37,10 @@ from messagestore_operator.cluster.ratelimit import TokenBucket
 from messagestore_operator.cluster.reconcile import Decide, Reconciler
 from messagestore_operator.cluster.sync import KindMissingError, Sync
 from messagestore_operator.cluster.visitors import Visitors
-from messagestore_operator.decide.run_queue import Bounds
-from messagestore_operator.decide.snapshot import Defaults, Maintenance
+from messagestore_operator.decide.run_queue import RunBounds
+from messagestore_operator.decide.snapshot import Defaults, MaintenanceBounds
 from messagestore_operator.decide.windows import Window
-from messagestore_operator.predicates.process import Reader
+from messagestore_operator.predicates.process import PredicateProcess
 from messagestore_operator.settings import LeaderSettings, Settings, seconds
 
 _log = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ class Service:
         cluster = Cluster.of(client, backend, settings.namespace, policy.bounds)
         self._cache = cluster.cache
         self._queue: WorkQueue[ResourceKey] = WorkQueue(_LOOK_AGAIN_SECONDS)
-        self._predicates = Predicates(Reader(), self._touched_by_people)
+        self._predicates = Predicates(PredicateProcess(), self._touched_by_people)
         gatherer = Gatherer(cluster, self._predicates, policy)
         self._old_leases = OldLeases(cluster, gatherer, settings.watch_namespaces, policy)
         self._drivers = Drivers(client, backend, self._cache, settings.driver)
@@ -217,9 +217,11 @@ def defaults(settings: Settings) -> Defaults:
         windows=tuple(
             Window(Schedule(cron=one.cron, time_zone=one.time_zone), one.duration.timedelta) for one in runs.windows
         ),
-        bounds=Bounds(runs.at_once.in_all, runs.at_once.in_namespace, runs.at_once.at_endpoint, runs.starts_per_second),
+        bounds=RunBounds(
+            runs.at_once.in_all, runs.at_once.in_namespace, runs.at_once.at_endpoint, runs.starts_per_second
+        ),
         status_interval=settings.status_interval.timedelta,
-        maintenance=Maintenance(
+        maintenance=MaintenanceBounds(
             upkeep.commits, upkeep.small_files, upkeep.every.timedelta if upkeep.every is not None else None
         ),
         tenancy=settings.tenancy.model_copy(update={"images": (*settings.tenancy.images, settings.spark.image)}),

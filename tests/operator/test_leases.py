@@ -20,9 +20,9 @@ from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.old_leases import OldLeases
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.starts import Starts
-from messagestore_operator.decide.run_queue import Bounds
+from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import Defaults, TableKey
-from messagestore_operator.predicates.process import Reader
+from messagestore_operator.predicates.process import PredicateProcess
 from support.apiserver import ApiServer
 from support.kube import connected
 from support.launches import stream
@@ -150,9 +150,9 @@ def test_the_leases_of_tables_that_are_gone_are_removed_and_no_others(apiserver:
         return [name for name, table in tables.items() if await leases.read(table) is not None]
 
     def old_leases(cache: Cache, leases: TableLeases, client: KubeClient) -> OldLeases:
-        backend, starts = KubeflowBackend(client), Starts(cache, Bounds())
+        backend, starts = KubeflowBackend(client), Starts(cache, RunBounds())
         cluster = Cluster(client, backend, cache, leases, Namespaces(client), starts, lambda: now)
-        gatherer = Gatherer(cluster, Predicates(Reader(), list), Defaults())
+        gatherer = Gatherer(cluster, Predicates(PredicateProcess(), list), Defaults())
         return OldLeases(cluster, gatherer, ["default"], Defaults())
 
     assert _with_leases(apiserver, scenario) == ["of-a-stream", "lately", "of-another-operator"]

@@ -6,7 +6,7 @@ from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStream
 from messagestore_operator.cluster.backend import Launch
 from messagestore_operator.decide.actions import CreateRun
-from messagestore_operator.decide.snapshot import Control, RunRef
+from messagestore_operator.decide.snapshot import DriverControl, RunRef
 from messagestore_operator.settings import DriverSettings, SparkSettings
 from messagestore_operator.translate import SecretVariable, ingest_document
 from messagestore_operator.translate.secrets import Use
@@ -43,7 +43,7 @@ def launch(owner: MessageStream | None = None, name: str = "orders-ingest-1", **
     action = CreateRun(
         run=RunRef(owner.metadata.namespace, name, 1, "ingest"),
         document=document,
-        control=Control(),
+        control=DriverControl(),
         access=ingest_access(owner),
         variables=(SecretVariable("MESSAGESTORE_SCRUB_KEY", "scrub-key", "key", Use.SEAL),),
         spark=owner.spec.spark,

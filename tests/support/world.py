@@ -36,9 +36,9 @@ from messagestore_operator.decide.run_queue import RunQueue, RunSlot
 from messagestore_operator.decide.snapshot import (
     AppState,
     Claim,
-    Control,
     Defaults,
-    Driver,
+    DriverControl,
+    DriverPod,
     ObservedRun,
     PolicySnapshot,
     ReplaySnapshot,
@@ -76,9 +76,9 @@ class App:
     made_at: datetime
     state: AppState = AppState.PENDING
     there: bool = True
-    driver: Driver | None = None
+    driver: DriverPod | None = None
     report: RunReport | None = None
-    control: Control = field(default_factory=Control)
+    control: DriverControl = field(default_factory=DriverControl)
     executors_waiting: Waiting | None = None
     message: str = ""
 
@@ -300,7 +300,7 @@ class World:
 
     def start(self, app: App) -> None:
         """Its driver begins to work."""
-        app.state, app.driver = AppState.RUNNING, Driver("Running")
+        app.state, app.driver = AppState.RUNNING, DriverPod("Running")
 
     def finish(self, app: App, error: RunError | None = None, outcome: Outcome | None = None) -> None:
         """It ends, and says so."""
@@ -308,12 +308,12 @@ class World:
             app, "Failed" if error else "Succeeded", outcome if error else outcome or self.outcome(app), error
         )
         app.state = AppState.FAILED if error else AppState.SUCCEEDED
-        app.driver = Driver("Failed" if error else "Succeeded", exit_code=1 if error else 0)
+        app.driver = DriverPod("Failed" if error else "Succeeded", exit_code=1 if error else 0)
         self._look_at_all()
 
     def die(self, app: App, **driver: Any) -> None:
         """Its driver dies and says nothing."""
-        app.state, app.driver = AppState.FAILED, Driver("Failed", **driver)
+        app.state, app.driver = AppState.FAILED, DriverPod("Failed", **driver)
 
     def lose(self, app: App) -> None:
         """Its application is deleted, and with it its pods, at once or in a while."""

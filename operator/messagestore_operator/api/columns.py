@@ -15,7 +15,7 @@ ColumnType = Literal["string", "integer", "number", "date"]
 
 
 @dataclass(frozen=True)
-class Column:
+class PrinterColumn:
     """One column: what is at a JSONPath of the resource."""
 
     name: str
@@ -30,39 +30,39 @@ class Column:
 
 
 _READY = '.status.conditions[?(@.type=="Ready")]'
-_AGE = Column("AGE", "date", ".metadata.creationTimestamp")
+_AGE = PrinterColumn("AGE", "date", ".metadata.creationTimestamp")
 
-COLUMNS: Mapping[str, tuple[Column, ...]] = {
+COLUMNS: Mapping[str, tuple[PrinterColumn, ...]] = {
     "MessageStream": (
-        Column("READY", "string", f"{_READY}.status"),
-        Column("PHASE", "string", ".status.phase"),
-        Column("MESSAGES", "integer", ".status.table.messages"),
-        Column("LAG", "string", ".status.lag.summary"),
-        Column("DEAD", "integer", ".status.table.deadLetters"),
-        Column("LAST-BATCH", "date", ".status.lastBatchTime"),
-        Column("OLDEST", "date", ".status.table.oldestMessageTime"),
+        PrinterColumn("READY", "string", f"{_READY}.status"),
+        PrinterColumn("PHASE", "string", ".status.phase"),
+        PrinterColumn("MESSAGES", "integer", ".status.table.messages"),
+        PrinterColumn("LAG", "string", ".status.lag.summary"),
+        PrinterColumn("DEAD", "integer", ".status.table.deadLetters"),
+        PrinterColumn("LAST-BATCH", "date", ".status.lastBatchTime"),
+        PrinterColumn("OLDEST", "date", ".status.table.oldestMessageTime"),
         _AGE,
-        Column("BYTES", "integer", ".status.table.bytes", wide=True),
-        Column("POSITION", "integer", ".status.table.lastGlobalPosition", wide=True),
-        Column("REASON", "string", f"{_READY}.reason", wide=True),
+        PrinterColumn("BYTES", "integer", ".status.table.bytes", wide=True),
+        PrinterColumn("POSITION", "integer", ".status.table.lastGlobalPosition", wide=True),
+        PrinterColumn("REASON", "string", f"{_READY}.reason", wide=True),
     ),
     "RetentionPolicy": (
-        Column("STREAM", "string", ".status.streamSummary"),
-        Column("MODE", "string", ".spec.mode"),
-        Column("HOLD", "integer", ".status.held"),
-        Column("LAST-PURGE", "date", ".status.lastPurgeTime"),
-        Column("PURGED", "integer", ".status.purged"),
+        PrinterColumn("STREAM", "string", ".status.streamSummary"),
+        PrinterColumn("MODE", "string", ".spec.mode"),
+        PrinterColumn("HOLD", "integer", ".status.held"),
+        PrinterColumn("LAST-PURGE", "date", ".status.lastPurgeTime"),
+        PrinterColumn("PURGED", "integer", ".status.purged"),
         # A time to come is no age: kubectl would print it as <invalid>.
-        Column("NEXT", "string", ".status.nextRunTime"),
+        PrinterColumn("NEXT", "string", ".status.nextRunTime"),
         _AGE,
     ),
     "ReplayJob": (
-        Column("STREAM", "string", ".spec.streamRef.name"),
-        Column("PHASE", "string", ".status.phase"),
-        Column("REPLAYED", "integer", ".status.progress.replayed"),
-        Column("TOTAL", "integer", ".status.selection.messages"),
-        Column("RATE", "number", ".status.progress.messagesPerSecond"),
-        Column("DESTINATION", "string", ".status.destination"),
+        PrinterColumn("STREAM", "string", ".spec.streamRef.name"),
+        PrinterColumn("PHASE", "string", ".status.phase"),
+        PrinterColumn("REPLAYED", "integer", ".status.progress.replayed"),
+        PrinterColumn("TOTAL", "integer", ".status.selection.messages"),
+        PrinterColumn("RATE", "number", ".status.progress.messagesPerSecond"),
+        PrinterColumn("DESTINATION", "string", ".status.destination"),
         _AGE,
     ),
 }
@@ -79,11 +79,11 @@ def cells(resource: Mapping[str, Any], now: dt.datetime, *, wide: bool = False) 
     return [str(resource["metadata"]["name"]), *(_cell(column, resource, now) for column in shown)]
 
 
-def _shown(kind: str, wide: bool) -> list[Column]:
+def _shown(kind: str, wide: bool) -> list[PrinterColumn]:
     return [column for column in COLUMNS[kind] if wide or not column.wide]
 
 
-def _cell(column: Column, resource: Mapping[str, Any], now: dt.datetime) -> str:
+def _cell(column: PrinterColumn, resource: Mapping[str, Any], now: dt.datetime) -> str:
     value = _find(resource, column.json_path)
     if value is None:
         return ""

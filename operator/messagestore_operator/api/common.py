@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.rules import Rule
+from messagestore_operator.api.rules import ValidationRule
 from messagestore_operator.api.scalars import Cron, Duration, TimeZone
 from messagestore_operator.api.text import (
     Category,
@@ -85,8 +85,8 @@ class Manual(Model):
 class KafkaSecurity(Model):
     """Authentication and encryption of connections to Kafka."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             message="a SASL protocol needs mechanism and credentialsSecretRef; other protocols have neither",
             cel=(
                 "self.protocol.startsWith('SASL_') ? has(self.mechanism) && has(self.credentialsSecretRef)"
@@ -131,8 +131,8 @@ def _selects_something(match: Match) -> bool:
 class Match(Model):
     """Messages that meet all given conditions on their envelopes."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             message="give at least one condition: an empty match would be everything",
             cel=(
                 "[self.streamNames, self.categories, self.types, self.statuses, self.correlationIds,"

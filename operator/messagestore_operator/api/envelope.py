@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic.alias_generators import to_camel
 
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.rules import Rule, exactly_one
+from messagestore_operator.api.rules import ValidationRule, exactly_one
 from messagestore_operator.api.scalars import JsonPath
 from messagestore_operator.api.text import UniqueNames, Value
 from messagestore_operator.api.translators import Translator
@@ -47,9 +47,9 @@ CanonicalField = Literal[
 class FieldMapping(Model):
     """Where one canonical field comes from: a path in the record, a part of a Kafka record, or a constant."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
         exactly_one("path", "header", "record", "value"),
-        Rule(
+        ValidationRule(
             message="default goes with path, header or record: beside value it would never be used",
             cel="!has(self.default) || !has(self.value)",
             holds=lambda mapping: mapping.default is None or mapping.value is None,
@@ -76,8 +76,8 @@ def _mapping(description: str) -> FieldMapping | None:
 class EnvelopeFields(Model):
     """The canonical fields of a Custom envelope."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             message="give streamName or category: without either a message belongs to no stream",
             cel="has(self.streamName) || has(self.category)",
             holds=lambda fields: fields.stream_name is not None or fields.category is not None,
@@ -117,10 +117,10 @@ class EnvelopeFields(Model):
     error: FieldMapping | None = _mapping("Error of the message's processing.")
 
 
-def _required_are_mapped() -> Rule:
+def _required_are_mapped() -> ValidationRule:
     names = {to_camel(name): name for name in EnvelopeFields.model_fields}
     mapped = " || ".join(f"name == '{name}' && has(self.fields.{name})" for name in names)
-    return Rule(
+    return ValidationRule(
         message="required names a field that fields doesn't: no record could ever have it",
         cel=f"!has(self.fields) || self.required.all(name, name == 'messageId' || {mapped})",
         holds=lambda envelope: (
@@ -133,13 +133,13 @@ def _required_are_mapped() -> Rule:
 class Envelope(Model):
     """Format of the records, and which fields they must have."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             message="format Custom needs fields; formats Native and CloudEvents know their own and have none",
             cel="(self.format == 'Custom') == has(self.fields)",
             holds=lambda envelope: (envelope.format == "Custom") == (envelope.fields is not None),
         ),
-        Rule(
+        ValidationRule(
             message="unknownFields Refuse goes with format Native: the others let a record have any",
             cel="self.unknownFields != 'Refuse' || self.format == 'Native'",
             holds=lambda envelope: envelope.unknown_fields != "Refuse" or envelope.format == "Native",

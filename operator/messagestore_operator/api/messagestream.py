@@ -11,7 +11,7 @@ from messagestore_operator.api.envelope import Envelope
 from messagestore_operator.api.messagestream_status import MessageStreamStatus
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.api.rules import Rule, TransitionRule, exactly_one, immutable
+from messagestore_operator.api.rules import TransitionRule, ValidationRule, exactly_one, immutable
 from messagestore_operator.api.scalars import Duration, Quantity, Time
 from messagestore_operator.api.sources import Source
 from messagestore_operator.api.spark import Spark
@@ -39,7 +39,7 @@ class Continuous(Model):
 class StreamTrigger(Model):
     """When runs take messages from the source."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (exactly_one("interval", "schedule", "continuous", "manual"),)
+    validations: ClassVar[tuple[ValidationRule, ...]] = (exactly_one("interval", "schedule", "continuous", "manual"),)
 
     interval: Duration | None = Field(
         default=None, description="Takes what has arrived, stops, and starts again after this time."
@@ -155,8 +155,8 @@ def _is_not_text(lifecycle: Lifecycle) -> bool:
 class Lifecycle(Model):
     """Where applications report what became of messages."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             message="status updates are JSON objects: their source can't have format Text",
             cel="!has(self.source.files) || self.source.files.format != 'Text'",
             holds=_is_not_text,
@@ -192,13 +192,13 @@ def _has_message_id(spec: MessageStreamSpec) -> bool:
 class MessageStreamSpec(Model):
     """The desired state of a stream."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             message="source.files.format Text needs envelope.format Custom: a line of text has no envelope of its own",
             cel="!has(self.source.files) || self.source.files.format != 'Text' || self.envelope.format == 'Custom'",
             holds=lambda spec: not _reads_text(spec) or spec.envelope.format == "Custom",
         ),
-        Rule(
+        ValidationRule(
             message="envelope.fields needs messageId, unless source.files.format is Text",
             cel=(
                 "!has(self.envelope.fields) || has(self.envelope.fields.messageId)"

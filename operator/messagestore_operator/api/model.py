@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
-from messagestore_operator.api.rules import Rule, TransitionRule
+from messagestore_operator.api.rules import TransitionRule, ValidationRule
 
 BROKEN = object()
 """Stands for a field that is given but wrong, where rules about the others are still checked."""
@@ -33,7 +33,7 @@ class Model(BaseModel):
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
 
-    validations: ClassVar[tuple[Rule, ...]] = ()
+    validations: ClassVar[tuple[ValidationRule, ...]] = ()
     transitions: ClassVar[tuple[TransitionRule, ...]] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def _broken_rules(cls: type[Model], subject: Any, data: Any) -> list[InitErrorDe
     return [_detail("rule", rule.message, (), data) for rule in cls.validations if not _holds(rule, subject)]
 
 
-def _holds(rule: Rule, subject: Any) -> bool:
+def _holds(rule: ValidationRule, subject: Any) -> bool:
     if isinstance(subject, Model):
         return rule.holds(subject)
     # Of a subject with broken fields a rule may ask what it can't answer: those fields are reported anyway.

@@ -10,7 +10,7 @@ from messagestore_operator.api.common import KafkaSecurity, Manual, Schedule, St
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.replayjob_status import ReplayJobStatus
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.api.rules import Rule, TransitionRule, exactly_one, immutable
+from messagestore_operator.api.rules import TransitionRule, ValidationRule, exactly_one, immutable
 from messagestore_operator.api.scalars import Duration, Time
 from messagestore_operator.api.spark import Spark
 from messagestore_operator.api.text import (
@@ -51,8 +51,8 @@ MarkTemplate = Annotated[str, Field(strict=True, max_length=1024, pattern=rf"^([
 class TimeWindow(Model):
     """A time span that includes from and excludes to."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             message="from must be earlier than to",
             cel="!has(self.from) || !has(self.to) || self.from < self.to",
             holds=lambda window: (
@@ -68,8 +68,8 @@ class TimeWindow(Model):
 class PositionRange(Model):
     """Positions from one to another, both included."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             message="from must not be greater than to",
             cel="!has(self.from) || !has(self.to) || self.from <= self.to",
             holds=lambda span: span.from_ is None or span.to is None or span.from_ <= span.to,
@@ -92,8 +92,8 @@ class SequenceSelection(Model):
 class Select(Model):
     """Which messages are replayed: those that meet all given conditions. Without conditions, all."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             message="positions needs streamNames: each stream counts its own",
             cel="!has(self.positions) || self.streamNames.size() > 0",
             holds=lambda select: select.positions is None or len(select.stream_names) > 0,
@@ -161,7 +161,7 @@ class KafkaDestination(Model):
 class Destination(Model):
     """Where messages are sent."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (exactly_one("files", "kafka", "stream"),)
+    validations: ClassVar[tuple[ValidationRule, ...]] = (exactly_one("files", "kafka", "stream"),)
 
     files: FilesDestination | None = Field(default=None, description="Files in a folder.")
     kafka: KafkaDestination | None = Field(default=None, description="A topic of a Kafka cluster.")
@@ -191,7 +191,7 @@ class Mark(Model):
 class ReplayTrigger(Model):
     """When a replay selects again."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (exactly_one("interval", "schedule", "manual"),)
+    validations: ClassVar[tuple[ValidationRule, ...]] = (exactly_one("interval", "schedule", "manual"),)
 
     interval: Duration | None = Field(default=None, description="Selects again after this time.")
     schedule: Schedule | None = Field(default=None, description="Selects at times of a cron expression.")
@@ -212,13 +212,13 @@ def _goes_back(spec: ReplayJobSpec) -> bool:
 class ReplayJobSpec(Model):
     """The desired state of a replay. Only suspend and rateLimit can be changed."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             message="select.reasons needs origin DeadLetters: messages have none",
             cel="self.origin == 'DeadLetters' || self.select.reasons.size() == 0",
             holds=lambda spec: spec.origin == "DeadLetters" or len(spec.select.reasons) == 0,
         ),
-        Rule(
+        ValidationRule(
             message="destination.stream must be another one than streamRef, unless origin is DeadLetters",
             cel=(
                 "self.origin == 'DeadLetters' || !has(self.destination.stream)"
@@ -226,17 +226,17 @@ class ReplayJobSpec(Model):
             ),
             holds=lambda spec: spec.origin == "DeadLetters" or not _goes_back(spec),
         ),
-        Rule(
+        ValidationRule(
             message="select.dueForRetry needs origin Messages: dead letters have no retries",
             cel="self.origin == 'Messages' || !self.select.dueForRetry",
             holds=lambda spec: spec.origin == "Messages" or not spec.select.due_for_retry,
         ),
-        Rule(
+        ValidationRule(
             message="trigger needs select.dueForRetry and mode Run: else each run would send the same messages again",
             cel="!has(self.trigger) || (self.select.dueForRetry && self.mode == 'Run')",
             holds=lambda spec: spec.trigger is None or (spec.select.due_for_retry and spec.mode == "Run"),
         ),
-        Rule(
+        ValidationRule(
             message="a replay with a trigger never ends: it has neither activeDeadline nor ttlAfterFinished",
             cel="!has(self.trigger) || (!has(self.activeDeadline) && !has(self.ttlAfterFinished))",
             holds=lambda spec: spec.trigger is None or not _ends(spec),

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.rules import Rule
+from messagestore_operator.api.rules import ValidationRule
 from messagestore_operator.api.text import Integer, Name
 
 GROUP = "messagestore.dev"
@@ -41,8 +41,8 @@ class Metadata(Model):
 class Resource(Model):
     """The base of the three kinds."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             message=f"metadata.name must have at most {MAX_RESOURCE_NAME} characters: it becomes a label of each run",
             cel=f"self.metadata.name.size() <= {MAX_RESOURCE_NAME}",
             holds=lambda resource: len(resource.metadata.name) <= MAX_RESOURCE_NAME,

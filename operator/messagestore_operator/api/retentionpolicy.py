@@ -10,7 +10,7 @@ from messagestore_operator.api.common import KeySecretRef, Manual, Match, Schedu
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.retentionpolicy_status import RetentionPolicyStatus
-from messagestore_operator.api.rules import Rule, exactly_one
+from messagestore_operator.api.rules import ValidationRule, exactly_one
 from messagestore_operator.api.scalars import Duration, JsonPath, Quantity
 from messagestore_operator.api.spark import Spark
 from messagestore_operator.api.text import (
@@ -38,7 +38,7 @@ class StreamSelector(Model):
 class PolicyTrigger(Model):
     """When the policy is applied."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (exactly_one("schedule", "manual"),)
+    validations: ClassVar[tuple[ValidationRule, ...]] = (exactly_one("schedule", "manual"),)
 
     schedule: Schedule | None = Field(default=None, description="Applies the policy at times of a cron expression.")
     manual: Manual | None = Field(
@@ -61,8 +61,8 @@ def _has_condition(rule: PolicyRule) -> bool:
 class PolicyRule(Model):
     """Selects messages that meet all of its conditions. The policy removes what any rule selects."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             message=(
                 "give at least one of expired, statuses, maxAge, maxMessagesPerStream, maxBytes, truncateBefore, match"
             ),
@@ -100,8 +100,8 @@ class PolicyRule(Model):
 class Scrub(Model):
     """What is removed from messages that stay in the store."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             message="give at least one of payloadPaths, metadataPaths, resultPaths, headers and error: "
             "there would be nothing to scrub",
             cel="self.payloadPaths.size() > 0 || self.metadataPaths.size() > 0 || self.resultPaths.size() > 0 || "
@@ -110,7 +110,7 @@ class Scrub(Model):
                 (scrub.payload_paths, scrub.metadata_paths, scrub.result_paths, scrub.headers, scrub.error)
             ),
         ),
-        Rule(
+        ValidationRule(
             message="method Hash needs keySecretRef",
             cel="self.method != 'Hash' || has(self.keySecretRef)",
             holds=lambda scrub: scrub.method != "Hash" or scrub.key_secret_ref is not None,
@@ -167,28 +167,28 @@ class DeadLetterRetention(Model):
 class RetentionPolicySpec(Model):
     """The desired state of a policy."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             message="give exactly one of streamRefs and streamSelector",
             cel="(self.streamRefs.size() > 0) != has(self.streamSelector)",
             holds=lambda spec: (len(spec.stream_refs) > 0) != (spec.stream_selector is not None),
         ),
-        Rule(
+        ValidationRule(
             message="give at least one of rules and deadLetters: nothing would ever leave the store",
             cel="self.rules.size() > 0 || has(self.deadLetters)",
             holds=lambda spec: len(spec.rules) > 0 or spec.dead_letters is not None,
         ),
-        Rule(
+        ValidationRule(
             message="action Scrub needs scrub",
             cel="self.action != 'Scrub' || has(self.scrub)",
             holds=lambda spec: spec.action != "Scrub" or spec.scrub is not None,
         ),
-        Rule(
+        ValidationRule(
             message="action Scrub removes no message, so there is nothing to archive: leave archive out",
             cel="self.action != 'Scrub' || !has(self.archive)",
             holds=lambda spec: spec.action != "Scrub" or spec.archive is None,
         ),
-        Rule(
+        ValidationRule(
             message="action Scrub keeps the row that erase removes: move such rules to a policy with action Delete",
             cel="self.action != 'Scrub' || !self.rules.exists(rule, rule.erase)",
             holds=lambda spec: spec.action != "Scrub" or not any(rule.erase for rule in spec.rules),

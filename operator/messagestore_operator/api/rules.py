@@ -12,7 +12,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Rule:
+class ValidationRule:
     """What must hold of a value, in CEL and in Python, and what to tell people when it doesn't."""
 
     message: str
@@ -36,18 +36,18 @@ class TransitionRule:
         return {"rule": self.cel, "message": self.message}
 
 
-def exactly_one(*fields: str) -> Rule:
+def exactly_one(*fields: str) -> ValidationRule:
     """One of the fields must be given, and only one. Their names are the same in Python and in manifests."""
-    return Rule(
+    return ValidationRule(
         message=f"give exactly one of {_listed(fields)}",
         cel=f"[{_presence(fields)}].filter(given, given).size() == 1",
         holds=lambda value: _count_given(value, fields) == 1,
     )
 
 
-def at_most_one(**fields: str) -> Rule:
+def at_most_one(**fields: str) -> ValidationRule:
     """No two of the fields may be given; Python's name = the manifest's name."""
-    return Rule(
+    return ValidationRule(
         message=f"give only one of {_listed(fields.values())}",
         cel=f"[{_presence(fields.values())}].filter(given, given).size() <= 1",
         holds=lambda value: _count_given(value, fields) <= 1,

@@ -19,7 +19,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from messagestore_operator.api.rules import Rule
+from messagestore_operator.api.rules import ValidationRule
 
 
 class CheckedText(str):
@@ -30,7 +30,7 @@ class CheckedText(str):
     expected: ClassVar[str]
     """What is expected, in words that go after "must be"."""
     schema_format: ClassVar[str | None] = None
-    validations: ClassVar[tuple[Rule, ...]] = ()
+    validations: ClassVar[tuple[ValidationRule, ...]] = ()
 
     __slots__ = ()
 
@@ -83,7 +83,7 @@ class Duration(CheckedText):
     max_length = 48
     expected = "an ISO 8601 duration in days or smaller units, such as P30D or PT15M (no months, no years)"
     validations = (
-        Rule(
+        ValidationRule(
             message="must be longer than zero",
             cel="self.matches('[1-9]')",
             holds=lambda text: re.search("[1-9]", text) is not None,

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from messagestore_operator.api.common import KafkaSecurity, Storage
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.rules import Rule, at_most_one, exactly_one
+from messagestore_operator.api.rules import ValidationRule, at_most_one, exactly_one
 from messagestore_operator.api.scalars import Quantity
 from messagestore_operator.api.text import Integer, Topic
 from messagestore_operator.api.uris import BootstrapServers, SourceUri, StoreUri
@@ -20,9 +20,9 @@ BatchSize = Annotated[Integer, Field(ge=1, le=100_000_000)]
 class FilesSource(Model):
     """Files in a folder, each read whole and once."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
         at_most_one(max_files_per_batch="maxFilesPerBatch", max_bytes_per_batch="maxBytesPerBatch"),
-        Rule(
+        ValidationRule(
             message="afterIngest Archive needs archiveUri, and nothing else has one: give both, or neither",
             cel="(self.afterIngest == 'Archive') == has(self.archiveUri)",
             holds=lambda files: (files.after_ingest == "Archive") == (files.archive_uri is not None),
@@ -64,8 +64,8 @@ class FilesSource(Model):
 class KafkaSource(Model):
     """Topics of a Kafka cluster."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             message="give exactly one of topics and topicPattern",
             cel="(self.topics.size() > 0) != has(self.topicPattern)",
             holds=lambda kafka: (len(kafka.topics) > 0) != (kafka.topic_pattern is not None),
@@ -93,7 +93,7 @@ class KafkaSource(Model):
 class Source(Model):
     """Where messages come from: files or Kafka."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (exactly_one("files", "kafka"),)
+    validations: ClassVar[tuple[ValidationRule, ...]] = (exactly_one("files", "kafka"),)
 
     files: FilesSource | None = Field(default=None, description="Files in a folder.")
     kafka: KafkaSource | None = Field(default=None, description="Topics of a Kafka cluster.")

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.rules import Rule
+from messagestore_operator.api.rules import ValidationRule
 from messagestore_operator.api.spark_conf import conf_rules, describe_conf
 from messagestore_operator.api.text import Integer
 
@@ -50,7 +50,7 @@ class ExecutorResources(Model):
 class Spark(Model):
     """Size and settings of a run's Spark application. Absent fields come from the operator's settings."""
 
-    validations: ClassVar[tuple[Rule, ...]] = conf_rules()
+    validations: ClassVar[tuple[ValidationRule, ...]] = conf_rules()
 
     image: Annotated[str, Field(strict=True, max_length=512)] | None = Field(
         default=None, description="Image of driver and executors. If empty, the operator's."

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from messagestore_operator.api.rules import Rule
+from messagestore_operator.api.rules import ValidationRule
 
 _BYTES = r"[1-9][0-9]{0,9}([kmgtKMGT][bB]?)?"
 
@@ -148,10 +148,10 @@ ALLOWED_CONF: Mapping[str, Form] = {name: form for form in FORMS for name in for
 """Whole names, no prefixes: what a name lets in is decided here, not by the next version of Spark."""
 
 
-def conf_rules() -> tuple[Rule, ...]:
+def conf_rules() -> tuple[ValidationRule, ...]:
     """Rules over a model with a field ``conf``: only names that are known, each with a value of its form."""
     return (
-        Rule(
+        ValidationRule(
             message="conf holds a setting that is not allowed: its description lists those that are",
             cel=f"!has(self.conf) || self.conf.all(name, name in [{_listed(ALLOWED_CONF)}])",
             holds=lambda spark: set(spark.conf) <= set(ALLOWED_CONF),
@@ -165,8 +165,8 @@ def describe_conf() -> str:
     return " ".join(f"{form.words[0].upper()}{form.words[1:]}: {', '.join(form.names)}." for form in FORMS)
 
 
-def _rule(form: Form) -> Rule:
-    return Rule(
+def _rule(form: Form) -> ValidationRule:
+    return ValidationRule(
         message=f"conf: {', '.join(form.names)}: the value must be {form.words}",
         cel=(
             f"!has(self.conf) || self.conf.all(name, !(name in [{_listed(form.names)}])"

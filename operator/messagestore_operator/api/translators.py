@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.rules import Rule
+from messagestore_operator.api.rules import ValidationRule
 from messagestore_operator.api.scalars import JsonPath
 from messagestore_operator.api.text import Integer, UniqueNames, Value
 
@@ -22,7 +22,7 @@ TranslatedField = Literal[
     "contentType",
     "payloadEncoding",
 ]
-_ONE_SOURCE = Rule(
+_ONE_SOURCE = ValidationRule(
     message="give exactly one of path, rename and value, or default alone; default goes beside path and rename too",
     cel=(
         "has(self.value) ? !has(self.path) && !has(self.rename) && !has(self.default)"
@@ -54,7 +54,7 @@ class MessagePath(JsonPath):
 class FieldSource(Model):
     """Where a field of the next version comes from in the older message."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (_ONE_SOURCE,)
+    validations: ClassVar[tuple[ValidationRule, ...]] = (_ONE_SOURCE,)
 
     path: MessagePath | None = Field(default=None, description="Path in the older message.")
     rename: TranslatedField | None = Field(
@@ -69,7 +69,7 @@ class FieldSource(Model):
 class HeaderSource(Model):
     """Where a header of the next version comes from."""
 
-    validations: ClassVar[tuple[Rule, ...]] = (_ONE_SOURCE,)
+    validations: ClassVar[tuple[ValidationRule, ...]] = (_ONE_SOURCE,)
 
     name: Annotated[str, Field(strict=True, min_length=1, max_length=1024)] = Field(
         description="Name of the header in the next version."

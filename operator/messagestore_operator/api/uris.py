@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messagestore_operator.api.rules import Rule
+from messagestore_operator.api.rules import ValidationRule
 from messagestore_operator.api.scalars import CheckedText
 
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?"
@@ -13,7 +13,7 @@ _ROOT = rf"(s3a?|gs)://{_BUCKET}|hdfs://{_HOST}(:[0-9]{{1,5}})?|abfss://[a-z0-9]
 _SEGMENT = r"[^\x00-\x20\x7f/?#*{}\[\]\\<>^|\x22]+"
 _KNOWN = "s3a, s3, gs, abfss, hdfs and file:///"
 
-_NO_DOTS = Rule(
+_NO_DOTS = ValidationRule(
     message="must not hold . or .. as a part of its path",
     cel="!('/' + self + '/').contains('/../') && !('/' + self + '/').contains('/./')",
     holds=lambda uri: not {".", ".."} & set(uri.split("/")),

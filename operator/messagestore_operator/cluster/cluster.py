@@ -12,7 +12,7 @@ from messagestore_operator.cluster.client import KubeClient
 from messagestore_operator.cluster.lease import TableLeases
 from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.starts import Starts
-from messagestore_operator.decide.run_queue import Bounds
+from messagestore_operator.decide.run_queue import RunBounds
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Cluster:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @classmethod
-    def of(cls, client: KubeClient, backend: SparkBackend, own_namespace: str, bounds: Bounds) -> Cluster:
+    def of(cls, client: KubeClient, backend: SparkBackend, own_namespace: str, bounds: RunBounds) -> Cluster:
         """A cluster of which nothing is known yet.
 
         Args:

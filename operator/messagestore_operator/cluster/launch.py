@@ -19,7 +19,7 @@ from messagestore_operator.cluster.kinds import CONFIG_MAPS
 from messagestore_operator.cluster.owners import belongs_to, document_reference, owner_reference
 from messagestore_operator.cluster.reports import CONTROL, DOCUMENT
 from messagestore_operator.cluster.runref import run_annotations, run_labels
-from messagestore_operator.decide.snapshot import Control, ObservedRun
+from messagestore_operator.decide.snapshot import DriverControl, ObservedRun
 
 
 class LaunchRefusedError(Exception):
@@ -126,7 +126,7 @@ class Launcher:
         return await self._client.merge_patch(path, {"data": data})
 
 
-def control_text(control: Control) -> str:
+def control_text(control: DriverControl) -> str:
     """What a driver is told while it runs, as its ConfigMap holds it."""
     told: dict[str, Any] = {"stop": control.stop, "messagesPerSecond": control.messages_per_second}
     if control.maintain is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from messagestore_operator.cluster.cache import Cache, ResourceKey
 from messagestore_operator.cluster.ratelimit import TokenBucket
 from messagestore_operator.decide.actions import CreateRun, Decision
-from messagestore_operator.decide.run_queue import Bounds, RunQueue, RunSlot, startable
+from messagestore_operator.decide.run_queue import RunBounds, RunQueue, RunSlot, startable
 
 _SEEN_SECONDS = 60.0
 """After this a run that was let start, and that no status says was launched, has none of the room any more."""
@@ -24,7 +24,7 @@ class Starts:
         clock: seconds, for tests.
     """
 
-    def __init__(self, cache: Cache, bounds: Bounds, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, cache: Cache, bounds: RunBounds, clock: Callable[[], float] = time.monotonic) -> None:
         self._cache = cache
         self._bounds = bounds
         self._clock = clock

@@ -15,7 +15,7 @@ from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, RetentionPolicyStatus
 from messagestore_operator.api.spark import Spark
 from messagestore_operator.decide.run_queue import RunSlot
-from messagestore_operator.decide.snapshot import Control, RunRef, TableKey
+from messagestore_operator.decide.snapshot import DriverControl, RunRef, TableKey
 from messagestore_operator.translate import SecretVariable, StorageAccess
 
 Status = MessageStreamStatus | RetentionPolicyStatus | ReplayJobStatus
@@ -69,7 +69,7 @@ class CreateRun:
 
     run: RunRef
     document: RunDocument
-    control: Control
+    control: DriverControl
     access: StorageAccess
     """What its pods need of Secrets to reach storage."""
     variables: tuple[SecretVariable, ...] = ()
@@ -100,7 +100,7 @@ class SetControl:
 
     namespace: str
     name: str
-    control: Control
+    control: DriverControl
 
 
 @dataclass(frozen=True)

@@ -46,22 +46,22 @@ def uninstalled(snapshot: Snapshot) -> RunError | None:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldBack:
     """What keeps a run that nothing is wrong with from starting now, and until when, if that is known."""
 
     error: RunError
     until: datetime | None = None
 
 
-def held_back(snapshot: Snapshot) -> Held | None:
+def held_back(snapshot: Snapshot) -> HeldBack | None:
     """Why a run that is no ingest is not to be started at this time."""
     if snapshot.paused is not None:
-        return Held(RunError(reason=Reason.PAUSED, message=snapshot.paused))
+        return HeldBack(RunError(reason=Reason.PAUSED, message=snapshot.paused))
     opens = opens_at(snapshot.defaults.windows, snapshot.now)
     if opens is None:
         return None
     words = f"waiting for the window that opens at {clock_time(opens)} (runs.windows)"
-    return Held(RunError(reason=Reason.WAITING_FOR_WINDOW, message=words), opens)
+    return HeldBack(RunError(reason=Reason.WAITING_FOR_WINDOW, message=words), opens)
 
 
 def barred(stream: MessageStream, snapshot: Snapshot) -> RunError | None:

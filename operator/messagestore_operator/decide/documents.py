@@ -21,7 +21,7 @@ from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.actions import CreateRun
 from messagestore_operator.decide.maintenance import oldest_replay
 from messagestore_operator.decide.run_lifecycle import run_ref
-from messagestore_operator.decide.snapshot import Control, ReplaySnapshot, StreamSnapshot, TableKey
+from messagestore_operator.decide.snapshot import DriverControl, ReplaySnapshot, StreamSnapshot, TableKey
 from messagestore_operator.tenancy.adoption import former_owners
 from messagestore_operator.translate import (
     ingest_access,
@@ -64,7 +64,7 @@ def stream_run(snapshot: StreamSnapshot, current: CurrentRun, epochs: Epochs) ->
     return CreateRun(
         run=run_ref(stream, current, continuous=continuous is not None),
         document=_with_epochs(document, epochs),
-        control=Control(),
+        control=DriverControl(),
         access=access,
         spark=stream.spec.spark,
     )
@@ -83,7 +83,7 @@ def policy_run(policy: RetentionPolicy, stream: MessageStream, current: CurrentR
     return CreateRun(
         run=run_ref(policy, current, stream=stream.metadata.name),
         document=_with_epochs(document, epochs),
-        control=Control(),
+        control=DriverControl(),
         access=purge_access(policy, stream),
         variables=tuple(scrub_keys(policy)) if hashes else (),
         spark=policy.spec.spark,
@@ -102,7 +102,7 @@ def replay_run(
     return CreateRun(
         run=run_ref(job, current),
         document=_with_epochs(document, epochs),
-        control=Control(messages_per_second=rate(job)),
+        control=DriverControl(messages_per_second=rate(job)),
         access=replay_access(job, stream, target),
         spark=job.spec.spark,
     )

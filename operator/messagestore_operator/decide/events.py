@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from messagestore_operator.api.status import BaseStatus, CurrentRun
 from messagestore_operator.decide.actions import EmitEvent
-from messagestore_operator.decide.run_lifecycle import Ended, RunStage
+from messagestore_operator.decide.run_lifecycle import EndedRun, RunStage
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import condition_of
 
@@ -56,7 +56,7 @@ def condition_events(before: BaseStatus | None, after: BaseStatus) -> Iterator[E
     yield EmitEvent("Warning" if _TOLD_WHEN_NEW[ready.reason] else "Normal", ready.reason, ready.message)
 
 
-def _ending(ended: Ended) -> EmitEvent:
+def _ending(ended: EndedRun) -> EmitEvent:
     which = f"{ended.run.kind} run"
     if ended.state == "Succeeded":
         return EmitEvent("Normal", Reason.RUN_FINISHED, f"{which} succeeded")

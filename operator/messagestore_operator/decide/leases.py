@@ -14,7 +14,7 @@ _EPOCHS_START = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Held:
+class Granted:
     """The claim has the table, or has it once the acquisition is done."""
 
     epoch: int
@@ -29,10 +29,10 @@ class Busy:
     until: datetime | None = None
 
 
-def grant(lease: TableLease, claim: Claim, now: datetime, defaults: Defaults, after: int = 0) -> Held | Busy:
+def grant(lease: TableLease, claim: Claim, now: datetime, defaults: Defaults, after: int = 0) -> Granted | Busy:
     """Whether a claim may have the table now; `after` is an epoch that its own must be higher than."""
     if lease.holder == claim.holder:
-        return Held(lease.epoch)
+        return Granted(lease.epoch)
     if is_held(lease, now, defaults):
         return Busy(_holder(lease))
     ahead = min((other for other in lease.queue if _place(other) < _place(claim)), key=_place, default=None)
@@ -41,7 +41,7 @@ def grant(lease: TableLease, claim: Claim, now: datetime, defaults: Defaults, af
         if now < turn:
             return Busy(f"{ahead.kind} run {_run(ahead.holder)} of {ahead.resource}, which comes first", turn)
     epoch = next_epoch(max(lease.epoch, after), now)
-    return Held(epoch, AcquireLease(lease.table, claim.holder, epoch, lease.resource_version))
+    return Granted(epoch, AcquireLease(lease.table, claim.holder, epoch, lease.resource_version))
 
 
 def claimed(lease: TableLease, claims: Collection[tuple[Claim, bool]]) -> TableLease:

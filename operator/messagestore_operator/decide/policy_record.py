@@ -8,7 +8,7 @@ from datetime import datetime
 from messagestore_core.contract.run_report import EraseOutcome, PurgeOutcome
 from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.decide.actions import EmitEvent
-from messagestore_operator.decide.run_lifecycle import Ended, RunStage
+from messagestore_operator.decide.run_lifecycle import EndedRun, RunStage
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.facts import StreamResult
 from messagestore_operator.status.policy import policy_stream
@@ -42,7 +42,7 @@ def purge_events(before: PolicyStreamStatus | None, after: PolicyStreamStatus) -
         yield EmitEvent("Normal", Reason.AWAITING_APPROVAL, words)
 
 
-def _with_outcome(before: PolicyStreamStatus, ended: Ended) -> PolicyStreamStatus:
+def _with_outcome(before: PolicyStreamStatus, ended: EndedRun) -> PolicyStreamStatus:
     outcome = ended.report.outcome if ended.report else None
     if isinstance(outcome, PurgeOutcome):
         after = policy_stream(StreamResult(before.name, ended.report), before)

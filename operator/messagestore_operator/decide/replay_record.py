@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messagestore_operator.api import ReplayJobStatus
-from messagestore_operator.decide.run_lifecycle import Ended, RunStage
+from messagestore_operator.decide.run_lifecycle import EndedRun, RunStage
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.status.replay import replay_outcome, with_progress
 from messagestore_operator.status.runs import api_error, ended_run
@@ -30,7 +30,7 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     )
 
 
-def is_complete(ended: Ended) -> bool:
+def is_complete(ended: EndedRun) -> bool:
     """Whether all of the selection has been sent, by the run's own word."""
     outcome = replay_outcome(ended.report)
     return ended.state == "Succeeded" and outcome is not None and outcome.complete

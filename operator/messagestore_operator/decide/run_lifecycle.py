@@ -22,7 +22,15 @@ from messagestore_operator.decide.causes import (
 )
 from messagestore_operator.decide.leases import Busy, grant, is_held
 from messagestore_operator.decide.run_queue import full
-from messagestore_operator.decide.snapshot import AppState, Control, ObservedRun, RunKind, RunRef, Snapshot, TableKey
+from messagestore_operator.decide.snapshot import (
+    AppState,
+    DriverControl,
+    ObservedRun,
+    RunKind,
+    RunRef,
+    Snapshot,
+    TableKey,
+)
 from messagestore_operator.decide.tables import claim_of, slot_of
 from messagestore_operator.reasons import CANCELLED, Reason
 from messagestore_operator.status.conditions import generation
@@ -66,7 +74,7 @@ class PlannedRun:
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedRun:
     """What came of a run. Times are the operator's own; `report` is its last one, whatever it says."""
 
     run: CurrentRun
@@ -85,7 +93,7 @@ class RunStage:
     """
 
     current: CurrentRun | None = None
-    ended: Ended | None = None
+    ended: EndedRun | None = None
     trouble: RunError | None = None
     live: RunReport | None = None
     actions: tuple[Action, ...] = ()
@@ -209,7 +217,7 @@ def _guide(snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, desired: Desi
         delete = () if run.deleting else (DeleteRun(run.ref.namespace, run.ref.name),)
         ended = seen.model_copy(update={"ending": seen.ending or api_error(ending)})
         return RunStage(ended, trouble=trouble, live=run.report, actions=delete, look_at=_soon(snapshot))
-    told = Control(run.control.stop or desired.stop, desired.messages_per_second, desired.maintain)
+    told = DriverControl(run.control.stop or desired.stop, desired.messages_per_second, desired.maintain)
     if told.stop and seen.stop_requested_at is None:
         seen = seen.model_copy(update={"stop_requested_at": clock_time(snapshot.now)})
     tell = (SetControl(run.ref.namespace, run.ref.name, told),) if told != run.control and run.config_map else ()
@@ -244,10 +252,10 @@ def _waits_since(seen: CurrentRun, run: ObservedRun) -> datetime | None:
     return run.executors_waiting.since if run.executors_waiting else None
 
 
-def _ended(snapshot: Snapshot, current: CurrentRun, run: ObservedRun | None) -> Ended:
+def _ended(snapshot: Snapshot, current: CurrentRun, run: ObservedRun | None) -> EndedRun:
     report = run.report if run else None
     state, error = _outcome(current, run, report)
-    return Ended(current, state, snapshot.now, report, error)
+    return EndedRun(current, state, snapshot.now, report, error)
 
 
 def _outcome(

@@ -16,7 +16,7 @@ _AGAIN = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
-class Bounds:
+class RunBounds:
     """How many runs there may be at once, in all, in a namespace and at a storage endpoint; None is no bound."""
 
     in_all: int | None = None
@@ -55,7 +55,7 @@ class RunQueue:
     """Those that have waited for room so far; what waits for its table keeps nobody from starting."""
     starts: int = 1_000_000
     """How many may be started at this moment."""
-    bounds: Bounds = Bounds()
+    bounds: RunBounds = RunBounds()
 
     def taken(self, slot: RunSlot) -> RunQueue:
         """What is left with one more run."""

@@ -15,7 +15,7 @@ from messagestore_core.contract.run_document import Upkeep
 from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.decide.needs import Uses
-from messagestore_operator.decide.run_queue import Bounds, RunQueue
+from messagestore_operator.decide.run_queue import RunBounds, RunQueue
 from messagestore_operator.decide.windows import Window
 from messagestore_operator.tenancy import Tenancy
 
@@ -59,7 +59,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Driver:
+class DriverPod:
     """A driver's pod."""
 
     phase: Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
@@ -81,7 +81,7 @@ class Driver:
 
 
 @dataclass(frozen=True)
-class Control:
+class DriverControl:
     """What a driver is told while it runs: `control.json` of its ConfigMap. No rate is no limit."""
 
     stop: bool = False
@@ -125,14 +125,14 @@ class ObservedRun:
     """Of the application; of what else there is, without one."""
     message: str = ""
     """What the application says of its failure."""
-    driver: Driver | None = None
+    driver: DriverPod | None = None
     """None: there is no such pod."""
     executors_waiting: Waiting | None = None
     """What keeps executors from running; None as long as at least one runs or none is asked for."""
     report: RunReport | None = None
     report_problem: str | None = None
     config_map: bool = True
-    control: Control = Control()
+    control: DriverControl = DriverControl()
     deleting: bool = False
     """Whether the application's deletion was asked for."""
 
@@ -208,7 +208,7 @@ class TableLease:
 
 
 @dataclass(frozen=True)
-class Maintenance:
+class MaintenanceBounds:
     """When a stream's table is compacted and cleaned; each bound that is None counts for nothing."""
 
     commits: int | None = 200
@@ -244,8 +244,8 @@ class Defaults:
     """Whether nothing new is launched anywhere."""
     windows: tuple[Window, ...] = ()
     """In which what is no ingest may start; none: at any time."""
-    bounds: Bounds = field(default_factory=Bounds)
-    maintenance: Maintenance = Maintenance()
+    bounds: RunBounds = field(default_factory=RunBounds)
+    maintenance: MaintenanceBounds = MaintenanceBounds()
     tenancy: Tenancy = field(default_factory=Tenancy)
 
 

@@ -49,7 +49,7 @@ _FORBIDS = (Reason.NOT_ALLOWED, Reason.TABLE_RELEASED)
 
 
 @dataclass(frozen=True)
-class Due:
+class DueRun:
     """A run that is to be made now."""
 
     kind: RunKind = "ingest"
@@ -126,13 +126,13 @@ def _next(
     if watched.ended is not None:
         # What came of it is written down before another is made.
         due = None if held_back else next_run(snapshot, status)
-        return watched.acted(), None if isinstance(due, Due) else due
+        return watched.acted(), None if isinstance(due, DueRun) else due
     if held_back:
         return RunStage(), None
     stage = watched
     if watched.current is None:
         due = next_run(snapshot, status)
-        if not isinstance(due, Due):
+        if not isinstance(due, DueRun):
             return RunStage(), due
         number = (status.run_number or 0) + 1
         stage = RunStage(reserve(snapshot, stream, due.kind, number, due.attempt))
@@ -144,20 +144,20 @@ def _next(
     return launch(snapshot, PlannedRun(stream, current, [table], make, [stream], former)), None
 
 
-def next_run(snapshot: StreamSnapshot, status: MessageStreamStatus) -> Due | datetime | None:
+def next_run(snapshot: StreamSnapshot, status: MessageStreamStatus) -> DueRun | datetime | None:
     """The run that is due, or when the next will be; None where only a change brings one."""
     stream, last, now = snapshot.stream, status.last_run, snapshot.now
     if last is not None and failed_as_it_is(last, stream) and not new_request(stream, status):
         at = retry_at(last, stream, snapshot.defaults, now)
         if at is None or at > now:
             return at
-        return Due(attempt=next_attempt(last, stream, snapshot.defaults))
+        return DueRun(attempt=next_attempt(last, stream, snapshot.defaults))
     if failed(last) or (last is not None and last.state == "Cancelled") or new_request(stream, status):
-        return Due()
+        return DueRun()
     if maintenance_due(snapshot, status) and not snapshot.lease(table_key(stream)).queue:
-        return Due("maintain")
+        return DueRun("maintain")
     at = trigger_time(snapshot, status)
-    return at if at is None or at > now else Due()
+    return at if at is None or at > now else DueRun()
 
 
 def trigger_time(snapshot: StreamSnapshot, status: MessageStreamStatus) -> datetime | None:

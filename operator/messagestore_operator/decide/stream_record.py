@@ -7,7 +7,7 @@ from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import MaintenanceStatus
 from messagestore_operator.api.status import CurrentRun, RunState
 from messagestore_operator.decide.maintenance import upkeep_done
-from messagestore_operator.decide.run_lifecycle import Ended, RunStage
+from messagestore_operator.decide.run_lifecycle import EndedRun, RunStage
 from messagestore_operator.decide.snapshot import StreamSnapshot
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.runs import ended_run, with_counts
@@ -47,7 +47,7 @@ def _with_upkeep(
     return status.model_copy(update={"maintenance": before.model_copy(update=news)})
 
 
-def _of_ended(snapshot: StreamSnapshot, ended: Ended) -> UpkeepDone | None:
+def _of_ended(snapshot: StreamSnapshot, ended: EndedRun) -> UpkeepDone | None:
     """What came of it in a run that has ended; one that failed in the midst of it may have failed by it."""
     run, done = snapshot.run(ended.run.name), upkeep_done(ended.report)
     asked = run.control.maintain if run else None
@@ -57,7 +57,7 @@ def _of_ended(snapshot: StreamSnapshot, ended: Ended) -> UpkeepDone | None:
     return UpkeepDone(asked=asked.asked, error=RunError(reason=Reason.RUN_FAILED, message=words))
 
 
-def _maintained(before: MaintenanceStatus, ended: Ended) -> MaintenanceStatus:
+def _maintained(before: MaintenanceStatus, ended: EndedRun) -> MaintenanceStatus:
     run = ended_run(ended.run, ended.state, ended.at, ended.error)
     outcome = ended.report.outcome if ended.report else None
     if ended.state != "Succeeded" or not isinstance(outcome, MaintainOutcome):

@@ -2,7 +2,7 @@
 
 from messagestore_operator.local.check import local_problems
 from messagestore_operator.local.console import Console
-from messagestore_operator.local.run import Ended, LocalRun
+from messagestore_operator.local.run import LocalResult, LocalRun
 from messagestore_operator.local.spark import LocalSpark, SparkStartError
 
-__all__ = ["Console", "Ended", "LocalRun", "LocalSpark", "SparkStartError", "local_problems"]
+__all__ = ["Console", "LocalResult", "LocalRun", "LocalSpark", "SparkStartError", "local_problems"]

@@ -36,7 +36,7 @@ Identity = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Ended:
+class LocalResult:
     """A resource with its status, and whether it ended well."""
 
     resource: Resource
@@ -63,13 +63,13 @@ class LocalRun:
         """The clock."""
         return self.at or datetime.now(UTC)
 
-    def run(self) -> list[Ended]:
+    def run(self) -> list[LocalResult]:
         """Carry everything out, in order."""
         given = self.result.resources, self.result.secrets
         with environment(keys(*given) | kafka_credentials(*given)), kafka_files(*given) as self.files:
             return self._run()
 
-    def _run(self) -> list[Ended]:
+    def _run(self) -> list[LocalResult]:
         for resource in self.result.resources:
             if isinstance(resource, MessageStream):
                 self._run_stream(resource)
@@ -154,23 +154,25 @@ class LocalRun:
         wanted = selector.match_labels.items()
         return [stream for stream in self._streams(policy) if wanted <= stream.metadata.labels.items()]
 
-    def _ended(self, resource: Resource) -> Ended:
+    def _ended(self, resource: Resource) -> LocalResult:
         key, now = resource.identity, self.now()
         report, error = self.reports.get(key), self.errors.get(key)
         if isinstance(resource, MessageStream):
             status = stream_status(resource, now, report, store_facts(resource), error)
             well = error is None and (report is None or report.error is None)
-            return Ended(resource.model_copy(update={"status": status}), well)
+            return LocalResult(resource.model_copy(update={"status": status}), well)
         if isinstance(resource, RetentionPolicy):
             results = self.purges.get(key, [])
             failed = any(result.error or (result.report and result.report.error) for result in results)
-            return Ended(resource.model_copy(update={"status": policy_status(resource, now, results)}), not failed)
+            return LocalResult(
+                resource.model_copy(update={"status": policy_status(resource, now, results)}), not failed
+            )
         assert isinstance(resource, ReplayJob)
         replayed = replay_status(resource, now, report, error)
         well = error is None and (report is None or report.error is None) and not condition_of(replayed, "Degraded")
-        return Ended(resource.model_copy(update={"status": replayed}), well)
+        return LocalResult(resource.model_copy(update={"status": replayed}), well)
 
-    def _tell(self, ended: Ended) -> None:
+    def _tell(self, ended: LocalResult) -> None:
         kind, _, name = ended.resource.identity
         status = getattr(ended.resource, "status")  # noqa: B009 - every kind has its own type of it
         ready = next(condition for condition in status.conditions if condition.type == "Ready")

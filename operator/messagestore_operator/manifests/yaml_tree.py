@@ -66,7 +66,7 @@ def read_documents(file: str, text: str) -> tuple[list[YamlDocument], list[Probl
         for root in YAML(typ="safe", pure=True).compose_all(text):
             if root is None:
                 continue
-            reader = _Reader(file)
+            reader = _Parser(file)
             data = reader.convert(root, ())
             problems += reader.problems
             documents.append(YamlDocument(file, data, root))
@@ -85,7 +85,7 @@ def _syntax_problem(file: str, error: YAMLError) -> Problem:
 
 
 @dataclass
-class _Reader:
+class _Parser:
     """Turns nodes into plain data; what it can't turn becomes a problem and a null."""
 
     file: str

@@ -17,7 +17,7 @@ _UNREADABLE = "can't be read: write it shorter, or with less nesting"
 WORKER = (sys.executable, "-m", "messagestore_operator.predicates.worker")
 
 
-class Reader:
+class PredicateProcess:
     """One process, that answers one question after the other; for one task at a time.
 
     Args:

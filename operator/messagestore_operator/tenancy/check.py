@@ -13,10 +13,10 @@ from messagestore_operator.tenancy.kafka import refused_protocols
 from messagestore_operator.tenancy.settings import Tenancy
 from messagestore_operator.tenancy.sizes import sizes_not_allowed
 from messagestore_operator.tenancy.storage import folders_not_allowed
-from messagestore_operator.translate.refusal import Refusal
+from messagestore_operator.translate.refusal import RefusedField
 
 
-def not_allowed(resource: Resource, tenancy: Tenancy) -> tuple[Refusal, ...]:
+def not_allowed(resource: Resource, tenancy: Tenancy) -> tuple[RefusedField, ...]:
     """Each field that asks for more than the settings allow, with words that name the bound and who may change it."""
     return (
         *images_not_allowed(_spark(resource), tenancy.images),

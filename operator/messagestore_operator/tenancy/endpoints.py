@@ -9,7 +9,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, 
 from messagestore_operator.api import Resource
 from messagestore_operator.translate.folders import Field, folders
 from messagestore_operator.translate.kafka import accesses_of
-from messagestore_operator.translate.refusal import Refusal
+from messagestore_operator.translate.refusal import RefusedField
 
 _NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback", "metadata.google.internal")
 _ADDRESSES = (IPv4Address("100.100.100.200"), IPv4Address("168.63.129.16"))
@@ -23,16 +23,18 @@ _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
 _WORDS = "names the pod itself, its node or a cloud's metadata service, which runs may not reach"
 
 
-def endpoints_not_allowed(resource: Resource) -> Iterator[Refusal]:
+def endpoints_not_allowed(resource: Resource) -> Iterator[RefusedField]:
     """The servers of a resource that are loopback, link-local or a metadata service, by what is written there.
 
     What a name resolves to is not looked at: it may be another address by the time a run asks.
     """
     for path, host in _hosts(resource):
         if _is_unclear(host):
-            yield Refusal(path, f"{host} is no address in its plain form, four decimal numbers without leading zeros")
+            yield RefusedField(
+                path, f"{host} is no address in its plain form, four decimal numbers without leading zeros"
+            )
         elif is_of_the_node(host):
-            yield Refusal(path, f"{host} {_WORDS}")
+            yield RefusedField(path, f"{host} {_WORDS}")
 
 
 def is_of_the_node(host: str) -> bool:

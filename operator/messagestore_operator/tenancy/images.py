@@ -8,17 +8,17 @@ from typing import Annotated
 from pydantic import Field
 
 from messagestore_operator.api.spark import Spark
-from messagestore_operator.translate.refusal import Refusal
+from messagestore_operator.translate.refusal import RefusedField
 
 AllowedImage = Annotated[str, Field(strict=True, min_length=1, max_length=512, pattern=r"^[^*\s]+([/:@]\*)?$")]
 """An image as a resource names it, or the beginning of some: `registry/team/*`, `registry/team/spark:*`."""
 
 
-def images_not_allowed(spark: Spark, allowed: Iterable[str]) -> Iterator[Refusal]:
+def images_not_allowed(spark: Spark, allowed: Iterable[str]) -> Iterator[RefusedField]:
     """The image of a resource, where it is none of those; one that names none gets the operator's own."""
     if spark.image and not any(_fits(spark.image, one) for one in allowed):
         words = f"{spark.image} is none of the images that the operator's settings allow (tenancy.images)"
-        yield Refusal(("spec", "spark", "image"), words)
+        yield RefusedField(("spec", "spark", "image"), words)
 
 
 def _fits(image: str, allowed: str) -> bool:

@@ -9,7 +9,7 @@ from pydantic import Field
 from messagestore_operator.api import Resource
 from messagestore_operator.api.model import Model
 from messagestore_operator.translate.kafka import accesses_of
-from messagestore_operator.translate.refusal import Refusal
+from messagestore_operator.translate.refusal import RefusedField
 
 
 class KafkaBounds(Model):
@@ -21,11 +21,11 @@ class KafkaBounds(Model):
     )
 
 
-def refused_protocols(resource: Resource, bounds: KafkaBounds) -> Iterator[Refusal]:
+def refused_protocols(resource: Resource, bounds: KafkaBounds) -> Iterator[RefusedField]:
     """The fields by which credentials would go to a broker, and to whoever is on the way, in clear."""
     if bounds.allow_plaintext_sasl:
         return
     for path, access in accesses_of(resource):
         if access.cluster.protocol == "SASL_PLAINTEXT":
             words = "SASL_PLAINTEXT sends credentials without TLS: use SASL_SSL, or ask who runs the operator to set"
-            yield Refusal((*path, "security", "protocol"), f"{words} tenancy.kafka.allowPlaintextSasl")
+            yield RefusedField((*path, "security", "protocol"), f"{words} tenancy.kafka.allowPlaintextSasl")

@@ -10,7 +10,7 @@ from pydantic import Field
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.spark import DriverResources, ExecutorResources, Memory, Spark, bytes_of
 from messagestore_operator.api.text import Integer
-from messagestore_operator.translate.refusal import Refusal
+from messagestore_operator.translate.refusal import RefusedField
 
 _SETTING = "tenancy.sizes"
 _MAX_FACTOR = 1.0
@@ -40,10 +40,10 @@ class SizeBounds(Model):
     executor: ExecutorBounds = Field(default=ExecutorBounds(), description="The largest executors.")
 
 
-def sizes_not_allowed(spark: Spark, bounds: SizeBounds) -> Iterator[Refusal]:
+def sizes_not_allowed(spark: Spark, bounds: SizeBounds) -> Iterator[RefusedField]:
     """The fields of a resource's Spark block that ask for more."""
     for path, why in (*too_large(spark.driver, spark.executor, bounds), *_conf_too_large(spark.conf, bounds)):
-        yield Refusal(("spec", "spark", *path), why)
+        yield RefusedField(("spec", "spark", *path), why)
 
 
 def too_large(

@@ -12,7 +12,7 @@ from messagestore_operator.api import Resource
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.uris import SourceUri
 from messagestore_operator.translate.folders import TABLE_URI, Folder, folders
-from messagestore_operator.translate.refusal import Refusal
+from messagestore_operator.translate.refusal import RefusedField
 
 EVERY = "*"
 NAMESPACE = "{namespace}"
@@ -48,7 +48,7 @@ class StorageBounds(Model):
         return not self.require_credentials and not self.prefixes
 
 
-def folders_not_allowed(resource: Resource, bounds: StorageBounds) -> Iterator[Refusal]:
+def folders_not_allowed(resource: Resource, bounds: StorageBounds) -> Iterator[RefusedField]:
     """The folders of a resource that lie elsewhere than its namespace's may, or are reached by the pods' identity."""
     for folder in folders(resource):
         if bounds.prefixes:
@@ -63,24 +63,24 @@ def lies_below(uri: str, prefix: str) -> bool:
     return root == bound and path[: len(above)] == above and not any(map(_leads_elsewhere, path))
 
 
-def _out_of_bounds(folder: Folder, namespace: str, bounds: StorageBounds) -> Iterator[Refusal]:
+def _out_of_bounds(folder: Folder, namespace: str, bounds: StorageBounds) -> Iterator[RefusedField]:
     given = (*bounds.prefixes.get(namespace, ()), *bounds.prefixes.get(EVERY, ()))
     prefixes = [prefix.replace(NAMESPACE, namespace) for prefix in given]
     if not any(lies_below(folder.uri, prefix) for prefix in prefixes):
         where = f"below {' or '.join(prefixes)}" if prefixes else "nowhere: no entry is for this namespace"
-        yield Refusal(
+        yield RefusedField(
             folder.path,
             f"the operator's setting tenancy.storage.prefixes allows folders of namespace {namespace} {where}",
         )
 
 
-def _without_credentials(folder: Folder) -> Iterator[Refusal]:
+def _without_credentials(folder: Folder) -> Iterator[RefusedField]:
     storage = folder.storage
     if storage is None and folder.path != TABLE_URI:
         # It is reached as the table of its stream is, and that is checked there.
         return
     if storage is None or storage.credentials_secret_ref is None:
-        yield Refusal(
+        yield RefusedField(
             (*folder.storage_path, "credentialsSecretRef"),
             f"names no Secret with credentials for {folder.uri}; the operator's setting "
             "tenancy.storage.requireCredentials requires one",

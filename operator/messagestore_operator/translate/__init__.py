@@ -10,7 +10,7 @@ from messagestore_operator.translate.annotations import (
 from messagestore_operator.translate.ingest import ingest_document, ingest_task
 from messagestore_operator.translate.names import job_id, numbered_run_name, run_name, source_id
 from messagestore_operator.translate.purge import purge_document
-from messagestore_operator.translate.refusal import NotSupportedError, Refusal
+from messagestore_operator.translate.refusal import NotSupportedError, RefusedField
 from messagestore_operator.translate.replay import replay_document
 from messagestore_operator.translate.secrets import SecretVariable, scrub_keys, seal_keys
 from messagestore_operator.translate.storage import CertificateMount, StorageAccess, purge_access
@@ -21,7 +21,7 @@ __all__ = [
     "APPROVED_PREVIEW",
     "CertificateMount",
     "NotSupportedError",
-    "Refusal",
+    "RefusedField",
     "SecretVariable",
     "StorageAccess",
     "adopts",

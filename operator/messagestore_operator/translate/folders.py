@@ -10,7 +10,7 @@ from messagestore_operator.api.common import Storage
 from messagestore_operator.api.replayjob import FilesDestination
 from messagestore_operator.api.retentionpolicy import Archive
 from messagestore_operator.api.sources import FilesSource
-from messagestore_operator.translate.refusal import Refusal
+from messagestore_operator.translate.refusal import RefusedField
 from messagestore_operator.translate.storage import files_sources
 
 Field: TypeAlias = tuple[str | int, ...]
@@ -49,9 +49,9 @@ def folders(resource: Resource) -> Iterator[Folder]:
         yield _folder(("spec", "destination", "files"), resource.spec.destination.files)
 
 
-def beyond_pods(resource: Resource) -> tuple[Refusal, ...]:
+def beyond_pods(resource: Resource) -> tuple[RefusedField, ...]:
     """The folders that only a local run can read and write."""
-    return tuple(Refusal(folder.path, _WORDS) for folder in folders(resource) if folder.uri.startswith(LOCAL))
+    return tuple(RefusedField(folder.path, _WORDS) for folder in folders(resource) if folder.uri.startswith(LOCAL))
 
 
 def _folder(path: Field, named: FilesSource | Archive | FilesDestination) -> Folder:

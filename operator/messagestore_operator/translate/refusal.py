@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusedField:
     """A field, by its path in the manifest, and why it can't be honoured."""
 
     path: tuple[str | int, ...]
@@ -19,6 +19,6 @@ class Refusal:
 class NotSupportedError(ValueError):
     """A resource asks for what this release can't do."""
 
-    def __init__(self, refused: tuple[Refusal, ...]) -> None:
+    def __init__(self, refused: tuple[RefusedField, ...]) -> None:
         super().__init__("; ".join(map(str, refused)))
         self.refusals = refused

@@ -16,7 +16,7 @@ from messagestore_core.contract import run_document as contract
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.api.common import CaSecretRef, Storage
 from messagestore_operator.api.sources import FilesSource
-from messagestore_operator.translate.refusal import NotSupportedError, Refusal
+from messagestore_operator.translate.refusal import NotSupportedError, RefusedField
 from messagestore_operator.translate.secrets import SecretVariable, Use, seal_keys
 
 CA_FOLDER = "/etc/messagestore/ca"
@@ -167,16 +167,16 @@ def access(locations: Sequence[StorageLocation]) -> StorageAccess:
     )
 
 
-def refused_locations(locations: Sequence[StorageLocation]) -> Iterator[Refusal]:
+def refused_locations(locations: Sequence[StorageLocation]) -> Iterator[RefusedField]:
     """Why locations can't be reached in one run."""
     first: dict[str, StorageLocation] = {}
     for location in locations:
         if (words := out_of_reach(location.uri)) is not None:
-            yield Refusal(location.path, words)
+            yield RefusedField(location.path, words)
         elif (bucket := bucket_of(location.uri)) is not None:
             other = first.setdefault(bucket, location)
             if other.storage != location.storage:
-                yield Refusal(
+                yield RefusedField(
                     location.path,
                     f"bucket {bucket} would be reached in two ways: {_said(location)} and {_said(other)} give it "
                     "different storage; one run can reach a bucket in one way only",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.translate.folders import folders
-from messagestore_operator.translate.refusal import NotSupportedError, Refusal
+from messagestore_operator.translate.refusal import NotSupportedError, RefusedField
 from messagestore_operator.translate.storage import (
     files_sources,
     job_uri,
@@ -18,11 +18,13 @@ from messagestore_operator.translate.storage import (
 _DOCUMENTS = ("headers", "metadata", "result")
 
 
-def refusals(resource: Resource) -> tuple[Refusal, ...]:
+def refusals(resource: Resource) -> tuple[RefusedField, ...]:
     """All that this release can't do of what the resource asks."""
     if isinstance(resource, MessageStream):
         return (*_of_envelope(resource), *refused_locations(stream_locations(resource)), *_of_archives(resource))
-    return tuple(Refusal(one.path, words) for one in folders(resource) if (words := out_of_reach(one.uri)) is not None)
+    return tuple(
+        RefusedField(one.path, words) for one in folders(resource) if (words := out_of_reach(one.uri)) is not None
+    )
 
 
 def ensure_supported(resource: Resource) -> None:
@@ -31,7 +33,7 @@ def ensure_supported(resource: Resource) -> None:
         raise NotSupportedError(found)
 
 
-def _of_envelope(stream: MessageStream) -> Iterator[Refusal]:
+def _of_envelope(stream: MessageStream) -> Iterator[RefusedField]:
     """Mappings that find nothing, or what the field can't be."""
     fields = stream.spec.envelope.fields.given() if stream.spec.envelope.fields else {}
     for name, mapping in fields.items():
@@ -39,18 +41,18 @@ def _of_envelope(stream: MessageStream) -> Iterator[Refusal]:
         if mapping.path is not None or mapping.value is not None:
             continue
         if stream.spec.source.kafka is None:
-            yield Refusal(path, "only records of Kafka have a header or record: give a path, or a value")
+            yield RefusedField(path, "only records of Kafka have a header or record: give a path, or a value")
         elif name in _DOCUMENTS:
-            yield Refusal(path, f"{name} is a JSON document: give a path to it in the record's value")
+            yield RefusedField(path, f"{name} is a JSON document: give a path to it in the record's value")
 
 
-def _of_archives(stream: MessageStream) -> Iterator[Refusal]:
+def _of_archives(stream: MessageStream) -> Iterator[RefusedField]:
     """Archives of files whose copies would arrive again, or end among the table's own."""
     for path, files in files_sources(stream):
         for what, uri in (("uri", files.uri), ("the table's folder", stream.spec.table.uri)):
             if files.archive_uri is not None and _overlap(files.archive_uri, uri):
                 words = f"may neither hold {what}, {uri}, nor lie in it: name a folder beside it"
-                yield Refusal((*path, "archiveUri"), words)
+                yield RefusedField((*path, "archiveUri"), words)
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -22,9 +22,9 @@ from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide.documents import stream_run
-from messagestore_operator.decide.run_queue import Bounds
+from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import AppState, Defaults, RunRef, StreamSnapshot, TableKey
-from messagestore_operator.predicates.process import Reader
+from messagestore_operator.predicates.process import PredicateProcess
 from messagestore_operator.tenancy import Tenancy
 from messagestore_operator.tenancy.secrets import SecretBounds
 from support import sparkoperator
@@ -49,9 +49,9 @@ def replay(name: str, source: str = "orders", namespace: str = "default", **stat
 def gatherer_of(
     cache: Cache, client: Any, namespaces: Namespaces, now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> Gatherer:
-    leases, starts = TableLeases(client, "op"), Starts(cache, Bounds())
+    leases, starts = TableLeases(client, "op"), Starts(cache, RunBounds())
     cluster = Cluster(client, KubeflowBackend(client), cache, leases, namespaces, starts, now)
-    return Gatherer(cluster, Predicates(Reader(), list), UNASKED)
+    return Gatherer(cluster, Predicates(PredicateProcess(), list), UNASKED)
 
 
 def snapshot_with(*replays: dict[str, Any]) -> StreamSnapshot:

@@ -16,7 +16,7 @@ from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.manifests.predicates import predicate_problems
 from messagestore_operator.predicates import bounded
 from messagestore_operator.predicates.bounded import TOO_LARGE, TOO_LONG, Predicate, Refused
-from messagestore_operator.predicates.process import Reader
+from messagestore_operator.predicates.process import PredicateProcess
 from support.launches import stream
 from support.waiting import scaled
 
@@ -48,8 +48,8 @@ worker.main()
 """
 
 
-def reader(answer_seconds: float = 10) -> Reader:
-    return Reader([sys.executable, "-c", HOSTILE_WORKER], answer_seconds)
+def reader(answer_seconds: float = 10) -> PredicateProcess:
+    return PredicateProcess([sys.executable, "-c", HOSTILE_WORKER], answer_seconds)
 
 
 def read(*texts: str, answer_seconds: float = 10) -> list[Refused | None]:
@@ -67,7 +67,7 @@ def read(*texts: str, answer_seconds: float = 10) -> list[Refused | None]:
 
 def test_the_first_that_is_refused_is_told_with_words() -> None:
     async def ask() -> Refused | None:
-        one = Reader()
+        one = PredicateProcess()
         try:
             return await one.first_refused([("MESSAGE_COLUMNS", "position > 1"), ("FILTER_COLUMNS", "position > 1")])
         finally:

@@ -13,7 +13,7 @@ from messagestore_operator.cluster.health import Health
 from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.cluster.queue import WorkQueue
 from messagestore_operator.cluster.reconcile import Reconciler
-from messagestore_operator.decide.run_queue import Bounds
+from messagestore_operator.decide.run_queue import RunBounds
 
 ORDERS = ("MessageStream", "default", "orders")
 CONFLICT = ConflictError("PATCH", "orders", 409, "Conflict", "it has changed")
@@ -45,7 +45,7 @@ def test_a_look_that_fails_again_and_again_is_made_ever_more_seldom(error: ApiEr
 
     async def half_a_second() -> None:
         queue: WorkQueue[ResourceKey] = WorkQueue(0.01)
-        cluster = Cluster.of(unused, KubeflowBackend(unused), "op", Bounds())
+        cluster = Cluster.of(unused, KubeflowBackend(unused), "op", RunBounds())
         telemetry = Telemetry(Metrics(), Health(60, 60))
         reconciler = Reconciler(cluster, gatherer, unused, unused, queue, telemetry)
         queue.add(ORDERS)

@@ -14,9 +14,9 @@ from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.cluster.secrets import Secrets
 from messagestore_operator.decide.needs import Need
-from messagestore_operator.decide.run_queue import Bounds
+from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import Defaults, RunRef
-from messagestore_operator.predicates.process import Reader
+from messagestore_operator.predicates.process import PredicateProcess
 from messagestore_operator.translate.secrets import Use
 from support.launches import stream
 
@@ -105,9 +105,9 @@ def test_an_api_server_that_forbids_everything_just_after_its_start_is_asked_aga
 
 def test_a_stream_whose_run_goes_on_has_its_secrets_and_is_not_asked_about_them() -> None:
     client: Any = Server(**{"lake-credentials": "storage"})
-    cluster = Cluster.of(client, KubeflowBackend(client), "op", Bounds())
+    cluster = Cluster.of(client, KubeflowBackend(client), "op", RunBounds())
     cluster.namespaces.note("default", False)
-    gatherer = Gatherer(cluster, Predicates(Reader(), list), Defaults())
+    gatherer = Gatherer(cluster, Predicates(PredicateProcess(), list), Defaults())
     found = []
     for version, current in (
         ("1", {}),

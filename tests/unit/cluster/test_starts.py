@@ -7,7 +7,7 @@ import pytest
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide.actions import CreateRun, Decision
-from messagestore_operator.decide.run_queue import Bounds, RunSlot
+from messagestore_operator.decide.run_queue import RunBounds, RunSlot
 from support.launches import stream
 
 EARLY = "2026-03-01T06:00:00Z"
@@ -46,7 +46,7 @@ def clock() -> list[float]:
 
 def test_a_run_that_was_let_start_counts_before_its_status_says_so_and_once_afterwards(clock: list[float]) -> None:
     cache = cache_with(launched=False)
-    starts = Starts(cache, Bounds(starts_per_second=2), lambda: clock[0])
+    starts = Starts(cache, RunBounds(starts_per_second=2), lambda: clock[0])
     (slot,) = cache.slots()
     starts.let_start(decision_of(slot))
     starts.let_start(decision_of(slot))
@@ -60,7 +60,7 @@ def test_a_run_that_was_let_start_counts_before_its_status_says_so_and_once_afte
 
 def test_a_run_that_never_came_has_no_room_for_ever(clock: list[float]) -> None:
     cache = cache_with(launched=False)
-    starts = Starts(cache, Bounds(), lambda: clock[0])
+    starts = Starts(cache, RunBounds(), lambda: clock[0])
     starts.let_start(decision_of(next(cache.slots())))
     clock[0] = 61
     assert starts.run_queue().under_way == ()
@@ -68,7 +68,7 @@ def test_a_run_that_never_came_has_no_room_for_ever(clock: list[float]) -> None:
 
 def test_what_waits_is_next_as_soon_as_there_is_room_and_in_line_as_long_as_it_is_wanted(clock: list[float]) -> None:
     cache = cache_with(launched=False)
-    starts = Starts(cache, Bounds(starts_per_second=1), lambda: clock[0])
+    starts = Starts(cache, RunBounds(starts_per_second=1), lambda: clock[0])
     (slot,) = cache.slots()
     other = RunSlot("default/other", ("MessageStream", "default", "other"), frozenset(), slot.since)
     starts.let_start(decision_of(other))

@@ -15,7 +15,7 @@ from messagestore_operator.cluster.kinds import LEASES, RESOURCES
 from messagestore_operator.cluster.lease import holder_of, lease_name
 from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.cluster.sync import KindMissingError, Sync
-from messagestore_operator.decide.run_queue import Bounds
+from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import TableKey
 from messagestore_operator.settings import Settings
 from support.launches import stream
@@ -57,7 +57,7 @@ class _Kept:
 
     def __init__(self) -> None:
         self.server: Any = _Server()
-        cluster, self.metrics = Cluster.of(self.server, KubeflowBackend(self.server), "op", Bounds()), Metrics()
+        cluster, self.metrics = Cluster.of(self.server, KubeflowBackend(self.server), "op", RunBounds()), Metrics()
         self.cache = cluster.cache
         self.touched: set[tuple[str, str, str]] = set()
         self.health = Health(60, 60)

@@ -11,8 +11,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from messagestore_core.contract.run_report import RunError
 from messagestore_operator.decide.actions import CreateRun, Decision
 from messagestore_operator.decide.decision import decide
-from messagestore_operator.decide.run_queue import Bounds
-from messagestore_operator.decide.snapshot import AppState, Driver, Waiting
+from messagestore_operator.decide.run_queue import RunBounds
+from messagestore_operator.decide.snapshot import AppState, DriverPod, Waiting
 from support.world import App, Conflict, Key, World, current_runs
 
 SHARED = "s3a://lake/shared"
@@ -38,7 +38,7 @@ class Anything(RuleBasedStateMachine):
     @initialize(first=st.sampled_from(TRIGGERS), second=st.sampled_from(TRIGGERS), at_once=st.sampled_from([None, 2]))
     def begin(self, first: dict[str, Any], second: dict[str, Any], at_once: int | None) -> None:
         self.world = World()
-        self.world.defaults = replace(self.world.defaults, bounds=Bounds(in_all=at_once))
+        self.world.defaults = replace(self.world.defaults, bounds=RunBounds(in_all=at_once))
         self.specs: dict[Key, dict[str, Any]] = {}
         self.edits = 0
         self.make("MessageStream", "a", "default", stream_spec(SHARED, first))
@@ -109,7 +109,7 @@ class Anything(RuleBasedStateMachine):
     @rule(number=st.integers(0, 9), waiting=st.sampled_from(WAITS))
     def a_driver_waits(self, number: int, waiting: Waiting | None) -> None:
         if (app := self.app(number, AppState.PENDING)) is not None:
-            app.driver = Driver("Pending", waiting=waiting)
+            app.driver = DriverPod("Pending", waiting=waiting)
 
     @rule(number=st.integers(0, 9))
     def a_driver_starts(self, number: int) -> None:
@@ -130,7 +130,7 @@ class Anything(RuleBasedStateMachine):
     def a_driver_dies(self, number: int, unknown: bool) -> None:
         if (app := self.app(number, AppState.RUNNING)) is not None:
             self.world.die(app, exit_code=137)
-            app.driver = Driver("Unknown") if unknown else app.driver
+            app.driver = DriverPod("Unknown") if unknown else app.driver
 
     @rule(number=st.integers(0, 9), lingers=st.booleans())
     def somebody_deletes_an_application(self, number: int, lingers: bool) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from messagestore_core.contract.run_document import PurgeTask
 from messagestore_core.contract.run_report import EraseOutcome, RunError
-from messagestore_operator.decide.snapshot import Driver, Waiting
+from messagestore_operator.decide.snapshot import DriverPod, Waiting
 from support.world import App, Key, World, run_once
 
 DAILY = {"schedule": {"cron": "0 9 * * *"}}
@@ -342,7 +342,7 @@ def test_a_pod_that_waits_is_told_of(world: World) -> None:
     key = policy(world)
     request(world, key)
     app: App = world.only_run()
-    app.driver = Driver("Pending", waiting=Waiting("ErrImagePull", "not found"))
+    app.driver = DriverPod("Pending", waiting=Waiting("ErrImagePull", "not found"))
     world.settle()
     assert world.ready(key)[1] == "ImagePullFailed"
     policy(world, spark={"driver": {"cores": 2}})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, RunError
-from messagestore_operator.decide.snapshot import Driver, Waiting
+from messagestore_operator.decide.snapshot import DriverPod, Waiting
 from support.world import Key, World, run_once
 
 DENIED = RunError(reason="StorageDenied", message="access denied to bucket replay")
@@ -327,7 +327,7 @@ def test_a_replay_that_can_not_start_says_why_and_pauses_at_once(world: World) -
     key = job(world)
     world.settle()
     app = world.only_run()
-    app.driver = Driver("Pending", waiting=Waiting("Unschedulable", "0/1 nodes"))
+    app.driver = DriverPod("Pending", waiting=Waiting("Unschedulable", "0/1 nodes"))
     world.settle()
     assert world.ready(key)[1] == "Unschedulable"
     job(world, suspend=True)

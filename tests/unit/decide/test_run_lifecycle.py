@@ -15,9 +15,9 @@ from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, fol
 from messagestore_operator.decide.run_queue import Bounds, RunQueue
 from messagestore_operator.decide.snapshot import (
     AppState,
-    Control,
     Defaults,
-    Driver,
+    DriverControl,
+    DriverPod,
     ObservedRun,
     RunRef,
     Snapshot,
@@ -32,13 +32,13 @@ from support import launches
 NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 DENIED = RunError(reason="StorageDenied", message="access denied")
-STUCK = Driver("Pending", waiting=Waiting("ImagePullBackOff"))
+STUCK = DriverPod("Pending", waiting=Waiting("ImagePullBackOff"))
 RUNNING = {"started_at": clock_time(NOW - timedelta(hours=9)), "state": "Running"}
 REF = RunRef("default", "orders-ingest-1", 1, "ingest")
 
 
-def seen(state: AppState = AppState.RUNNING, driver: Driver | None = None, **given: Any) -> ObservedRun:
-    return ObservedRun(REF, state, driver=driver or Driver("Running"), **given)
+def seen(state: AppState = AppState.RUNNING, driver: DriverPod | None = None, **given: Any) -> ObservedRun:
+    return ObservedRun(REF, state, driver=driver or DriverPod("Running"), **given)
 
 
 def current(**given: Any) -> CurrentRun:
@@ -67,8 +67,12 @@ STOP, START = Defaults().stop_deadline, Defaults().start_deadline
     [
         ({**RUNNING, "stop_requested_at": clock_time(NOW - STOP)}, seen(), "StopDeadlineExceeded"),
         ({**RUNNING, "stop_requested_at": clock_time(NOW - STOP + SECOND)}, seen(), None),
-        ({"launched_at": clock_time(NOW - START)}, seen(AppState.PENDING, Driver("Pending")), "StartDeadlineExceeded"),
-        ({"launched_at": clock_time(NOW - START + SECOND)}, seen(AppState.PENDING, Driver("Pending")), None),
+        (
+            {"launched_at": clock_time(NOW - START)},
+            seen(AppState.PENDING, DriverPod("Pending")),
+            "StartDeadlineExceeded",
+        ),
+        ({"launched_at": clock_time(NOW - START + SECOND)}, seen(AppState.PENDING, DriverPod("Pending")), None),
         (RUNNING, seen(executors_waiting=Waiting("Unschedulable", since=NOW - START)), "Unschedulable"),
         (RUNNING, seen(executors_waiting=Waiting("Unschedulable", since=NOW - START + SECOND)), None),
     ],
@@ -114,11 +118,11 @@ def test_one_that_runs_goes_on_though_the_spec_has_changed() -> None:
 
 def test_it_is_told_to_stop_once_and_stays_told() -> None:
     found = stage(current(**RUNNING), seen(), DesiredRun(generation=1, stop=True))
-    assert [action.control for action in found.actions] == [Control(stop=True)]  # type: ignore[union-attr]
+    assert [action.control for action in found.actions] == [DriverControl(stop=True)]  # type: ignore[union-attr]
     assert found.current is not None
     assert found.current.stop_requested_at == clock_time(NOW)
     earlier = current(**RUNNING, stop_requested_at=clock_time(NOW - SECOND))
-    again = stage(earlier, seen(control=Control(stop=True)))
+    again = stage(earlier, seen(control=DriverControl(stop=True)))
     assert again.actions == ()
     assert again.current is not None
     assert again.current.stop_requested_at == clock_time(NOW - SECOND)
@@ -128,8 +132,8 @@ def test_what_has_no_config_map_is_told_nothing() -> None:
     assert stage(current(**RUNNING), seen(config_map=False), DesiredRun(generation=1, stop=True)).actions == ()
 
 
-GONE, FAILED = {"state": AppState.MISSING}, {"state": AppState.FAILED, "driver": Driver("Failed", exit_code=1)}
-SUCCEEDED = {"state": AppState.SUCCEEDED, "driver": Driver("Succeeded")}
+GONE, FAILED = {"state": AppState.MISSING}, {"state": AppState.FAILED, "driver": DriverPod("Failed", exit_code=1)}
+SUCCEEDED = {"state": AppState.SUCCEEDED, "driver": DriverPod("Succeeded")}
 STOPPED = StatusError(reason="StopDeadlineExceeded", message="m")
 CHANGED = StatusError(reason="SpecChanged", message="m")
 
@@ -170,9 +174,9 @@ def test_a_reserved_run_of_which_nothing_was_made_yet_has_not_ended() -> None:
     assert follow(Snapshot(now=NOW), reserved, DesiredRun(generation=1)) == RunStage(reserved)
 
 
-@pytest.mark.parametrize("driver", [Driver("Unknown"), Driver("Running"), Driver("Pending")])
+@pytest.mark.parametrize("driver", [DriverPod("Unknown"), DriverPod("Running"), DriverPod("Pending")])
 @pytest.mark.parametrize("state", [AppState.SUCCEEDED, AppState.FAILED, AppState.MISSING])
-def test_nothing_has_ended_whose_driver_may_write_still(state: AppState, driver: Driver) -> None:
+def test_nothing_has_ended_whose_driver_may_write_still(state: AppState, driver: DriverPod) -> None:
     found = stage(current(**RUNNING), seen(state, driver, report=report("Succeeded")))
     assert found.ended is None
     assert found.trouble is not None
@@ -181,7 +185,7 @@ def test_nothing_has_ended_whose_driver_may_write_still(state: AppState, driver:
 
 def test_of_a_run_that_its_operator_did_not_see_launched_the_objects_tell_when_and_of_which_generation() -> None:
     made = NOW - timedelta(minutes=3)
-    observed = replace(seen(AppState.PENDING, Driver("Pending"), created_at=made), ref=replace(REF, generation=7))
+    observed = replace(seen(AppState.PENDING, DriverPod("Pending"), created_at=made), ref=replace(REF, generation=7))
     found = stage(current(launched_at=None, generation=2), observed, DesiredRun(generation=7)).current
     assert found is not None
     assert (found.launched_at, found.generation, found.started_at) == (clock_time(made), 7, None)
@@ -190,9 +194,9 @@ def test_of_a_run_that_its_operator_did_not_see_launched_the_objects_tell_when_a
 @pytest.mark.parametrize(
     ("observed", "begun"),
     [
-        (seen(AppState.RUNNING, Driver("Pending")), True),
-        (seen(AppState.PENDING, Driver("Running")), True),
-        (seen(AppState.PENDING, Driver("Pending")), False),
+        (seen(AppState.RUNNING, DriverPod("Pending")), True),
+        (seen(AppState.PENDING, DriverPod("Running")), True),
+        (seen(AppState.PENDING, DriverPod("Pending")), False),
         (ObservedRun(REF, AppState.PENDING), False),
     ],
 )

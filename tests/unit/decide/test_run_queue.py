@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from messagestore_operator.decide.run_queue import Bounds, Full, RunQueue, RunSlot, full, startable
+from messagestore_operator.decide.run_queue import Full, RunBounds, RunQueue, RunSlot, full, startable
 from support.world import START, Key, World
 
 INTERVAL = {"interval": "PT5M"}
@@ -22,7 +22,7 @@ def stream(world: World, name: str, namespace: str = "default", **storage: Any) 
 
 
 def bounded(world: World, **bounds: Any) -> None:
-    world.defaults = replace(world.defaults, bounds=Bounds(**bounds))
+    world.defaults = replace(world.defaults, bounds=RunBounds(**bounds))
 
 
 def going(world: World) -> list[str]:
@@ -181,7 +181,7 @@ def slot(name: str, seconds: int = 0, namespace: str = "default") -> RunSlot:
 
 
 def test_one_more_run_takes_a_start_from_those_that_follow_in_the_same_moment() -> None:
-    queue = RunQueue(starts=1, bounds=Bounds(starts_per_second=2.0))
+    queue = RunQueue(starts=1, bounds=RunBounds(starts_per_second=2.0))
     assert full(queue, slot("b"), START) is None
     words = "2 runs may start each second (runs.startsPerSecond)"
     assert full(queue.taken(slot("a")), slot("b"), START) == Full(words, START + timedelta(seconds=0.5))
@@ -203,5 +203,5 @@ def test_who_waits_for_the_end_of_another_asks_again_in_a_minute() -> None:
 def test_those_that_can_start_are_as_many_as_may_be_started_and_have_room_in_their_turn() -> None:
     waiting = (slot("c", 3), slot("b", 2), slot("a", 1), slot("d", 4, "other"))
     assert list(startable(RunQueue(waiting=waiting, starts=2))) == [waiting[2], waiting[3]]
-    queue = RunQueue((slot("z"),), waiting, bounds=Bounds(in_all=3, in_namespace=2))
+    queue = RunQueue((slot("z"),), waiting, bounds=RunBounds(in_all=3, in_namespace=2))
     assert list(startable(queue)) == [waiting[3], waiting[2]]

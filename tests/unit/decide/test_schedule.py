@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from messagestore_operator.api.common import Schedule
 from messagestore_operator.decide.backoff import backoff, jitter_of
-from messagestore_operator.decide.leases import Busy, Held, grant, is_abandoned, is_left_over, next_epoch
+from messagestore_operator.decide.leases import Busy, Granted, grant, is_abandoned, is_left_over, next_epoch
 from messagestore_operator.decide.schedule import is_too_late, latest_time, next_time
 from messagestore_operator.decide.snapshot import (
     AppState,
     Claim,
     Defaults,
-    Driver,
+    DriverPod,
     ObservedRun,
     RunRef,
     TableKey,
@@ -116,11 +116,11 @@ def lease(**given: object) -> TableLease:
 
 
 def test_the_holder_keeps_its_epoch() -> None:
-    assert grant(lease(holder="default/a"), claim("a"), NOW, Defaults()) == Held(7)
+    assert grant(lease(holder="default/a"), claim("a"), NOW, Defaults()) == Granted(7)
 
 
 def holder(state: AppState, phase: str | None) -> ObservedRun:
-    driver = Driver(phase) if phase else None  # type: ignore[arg-type]
+    driver = DriverPod(phase) if phase else None  # type: ignore[arg-type]
     return ObservedRun(RunRef("default", "a", 1, "ingest"), state, driver=driver)
 
 
@@ -143,7 +143,7 @@ def holder(state: AppState, phase: str | None) -> ObservedRun:
 def test_a_table_is_taken_only_from_a_holder_that_writes_no_more(given: dict[str, Any], gone: bool) -> None:
     held = lease(**{"holder": "default/a", "since": NOW - timedelta(days=1), **given})
     assert is_abandoned(held, NOW, Defaults()) is gone
-    assert isinstance(grant(replace(held, queue=(claim("b"),)), claim("b"), NOW, Defaults()), Held if gone else Busy)
+    assert isinstance(grant(replace(held, queue=(claim("b"),)), claim("b"), NOW, Defaults()), Granted if gone else Busy)
 
 
 DAY = timedelta(days=1)
@@ -168,10 +168,10 @@ def test_the_first_in_the_queue_comes_first_and_does_not_block_it_for_ever() -> 
     second, first, third = (claim("b", 2), claim("a", 1), claim("c", 3))
     free = lease(since=NOW + timedelta(seconds=5), queue=(second, first, third))
     turn = NOW + timedelta(seconds=5) + Defaults().turn_after
-    assert isinstance(grant(free, first, NOW + timedelta(seconds=6), Defaults()), Held)
+    assert isinstance(grant(free, first, NOW + timedelta(seconds=6), Defaults()), Granted)
     busy = Busy("ingest run a of MessageStream default/a, which comes first", turn)
     assert grant(free, third, turn - timedelta(seconds=1), Defaults()) == busy
-    assert isinstance(grant(free, third, turn, Defaults()), Held)
+    assert isinstance(grant(free, third, turn, Defaults()), Granted)
 
 
 def test_an_epoch_only_grows() -> None:

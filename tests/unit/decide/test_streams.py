@@ -12,7 +12,7 @@ from messagestore_core.contract.run_report import IngestOutcome, RunError, RunPr
 from messagestore_operator.api import MessageStream
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.decision import decide
-from messagestore_operator.decide.snapshot import CREATING, AppState, Control, Driver, StreamSnapshot, Waiting
+from messagestore_operator.decide.snapshot import CREATING, AppState, DriverControl, DriverPod, StreamSnapshot, Waiting
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.tenancy.kafka import KafkaBounds
 from support.world import FINALIZER, App, Conflict, Key, Stored, World, run_once
@@ -185,7 +185,7 @@ def test_why_a_driver_waits_is_said_while_it_waits_and_a_change_of_the_spec_heal
     stream = orders(world)
     world.settle()
     app = world.only_run()
-    app.driver = Driver("Pending", waiting=waiting)
+    app.driver = DriverPod("Pending", waiting=waiting)
     world.settle()
     assert world.ready(stream)[:2] == ("False", reason)
     assert world.ready(stream)[2].startswith(words)
@@ -239,7 +239,7 @@ def test_a_driver_that_never_runs_fails_with_its_cause(world: World) -> None:
     stream = orders(world)
     world.settle()
     app = world.only_run()
-    app.driver = Driver("Pending", waiting=Waiting("Unschedulable", "no memory"))
+    app.driver = DriverPod("Pending", waiting=Waiting("Unschedulable", "no memory"))
     world.settle()
     world.wait(minutes=15)
     world.settle()
@@ -347,7 +347,7 @@ def test_a_run_that_says_nothing_of_its_end_is_no_success(world: World) -> None:
     world.settle()
     app = world.only_run()
     world.start(app)
-    app.state, app.driver = AppState.SUCCEEDED, Driver("Succeeded")
+    app.state, app.driver = AppState.SUCCEEDED, DriverPod("Succeeded")
     world.settle()
     assert world.status(stream).last_run.error.reason == "ReportMissing"
 
@@ -359,7 +359,7 @@ def test_nothing_follows_until_the_driver_is_gone(world: World) -> None:
     world.start(app)
     world.settle()
     app.state = AppState.FAILED
-    app.driver = Driver("Unknown")
+    app.driver = DriverPod("Unknown")
     world.settle()
     assert world.ready(stream)[1] == "WaitingForDriver"
     world.wait(hours=1)
@@ -781,7 +781,7 @@ def report_upkeep(world: World, app: App, done: UpkeepDone | None) -> None:
 def test_a_continuous_run_is_maintained_between_its_batches_and_not_stopped_for_it(world: World) -> None:
     stream, app = continuous_with(world, 300)
     asked = world.status(stream).table.version
-    assert app.control == Control(maintain=Upkeep(asked=asked))
+    assert app.control == DriverControl(maintain=Upkeep(asked=asked))
     report_upkeep(world, app, None)
     assert app.control.maintain == Upkeep(asked=asked), "it is under way"
     report_upkeep(world, app, UpkeepDone(asked=asked, table_version=asked + 3, small_files=0))

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from messagestore_operator.api import Resource, parse_resource
 from messagestore_operator.tenancy import StorageBounds, Tenancy, not_allowed
 from messagestore_operator.tenancy.storage import lies_below
-from messagestore_operator.translate.refusal import Refusal
+from messagestore_operator.translate.refusal import RefusedField
 
 OWN = {"credentialsSecretRef": {"name": "lake"}}
 ANYWHERE = StorageBounds()
@@ -42,7 +42,7 @@ def with_updates(source: str, **files: Any) -> Resource:
     return stream(lifecycle={"source": {"files": {"uri": source, **files}}})
 
 
-def refusals(found: Resource, bounds: StorageBounds) -> tuple[Refusal, ...]:
+def refusals(found: Resource, bounds: StorageBounds) -> tuple[RefusedField, ...]:
     return not_allowed(found, Tenancy(storage=bounds))
 
 

@@ -12,7 +12,7 @@ from messagestore_operator.cluster.backend.base import RunParts
 from messagestore_operator.cluster.backend.pods import DRIVER
 from messagestore_operator.cluster.reports import CONTROL, newest, read_report
 from messagestore_operator.cluster.runref import run_ref
-from messagestore_operator.decide.snapshot import CREATING, AppState, Control, Driver, ObservedRun, Waiting
+from messagestore_operator.decide.snapshot import CREATING, AppState, DriverControl, DriverPod, ObservedRun, Waiting
 
 _ENDED = {"COMPLETED": AppState.SUCCEEDED, "SUBMISSION_FAILED": AppState.SUBMISSION_FAILED}
 _UNDER_WAY = {"RUNNING", "SUCCEEDING", "FAILING", "UNKNOWN"}
@@ -63,13 +63,13 @@ def app_state(application: ApiObject | None) -> AppState:
     return AppState.RUNNING if state in _UNDER_WAY else AppState.PENDING
 
 
-def driver_of(pod: ApiObject) -> Driver:
+def driver_of(pod: ApiObject) -> DriverPod:
     """A driver's pod."""
     status = pod.get("status") or {}
     container = _container(status)
     terminated = at(container, "state", "terminated") or {}
     phase = status.get("phase")
-    return Driver(
+    return DriverPod(
         phase=cast(Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"], phase)
         if phase in _PHASES
         else "Unknown",
@@ -139,18 +139,18 @@ def _message(parts: RunParts) -> str:
     return "; ".join(part for part in (said, executors) if part)
 
 
-def _control(config_map: ApiObject | None) -> Control:
+def _control(config_map: ApiObject | None) -> DriverControl:
     try:
         found = json.loads(at(config_map, "data", CONTROL) or "{}")
         rate = found.get("messagesPerSecond")
         maintain = found.get("maintain")
-        return Control(
+        return DriverControl(
             found.get("stop") is True,
             float(rate) if rate is not None else None,
             Upkeep.model_validate(maintain) if maintain is not None else None,
         )
     except (ValueError, TypeError, AttributeError):
-        return Control()
+        return DriverControl()
 
 
 def _time(text: Any) -> datetime | None:
