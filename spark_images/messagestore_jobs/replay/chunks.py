@@ -175,8 +175,13 @@ class Delivery(Protocol):
             first: how many messages were sent before its first one.
         """
 
-    def deliver(self, chunk: Chunk) -> None:
-        """Send a sealed chunk."""
+    def deliver(self, chunk: Chunk, first: int) -> None:
+        """Send a sealed chunk.
+
+        Args:
+            chunk: of messages, or of dead letters.
+            first: how many were sent before its first one.
+        """
 
     def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
         """All chunks have been sent; the outcome, with what the destination made of them."""

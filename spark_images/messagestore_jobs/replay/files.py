@@ -63,7 +63,7 @@ class FilesDelivery:
         """What has its name already has been sent."""
         return (part.staged, 0) if self.objects.exists(part.staged) else None
 
-    def deliver(self, chunk: Chunk) -> None:
+    def deliver(self, chunk: Chunk, first: int) -> None:
         """Take the chunk's objects out of the staging."""
         for part in chunk.parts:
             with external_write("replay-object"):

@@ -81,9 +81,8 @@ class KafkaDelivery:
         except Py4JJavaError as error:
             raise _failure(error, self._to) from error
 
-    def deliver(self, chunk: Chunk) -> None:
+    def deliver(self, chunk: Chunk, first: int) -> None:
         """Send what has not been sent yet."""
-        first = sum(earlier.sent for earlier in self.state.chunks()[: chunk.number])
         for part in chunk.parts:
             if self.objects.exists(part.staged):
                 self._send(part.staged, first, part.messages)

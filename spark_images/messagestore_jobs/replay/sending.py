@@ -170,7 +170,7 @@ class Sending:
             sent_before = sum(chunk.sent for chunk in self.chunks[:-1])
             erased = open_erased(self.source.store)
             self.chunks[-1] = without_erased_since(self.chunks[-1], sent_before, self.delivery, erased)
-            self.delivery.deliver(self.chunks[-1])
+            self.delivery.deliver(self.chunks[-1], sent_before)
             self.progress.advance(sum(map(_done, self.chunks)))
 
     def _check_names(self) -> None:
@@ -198,8 +198,9 @@ class Sending:
             where = f", the first at global position {chunk.first_failed[0]}" if chunk.first_failed else ""
             self.progress.say(f"{chunk.failed} messages are not as they were stored and are not sent{where}")
         self.delivery.state.seal(chunk)
+        sent_before = sum(earlier.sent for earlier in self.chunks)
         self.chunks.append(chunk)
-        self.delivery.deliver(chunk)
+        self.delivery.deliver(chunk, sent_before)
         self.sent_now += chunk.sent
         self.progress.advance(_done(chunk))
         return True

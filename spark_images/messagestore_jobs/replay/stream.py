@@ -137,7 +137,7 @@ class StreamDelivery:
         """Records that lie where the target reads them may not have been taken in; those that were are known to it."""
         return next(((name, 0) for name in (part.staged, part.name) if self.objects.exists(name)), None)
 
-    def deliver(self, chunk: Chunk) -> None:
+    def deliver(self, chunk: Chunk, first: int) -> None:
         """Take the chunk's records in; what was taken in before a crash is not taken in again."""
         for part in chunk.parts:
             with external_write("replay-records"):

@@ -21,13 +21,14 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.replay import kafka
+from messagestore_jobs.replay import chunks, kafka
 from messagestore_jobs.replay.job import run_replay
 from support.crash import crash_run
 from support.external_writes import observing, unheard
 from support.kafkabroker import Broker
 from support.kafkatopics import Record, Topics
 from support.purges import files_below, purge
+from support.replay_costs import counting
 from support.replays import AT, Crash, Suspending, replay_document
 from support.stores import make_store, message
 
@@ -85,6 +86,18 @@ def test_what_was_suspended_goes_on_where_it_was(
     assert (suspended.complete, topics.read(topic)) == (False, [])
     assert run_replay(Run.of(document, spark, Silent())).complete
     assert positions(topics.read(topic)) == list(range(1, 31))
+
+
+def test_a_chunk_reads_no_other_chunk(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 1)
+    topic = topics.make()
+    with counting(spark, monkeypatch) as costs:
+        assert run_replay(to_topic(table, broker.cluster(), topic), spark, Silent(), costs).complete
+    assert len(costs.of_chunks) > 10
+    read = [cost["objects"] for cost in costs.of_chunks[1:]]
+    assert read == [read[0]] * len(read)
 
 
 KILLS = [("replay-transaction", "within", 2), ("replay-staged-removed", "before", 1)]
