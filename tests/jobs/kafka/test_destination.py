@@ -94,7 +94,7 @@ def test_a_chunk_reads_no_other_chunk(
     monkeypatch.setattr(chunks, "_CHUNK_ROWS", 1)
     topic = topics.make()
     with counting(spark, monkeypatch) as costs:
-        assert run_replay(to_topic(table, broker.cluster(), topic), spark, Silent(), costs).complete
+        assert run_replay(Run.of(to_topic(table, broker.cluster(), topic), spark, Silent()), costs).complete
     assert len(costs.of_chunks) > 10
     read = [cost["objects"] for cost in costs.of_chunks[1:]]
     assert read == [read[0]] * len(read)

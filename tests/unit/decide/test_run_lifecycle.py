@@ -11,8 +11,8 @@ from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.api.status import RunError as StatusError
 from messagestore_operator.decide.actions import AcquireLease, AwaitRoom, DeleteRun
 from messagestore_operator.decide.leases import next_epoch
-from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, launch
-from messagestore_operator.decide.run_queue import Bounds, RunQueue
+from messagestore_operator.decide.run_lifecycle import DesiredRun, PlannedRun, RunStage, follow, launch
+from messagestore_operator.decide.run_queue import RunBounds, RunQueue
 from messagestore_operator.decide.snapshot import (
     AppState,
     Defaults,
@@ -224,8 +224,9 @@ SOON = (NOW + Defaults().look_again,)
 def launched(*held: TableKey, by: str = "default/other", most: int | None = None) -> RunStage:
     """A run that writes two tables, one of which had another name before; some of the three are held."""
     leases = {table: TableLease(table, 7, by, since=NOW, resource_version="1") for table in held}
-    snapshot = Snapshot(now=NOW, leases=leases, run_queue=RunQueue(bounds=Bounds(in_all=most)))
-    return launch(snapshot, OWNER, RESERVED, [ONE, TWO], lambda _: replace(CREATE, slot=None), [OWNER], [FORMER])
+    snapshot = Snapshot(now=NOW, leases=leases, run_queue=RunQueue(bounds=RunBounds(in_all=most)))
+    planned = PlannedRun(OWNER, RESERVED, [ONE, TWO], lambda _: replace(CREATE, slot=None), [OWNER], [FORMER])
+    return launch(snapshot, planned)
 
 
 def taken(table: TableKey) -> AcquireLease:
