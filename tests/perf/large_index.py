@@ -23,7 +23,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.index.keys import hash_here
-from messagestore_jobs.index.manifest import INDEX, MANIFEST, Manifest
+from messagestore_jobs.index.manifest import INDEX, MANIFEST, IndexManifest
 from messagestore_jobs.index.runs import ENTRY, Entries, RunInfo, write_run
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.session import local_session
@@ -62,7 +62,7 @@ def with_keys(store: Path, count: int) -> None:
     if count:
         info, folder = keys(count), store / INDEX
         (folder / info.name).hardlink_to(data.folder() / "keys" / info.name)
-        manifest = Manifest.model_validate_json((folder / MANIFEST).read_bytes())
+        manifest = IndexManifest.model_validate_json((folder / MANIFEST).read_bytes())
         said = manifest.model_copy(update={"ids": (info, *manifest.ids)})
         (folder / MANIFEST).write_text(said.model_dump_json())
 

@@ -32,7 +32,7 @@ from messagestore_core.contract.run_document import (
     Translator,
 )
 from messagestore_core.contract.run_report import RunReport
-from messagestore_core.store.audit import Done, add_audit
+from messagestore_core.store.audit import AuditEntry, add_audit
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.schemas import OFFSETS, PENDING_UPDATES
@@ -172,7 +172,7 @@ class Site:
         uri = self.table.uri
         raise_heads(Store(uri), pa.table({"stream_name": ["order-1"], "next_position": [20]}), 30)
         add_tombstones(Store(uri), [("erased", 1)], NOW, "run")
-        add_audit(Store(uri), Done(NOW, "Purge", "run", RESOURCE, {"preview": "p"}, 1, 2))
+        add_audit(Store(uri), AuditEntry(NOW, "Purge", "run", RESOURCE, {"preview": "p"}, 1, 2))
         waiting = {
             "message_id": "later",
             "status": "FAILED",

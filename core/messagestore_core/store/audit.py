@@ -26,7 +26,7 @@ _ADDED, _RELEASED = "HoldAdded", "HoldReleased"
 
 
 @dataclass(frozen=True)
-class Done:
+class AuditEntry:
     """One thing done: who, by which run, under which rules, from which table version to which.
 
     ``detail`` is what was asked for (rules, holds, the preview's id …); it is part of what makes a row the same again.
@@ -48,7 +48,7 @@ class Done:
     """Whether it is the same row whichever run of the resource writes it."""
 
 
-def add_audit(store: Store, done: Done) -> None:
+def add_audit(store: Store, done: AuditEntry) -> None:
     """Append a row, durably; the same run's same action is written once, however often the run is repeated.
 
     It is appended blindly, so that it clashes with no other writer, and a run without a grant may do so too.
@@ -96,11 +96,11 @@ def note(store: Store, document: RunDocument, action: str, detail: dict[str, Any
         document: the run's.
         action: what is done.
         detail: what was asked for.
-        told: more of :class:`Done`.
+        told: more of :class:`AuditEntry`.
     """
     version = store.table("messages").version()
     given = {"version_before": version, "version_after": version, **told}
-    add_audit(store, Done(now(document), action, document.run, document.resource, detail, **given))
+    add_audit(store, AuditEntry(now(document), action, document.run, document.resource, detail, **given))
 
 
 def rules_text(detail: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ INDEX = "_index"
 MANIFEST = "manifest.json"
 
 
-class Manifest(BaseModel):
+class IndexManifest(BaseModel):
     """What is in the index, and of which version of which table it tells."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -46,19 +46,19 @@ def unnamed(store: Store) -> set[str]:
     }
 
 
-def usable(found: Manifest | None, table: DeltaTable) -> Manifest | None:
+def usable(found: IndexManifest | None, table: DeltaTable) -> IndexManifest | None:
     """A manifest that tells of this table."""
     told = found is not None and found.table == str(table.metadata().id) and 0 <= found.version <= table.version()
     return found if told else None
 
 
-def names_in(manifest: Manifest | None) -> set[str]:
+def names_in(manifest: IndexManifest | None) -> set[str]:
     """The runs that a manifest names."""
     return {info.name for info in (*manifest.ids, *manifest.streams)} if manifest else set()
 
 
-def read_manifest(objects: Objects) -> Manifest | None:
+def read_manifest(objects: Objects) -> IndexManifest | None:
     """The one that is there; None where there is none, or something else."""
     with suppress(TableRefusedError):
-        return read_document(objects, MANIFEST, Manifest)
+        return read_document(objects, MANIFEST, IndexManifest)
     return None

@@ -26,7 +26,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import read_hidden_heads, read_named_heads
 from messagestore_jobs.index.changes import Batch, Changes, all_of, changes_between, digest_of, paths_of
 from messagestore_jobs.index.keys import Flags, Hasher, Keys
-from messagestore_jobs.index.manifest import INDEX, MANIFEST, Manifest, names_in, read_manifest, usable
+from messagestore_jobs.index.manifest import INDEX, MANIFEST, IndexManifest, names_in, read_manifest, usable
 from messagestore_jobs.index.merge import less_what_left, settle_ids, settle_streams, to_merge
 from messagestore_jobs.index.read import (
     few,
@@ -98,7 +98,7 @@ class StoreIndex:
         self._hidden = read_hidden_heads(store)
         table = store.table("messages")
         self._seen = read_manifest(self._objects)
-        self._manifest = usable(self._seen, table) or Manifest(
+        self._manifest = usable(self._seen, table) or IndexManifest(
             table=str(table.metadata().id), key=secrets.token_hex(_KEY_BYTES)
         )
         self._hasher = Hasher(self.key)
@@ -155,7 +155,7 @@ class StoreIndex:
         self._version = self._store.table("messages").version()
         self.merge()
 
-    def _follow(self, manifest: Manifest | None) -> bool:
+    def _follow(self, manifest: IndexManifest | None) -> bool:
         """Take in what has come and gone since a manifest, or since the last look.
 
         Where that can't be told, or a run is torn, all is made anew from the table; but for the key, by which the
@@ -173,10 +173,10 @@ class StoreIndex:
             self._catch_up()
             return True
 
-    def _blank(self) -> Manifest:
-        return Manifest(table=self._manifest.table, key=self._manifest.key)
+    def _blank(self) -> IndexManifest:
+        return IndexManifest(table=self._manifest.table, key=self._manifest.key)
 
-    def _start(self, manifest: Manifest) -> None:
+    def _start(self, manifest: IndexManifest) -> None:
         self._manifest, self._version, self._heads = manifest, manifest.version, manifest.heads
         self._trusted = False
         self._paths: set[str] = set()
@@ -283,7 +283,7 @@ class StoreIndex:
             self._write_new(ratio, at_most)
         ids, streams = (tuple(run.info for run in self._stored[kind]) for kind in self._new)
         leaving = names_in(found) - {info.name for info in (*ids, *streams)}
-        manifest = Manifest(
+        manifest = IndexManifest(
             table=self._manifest.table,
             key=self._manifest.key,
             version=self._version,

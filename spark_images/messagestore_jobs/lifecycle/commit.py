@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.run_document import Resource, Retry
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_core.store.audit import Done, add_audit
+from messagestore_core.store.audit import AuditEntry, add_audit
 from messagestore_core.store.dead_letters import places, set_aside, set_aside_for
 from messagestore_core.store.delta_log import CommitNote, committed_batch
 from messagestore_core.store.errors import RunFailedError
@@ -56,7 +56,7 @@ COLUMNS = (
 
 
 @dataclass
-class Context:
+class LifecycleRun:
     """One run over one store; tombstones are read once, where they are asked for."""
 
     spark: SparkSession
@@ -157,7 +157,7 @@ def change_rows(changes: Mapping[str, Change], updates: pa.Table, now: datetime)
     return pa.table([pa.array(columns[f.name], f.type) for f in CHANGES], schema=CHANGES)
 
 
-def without_erased(context: Context, updates: pa.Table) -> pa.Table:
+def without_erased(context: LifecycleRun, updates: pa.Table) -> pa.Table:
     """The updates that are for no erased message: of one that is, nothing is kept."""
     if not updates.num_rows:
         return updates
@@ -165,7 +165,7 @@ def without_erased(context: Context, updates: pa.Table) -> pa.Table:
     return updates.filter(pa.array(~erased)) if erased.any() else updates
 
 
-def folded(context: Context, updates: pa.Table, at: datetime, after: int | None = None) -> Folded:
+def folded(context: LifecycleRun, updates: pa.Table, at: datetime, after: int | None = None) -> Folded:
     """What the updates come to.
 
     Args:
@@ -183,7 +183,7 @@ def folded(context: Context, updates: pa.Table, at: datetime, after: int | None 
 
 
 def commit(
-    context: Context, what: Folded, updates: pa.Table, at: datetime, step: tuple[str, int], note: CommitNote
+    context: LifecycleRun, what: Folded, updates: pa.Table, at: datetime, step: tuple[str, int], note: CommitNote
 ) -> CommitNote:
     """Make the changes, once, in a commit that ends a step; returns its note."""
     if context.retry.set_aside and what.exhausted:
@@ -195,7 +195,7 @@ def commit(
     return note
 
 
-def set_exhausted_aside(context: Context, messages: Sequence[Message], at: datetime, batch: str) -> None:
+def set_exhausted_aside(context: LifecycleRun, messages: Sequence[Message], at: datetime, batch: str) -> None:
     """Set messages aside as their Native records, once by ``batch``; they stay in the store, as FAILED.
 
     A payload that lies in an object of its own is not in the record.
@@ -266,12 +266,13 @@ def _commit_nothing(store: Store, step: tuple[str, int], note: CommitNote) -> No
         )
 
 
-def _audit_retries(context: Context, what: Folded, at: datetime, batch: str) -> None:
+def _audit_retries(context: LifecycleRun, what: Folded, at: datetime, batch: str) -> None:
     """Before the commit: no retry goes untold. Of a batch that is done again each run has a row, with its name."""
     version = context.store.table("messages").version()
     counts = {"retried": what.retried}
     add_audit(
-        context.store, Done(at, "Retry", context.run, context.resource, {"batch": batch}, version, version + 1, counts)
+        context.store,
+        AuditEntry(at, "Retry", context.run, context.resource, {"batch": batch}, version, version + 1, counts),
     )
 
 

@@ -18,7 +18,7 @@ from messagestore_core.store.delta_log import CommitNote, table_state
 from messagestore_core.store.pending_updates import count_pending, forget_waiting, let_wait
 from messagestore_core.store.schemas import PENDING_UPDATES, UTC
 from messagestore_jobs.context import Run
-from messagestore_jobs.lifecycle.commit import Context, commit, folded, without_erased
+from messagestore_jobs.lifecycle.commit import LifecycleRun, commit, folded, without_erased
 from messagestore_jobs.lifecycle.timeouts import count_open, expire_due, fail_unanswered
 from messagestore_jobs.lifecycle.updates import dead_letters, read_updates, set_aside_once, source_of
 from messagestore_jobs.lifecycle.waiting import settle, was_cut_off
@@ -52,7 +52,7 @@ class LifecycleWork:
 
     def __init__(self, run: Run, task: IngestTask, arrivals: Arrivals | None, first: CommitNote) -> None:
         self._document, self._progress, self._first = run.document, run.progress, first
-        self._context = Context(run.spark, run.run, run.store, task.retry, run.document.resource)
+        self._context = LifecycleRun(run.spark, run.run, run.store, task.retry, run.document.resource)
         self._pending_for = task.lifecycle.pending_for if task.lifecycle else _PENDING_FOR
         self._processing_timeout = task.lifecycle.processing_timeout if task.lifecycle else None
         self._arrivals, self._task = arrivals, updates_task(task)
@@ -130,7 +130,7 @@ class LifecycleWork:
         return note
 
 
-def take_in(context: Context, source_id: str, due: Due, records: pa.Table, note: CommitNote) -> CommitNote:
+def take_in(context: LifecycleRun, source_id: str, due: Due, records: pa.Table, note: CommitNote) -> CommitNote:
     """Take one batch into the store; returns the note of its commit, with the totals so far.
 
     Args:
@@ -161,7 +161,7 @@ def take_in(context: Context, source_id: str, due: Due, records: pa.Table, note:
     return commit(context, result, updates, due.batch.at, step, context.noted(note, counts))
 
 
-def _set_aside(context: Context, source_id: str, due: Due, bad: pa.Table) -> int:
+def _set_aside(context: LifecycleRun, source_id: str, due: Due, bad: pa.Table) -> int:
     own = f"{source_id}/{due.batch.number}"
     letters = dead_letters(bad["raw"], source_of(bad), bad, due.batch.at, own)
     return set_aside_once(context.store, letters, own, due.read_before)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.store.delta_log import CommitNote, committed_batch, files_of
 from messagestore_core.store.fence import with_epoch
-from messagestore_jobs.lifecycle.commit import COLUMNS, Context, commit, message_of
+from messagestore_jobs.lifecycle.commit import COLUMNS, LifecycleRun, commit, message_of
 from messagestore_jobs.lifecycle.expiry import FIRST_OPEN, may_expire
 from messagestore_jobs.lifecycle.transitions import Folded, Update, fold
 from messagestore_jobs.rows.messages import committing, messages_table, read_messages
@@ -25,7 +25,7 @@ def is_open() -> Column:
     return (F.col("status") >= FIRST_OPEN) & (F.col("status").isin("RECEIVED", "PROCESSING") | retried)
 
 
-def expire_due(context: Context, at: datetime, note: CommitNote) -> CommitNote:
+def expire_due(context: LifecycleRun, at: datetime, note: CommitNote) -> CommitNote:
     """Set EXPIRED what is due, in one commit; returns its note. Where no file can hold any, only the log is read."""
     if not may_expire(files_of(context.store.table("messages")), at):
         return note
@@ -41,13 +41,13 @@ def expire_due(context: Context, at: datetime, note: CommitNote) -> CommitNote:
     return note
 
 
-def count_open(context: Context) -> dict[str, int]:
+def count_open(context: LifecycleRun) -> dict[str, int]:
     """How many messages are in no terminal status, by status; files that hold none such are not read."""
     counted = read_messages(context.spark, context.store).where(is_open()).groupBy("status").count().collect()
     return {row["status"]: row["count"] for row in sorted(counted)}
 
 
-def fail_unanswered(context: Context, at: datetime, timeout: timedelta, note: CommitNote) -> CommitNote:
+def fail_unanswered(context: LifecycleRun, at: datetime, timeout: timedelta, note: CommitNote) -> CommitNote:
     """Let those attempts fail that are PROCESSING since before the timeout; returns the note of the last commit.
 
     Each step ends with a commit of its own, so that one that was cut off is done again, and counted once.
@@ -62,7 +62,7 @@ def fail_unanswered(context: Context, at: datetime, timeout: timedelta, note: Co
     return note
 
 
-def _due(context: Context, at: datetime, timeout: timedelta) -> Folded:
+def _due(context: LifecycleRun, at: datetime, timeout: timedelta) -> Folded:
     since = F.coalesce("updated_at", "inserted_at")
     unanswered = (F.col("status") == "PROCESSING") & (since <= F.lit(at - timeout))
     rows = read_messages(context.spark, context.store).where(unanswered).select(*COLUMNS)

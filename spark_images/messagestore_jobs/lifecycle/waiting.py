@@ -10,7 +10,7 @@ from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.delta_log import CommitNote, committed_batch, table_state
 from messagestore_core.store.handle import Store
 from messagestore_core.store.pending_updates import STEP, count_pending, drop_taken, read_pending, take
-from messagestore_jobs.lifecycle.commit import Context, commit, folded
+from messagestore_jobs.lifecycle.commit import LifecycleRun, commit, folded
 from messagestore_jobs.lifecycle.transitions import Folded
 from messagestore_jobs.lifecycle.updates import dead_letters, set_aside_once
 
@@ -23,7 +23,7 @@ def was_cut_off(store: Store) -> bool:
     return taken is not None and taken > committed_batch(store, STEP)
 
 
-def settle(context: Context, at: datetime, pending_for: timedelta, note: CommitNote) -> CommitNote:
+def settle(context: LifecycleRun, at: datetime, pending_for: timedelta, note: CommitNote) -> CommitNote:
     """Deal with what waits and waits no longer; returns the note of the last commit.
 
     Nothing is read but the log where nothing waits, and no messages where none has come since.
@@ -55,7 +55,7 @@ def settle(context: Context, at: datetime, pending_for: timedelta, note: CommitN
     return note
 
 
-def _left(context: Context, rows: pa.Table) -> pa.Table:
+def _left(context: LifecycleRun, rows: pa.Table) -> pa.Table:
     """What waits, once what an earlier run dealt with to the end is gone."""
     done = committed_batch(context.store, STEP)
     taken = pc.fill_null(pc.less_equal(rows["taken"], done), False)
@@ -65,7 +65,7 @@ def _left(context: Context, rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _met(context: Context, rows: pa.Table, at: datetime) -> Folded:
+def _met(context: LifecycleRun, rows: pa.Table, at: datetime) -> Folded:
     """What the updates come to whose messages have come meanwhile."""
     after = int(pc.min(rows["after"]).as_py())
     if (table_state(context.store).last_global_position or 0) <= after:
@@ -73,7 +73,7 @@ def _met(context: Context, rows: pa.Table, at: datetime) -> Folded:
     return folded(context, rows, at, after)
 
 
-def _set_aside(context: Context, overdue: pa.Table, at: datetime, pending_for: timedelta, number: int) -> int:
+def _set_aside(context: LifecycleRun, overdue: pa.Table, at: datetime, pending_for: timedelta, number: int) -> int:
     if not overdue.num_rows:
         return 0
     hours = pending_for.total_seconds() / 3600

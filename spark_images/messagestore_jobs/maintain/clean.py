@@ -21,7 +21,7 @@ from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.index.manifest import INDEX, unnamed
-from messagestore_jobs.maintain.context import Context
+from messagestore_jobs.maintain.context import MaintenanceRun
 from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.purge.plan import find_plans
 from messagestore_jobs.replay.state import REPLAYS, unfinished
@@ -37,7 +37,7 @@ _UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")
 _FOLDERS = ("", CLAIMS, PURGES, REPLAYS)
 
 
-def clean(context: Context) -> tuple[int, str | None]:
+def clean(context: MaintenanceRun) -> tuple[int, str | None]:
     """Check point every table and remove what is past its retention.
 
     Returns:
@@ -66,7 +66,7 @@ class _Reader(NamedTuple):
     remedy: str
 
 
-def sweep(context: Context) -> int:
+def sweep(context: MaintenanceRun) -> int:
     """Remove what nothing refers to; how many objects that were."""
     context.progress.step("sweep")
     objects = Aged(context.uri, context.store.storage)
@@ -94,14 +94,14 @@ class Aged(Objects):
         )
 
 
-def _replays(context: Context) -> list[_Reader]:
+def _replays(context: MaintenanceRun) -> list[_Reader]:
     """Those that may still read this store; of those that lie in this folder it is not known which store they read."""
     told = context.task.oldest_replay
     times = [*(replay.at for replay in unfinished(context.store)), *([told] if told else [])]
     return [_Reader(at, "replay", "let it end, or delete it") for at in times]
 
 
-def _purges(context: Context) -> list[_Reader]:
+def _purges(context: MaintenanceRun) -> list[_Reader]:
     """Those that were cut short: the next purge carries them on, whoever's it is."""
     cut_short = [plan for plan in find_plans(context.store) if plan.days]
     return [_Reader(plan.decided_at, "purge", "let a purge of this store run") for plan in cut_short]
@@ -120,7 +120,7 @@ def _why(frozen: _Reader | None, kept: bool) -> str | None:
     )
 
 
-def _set_retention(context: Context, name: str) -> None:
+def _set_retention(context: MaintenanceRun, name: str) -> None:
     """Let other writers of the log know it too."""
     wanted = {_LOG: _interval(context.task.log_retention), _FILES: _interval(context.task.deleted_file_retention)}
     table = open_to_write(context.store, name)
@@ -132,7 +132,7 @@ def _set_retention(context: Context, name: str) -> None:
         )
 
 
-def _check_point(context: Context, name: str, *, clean_log: bool) -> None:
+def _check_point(context: MaintenanceRun, name: str, *, clean_log: bool) -> None:
     table = context.store.table(name)
     with external_write(f"checkpoint-{name}"):
         table.create_checkpoint()
@@ -141,7 +141,7 @@ def _check_point(context: Context, name: str, *, clean_log: bool) -> None:
             table.cleanup_metadata()
 
 
-def _vacuum(context: Context, name: str) -> int:
+def _vacuum(context: MaintenanceRun, name: str) -> int:
     """Files that no version within the retention has, and what broken runs left; younger ones stay."""
     hours = int(context.task.deleted_file_retention / timedelta(hours=1))
     table = open_to_write(context.store, name)
@@ -158,7 +158,7 @@ def _vacuum(context: Context, name: str) -> int:
     return len(removed)
 
 
-def _note(context: Context, name: str) -> CommitNote | None:
+def _note(context: MaintenanceRun, name: str) -> CommitNote | None:
     return context.note() if name == "messages" else None
 
 
@@ -166,7 +166,7 @@ def _interval(length: timedelta) -> str:
     return f"interval {int(length.total_seconds())} seconds"
 
 
-def _orphans(context: Context, objects: Aged, before: datetime) -> list[str]:
+def _orphans(context: MaintenanceRun, objects: Aged, before: datetime) -> list[str]:
     """Claim checks by their names alone: a folder may be spelled in more than one way.
 
     Where a data file can't be read nothing is known of what it names; a broken run's leaves after its retention.

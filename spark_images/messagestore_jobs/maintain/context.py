@@ -7,7 +7,7 @@ from messagestore_jobs.context import Run
 
 
 @dataclass(frozen=True)
-class Context(Run):
+class MaintenanceRun(Run):
     """A maintenance, by its settings."""
 
     task: MaintainTask
@@ -18,7 +18,7 @@ class Context(Run):
         return self.task.target_file_bytes * 3 // 4
 
 
-def context(run: Run) -> Context:
+def maintenance_run(run: Run) -> MaintenanceRun:
     """The context of a maintenance.
 
     Raises:
@@ -27,4 +27,4 @@ def context(run: Run) -> Context:
     task = run.document.task
     if not isinstance(task, MaintainTask):
         raise TypeError(f"run {run.run} is no maintenance but {task.kind}")
-    return Context(run.document, run.store, run.spark, run.progress, run.as_of, task)
+    return MaintenanceRun(run.document, run.store, run.spark, run.progress, run.as_of, task)

@@ -8,13 +8,13 @@ from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.context import Run
 from messagestore_jobs.index.store_index import kept_index
 from messagestore_jobs.maintain.clean import clean, sweep
-from messagestore_jobs.maintain.context import context
+from messagestore_jobs.maintain.context import maintenance_run
 from messagestore_jobs.maintain.optimize import cluster_messages, compact_messages, compact_whole
 
 
 def maintaining(run: Run) -> Generator[None, None, MaintainOutcome]:
     """The steps of a maintenance; whoever takes them may write to the store between two."""
-    here = context(run)
+    here = maintenance_run(run)
     before = table_state(here.store)
     days = 0
     for step in (cluster_messages, compact_messages):

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from messagestore_core.store.delta_log import DAY, end_of, files_of, of_day
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
-from messagestore_jobs.maintain.context import Context
+from messagestore_jobs.maintain.context import MaintenanceRun
 from messagestore_jobs.rows.messages import committing, read_messages
 from messagestore_jobs.rows.tables import refuse_foreign_to_spark
 from messagestore_jobs.session import settings
@@ -29,7 +29,7 @@ _WRITER = WriterProperties(compression="ZSTD", max_row_group_size=1 << 16)
 _SMALL_PAGES = {"parquet.page.row.count.limit": "4096"}
 
 
-def compact_messages(context: Context) -> Iterator[None]:
+def compact_messages(context: MaintenanceRun) -> Iterator[None]:
     """Day by day, each in a commit of its own; a pause after each that had files to be put together."""
     today = context.as_of.date()
     days = days_to_compact(context.store.table("messages"), today, context.compact_bytes)
@@ -41,7 +41,7 @@ def compact_messages(context: Context) -> Iterator[None]:
             yield
 
 
-def compact_whole(context: Context, name: str) -> bool:
+def compact_whole(context: MaintenanceRun, name: str) -> bool:
     """A table that has no partitions; whether any file was written."""
     files = files_of(context.store.table(name))
     small = files.filter(pc.field("size_bytes") < context.compact_bytes) if files.num_rows else files
@@ -58,7 +58,7 @@ def days_to_compact(table: DeltaTable, today: date, compact_bytes: int) -> list[
     return sorted(day.isoformat() for day in days[DAY].to_pylist() if day >= today)
 
 
-def cluster_messages(context: Context) -> Iterator[None]:
+def cluster_messages(context: MaintenanceRun) -> Iterator[None]:
     """Day by day, each in a commit of its own; a pause after each."""
     files = files_of(context.store.table("messages"))
     days = days_to_cluster(files, context.as_of.date(), context.compact_bytes)
@@ -86,7 +86,7 @@ def days_to_cluster(files: pa.Table, today: date, compact_bytes: int) -> list[da
     return [one["day"] for one in days if one["day"] < today and (_begun(one) or one["small_sum"] > 1)]
 
 
-def _compact(context: Context, name: str, partition: list[tuple[str, str, str]] | None) -> bool:
+def _compact(context: MaintenanceRun, name: str, partition: list[tuple[str, str, str]] | None) -> bool:
     with external_write(f"compact-{name}"):
         done = open_to_write(context.store, name).optimize.compact(
             partition_filters=partition,
@@ -107,7 +107,7 @@ def _bytes(files: pa.Table, day: date) -> int:
     return int(pc.sum(of_day(files, day)["size_bytes"]).as_py())
 
 
-def _cluster(context: Context, day: date, size: int) -> None:
+def _cluster(context: MaintenanceRun, day: date, size: int) -> None:
     rows = read_messages(context.spark, context.store).where(F.col("inserted_date") == F.lit(day))
     parts = max(1, round(size / context.task.target_file_bytes))
     ranges = rows.coalesce(1) if parts == 1 else rows.repartitionByRange(parts, "stream_name")

@@ -16,7 +16,7 @@ from messagestore_core.store.external import external_write
 from messagestore_core.store.objects import Objects, join, read_document
 from messagestore_jobs.native import to_native
 from messagestore_jobs.purge.claims import with_claimed_payloads
-from messagestore_jobs.purge.plan import Context, Plan, frozen_rows
+from messagestore_jobs.purge.plan import Plan, PurgeRun, frozen_rows
 from messagestore_jobs.rows.messages import read_messages, within
 from messagestore_jobs.session import settings
 
@@ -32,7 +32,7 @@ class ArchivedFile(ContractModel):
     messages: int
 
 
-class Manifest(ContractModel):
+class ArchiveManifest(ContractModel):
     """What an archive holds; it exists only once all of it does."""
 
     preview: str
@@ -48,7 +48,7 @@ class Manifest(ContractModel):
     files: tuple[ArchivedFile, ...]
 
 
-def archive(context: Context, plan: Plan) -> int:
+def archive(context: PurgeRun, plan: Plan) -> int:
     """Make sure that what leaves is archived and sealed, but for what is erased; the number of messages in it."""
     to = plan.task.archive
     expected = plan.messages - plan.erased
@@ -58,7 +58,7 @@ def archive(context: Context, plan: Plan) -> int:
     if expected == 0:
         _withdraw(objects)
         return 0
-    sealed = read_document(objects, MANIFEST, Manifest)
+    sealed = read_document(objects, MANIFEST, ArchiveManifest)
     context.progress.step("archive", expected)
     if sealed is None:
         with external_write("archive-clear"):
@@ -83,7 +83,7 @@ def _withdraw(objects: Objects) -> None:
             objects.delete_folder("")
 
 
-def _leaving(context: Context, plan: Plan, to: Archive) -> DataFrame:
+def _leaving(context: PurgeRun, plan: Plan, to: Archive) -> DataFrame:
     rows = frozen_rows(context, plan).where("not erase")
     messages = within(read_messages(context.spark, context.store), rows)
     leaving = messages.join(rows.select("global_position"), "global_position", "left_semi").select(*messages.columns)
@@ -91,7 +91,7 @@ def _leaving(context: Context, plan: Plan, to: Archive) -> DataFrame:
     return to_native(whole, "Base64") if to.format == "JSONLines" else whole
 
 
-def _still_leaving(context: Context, plan: Plan, to: Archive, uri: str) -> DataFrame:
+def _still_leaving(context: PurgeRun, plan: Plan, to: Archive, uri: str) -> DataFrame:
     """What a sealed archive holds of the rows that leave; the store may have lost them already."""
     sealed = _read(context, to, uri)
     if to.format == "JSONLines":
@@ -103,7 +103,7 @@ def _still_leaving(context: Context, plan: Plan, to: Archive, uri: str) -> DataF
     return rows.select("value") if to.format == "JSONLines" else rows.select(*sealed.columns)
 
 
-def _write(context: Context, to: Archive, uri: str, rows: DataFrame) -> None:
+def _write(context: PurgeRun, to: Archive, uri: str, rows: DataFrame) -> None:
     with settings(context.spark, _PLAIN_TIMES), external_write("archive-files"):
         if to.format == "JSONLines":
             rows.write.mode("append").text(uri)
@@ -111,13 +111,13 @@ def _write(context: Context, to: Archive, uri: str, rows: DataFrame) -> None:
             rows.write.mode("append").parquet(uri)
 
 
-def _read(context: Context, to: Archive, uri: str) -> DataFrame:
+def _read(context: PurgeRun, to: Archive, uri: str) -> DataFrame:
     if to.format == "JSONLines":
         return context.spark.read.option("lineSep", "\n").text(uri)
     return context.spark.read.parquet(uri)
 
 
-def _seal(context: Context, plan: Plan, to: Archive, objects: Objects, kept: tuple[str, ...]) -> Manifest:
+def _seal(context: PurgeRun, plan: Plan, to: Archive, objects: Objects, kept: tuple[str, ...]) -> ArchiveManifest:
     files = [file for file in _files(context, to, objects.uri) if file.name not in kept]
     messages = sum(file.messages for file in files)
     if messages != plan.messages - plan.erased:
@@ -125,7 +125,7 @@ def _seal(context: Context, plan: Plan, to: Archive, objects: Objects, kept: tup
             "ArchiveIncomplete",
             f"{objects.uri} holds {messages} messages where {plan.messages - plan.erased} leave; nothing was removed",
         )
-    manifest = Manifest(
+    manifest = ArchiveManifest(
         preview=plan.preview.id,
         run=plan.run,
         table=context.uri,
@@ -142,7 +142,7 @@ def _seal(context: Context, plan: Plan, to: Archive, objects: Objects, kept: tup
     return manifest
 
 
-def _files(context: Context, to: Archive, uri: str) -> list[ArchivedFile]:
+def _files(context: PurgeRun, to: Archive, uri: str) -> list[ArchivedFile]:
     """Every file that is there, read back."""
     by_file = _read(context, to, uri).groupBy(
         F.col("_metadata.file_name").alias("name"), F.col("_metadata.file_size").alias("size")
@@ -151,7 +151,7 @@ def _files(context: Context, to: Archive, uri: str) -> list[ArchivedFile]:
     return [ArchivedFile(name=row["name"], size=row["size"], messages=row["count"]) for row in found]
 
 
-def _sweep(objects: Objects, sealed: Manifest) -> None:
+def _sweep(objects: Objects, sealed: ArchiveManifest) -> None:
     """Remove what is no part of a sealed archive: files of an earlier or unfinished writing."""
     wanted = {file.name for file in sealed.files}
     # Readers pass over names that start so, as this does: markers and checksums.

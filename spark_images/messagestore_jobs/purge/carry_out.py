@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.store.audit import Done, add_audit
+from messagestore_core.store.audit import AuditEntry, add_audit
 from messagestore_core.store.delta_log import DAY, files_of, table_state
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
@@ -25,7 +25,7 @@ from messagestore_jobs.purge.claims import delete_claim_checks
 from messagestore_jobs.purge.dead_letters import delete_dead_letters, forget_copies
 from messagestore_jobs.purge.erase import DUE_BY
 from messagestore_jobs.purge.hidden import hidden
-from messagestore_jobs.purge.plan import Context, Plan, forget, frozen_rows, write_plan, write_rows, written_rows
+from messagestore_jobs.purge.plan import Plan, PurgeRun, forget, frozen_rows, write_plan, write_rows, written_rows
 from messagestore_jobs.purge.rules import held
 from messagestore_jobs.purge.scrub import is_due, scrub
 from messagestore_jobs.purge.whole_days import streams_of_days
@@ -44,7 +44,7 @@ class Checked:
     held: int = 0
 
 
-def recheck(context: Context, plan: Plan) -> Checked:
+def recheck(context: PurgeRun, plan: Plan) -> Checked:
     """Judge the frozen rows again at the table's current version, and freeze them anew where some of them stay.
 
     A row that is in the table no more has been removed by this very purge, unless the plan waited for approval: then
@@ -78,7 +78,7 @@ class Carried:
     erase_due_by: datetime | None
 
 
-def carry_out(context: Context, checked: Checked) -> Carried:
+def carry_out(context: PurgeRun, checked: Checked) -> Carried:
     """Archive, keep the heads, remember what is erased, remove, and write the audit; then the plan is done."""
     plan = checked.plan
     archived = archive(context, plan)
@@ -109,7 +109,7 @@ def carry_out(context: Context, checked: Checked) -> Carried:
     return carried
 
 
-def keep_heads(context: Context, plan: Plan) -> None:
+def keep_heads(context: PurgeRun, plan: Plan) -> None:
     """Make the heads durable, so that no position that leaves is given again; also when a whole stream leaves."""
     context.progress.step("heads")
     streams = streams_of_days(context.store, plan.version_before, plan.days)
@@ -120,7 +120,7 @@ def keep_heads(context: Context, plan: Plan) -> None:
     raise_heads(context.store, streams, 0 if last is None else last + 1, _erased_whole(context, plan))
 
 
-def delete_frozen(context: Context, plan: Plan, by_day: dict[date, int]) -> None:
+def delete_frozen(context: PurgeRun, plan: Plan, by_day: dict[date, int]) -> None:
     """Delete the frozen rows; those that are gone already are passed over.
 
     Args:
@@ -139,7 +139,7 @@ def delete_frozen(context: Context, plan: Plan, by_day: dict[date, int]) -> None
     context.progress.advance(plan.messages)
 
 
-def _found(context: Context, plan: Plan, rows: DataFrame, version: int) -> DataFrame:
+def _found(context: PurgeRun, plan: Plan, rows: DataFrame, version: int) -> DataFrame:
     messages = within(read_messages(context.spark, context.store, version), rows)
     what = plan.task.scrub if plan.task.action == "Scrub" else None
     return messages.select(
@@ -150,7 +150,7 @@ def _found(context: Context, plan: Plan, rows: DataFrame, version: int) -> DataF
     ).join(rows.select("global_position"), "global_position", "left_semi")
 
 
-def _settle(context: Context, plan: Plan, judged: DataFrame, version: int) -> Checked:
+def _settle(context: PurgeRun, plan: Plan, judged: DataFrame, version: int) -> Checked:
     leaves = ~F.col("stays")
     days = judged.groupBy("inserted_date").agg(
         F.count_if(leaves).alias("messages"),
@@ -176,13 +176,13 @@ def _settle(context: Context, plan: Plan, judged: DataFrame, version: int) -> Ch
     return Checked(settled, by_day, kept_by_hold)
 
 
-def _decided(context: Context, plan: Plan, version: int) -> Plan:
+def _decided(context: PurgeRun, plan: Plan, version: int) -> Plan:
     """A plan that waited and is carried out now, by this run."""
     update = {"waiting": False, "run": context.run, "decided_at": context.as_of, "version_before": version}
     return plan.model_copy(update=update)
 
 
-def _remember_erased(context: Context, plan: Plan) -> None:
+def _remember_erased(context: PurgeRun, plan: Plan) -> None:
     if not plan.erased:
         return
     rows = frozen_rows(context, plan).where("erase")
@@ -196,7 +196,7 @@ def _remember_erased(context: Context, plan: Plan) -> None:
         forget_pending(context.store, message_ids)
 
 
-def _audit(context: Context, plan: Plan, carried: Carried) -> None:
+def _audit(context: PurgeRun, plan: Plan, carried: Carried) -> None:
     task = plan.task
     detail: dict[str, Any] = {"preview": plan.preview.id, "asOf": plan.preview.as_of.isoformat()}
     detail |= task.model_dump(mode="json", by_alias=True, include={"rules", "holds", "action", "scrub", "archive"})
@@ -205,7 +205,7 @@ def _audit(context: Context, plan: Plan, carried: Carried) -> None:
     if carried.erase_due_by is not None:
         detail[DUE_BY] = carried.erase_due_by.isoformat()
     left = table_state(context.store).messages
-    done = Done(
+    done = AuditEntry(
         at=plan.decided_at,
         action="Purge" if task.action == "Delete" else "Scrub",
         run=plan.run,
@@ -228,7 +228,7 @@ def _audit(context: Context, plan: Plan, carried: Carried) -> None:
     add_audit(context.store, done)
 
 
-def _erased_whole(context: Context, plan: Plan) -> list[str]:
+def _erased_whole(context: PurgeRun, plan: Plan) -> list[str]:
     """The streams of erased messages of which no message stays."""
     if not plan.erased:
         return []
@@ -250,7 +250,7 @@ def _rows_by_day(store: Store) -> dict[date, int | None]:
     return dict(zip(counted[DAY].to_pylist(), counted["num_records_sum"].to_pylist(), strict=True))
 
 
-def _delete_days(context: Context, days: list[date]) -> None:
+def _delete_days(context: PurgeRun, days: list[date]) -> None:
     """Drop whole partitions by a commit that touches no file."""
     listed = ", ".join(f"'{day.isoformat()}'" for day in days)
     properties = commit_properties(context.store, context.note())
@@ -258,7 +258,7 @@ def _delete_days(context: Context, days: list[date]) -> None:
         open_to_write(context.store, "messages").delete(f"inserted_date IN ({listed})", commit_properties=properties)
 
 
-def _delete_rows(context: Context, rows: DataFrame, count: int) -> None:
+def _delete_rows(context: PurgeRun, rows: DataFrame, count: int) -> None:
     where = bounds(rows)
     if where is None:
         return

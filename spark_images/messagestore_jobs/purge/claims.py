@@ -11,14 +11,14 @@ from messagestore_core.store.claims import CLAIMS
 from messagestore_core.store.external import external_write
 from messagestore_core.store.objects import join, sum_of
 from messagestore_jobs.context import Run
-from messagestore_jobs.purge.plan import Context
+from messagestore_jobs.purge.plan import PurgeRun
 from messagestore_jobs.rows.messages import claimed_objects, is_own_claim, own_claim_name, read_messages
 
 REWRITTEN = "global_position bigint, new_uri string, new_size bigint, new_sha256 string"
 """A scrubbed payload's new object; all of it null where nothing of the payload stayed."""
 
 
-def delete_claim_checks(context: Context, rows: DataFrame) -> None:
+def delete_claim_checks(context: PurgeRun, rows: DataFrame) -> None:
     """Delete the store's own objects that rows referred to which were erased or scrubbed.
 
     Those of other rows that leave stay for as long as files of the table name them: see ``maintain.sweep``.
@@ -49,7 +49,7 @@ def drop_unclaimed(context: Run) -> set[str]:
 
 
 def rewrite_claim_checks(
-    context: Context, rows: DataFrame, suffix: str, scrub: Callable[[Column], Column]
+    context: PurgeRun, rows: DataFrame, suffix: str, scrub: Callable[[Column], Column]
 ) -> DataFrame:
     """Write a scrubbed copy beside each object of the rows, one at a time; columns REWRITTEN.
 
@@ -77,7 +77,7 @@ def rewrite_claim_checks(
     return context.spark.createDataFrame(found, REWRITTEN)
 
 
-def with_claimed_payloads(context: Context, messages: DataFrame, rows: DataFrame) -> DataFrame:
+def with_claimed_payloads(context: PurgeRun, messages: DataFrame, rows: DataFrame) -> DataFrame:
     """The messages with their claim-checked payloads in them. ``rows`` are the frozen rows that they are of."""
     sizes = {row["name"]: row["payload_size"] or 0 for row in _claimed(context, rows, "payload_size")}
     if not sizes:
@@ -91,14 +91,14 @@ def with_claimed_payloads(context: Context, messages: DataFrame, rows: DataFrame
     return found.select(*(inside.get(name, F.col(name)).alias(name) for name in messages.columns))
 
 
-def _claimed(context: Context, rows: DataFrame, *others: str) -> Any:
+def _claimed(context: PurgeRun, rows: DataFrame, *others: str) -> Any:
     """The claim checks of the store that rows refer to; what names another place is none."""
     own = rows.where(is_own_claim(context.uri))
     return own.select("global_position", own_claim_name().alias("name"), *others).collect()
 
 
 def _apply(
-    context: Context, payload: bytearray, scrubs: list[str] | None, scrub: Callable[[Column], Column]
+    context: PurgeRun, payload: bytearray, scrubs: list[str] | None, scrub: Callable[[Column], Column]
 ) -> bytes | None:
     rows = context.spark.createDataFrame([(payload, scrubs)], "payload binary, scrubs array<string>")
     new = rows.select(scrub(F.col("payload")).alias("new")).collect()[0]["new"]

@@ -12,7 +12,7 @@ from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.tombstones import Erased
-from messagestore_jobs.purge.plan import Context
+from messagestore_jobs.purge.plan import PurgeRun
 from messagestore_jobs.rows.tables import read_table, table_to_change
 
 
@@ -32,7 +32,7 @@ def delete_dead_letters(store: Store, before: datetime) -> None:
         )
 
 
-def forget_copies(context: Context, message_ids: list[str]) -> None:
+def forget_copies(context: PurgeRun, message_ids: list[str]) -> None:
     """Delete the dead letters in whose bytes one of the ids stands as a whole word: they may be copies of a message.
 
     Where in its bytes a record has its id is not known any more once it was set aside.

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from messagestore_core.contract.run_report import EraseOutcome
-from messagestore_core.store.audit import Done as Row
-from messagestore_core.store.audit import add_audit, read_audit
+from messagestore_core.store.audit import AuditEntry, add_audit, read_audit
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
@@ -48,7 +47,7 @@ class Owed:
 
 
 @dataclass(frozen=True)
-class Done:
+class Erasure:
     """An erasure that was carried out: how many messages were erased (of scrubs, none), and what it does not reach."""
 
     erased: int
@@ -88,7 +87,7 @@ def run_erase(run: Run) -> EraseOutcome:
     )
 
 
-def erase_due(context: Run) -> Done | None:
+def erase_due(context: Run) -> Erasure | None:
     """Erase the bytes of every purge once one's erasure is due, look that they are gone, and say so in the audit.
 
     Raises:
@@ -117,7 +116,7 @@ def erase_due(context: Run) -> Done | None:
     refuse_remains(context.store, erased, left, claims)
     for one in due:
         _audit(context, one, before)
-    return Done(sum(one.erased for one in due), not_reached(context.store))
+    return Erasure(sum(one.erased for one in due), not_reached(context.store))
 
 
 def _forget_unnamed_runs(store: Store) -> None:
@@ -162,7 +161,7 @@ def _settle_plans(context: Run) -> None:
 def _audit(context: Run, one: Owed, before: int) -> None:
     add_audit(
         context.store,
-        Row(
+        AuditEntry(
             at=context.as_of,
             action=ERASE,
             run=context.run,

@@ -11,8 +11,8 @@ from messagestore_core.store.folder import exists
 from messagestore_jobs.context import Run
 from messagestore_jobs.purge.carry_out import Carried, Checked, carry_out, recheck
 from messagestore_jobs.purge.dead_letters import count_dead_letters
-from messagestore_jobs.purge.erase import Done, erase_due, owed
-from messagestore_jobs.purge.plan import Context, Plan, context, find_plans, forget, sweep, write_plan, write_rows
+from messagestore_jobs.purge.erase import Erasure, erase_due, owed
+from messagestore_jobs.purge.plan import Plan, PurgeRun, find_plans, forget, purge_run, sweep, write_plan, write_rows
 from messagestore_jobs.purge.selection import (
     Selection,
     Summary,
@@ -30,7 +30,7 @@ def run_purge(run: Run) -> PurgeOutcome:
     For Enforce the caller has opened the folder and holds the right to write; a dry run does with what is there. A
     purge that was cut short is carried on first, whoever began it; what this run reports as purged includes it.
     """
-    here = context(run)
+    here = purge_run(run)
     if here.task.mode == "DryRun":
         return _outcome(here, _only_preview(here)) if exists(here.store) else _of_no_store(here)
     sweep(here)
@@ -50,7 +50,7 @@ def run_purge(run: Run) -> PurgeOutcome:
     return _outcome(here, decided.preview, _purged(here, carried, decided, version, erased), decided.waiting)
 
 
-def _refuse_other_archive(here: Context, plan: Plan) -> None:
+def _refuse_other_archive(here: PurgeRun, plan: Plan) -> None:
     """What leaves is written where this run's own document says, and not where a plan that lies in the store does."""
     to, own = plan.task.archive, here.task.archive
     if to is not None and (own is None or to.uri != own.uri):
@@ -71,36 +71,36 @@ class _Decided:
     waiting: bool = False
 
 
-def _only_preview(here: Context) -> Preview:
+def _only_preview(here: PurgeRun) -> Preview:
     selection, summary = _judge(here)
     selection.release()
     _note(here, "Preview", summary.preview)
     return summary.preview
 
 
-def _note(here: Context, action: str, preview: Preview, **told: Any) -> None:
+def _note(here: PurgeRun, action: str, preview: Preview, **told: Any) -> None:
     """Tell the audit what became of a preview."""
     detail = {"preview": preview.id, "asOf": preview.as_of.isoformat()}
     counts = {"selected": preview.messages, "held": preview.held}
     note(here.store, here.document, action, detail, counts=counts, bytes=preview.bytes, **told)
 
 
-def _note_approval(here: Context, preview: Preview) -> None:
+def _note_approval(here: PurgeRun, preview: Preview) -> None:
     _note(here, "Approve", preview, asked_by=here.task.approved_by, once=True)
 
 
-def _of_no_store(here: Context) -> PurgeOutcome:
+def _of_no_store(here: PurgeRun) -> PurgeOutcome:
     preview = Preview(id=preview_id(here, 0, []), table_version=0, as_of=here.as_of, messages=0, bytes=0)
     return PurgeOutcome(preview=preview, table=TableState(version=0, messages=0, dead_letters=0, bytes=0))
 
 
-def _judge(here: Context) -> tuple[Selection, Summary]:
+def _judge(here: PurgeRun) -> tuple[Selection, Summary]:
     here.progress.step("select")
     selection = select(here)
     return selection, summarize(here, selection)
 
 
-def _decide(here: Context) -> _Decided:
+def _decide(here: PurgeRun) -> _Decided:
     """Approve or keep the preview that waits, or judge the store anew."""
     for plan in _waiting(here):
         if here.task.approval_required and plan.spec == spec_digest(here.task):
@@ -118,13 +118,13 @@ def _decide(here: Context) -> _Decided:
         selection.release()
 
 
-def _waiting(here: Context) -> list[Plan]:
+def _waiting(here: PurgeRun) -> list[Plan]:
     """The previews of this resource that wait for approval."""
     mine = here.document.resource
     return [plan for plan in find_plans(here.store) if plan.waiting and plan.resource.identity == mine.identity]
 
 
-def _freeze(here: Context, selection: Selection, summary: Summary) -> _Decided:
+def _freeze(here: PurgeRun, selection: Selection, summary: Summary) -> _Decided:
     preview, task = summary.preview, here.task
     plan = Plan(
         preview=preview,
@@ -157,7 +157,7 @@ def _freeze(here: Context, selection: Selection, summary: Summary) -> _Decided:
     return _Decided(preview, None if plan.waiting else Checked(plan, summary.by_day), plan.waiting)
 
 
-def _dead_letters(here: Context) -> dict[str, object]:
+def _dead_letters(here: PurgeRun) -> dict[str, object]:
     """The dead letters that go with a plan; no preview counts them, so they go when the plan is carried out."""
     if here.task.dead_letters_max_age is None:
         return {}
@@ -166,7 +166,7 @@ def _dead_letters(here: Context) -> dict[str, object]:
 
 
 def _purged(
-    here: Context, carried: list[Carried], decided: _Decided, version: int, erased: Done | None
+    here: PurgeRun, carried: list[Carried], decided: _Decided, version: int, erased: Erasure | None
 ) -> Purged | None:
     """What the run did, over all that it carried out; None for one that waits."""
     if decided.waiting and not carried:
@@ -189,5 +189,5 @@ def _purged(
     )
 
 
-def _outcome(here: Context, preview: Preview, purge: Purged | None = None, waiting: bool = False) -> PurgeOutcome:
+def _outcome(here: PurgeRun, preview: Preview, purge: Purged | None = None, waiting: bool = False) -> PurgeOutcome:
     return PurgeOutcome(preview=preview, purge=purge, awaiting_approval=waiting, table=table_state(here.store))

@@ -41,13 +41,13 @@ _FROZEN_TYPES = (
 
 
 @dataclass(frozen=True)
-class Context(Run):
+class PurgeRun(Run):
     """A purge, by its rules."""
 
     task: PurgeTask
 
 
-def context(run: Run) -> Context:
+def purge_run(run: Run) -> PurgeRun:
     """The context of a purge.
 
     Raises:
@@ -56,7 +56,7 @@ def context(run: Run) -> Context:
     task = run.document.task
     if not isinstance(task, PurgeTask):
         raise TypeError(f"run {run.run} is no purge but {task.kind}")
-    return Context(run.document, run.store, run.spark, run.progress, run.as_of, task)
+    return PurgeRun(run.document, run.store, run.spark, run.progress, run.as_of, task)
 
 
 class Plan(ContractModel):

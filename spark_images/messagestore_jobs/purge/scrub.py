@@ -15,7 +15,7 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.integrity import held, key_of, own_columns, seal
 from messagestore_jobs.purge.claims import delete_claim_checks, rewrite_claim_checks
 from messagestore_jobs.purge.dead_letters import forget_copies
-from messagestore_jobs.purge.plan import Context, Plan, frozen_rows
+from messagestore_jobs.purge.plan import Plan, PurgeRun, frozen_rows
 from messagestore_jobs.rows.messages import MERGE, bounds, committing, messages_table, read_messages, within
 from messagestore_jobs.session import settings
 
@@ -28,7 +28,7 @@ def is_due(what: Scrub, prefix: str = "") -> Column:
     return F.size(F.array_except(_texts(what), _said(prefix))) > 0
 
 
-def scrub(context: Context, plan: Plan) -> None:
+def scrub(context: PurgeRun, plan: Plan) -> None:
     """Scrub the frozen rows in one commit; those that have been scrubbed so already are passed over.
 
     A document that is no JSON can't be searched for paths: where paths are named, all of it leaves.
@@ -128,14 +128,14 @@ def _text(what: Scrub, kind: str, name: str) -> str:
     return f"{what.method} {kind} {name}"
 
 
-def _due(context: Context, rows: DataFrame, what: Scrub) -> DataFrame:
+def _due(context: PurgeRun, rows: DataFrame, what: Scrub) -> DataFrame:
     """Those of the frozen rows that are still to be scrubbed, as the table has them."""
     messages = within(read_messages(context.spark, context.store), rows).where(is_due(what))
     found = messages.select("global_position", "message_id", "payload_size", "payload_uri", "scrubs")
     return found.join(rows.select("global_position"), "global_position", "left_semi")
 
 
-def _replaced(context: Context, rows: DataFrame) -> DataFrame:
+def _replaced(context: PurgeRun, rows: DataFrame) -> DataFrame:
     """Those of the frozen rows whose payload lies elsewhere by now, or nowhere."""
     now = within(read_messages(context.spark, context.store), rows).select("global_position", "payload_uri")
     return rows.join(now, ["global_position", "payload_uri"], "left_anti")
@@ -146,7 +146,7 @@ def _given(what: Scrub) -> str:
     return held(what.key_environment, "method Hash") if what.method == "Hash" else REDACTED
 
 
-def _rewritten(context: Context, plan: Plan, rows: DataFrame, what: Scrub, given: str) -> DataFrame:
+def _rewritten(context: PurgeRun, plan: Plan, rows: DataFrame, what: Scrub, given: str) -> DataFrame:
     asked = rows if what.payload_paths else rows.limit(0)
 
     def scrub(payload: Column) -> Column:
@@ -197,7 +197,7 @@ def _sealed_anew(integrity: Integrity, changes: dict[str, str | Column]) -> Colu
     return F.when(F.col("m.hmac") == seal(key, before), seal(key, {**before, **news})).otherwise(F.col("m.hmac"))
 
 
-def _say_what_left_whole(context: Context, what: Scrub, rows: DataFrame) -> None:
+def _say_what_left_whole(context: PurgeRun, what: Scrub, rows: DataFrame) -> None:
     if "$" in what.payload_paths:
         return
     had = rows.where("payload_size is not null").select("global_position")

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.run_document import PurgeTask, Rule
 from messagestore_core.contract.run_report import Preview
 from messagestore_core.store.delta_log import files_of
-from messagestore_jobs.purge.plan import Context
+from messagestore_jobs.purge.plan import PurgeRun
 from messagestore_jobs.purge.rules import any_of, bytes_edge, cap_floors, held, own_conditions, says_nothing, untold
 from messagestore_jobs.purge.scrub import is_due
 from messagestore_jobs.purge.whole_days import count_days, whole_days
@@ -57,7 +57,7 @@ class Selection:
             self.rows.unpersist()
 
 
-def select(context: Context) -> Selection:
+def select(context: PurgeRun) -> Selection:
     """Judge every message of the store's current version, and once; but for whole days, lazily."""
     table = context.store.table("messages")
     version = table.version()
@@ -94,7 +94,7 @@ def holds_digest(task: PurgeTask) -> str:
     return _digest(task.model_dump(mode="json", include={"holds"}))
 
 
-def summarize(context: Context, selection: Selection) -> Summary:
+def summarize(context: PurgeRun, selection: Selection) -> Summary:
     """Count a selection in one pass, and say what could not be told."""
     rules = context.task.rules
     names = [rule.name for rule in rules]
@@ -121,14 +121,14 @@ def summarize(context: Context, selection: Selection) -> Summary:
     return Summary(preview, total["erased"], by_day)
 
 
-def preview_id(context: Context, version: int, days: list[dict[str, Any]]) -> str:
+def preview_id(context: PurgeRun, version: int, days: list[dict[str, Any]]) -> str:
     """What tells this preview from any other: of what was asked, and of what was selected day by day."""
     task = context.task
     rows = sorted((str(day["inserted_date"]), day["messages"], day["xor"], str(day["sum"])) for day in days)
     return _digest([context.uri, spec_digest(task), holds_digest(task), version, rows])[:32]
 
 
-def _judged(context: Context, messages: DataFrame) -> DataFrame:
+def _judged(context: PurgeRun, messages: DataFrame) -> DataFrame:
     keeps = held(context.task.holds, context.as_of)
     rules = [rule for rule in context.task.rules if not says_nothing(rule)]
     judged, conditions = messages, []
@@ -156,7 +156,7 @@ def _names(rules: list[Rule], flags: list[Column]) -> Column:
 
 
 def _condition(
-    judged: DataFrame, messages: DataFrame, rule: Rule, number: int, keeps: Column, context: Context
+    judged: DataFrame, messages: DataFrame, rule: Rule, number: int, keeps: Column, context: PurgeRun
 ) -> tuple[DataFrame, Column]:
     """All of a rule as one condition, and the rows with what it needs beside them.
 

@@ -16,7 +16,7 @@ from messagestore_core.contract.run_document import (
     Table,
 )
 from messagestore_jobs.context import Run
-from messagestore_jobs.purge.plan import context
+from messagestore_jobs.purge.plan import purge_run
 from messagestore_jobs.purge.selection import select
 from messagestore_jobs.rows.matching import matches, undecided
 from support.purges import POLICY, Said, purge, selected
@@ -84,7 +84,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Table:
 
 def judge(spark: SparkSession, table: Table, rules: tuple[Rule, ...], *holds: Hold) -> dict[int, tuple[set, bool]]:
     task = PurgeTask(rules=rules, holds=holds)
-    here = context(Run.of(RunDocument(run="r", resource=POLICY, table=table, at=NOW, task=task), spark, Said()))
+    here = purge_run(Run.of(RunDocument(run="r", resource=POLICY, table=table, at=NOW, task=task), spark, Said()))
     selection = select(here)
     found = selection.rows.collect()
     selection.release()

@@ -6,7 +6,7 @@ from pathlib import Path
 from messagestore_core.contract.run_document import Owner
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.handle import Store
-from messagestore_jobs.purge.archive import Manifest
+from messagestore_jobs.purge.archive import ArchiveManifest
 from support.stores import add_dead_letters, make_store, message
 
 AT = datetime(2026, 1, 5, tzinfo=UTC)
@@ -33,6 +33,6 @@ def test_an_archives_manifest_says_which_writing_it_holds_also_where_an_earlier_
         "bytes": 100,
         "files": (),
     }
-    now, earlier = Manifest(**said, writing=2), Manifest(**said, rows=2)
+    now, earlier = ArchiveManifest(**said, writing=2), ArchiveManifest(**said, rows=2)
     assert now == earlier
     assert '"writing":2,"messages":10' in now.model_dump_json(by_alias=True)
