@@ -9,6 +9,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, NamedTuple, Protocol
 
@@ -55,6 +56,8 @@ class RunInfo(BaseModel):
     filter_blocks: int = Field(gt=0, lt=1 << 32)
     digest: str
     """SHA-256 of what stands behind the entries."""
+    newest: int
+    """Of ids when the last of their messages was inserted, whether it is there or has left; of streams a position."""
 
     @property
     def blocks(self) -> int:
@@ -84,6 +87,9 @@ class Run(Protocol):
 
     def __len__(self) -> int: ...
 
+    def is_older(self, than: int) -> bool:
+        """Whether all values of ids in it are certainly of before a moment, in microseconds."""
+
     def find(self, asked: Keys) -> Found:
         """All entries of these hashes."""
 
@@ -109,6 +115,10 @@ class MemoryRun:
     def __len__(self) -> int:
         return len(self.entries)
 
+    def is_older(self, than: int) -> bool:
+        """It is new."""
+        return False
+
     def find(self, asked: Keys) -> Found:
         """As :class:`Run` has it."""
         return _matches(self.entries, self._high, asked, asked.by_high)
@@ -118,26 +128,42 @@ class MemoryRun:
         return _cut(self.entries, self._high, first, last)
 
 
+class _Parts(NamedTuple):
+    """Of the blocks of a run: the first hash and the checksum of each, and a filter over all."""
+
+    first: Words
+    sums: npt.NDArray[np.uint32]
+    filter: npt.NDArray[np.uint32]
+
+
 class StoredRun:
     """An object; what is read of it is checked.
+
+    It is opened when it is first asked for, as a run of what is older than anybody looks for never is.
 
     Args:
         objects: those of the index.
         info: of the run.
         folder: on this machine's disk, for what is fetched from object storage.
-
-    Raises:
-        TornRunError: it is gone, or not what was written.
     """
 
     def __init__(self, objects: Objects, info: RunInfo, folder: Path) -> None:
         self.info = info
-        self._folder = folder
-        filesystem, path = objects.place(info.name)
+        self._objects, self._folder = objects, folder
         self._file: pa.NativeFile | None = None
         self._entries: Entries | None = None
         self._fetched = 0
-        local = objects.local_path(info.name)
+
+    @cached_property
+    def _parts(self) -> "_Parts":
+        """What stands behind the entries.
+
+        Raises:
+            TornRunError: the object is gone, or not what was written.
+        """
+        info = self.info
+        filesystem, path = self._objects.place(info.name)
+        local = self._objects.local_path(info.name)
         try:
             size = filesystem.get_file_info(path).size
             if size != info.bytes:
@@ -153,24 +179,30 @@ class StoredRun:
         if hashlib.sha256(tail.data).hexdigest() != info.digest:
             raise TornRunError(f"{path} is not what was written")
         sums, bits = info.blocks * 8, info.blocks * 12
-        self._first: Words = tail[:sums].view("<u8")
-        self._sums = tail[sums:bits].view("<u4")
-        self._filter = tail[bits:].view(filters.WORD).reshape(-1, filters.WORDS)
+        return _Parts(
+            first=tail[:sums].view("<u8"),
+            sums=tail[sums:bits].view("<u4"),
+            filter=tail[bits:].view(filters.WORD).reshape(-1, filters.WORDS),
+        )
 
     def __len__(self) -> int:
         return self.info.count
 
+    def is_older(self, than: int) -> bool:
+        """As :class:`Run` has it."""
+        return self.info.newest < than
+
     def find(self, asked: Keys) -> Found:
         """As :class:`Run` has it."""
-        order = asked.by_high
+        parts, order = self._parts, asked.by_high
         high = asked.high[order]
-        order = order[filters.may_have(self._filter, high, asked.low[order])]
+        order = order[filters.may_have(parts.filter, high, asked.low[order])]
         high = asked.high[order]
         # Where a block begins with a hash, the one before it may end with it.
-        last = np.maximum(np.searchsorted(self._first, high, "right") - 1, 0)
-        first = np.maximum(np.searchsorted(self._first, high, "left") - 1, 0)
+        last = np.maximum(np.searchsorted(parts.first, high, "right") - 1, 0)
+        first = np.maximum(np.searchsorted(parts.first, high, "left") - 1, 0)
         found = [
-            self._find(asked, order[part], first[part], last[part]) for part in _parts(len(order), _BLOCKS_AT_ONCE)
+            self._find(asked, order[part], first[part], last[part]) for part in _slices(len(order), _BLOCKS_AT_ONCE)
         ]
         return together(found)
 
@@ -180,8 +212,9 @@ class StoredRun:
 
     def between(self, first: int, last: int) -> Entries:
         """As :class:`Run` has it."""
-        begin = max(0, int(np.searchsorted(self._first, np.uint64(first), "left")) - 1)
-        end = int(np.searchsorted(self._first, np.uint64(last), "right"))
+        firsts = self._parts.first
+        begin = max(0, int(np.searchsorted(firsts, np.uint64(first), "left")) - 1)
+        end = int(np.searchsorted(firsts, np.uint64(last), "right"))
         entries = self._blocks(np.arange(begin, end))
         return _cut(entries, np.ascontiguousarray(entries["high"]), first, last)
 
@@ -194,7 +227,7 @@ class StoredRun:
         if not len(numbers):
             return np.empty(0, dtype=ENTRY)
         entries = self._here(numbers) if self._entries is not None else self._from_store(numbers)
-        if not np.array_equal(_sums(entries), self._sums[numbers]):
+        if not np.array_equal(_sums(entries), self._parts.sums[numbers]):
             raise TornRunError(f"{self.info.name} is not what was written")
         return entries
 
@@ -248,13 +281,14 @@ def write_run(objects: Objects, name: str, chunks: Iterable[Entries], at_most: i
         at_most: how many there are at most.
     """
     filter_blocks = filters.blocks_for(at_most)
-    first, sums, count = [np.empty(0, "<u8")], [np.empty(0, "<u4")], 0
+    first, sums, count, newest = [np.empty(0, "<u8")], [np.empty(0, "<u4")], 0, 0
     with tempfile.TemporaryFile() as room, objects.writing(name) as sink:
         bits = np.memmap(room, filters.WORD, "w+", shape=(filter_blocks, filters.WORDS))
         for entries in _whole_blocks(chunks):
             filters.add(bits, entries["high"], entries["low"])
             sink.write(entries)
             count += len(entries)
+            newest = max(newest, int(np.maximum(entries["value"], ~entries["value"]).max(initial=0)))
             first.append(entries["high"][::BLOCK].astype("<u8"))
             sums.append(_sums(entries))
         digest = hashlib.sha256()
@@ -264,7 +298,7 @@ def write_run(objects: Objects, name: str, chunks: Iterable[Entries], at_most: i
     if not count:
         objects.delete(name)
         return None
-    return RunInfo(name=name, count=count, filter_blocks=filter_blocks, digest=digest.hexdigest())
+    return RunInfo(name=name, count=count, filter_blocks=filter_blocks, digest=digest.hexdigest(), newest=newest)
 
 
 def merged(runs: Sequence[Run], settle: Callable[[Entries], Entries]) -> Iterator[Entries]:
@@ -316,7 +350,7 @@ def _cut(entries: Entries, high: Words, first: int, last: int) -> Entries:
     return entries[begin : np.searchsorted(high, np.uint64(last), "right")]
 
 
-def _parts(length: int, size: int) -> Iterator[slice]:
+def _slices(length: int, size: int) -> Iterator[slice]:
     return (slice(at, at + size) for at in range(0, length, size))
 
 

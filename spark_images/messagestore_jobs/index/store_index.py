@@ -113,7 +113,7 @@ class StoreIndex:
 
     def contains(self, asked: Keys, not_before: int | None) -> Flags:
         """Which of the ids are in the store (with ``not_before``, µs: inserted since)."""
-        places, values = less_what_left(self._find("ids", asked))
+        places, values = less_what_left(self._find("ids", asked, not_before))
         found = np.zeros(len(asked), dtype=np.bool_)
         found[places if not_before is None else places[values >= not_before]] = True
         return found
@@ -192,13 +192,17 @@ class StoreIndex:
     def _new_ids(self) -> int:
         return sum(map(len, self._new["ids"]))
 
-    def _find(self, kind: Kind, asked: Keys) -> Found:
+    def _find(self, kind: Kind, asked: Keys, not_before: int | None = None) -> Found:
         try:
-            return together([run.find(asked) for run in self._runs(kind)])
+            return self._found(kind, asked, not_before)
         except TornRunError:
             self._start(self._blank())
             self.save()
-            return together([run.find(asked) for run in self._runs(kind)])
+            return self._found(kind, asked, not_before)
+
+    def _found(self, kind: Kind, asked: Keys, not_before: int | None) -> Found:
+        runs = [run for run in self._runs(kind) if not_before is None or not run.is_older(not_before)]
+        return together([run.find(asked) for run in runs])
 
     def _runs(self, kind: Kind) -> list[Run]:
         return [*self._stored[kind], *self._new[kind]]

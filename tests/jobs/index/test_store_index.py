@@ -218,6 +218,21 @@ def test_the_window_begins_with_its_first_microsecond(uri: str) -> None:
     assert run.says(["m1"], window + 1) == set()
 
 
+def test_what_is_older_than_the_window_is_not_opened(uri: str) -> None:
+    run = Ingested.opened(NO_SPARK, Store(uri))
+    run.batch([f"old-{i}" for i in range(200)], ["a-1"] * 200, day(0))
+    run.index.save()
+    (old,) = (path for path in objects(uri) if path.name.startswith("ids-"))
+    run.batch(IDS, ["b"] * 8, day(30))
+    run.index.save()
+    old.unlink()
+    again = Ingested.opened(NO_SPARK, Store(uri))
+    assert again.says([*IDS, "old-1"], microseconds(day(29))) == set(IDS)
+    again.batch(["m9"], ["b"], day(31))
+    assert not old.exists()
+    assert Ingested.opened(NO_SPARK, Store(uri)).says(["old-1"]) == {"old-1"}
+
+
 def test_many_rows_are_read_by_spark(spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read, "FEW_ROWS", 0)
     monkeypatch.setattr(read, "_ROWS_A_PART", 3)

@@ -127,7 +127,17 @@ def test_an_object_that_is_gone_or_cut_short_is_noticed(tmp_path: Path, content:
     if content is not None:
         (tmp_path / info.name).write_bytes(content)
     with pytest.raises(TornRunError):
-        StoredRun(objects, info, tmp_path)
+        StoredRun(objects, info, tmp_path).find(hash_here(b"key", ["m1"]))
+
+
+def test_a_run_tells_when_the_newest_of_its_messages_came_also_of_one_that_left(tmp_path: Path) -> None:
+    objects = Objects(f"file://{tmp_path}", Storage())
+    came, left = [(1, 1, 70), (2, 2, 50)], [(3, 3, ~90)]
+    for told, newest in ((came, 70), (left, 90), (came + left, 90)):
+        info = write_run(objects, f"ids-{uuid4().hex}", [entries(told)], len(told))
+        assert info is not None
+        run = StoredRun(objects, info, tmp_path)
+        assert (run.is_older(newest), run.is_older(newest + 1)) == (False, True)
 
 
 def test_a_run_of_nothing_leaves_no_object(tmp_path: Path) -> None:
