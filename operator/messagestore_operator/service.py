@@ -116,13 +116,13 @@ class Service:
         cluster = Cluster.of(client, backend, settings.namespace, policy.bounds)
         self._cache = cluster.cache
         self._queue: WorkQueue[ResourceKey] = WorkQueue(_LOOK_AGAIN_SECONDS)
-        self._predicates = Predicates(PredicateProcess(), self._touched_by_people)
+        self._predicates = Predicates(PredicateProcess(), self._enqueue_first)
         gatherer = Gatherer(cluster, self._predicates, policy)
         self._old_leases = OldLeases(cluster, gatherer, settings.watch_namespaces, policy)
         self._drivers = Drivers(client, backend, self._cache, settings.driver)
-        applier = Applier(cluster, self._drivers, Events(client, identity), settings, self._touched_in_a_row)
+        applier = Applier(cluster, self._drivers, Events(client, identity), settings, self._enqueue_together)
         self._reconciler = Reconciler(cluster, gatherer, decide, applier, self._queue, telemetry)
-        self._sync = Sync(cluster, kinds, settings, self._touched, telemetry)
+        self._sync = Sync(cluster, kinds, settings, self._enqueue, telemetry)
         health.lateness = lambda: self._queue.lateness
         metrics.watch_health(lambda: bool(health.problems()))
         metrics.watch_queue(lambda: self._queue.depth, lambda: self._queue.lateness)
@@ -167,30 +167,30 @@ class Service:
             came.result()
         return done == {came}
 
-    def _touched(self, keys: Iterable[ResourceKey]) -> None:
+    def _enqueue(self, keys: Iterable[ResourceKey]) -> None:
         for key in keys:
             self._queue.add(key)
 
-    def _touched_in_a_row(self, keys: Iterable[ResourceKey]) -> None:
+    def _enqueue_together(self, keys: Iterable[ResourceKey]) -> None:
         for key in keys:
             self._queue.add(key, _TOGETHER_SECONDS)
 
-    def _touched_by_people(self, keys: Iterable[ResourceKey]) -> None:
+    def _enqueue_first(self, keys: Iterable[ResourceKey]) -> None:
         for key in keys:
             self._queue.add(key, first=True)
 
-    def _seen(self, happened: str | None, document: ApiObject) -> None:
-        touched = self._cache.remove(document) if happened == "DELETED" else self._cache.put(document)
-        self._touched_in_a_row(touched)
+    def _observed(self, event_type: str | None, document: ApiObject) -> None:
+        keys = self._cache.remove(document) if event_type == "DELETED" else self._cache.put(document)
+        self._enqueue_together(keys)
         key = (str(document.get("kind")), namespace_of(document), name_of(document))
-        if key in touched:
+        if key in keys:
             # What people have applied is looked at without delay, and before what comes of runs.
-            self._touched_by_people([key])
+            self._enqueue_first([key])
 
     async def _watch(self, ended: asyncio.Event) -> None:
         namespaces = self._settings.watch_namespaces
         await kopf.operator(
-            registry=handlers.registry(self._sync.kinds, self._seen),
+            registry=handlers.registry(self._sync.kinds, self._observed),
             settings=handlers.settings(self._foreign),
             memories=handlers.NoMemories(),
             clusterwide=not namespaces,

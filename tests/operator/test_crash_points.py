@@ -97,7 +97,7 @@ async def _live(server: ApiServer, client: KubeClient, spark: FakeSpark, name: s
     )
     for _ in range(20):
         await service._sync.fill()
-        await service._reconciler.look(("MessageStream", NAMESPACE, name))
+        await service._reconciler.reconcile(("MessageStream", NAMESPACE, name))
         await service._drivers.write(NAMESPACE)
         spark.step()
         status = server.request("GET", f"{STREAMS}/{name}").body["status"]

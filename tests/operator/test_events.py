@@ -42,9 +42,9 @@ def test_the_same_event_is_one_object_with_a_count_also_after_a_restart(apiserve
         for _ in range(2):
             events = Events(client, "replica", clock)
             for _ in range(5):
-                await events.say(resource, DEAD)
+                await events.record(resource, DEAD)
                 clock.now += 61
-        await events.say(resource, NewEvent("Normal", "RunStarted", "ingest run 1"))
+        await events.record(resource, NewEvent("Normal", "RunStarted", "ingest run 1"))
 
     _with_client(apiserver, scenario)
     told = {event["reason"]: event for event in _events(apiserver, "told-often")}
@@ -59,7 +59,7 @@ def test_what_is_said_again_within_a_minute_costs_no_request(apiserver: ApiServe
         counted = KubeClient(client._api, observe=lambda method, status: asked.append(method))
         events = Events(counted, "replica", Clock())
         for _ in range(10):
-            await events.say(stream("told-fast"), DEAD)
+            await events.record(stream("told-fast"), DEAD)
         return len(asked)
 
     assert _with_client(apiserver, scenario) == 1
@@ -67,7 +67,7 @@ def test_what_is_said_again_within_a_minute_costs_no_request(apiserver: ApiServe
 
 def test_an_event_that_can_not_be_sent_stops_nothing(apiserver: ApiServer) -> None:
     async def scenario(client: KubeClient) -> None:
-        await Events(client, "replica", Clock()).say(stream("nowhere", namespace="no-such-namespace"), DEAD)
+        await Events(client, "replica", Clock()).record(stream("nowhere", namespace="no-such-namespace"), DEAD)
 
     _with_client(apiserver, scenario)
     assert _events(apiserver, "nowhere") == []

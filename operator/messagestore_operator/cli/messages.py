@@ -86,8 +86,8 @@ def _cells(message: Message, *, wide: bool) -> tuple[object, ...]:
 
 
 def _letter_cells(letter: DeadLetter, *, wide: bool) -> tuple[object, ...]:
-    place = f"{letter.source['uri']}#{letter.source['offset']}"
-    narrow = (letter.failed_at, letter.reason, place, letter.detail)
+    origin = f"{letter.source['uri']}#{letter.source['offset']}"
+    narrow = (letter.failed_at, letter.reason, origin, letter.detail)
     return (*narrow, shown_bytes(letter.raw), letter.redriven_at) if wide else narrow
 
 

@@ -51,12 +51,12 @@ def opened(uri: str, version: int | None = None, at: datetime | None = None) -> 
         raise typer.Exit(FAILED) from None
     broken: list[BrokenMessageError] = []
 
-    def tell(error: BrokenMessageError) -> None:
+    def report_broken(error: BrokenMessageError) -> None:
         broken.append(error)
         typer.echo(f"broken: {error}", err=True)
 
     try:
-        with Reader(uri, version=version, at=at, on_broken=tell) as store:
+        with Reader(uri, version=version, at=at, on_broken=report_broken) as store:
             yield store
     except ArgumentError as error:
         typer.echo(f"error: {error}", err=True)

@@ -24,14 +24,14 @@ from messagestore_operator.decide.snapshot import ObservedRun
 from messagestore_operator.settings import Settings
 
 _log = logging.getLogger(__name__)
-Touched = Callable[[Iterable[tuple[str, str, str]]], None]
+Enqueue = Callable[[Iterable[tuple[str, str, str]]], None]
 
 
 class Applier:
     """Writes to the cluster, and tells the cache at once what came of it.
 
     Args:
-        touched: is given the resources that a write may make a difference to.
+        enqueue: is given the resources that a write may make a difference to.
     """
 
     def __init__(
@@ -40,14 +40,14 @@ class Applier:
         drivers: Drivers,
         events: Events,
         settings: Settings,
-        touched: Touched,
+        enqueue: Enqueue,
     ) -> None:
         self._cluster = cluster
         self._client = cluster.client
         self._cache = cluster.cache
         self._events = events
         self._settings = settings
-        self._touched = touched
+        self._enqueue = enqueue
         self._launcher = Launcher(cluster.client, cluster.backend, cluster.cache, drivers)
 
     async def carry_out(self, resource: Resource, wanted: Iterable[actions.Action]) -> None:
@@ -108,7 +108,7 @@ class Applier:
                 self._cluster.namespaces.note(action.run.namespace, unwell=True)
             else:
                 self._cache.refuse(action.run, str(error))
-            self._touched([resource.identity])
+            self._enqueue([resource.identity])
 
     @_do.register
     async def _(self, action: actions.DeleteRun, resource: Resource) -> None:
@@ -126,7 +126,7 @@ class Applier:
 
     @_do.register
     async def _(self, action: actions.EmitEvent, resource: Resource) -> None:
-        await self._events.say(resource, NewEvent(action.type, str(action.reason), action.message))
+        await self._events.record(resource, NewEvent(action.type, str(action.reason), action.message))
 
     @_do.register
     async def _(self, action: actions.AddFinalizer, resource: Resource) -> None:
@@ -152,7 +152,7 @@ class Applier:
             return
 
     def _put(self, document: ApiObject) -> None:
-        self._touched(self._cache.put(document))
+        self._enqueue(self._cache.put(document))
 
 
 def _path(resource: Resource, subresource: str | None = None) -> str:

@@ -59,7 +59,7 @@ _METADATA = (
 )
 _SETTLED_METADATA = ("name", "namespace", "creationTimestamp", "deletionTimestamp")
 _SETTLED_STATUS = (*ENDED_BY, "phase")
-_GHOST_SECONDS = 600.0
+_DELETED_SECONDS = 600.0
 _NOBODY = ("", "", "")
 
 
@@ -99,7 +99,7 @@ class Cache:
         """The backend's kind, where that is not installed."""
         self._versions: dict[tuple[str, str, str], str] = {}
         """By kind, namespace and name: uid and resource version in one text, as there are tens of thousands."""
-        self._ghosts: dict[str, float] = {}
+        self._deleted: dict[str, float] = {}
         self._resources: dict[ResourceKey, Resource] = {}
         self._problems: dict[ResourceKey, str] = {}
         self._written: dict[ResourceKey, datetime] = {}
@@ -244,7 +244,7 @@ class Cache:
     def put(self, document: ApiObject) -> set[ResourceKey]:
         """Take an object in, and return the resources that it may make a difference to."""
         kind = str(document.get("kind"))
-        if not self.is_news(document):
+        if not self.is_newer(document):
             return set()
         uid, version = (at(document, "metadata", key) for key in ("uid", "resourceVersion"))
         self._versions[_shared((kind, namespace_of(document), name_of(document)))] = f"{uid} {version}"
@@ -257,14 +257,14 @@ class Cache:
     def remove(self, document: ApiObject) -> set[ResourceKey]:
         """Take notice that an object is gone, and return the resources that it may make a difference to."""
         kind, uid = str(document.get("kind")), str(at(document, "metadata", "uid"))
-        place = (kind, namespace_of(document), name_of(document))
-        self._ghosts[uid] = self._clock()
-        if _uid(self._versions.get(place, uid)) != uid:
+        identity = (kind, namespace_of(document), name_of(document))
+        self._deleted[uid] = self._clock()
+        if _uid(self._versions.get(identity, uid)) != uid:
             # Another one of its name is there by now.
             return set()
-        self._versions.pop(place, None)
+        self._versions.pop(identity, None)
         if kind in KINDS:
-            return self._remove_resource(place)
+            return self._remove_resource(identity)
         if kind == LEASES.name:
             return self._remove_lease(name_of(document))
         return self._remove_part(kind, document)
@@ -280,22 +280,22 @@ class Cache:
             before: what `versions` gave before the list was asked for.
         """
         there = set(listed)
-        touched: set[ResourceKey] = set()
-        for place, version in before.items():
-            gone = place[0] == kind and (place[1], place[2]) not in there
-            if gone and self._versions.get(place) == version:
-                touched |= self.remove(self._stub(place, _uid(version)))
+        affected: set[ResourceKey] = set()
+        for identity, version in before.items():
+            gone = identity[0] == kind and (identity[1], identity[2]) not in there
+            if gone and self._versions.get(identity) == version:
+                affected |= self.remove(self._stub(identity, _uid(version)))
         now = self._clock()
-        self._ghosts = {uid: since for uid, since in self._ghosts.items() if now - since < _GHOST_SECONDS}
-        self._refused = {key: one for key, one in self._refused.items() if now - one[0] < _GHOST_SECONDS}
-        return touched
+        self._deleted = {uid: since for uid, since in self._deleted.items() if now - since < _DELETED_SECONDS}
+        self._refused = {key: one for key, one in self._refused.items() if now - one[0] < _DELETED_SECONDS}
+        return affected
 
-    def is_news(self, document: ApiObject) -> bool:
+    def is_newer(self, document: ApiObject) -> bool:
         """Whether an object is newer than what is known of its name, of whatever uid, and not known to be gone.
 
         News of two that had one name come in any order.
         """
-        if str(at(document, "metadata", "uid")) in self._ghosts:
+        if str(at(document, "metadata", "uid")) in self._deleted:
             return False
         known = self._versions.get((str(document.get("kind")), namespace_of(document), name_of(document)))
         if known is None:
@@ -309,8 +309,8 @@ class Cache:
         """Every object that is known, and its version."""
         return dict(self._versions)
 
-    def _stub(self, place: tuple[str, str, str], uid: str) -> ApiObject:
-        kind, namespace, name = place
+    def _stub(self, identity: tuple[str, str, str], uid: str) -> ApiObject:
+        kind, namespace, name = identity
         labels: dict[str, str] = {}
         for part in self._parts(kind):
             if part is not None and name_of(part) == name and namespace_of(part) == namespace:
@@ -330,17 +330,17 @@ class Cache:
     # Resources.
 
     def _put_resource(self, document: ApiObject) -> set[ResourceKey]:
-        place = (str(document["kind"]), *_place(document))
-        before = self._resources.get(place)
+        identity = (str(document["kind"]), *_namespaced_name(document))
+        before = self._resources.get(identity)
         try:
-            resource, problem = read(document, before, self._problems.get(place))
+            resource, problem = read(document, before, self._problems.get(identity))
         except ValidationError as error:
-            _log.error("%s %s/%s can't be read: %s", *place, error.errors()[0]["msg"])
+            _log.error("%s %s/%s can't be read: %s", *identity, error.errors()[0]["msg"])
             return set()
         key = resource.identity
-        news = before is None or _matters(before) != _matters(resource)
+        changed = before is None or _matters(before) != _matters(resource)
         # Those that are concerned no more have to know that as well.
-        touched = {key} | (self._dependents(before) if before is not None and news else set())
+        affected = {key} | (self._dependents(before) if before is not None and changed else set())
         self._resources[key] = resource
         self._note_problem(key, problem)
         if isinstance(resource, MessageStream):
@@ -355,13 +355,13 @@ class Cache:
         self._slots.pop(key, None)
         if slots := tuple(slots_of(resource, self.streams_of(resource))):
             self._slots[key] = slots
-        return touched | (self._dependents(resource) if news else set())
+        return affected | (self._dependents(resource) if changed else set())
 
     def _remove_resource(self, key: ResourceKey) -> set[ResourceKey]:
         resource = self._resources.get(key)
         if resource is None:
             return set()
-        touched = self._dependents(resource) | {key}
+        affected = self._dependents(resource) | {key}
         del self._resources[key]
         self._note_problem(key, None)
         self._written.pop(key, None)
@@ -370,7 +370,7 @@ class Cache:
             self._streams[key[1]].pop(key[2], None)
             self._forget_table(resource)
         self._forget_references(resource)
-        return touched
+        return affected
 
     def _note_problem(self, key: ResourceKey, problem: str | None) -> None:
         if problem is None:
@@ -479,10 +479,10 @@ class Cache:
 
     def _put_lease(self, document: ApiObject) -> set[ResourceKey]:
         name = name_of(document)
-        touched = self._remove_lease(name) | self._of_lease(document)
+        affected = self._remove_lease(name) | self._of_lease(document)
         self._leases[name] = _small(document, "spec")
         self._held[holder_of(document) or ""].add(name)
-        return touched
+        return affected
 
     def _remove_lease(self, name: str) -> set[ResourceKey]:
         before = self._leases.pop(name, None)
@@ -599,5 +599,5 @@ def _run_key(document: ApiObject) -> RunKey | None:
     return (namespace_of(document), run) if run else None
 
 
-def _place(document: ApiObject) -> tuple[str, str]:
+def _namespaced_name(document: ApiObject) -> tuple[str, str]:
     return namespace_of(document), name_of(document)

@@ -1,8 +1,8 @@
-"""Kubernetes Events on the three kinds: what a person would want to know, said once and then counted.
+"""Kubernetes Events on the three kinds: what a person would want to know, sent once and then counted.
 
-An Event's name is a function of what it says about which object, so that the same one said again, also by another
-replica or after a restart, raises the count of the first. As with Kubernetes' own recorder an object has a budget: 25
-Events at once, and then one in five minutes. What is said beyond it is counted by the next of its text.
+An Event's name is a hash of its object and its text. The same Event, also by another replica or after a restart, raises
+the count of the first. As with Kubernetes' own recorder an object has a budget: 25 Events at once, and then one in five
+minutes. An Event beyond it is counted by the next one with its text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MAX_MESSAGE = 1024
 
 @dataclass(frozen=True)
 class NewEvent:
-    """One thing to say: a constant for machines, and words for people."""
+    """What an Event says: a constant for machines, and a message for people."""
 
     type: Literal["Normal", "Warning"]
     reason: str
@@ -45,10 +45,10 @@ class NewEvent:
 
 
 @dataclass
-class _Told:
-    """What is known of one Event: how often it was said, here and by the Event itself, and when that was sent."""
+class _Series:
+    """One Event and its repetitions: how many there were, how many of them the Event counts, and when it was sent."""
 
-    said: int = 0
+    count: int = 0
     sent: int = 0
     at: float = -_QUIET_SECONDS
 
@@ -60,20 +60,20 @@ class Events:
         self._client = client
         self._instance = instance
         self._clock = clock
-        self._told: OrderedDict[str, _Told] = OrderedDict()
+        self._series: OrderedDict[str, _Series] = OrderedDict()
         self._budgets: OrderedDict[tuple[str, str], TokenBucket] = OrderedDict()
         """By uid and type: what goes well leaves room for what does not."""
 
-    async def say(self, resource: Resource, event: NewEvent) -> None:
-        """Send an Event about a resource, unless the same was sent a moment ago, or too many were."""
+    async def record(self, resource: Resource, event: NewEvent) -> None:
+        """Send an Event about a resource, unless the same was sent less than a minute ago, or the budget is used up."""
         name, now = _name(resource, event), self._clock()
-        told = _kept(self._told, name, _Told)
-        told.said += 1
-        if now - told.at < _QUIET_SECONDS or not self._budget(resource, event).take():
+        series = _kept(self._series, name, _Series)
+        series.count += 1
+        if now - series.at < _QUIET_SECONDS or not self._budget(resource, event).take():
             return
-        told.at = now
+        series.at = now
         try:
-            await self._send(resource, event, name, told)
+            await self._send(resource, event, name, series)
         except ApiError as error:
             _log.warning("an Event was lost: %s", error)
 
@@ -81,27 +81,27 @@ class Events:
         key = (resource.metadata.uid or "", event.type)
         return _kept(self._budgets, key, lambda: TokenBucket(_A_SECOND, _AT_ONCE, self._clock))
 
-    async def _send(self, resource: Resource, event: NewEvent, name: str, told: _Told) -> None:
-        """Say it: as a new Event, or as the count of the one that is there."""
+    async def _send(self, resource: Resource, event: NewEvent, name: str, series: _Series) -> None:
+        """Send it as a new Event, or as the count of the one that is there."""
         namespace, now = resource.metadata.namespace, _time(datetime.now(UTC))
         path = EVENTS.path(namespace, name)
-        if told.sent:
+        if series.sent:
             try:
-                await self._client.merge_patch(path, {"count": told.said, "lastTimestamp": now})
-                told.sent = told.said
+                await self._client.merge_patch(path, {"count": series.count, "lastTimestamp": now})
+                series.sent = series.count
                 return
             except NotFoundError:
                 # It ran out, as Events do after an hour: it begins anew.
-                told.said, told.sent = told.said - told.sent, 0
+                series.count, series.sent = series.count - series.sent, 0
         document = _event(resource, event, name, now, self._instance)
         try:
-            await self._client.create(EVENTS.path(namespace), {**document, "count": told.said})
+            await self._client.create(EVENTS.path(namespace), {**document, "count": series.count})
         except AlreadyExistsError:
-            # Another process has said it before.
+            # Another process has sent it before.
             known = await self._client.merge_patch(path, {"lastTimestamp": now})
-            told.said += int(known.get("count") or 1)
-            await self._client.merge_patch(path, {"count": told.said})
-        told.sent = told.said
+            series.count += int(known.get("count") or 1)
+            await self._client.merge_patch(path, {"count": series.count})
+        series.sent = series.count
 
 
 async def last_warning(client: KubeClient, namespace: str, pod: str) -> str:
@@ -124,8 +124,8 @@ def _kept(of: OrderedDict[K, V], key: K, new: Callable[[], V]) -> V:
 
 
 def _name(resource: Resource, event: NewEvent) -> str:
-    said = "\0".join([resource.metadata.uid or "", event.type, event.reason, event.message])
-    return f"{resource.metadata.name}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+    text = "\0".join([resource.metadata.uid or "", event.type, event.reason, event.message])
+    return f"{resource.metadata.name}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def _event(resource: Resource, event: NewEvent, name: str, now: str, instance: str) -> dict[str, Any]:

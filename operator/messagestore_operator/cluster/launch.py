@@ -128,7 +128,7 @@ class Launcher:
 
 def control_text(control: DriverControl) -> str:
     """What a driver is told while it runs, as its ConfigMap holds it."""
-    told: dict[str, Any] = {"stop": control.stop, "messagesPerSecond": control.messages_per_second}
+    fields: dict[str, Any] = {"stop": control.stop, "messagesPerSecond": control.messages_per_second}
     if control.maintain is not None:
-        told["maintain"] = control.maintain.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return json.dumps(told)
+        fields["maintain"] = control.maintain.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return json.dumps(fields)

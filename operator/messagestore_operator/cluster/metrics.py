@@ -103,15 +103,15 @@ class _ClusterCollector(Collector):
         for stream in self._cache.resources():
             if not isinstance(stream, MessageStream) or stream.status is None:
                 continue
-            place = [stream.metadata.namespace, stream.metadata.name]
+            values = [stream.metadata.namespace, stream.metadata.name]
             table, lag = stream.status.table, stream.status.lag
             if table is not None:
-                messages.add_metric(place, table.messages or 0)
-                dead.add_metric(place, table.dead_letters or 0)
+                messages.add_metric(values, table.messages or 0)
+                dead.add_metric(values, table.dead_letters or 0)
             if lag is not None:
-                files.add_metric(place, lag.files or 0)
+                files.add_metric(values, lag.files or 0)
                 oldest = lag.oldest_pending_time
-                waits.add_metric(place, (now - oldest.datetime).total_seconds() if oldest else 0)
+                waits.add_metric(values, (now - oldest.datetime).total_seconds() if oldest else 0)
         yield from (messages, dead, files, waits)
 
 

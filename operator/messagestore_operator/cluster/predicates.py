@@ -48,9 +48,9 @@ class Predicates:
         tell: takes the keys of those that may be looked at again.
     """
 
-    def __init__(self, reader: PredicateReader, tell: Callable[[Iterable[ResourceKey]], None]) -> None:
+    def __init__(self, reader: PredicateReader, notify: Callable[[Iterable[ResourceKey]], None]) -> None:
         self._reader = reader
-        self._tell = tell
+        self._notify = notify
         self._known: dict[ResourceKey, tuple[_Version, str | None]] = {}
         self._questions: dict[str, dict[ResourceKey, _Question]] = {}
         """By namespace, in the order of their turns."""
@@ -90,7 +90,7 @@ class Predicates:
                 except OSError as error:
                     _log.warning("predicates can't be read: %s", error)
                     await asyncio.sleep(_RETRY_SECONDS)
-                self._tell(question.askers)
+                self._notify(question.askers)
         finally:
             await self._reader.end()
 

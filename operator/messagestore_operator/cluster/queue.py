@@ -20,7 +20,7 @@ HEAD_START = 60.0
 
 @dataclass(order=True)
 class _Due(Generic[K]):
-    place: float
+    rank: float
     when: float
     key: K = field(compare=False)
 
@@ -123,8 +123,8 @@ class WorkQueue(Generic[K]):
         while self._later and (self._later[0].when <= now or self._is_old(self._later[0])):
             entry = heapq.heappop(self._later)
             if not self._is_old(entry):
-                place = entry.when - (HEAD_START if entry.key in self._first else 0)
-                heapq.heappush(self._ready, _Due(place, entry.when, entry.key))
+                rank = entry.when - (HEAD_START if entry.key in self._first else 0)
+                heapq.heappush(self._ready, _Due(rank, entry.when, entry.key))
         key = self._take(first)
         if key is not None:
             return key, None

@@ -56,7 +56,7 @@ class Reconciler:
             started = perf_counter()
             failed = True
             try:
-                failed = not await self._look(key)
+                failed = not await self._try(key)
             finally:
                 self._health.end(key)
                 self._metrics.reconciled.labels(key[0]).observe(perf_counter() - started)
@@ -64,10 +64,10 @@ class Reconciler:
                 for other in self._starts.next():
                     self._queue.add(other)
 
-    async def _look(self, key: ResourceKey) -> bool:
+    async def _try(self, key: ResourceKey) -> bool:
         """Look at a resource, and say whether that went well."""
         try:
-            await self.look(key)
+            await self.reconcile(key)
         except ConflictError as error:
             _log.info("%s: looking again: %s", "/".join(key), error)
             await self._refresh(key)
@@ -83,7 +83,7 @@ class Reconciler:
             return True
         return False
 
-    async def look(self, key: ResourceKey) -> None:
+    async def reconcile(self, key: ResourceKey) -> None:
         """Do what is to be done about a resource now.
 
         Raises:

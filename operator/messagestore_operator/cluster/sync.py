@@ -36,7 +36,7 @@ class Sync:
     Args:
         kinds: that are watched; the backend's may not be installed: there are no runs before it is.
         settings: name the namespaces that are served, and that of the Leases.
-        touched: is given the resources that something new may make a difference to.
+        enqueue: is given the resources that something new may make a difference to.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Sync:
         cluster: Cluster,
         kinds: Sequence[Kind],
         settings: Settings,
-        touched: Callable[[Iterable[ResourceKey]], None],
+        enqueue: Callable[[Iterable[ResourceKey]], None],
         telemetry: Telemetry,
     ) -> None:
         self._client = cluster.client
@@ -53,7 +53,7 @@ class Sync:
         self._kinds = kinds
         self._namespaces = settings.watch_namespaces
         self._own_namespace = settings.namespace
-        self._touched = touched
+        self._enqueue = enqueue
         self._metrics = telemetry.metrics
         self._health = telemetry.health
 
@@ -145,7 +145,7 @@ class Sync:
         self._cache.missing_kind = missing
 
     def _touch_all(self) -> None:
-        self._touched(resource.identity for resource in self._cache.resources())
+        self._enqueue(resource.identity for resource in self._cache.resources())
 
     async def keep_up(self, every: float) -> None:
         """Read everything again and again, and look at every resource then."""
@@ -171,12 +171,12 @@ class Sync:
         before, listed, newer = self._cache.versions(), list[tuple[str, str]](), list[ApiObject]()
         async for document in self._list(LEASES):
             listed.append((namespace_of(document), name_of(document)))
-            if self._cache.is_news(document):
+            if self._cache.is_newer(document):
                 newer.append(document)
         missed = sum([await self._compare(kind) for kind in self.kinds])
         for document in newer:
-            self._touched(self._cache.put(document))
-        self._touched(self._cache.forget_others(LEASES.name, listed, before))
+            self._enqueue(self._cache.put(document))
+        self._enqueue(self._cache.forget_others(LEASES.name, listed, before))
         return missed
 
     async def _compare(self, kind: Kind) -> int:
@@ -185,14 +185,14 @@ class Sync:
         async for document in self._list(kind):
             # Of thousands of objects as they are sent, only those that a watch has not shown yet are held.
             listed.append((namespace_of(document), name_of(document)))
-            if self._cache.is_news(document):
+            if self._cache.is_newer(document):
                 newer.append(document)
         if newer:
             await asyncio.sleep(_GRACE_SECONDS)
-            newer = [document for document in newer if self._cache.is_news(document)]
+            newer = [document for document in newer if self._cache.is_newer(document)]
         for document in newer:
-            self._touched(self._cache.put(document))
-        self._touched(self._cache.forget_others(kind.name, listed, before))
+            self._enqueue(self._cache.put(document))
+        self._enqueue(self._cache.forget_others(kind.name, listed, before))
         return len(newer)
 
     async def _list(self, kind: Kind) -> AsyncIterator[ApiObject]:

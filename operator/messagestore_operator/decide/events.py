@@ -13,7 +13,7 @@ from messagestore_operator.decide.run_lifecycle import EndedRun, RunStage
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import condition_of
 
-_TOLD_WHEN_NEW: dict[str, bool] = {
+_EVENT_REASONS: dict[str, bool] = {
     Reason.CONFIG_MISSING: True,
     Reason.DELETION_BLOCKED: True,
     Reason.IMAGE_PULL_FAILED: True,
@@ -51,9 +51,9 @@ def run_events(before: CurrentRun | None, stage: RunStage) -> Iterator[EmitEvent
 def condition_events(before: BaseStatus | None, after: BaseStatus) -> Iterator[EmitEvent]:
     """That condition Ready has come to have a reason that people would want to know of."""
     known, ready = condition_of(before, "Ready"), condition_of(after, "Ready")
-    if ready is None or ready.reason not in _TOLD_WHEN_NEW or (known is not None and known.reason == ready.reason):
+    if ready is None or ready.reason not in _EVENT_REASONS or (known is not None and known.reason == ready.reason):
         return
-    yield EmitEvent("Warning" if _TOLD_WHEN_NEW[ready.reason] else "Normal", ready.reason, ready.message)
+    yield EmitEvent("Warning" if _EVENT_REASONS[ready.reason] else "Normal", ready.reason, ready.message)
 
 
 def _ending(ended: EndedRun) -> EmitEvent:

@@ -35,7 +35,7 @@ def grant(lease: TableLease, claim: Claim, now: datetime, defaults: Defaults, af
         return Granted(lease.epoch)
     if is_held(lease, now, defaults):
         return Busy(_holder(lease))
-    ahead = min((other for other in lease.queue if _place(other) < _place(claim)), key=_place, default=None)
+    ahead = min((other for other in lease.queue if _turn(other) < _turn(claim)), key=_turn, default=None)
     if ahead is not None and lease.resource_version is not None:
         turn = max(lease.since or ahead.since, ahead.since) + defaults.turn_after
         if now < turn:
@@ -112,5 +112,5 @@ def _run(holder: str) -> str:
     return holder.rpartition("/")[2]
 
 
-def _place(claim: Claim) -> tuple[datetime, str]:
+def _turn(claim: Claim) -> tuple[datetime, str]:
     return claim.since, claim.holder

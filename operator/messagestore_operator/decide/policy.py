@@ -19,7 +19,7 @@ from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.missed import pass_over_missed
 from messagestore_operator.decide.policy_record import erasure_due, purge_events, recorded
-from messagestore_operator.decide.report_checks import believed
+from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, PlannedRun, RunStage, follow, launch, reserve
 from messagestore_operator.decide.snapshot import PolicySnapshot, RunKind
 from messagestore_operator.decide.tables import table_key, writes
@@ -61,12 +61,12 @@ class _Round:
 
     status: RetentionPolicyStatus
     next: datetime | None = None
-    told: tuple[EmitEvent, ...] = ()
+    events: tuple[EmitEvent, ...] = ()
 
 
 def decide_policy(snapshot: PolicySnapshot) -> Decision:
     """One look at a policy."""
-    snapshot = believed(snapshot)
+    snapshot = with_valid_reports(snapshot)
     policy, before = snapshot.policy, snapshot.policy.status or RetentionPolicyStatus()
     refusal = refused(policy, snapshot) or _too_many(snapshot) or uninstalled(snapshot)
     now_round = _round(snapshot, before, refusal)
@@ -88,7 +88,7 @@ def _decided(
     now_round: _Round,
 ) -> Decision:
     policy, earlier = snapshot.policy, {entry.name: entry for entry in before.streams}
-    actions: list[Action] = [*now_round.told]
+    actions: list[Action] = [*now_round.events]
     for purge in purges:
         old = earlier.get(purge.entry.name)
         actions += [*run_events(old.current_run if old else None, purge.stage), *purge_events(old, purge.entry)]
@@ -120,17 +120,17 @@ def _round(snapshot: PolicySnapshot, before: RetentionPolicyStatus, refusal: Run
     times = scheduled(schedule, policy, before, snapshot.now) if schedule else None
     upcoming = times.next if times else None
     if times is not None and times.missed is not None:
-        skipped, told = pass_over_missed(times, before)
-        return _Round(skipped, upcoming, tuple(told))
+        skipped, events = pass_over_missed(times, before)
+        return _Round(skipped, upcoming, tuple(events))
     due = times.due if times else None
     if due is None and new_request(policy, before) is None:
         return _Round(before, upcoming)
-    news = {
+    changes = {
         "round": before.round + 1,
         "last_schedule_time": clock_time(due) or before.last_schedule_time,
         "last_request": run_requested(policy) or before.last_request,
     }
-    return _Round(before.model_copy(update=news), upcoming)
+    return _Round(before.model_copy(update=changes), upcoming)
 
 
 def _entries(
@@ -241,11 +241,11 @@ def _due(
 
 def _idle(purge: StreamPurge, status: RetentionPolicyStatus) -> StreamPurge:
     """A stream without a run; one that was reserved and not made leaves its round unanswered."""
-    news: dict[str, object] = {"current_run": None}
+    changes: dict[str, object] = {"current_run": None}
     current = purge.entry.current_run
     if current is not None and current.kind == "purge":
-        news["round"] = max(min(purge.entry.round, status.round - 1), 0)
-    return replace(purge, entry=purge.entry.model_copy(update=news), stage=NO_RUN, looks=())
+        changes["round"] = max(min(purge.entry.round, status.round - 1), 0)
+    return replace(purge, entry=purge.entry.model_copy(update=changes), stage=NO_RUN, looks=())
 
 
 def _owed_again(entry: PolicyStreamStatus, policy: RetentionPolicy) -> bool:

@@ -22,12 +22,12 @@ def recorded(before: PolicyStreamStatus, stage: RunStage) -> PolicyStreamStatus:
         return before.model_copy(update={"current_run": stage.current})
     ended = stage.ended
     after = _with_outcome(before, ended) if ended.state == "Succeeded" else before
-    news: dict[str, object] = {
+    changes: dict[str, object] = {
         "current_run": None,
         "last_run": ended_run(ended.run, ended.state, ended.at, ended.error),
         "error": api_error(ended.error) if ended.state == "Failed" else None,
     }
-    return after.model_copy(update=news)
+    return after.model_copy(update=changes)
 
 
 def purge_events(before: PolicyStreamStatus | None, after: PolicyStreamStatus) -> Iterator[EmitEvent]:
@@ -36,8 +36,8 @@ def purge_events(before: PolicyStreamStatus | None, after: PolicyStreamStatus) -
     if purge is not None and (known is None or known.run != purge.run):
         words = f"stream {after.name}: messages were removed or scrubbed; status.streams counts them"
         yield EmitEvent("Normal", Reason.PURGED, words)
-    told = before is not None and before.awaiting_approval and before.preview == after.preview
-    if after.awaiting_approval and after.preview is not None and not told:
+    unchanged = before is not None and before.awaiting_approval and before.preview == after.preview
+    if after.awaiting_approval and after.preview is not None and not unchanged:
         words = f"stream {after.name}: a preview waits for its approval; status.streams has its id"
         yield EmitEvent("Normal", Reason.AWAITING_APPROVAL, words)
 
@@ -46,8 +46,8 @@ def _with_outcome(before: PolicyStreamStatus, ended: EndedRun) -> PolicyStreamSt
     outcome = ended.report.outcome if ended.report else None
     if isinstance(outcome, PurgeOutcome):
         after = policy_stream(StreamResult(before.name, ended.report), before)
-        news = {"preview": after.preview, "last_purge": after.last_purge}
-        return before.model_copy(update={**news, "awaiting_approval": after.awaiting_approval})
+        changes = {"preview": after.preview, "last_purge": after.last_purge}
+        return before.model_copy(update={**changes, "awaiting_approval": after.awaiting_approval})
     if isinstance(outcome, EraseOutcome) and before.last_purge is not None:
         due = clock_time(outcome.erase_due_by) or before.last_purge.erase_due_by
         erased = {"erased_at": clock_time(ended.at), "erase_due_by": due, "not_erased": outcome.not_erased}

@@ -38,7 +38,7 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     job = snapshot.job
     watched = follow(snapshot, before.current_run, _desired_run(snapshot))
     assert job.spec.trigger is not None
-    status, told = without_missed(
+    status, events = without_missed(
         job.spec.trigger.schedule, job, recorded(before, watched), snapshot.now, suspended=job.spec.suspend
     )
     blocker = refused(job, snapshot) or blocker_of(snapshot)
@@ -47,7 +47,7 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     status = with_view(job, before, _reserved(snapshot, status, stage), outlook, snapshot.now)
     current = {stage.current.name} if stage.current else set()
     over = {before.current_run.name} - current if before.current_run else set()
-    actions: list[Action] = [*watched.actions, *told, *run_events(before.current_run, watched)]
+    actions: list[Action] = [*watched.actions, *events, *run_events(before.current_run, watched)]
     actions += condition_events(before, status)
     actions += [action for action in stage.actions if action not in watched.actions]
     actions += old_runs(snapshot, current)
@@ -64,7 +64,7 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     if ended is None:
         return status
     run = ended_run(ended.run, ended.state, ended.at, ended.error)
-    news: dict[str, object] = {
+    changes: dict[str, object] = {
         "current_run": None,
         "last_run": run,
         "recent_runs": (run, *before.recent_runs)[:MOST_RUNS],
@@ -72,10 +72,10 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     complete = outcome is not None and outcome.complete
     if outcome is not None and outcome.complete and (outcome.round or 0) > (before.round or 0):
         sent = (before.redelivered or 0) + outcome.progress.replayed
-        news |= {"round": outcome.round, "redelivered": sent}
+        changes |= {"round": outcome.round, "redelivered": sent}
     # Of a selection that goes on, files of the store are kept that maintenance would remove.
-    news["started_at"] = None if complete else before.started_at or ended.run.launched_at
-    return status.model_copy(update=news)
+    changes["started_at"] = None if complete else before.started_at or ended.run.launched_at
+    return status.model_copy(update=changes)
 
 
 def _desired_run(snapshot: ReplaySnapshot) -> DesiredRun:
@@ -128,10 +128,10 @@ def _is_cut_short(status: ReplayJobStatus) -> bool:
 def _reserved(snapshot: ReplaySnapshot, status: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     """The status with the run that goes on or is new; a new one answers all that was asked for until now."""
     current, job = stage.current, snapshot.job
-    news: dict[str, object] = {"current_run": current}
+    changes: dict[str, object] = {"current_run": current}
     if current is not None:
-        news["started_at"] = status.started_at or current.launched_at
+        changes["started_at"] = status.started_at or current.launched_at
         if (current.number or 0) > (status.run_number or 0):
             schedule = job.spec.trigger.schedule if job.spec.trigger else None
-            news |= {"run_number": current.number, **answered(schedule, job, status, snapshot.now)}
-    return status.model_copy(update=news)
+            changes |= {"run_number": current.number, **answered(schedule, job, status, snapshot.now)}
+    return status.model_copy(update=changes)

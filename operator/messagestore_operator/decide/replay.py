@@ -17,7 +17,7 @@ from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.redelivery import decide_redelivery
 from messagestore_operator.decide.replay_record import is_complete, recorded, with_pause
 from messagestore_operator.decide.replay_start import GONE, beginning_of, blocker_of, start
-from messagestore_operator.decide.report_checks import believed
+from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, RunStage, follow, reserve
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.trigger import later
@@ -39,7 +39,7 @@ class ReplayStage:
 
 def decide_replay(snapshot: ReplaySnapshot) -> Decision:
     """One look at a replay."""
-    snapshot = believed(snapshot)
+    snapshot = with_valid_reports(snapshot)
     job, before = snapshot.job, snapshot.job.status or ReplayJobStatus()
     if job.spec.trigger is not None:
         return decide_redelivery(snapshot, before)
@@ -60,7 +60,7 @@ def decide_replay(snapshot: ReplaySnapshot) -> Decision:
     actions += [*_end_event(status), *watched.actions, *replay.stage.actions]
     looks = [*watched.look_at, *replay.stage.look_at, *([replay.wait] if replay.wait else [])]
     looks += [snapshot.now] if watched.ended or status.phase in ENDED else []
-    return decision(job, job.status, status, [*actions, *_cleaning(snapshot, before, status)], looks)
+    return decision(job, job.status, status, [*actions, *_cleanup(snapshot, before, status)], looks)
 
 
 def _desired_run(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> DesiredRun:
@@ -151,7 +151,7 @@ def _end_event(status: ReplayJobStatus) -> list[Action]:
     return [EmitEvent("Normal" if well else "Warning", ready.reason, ready.message)]
 
 
-def _cleaning(snapshot: ReplaySnapshot, before: ReplayJobStatus, status: ReplayJobStatus) -> list[Action]:
+def _cleanup(snapshot: ReplaySnapshot, before: ReplayJobStatus, status: ReplayJobStatus) -> list[Action]:
     current = {status.current_run.name} if status.current_run else set()
     over = {before.current_run.name} - current if before.current_run else set()
     return [
@@ -165,7 +165,7 @@ def _after_the_end(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Decisio
     job, now = snapshot.job, generation(snapshot.job)
     seen = [condition.model_copy(update={"observed_generation": now}) for condition in before.conditions]
     status = before.model_copy(update={"observed_generation": now, "conditions": tuple(seen)})
-    actions, ttl = _cleaning(snapshot, before, status), job.spec.ttl_after_finished
+    actions, ttl = _cleanup(snapshot, before, status), job.spec.ttl_after_finished
     if ttl is None or before.finished_at is None or job.metadata.deletion_timestamp is not None:
         return decision(job, job.status, status, actions, [])
     end = before.finished_at.datetime + ttl.timedelta

@@ -29,12 +29,12 @@ _LONGEST_MESSAGE = 4000
 _AnySnapshot = TypeVar("_AnySnapshot", bound=Snapshot)
 
 
-def believed(snapshot: _AnySnapshot) -> _AnySnapshot:
+def with_valid_reports(snapshot: _AnySnapshot) -> _AnySnapshot:
     """The snapshot without what no status could hold; of such a report only that it was there is left."""
-    return replace(snapshot, runs=tuple(_believed(run, snapshot.now) for run in snapshot.runs))
+    return replace(snapshot, runs=tuple(_with_valid_report(run, snapshot.now) for run in snapshot.runs))
 
 
-def _believed(run: ObservedRun, now: datetime) -> ObservedRun:
+def _with_valid_report(run: ObservedRun, now: datetime) -> ObservedRun:
     report = run.report
     if report is None:
         return run

@@ -1,4 +1,4 @@
-"""The life of one current run, from its reservation to the moment when it has ended and its driver is gone."""
+"""The lifecycle of one current run: from its reservation until it has ended and its driver is gone."""
 
 from __future__ import annotations
 
@@ -197,16 +197,16 @@ def run_ref(resource: Resource, current: CurrentRun, *, stream: str | None = Non
 
 def _seen(snapshot: Snapshot, current: CurrentRun, run: ObservedRun) -> CurrentRun:
     """The run as the status has it, with what is seen of it now."""
-    news: dict[str, object] = {"progress": progress_words(run.report)}
+    changes: dict[str, object] = {"progress": progress_words(run.report)}
     if current.launched_at is None:
-        news["generation"] = run.ref.generation
+        changes["generation"] = run.ref.generation
         # One that could not be submitted was never launched.
         if run.state is not AppState.SUBMISSION_FAILED:
-            news["launched_at"] = clock_time(run.created_at or snapshot.now)
+            changes["launched_at"] = clock_time(run.created_at or snapshot.now)
     works = run.state is AppState.RUNNING or (run.driver is not None and run.driver.phase == "Running")
     if works and current.started_at is None:
-        news |= {"started_at": clock_time(snapshot.now), "state": "Running"}
-    return current.model_copy(update=news)
+        changes |= {"started_at": clock_time(snapshot.now), "state": "Running"}
+    return current.model_copy(update=changes)
 
 
 def _guide(snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, desired: DesiredRun) -> RunStage:
@@ -217,11 +217,12 @@ def _guide(snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, desired: Desi
         delete = () if run.deleting else (DeleteRun(run.ref.namespace, run.ref.name),)
         ended = seen.model_copy(update={"ending": seen.ending or api_error(ending)})
         return RunStage(ended, trouble=trouble, live=run.report, actions=delete, look_at=_soon(snapshot))
-    told = DriverControl(run.control.stop or desired.stop, desired.messages_per_second, desired.maintain)
-    if told.stop and seen.stop_requested_at is None:
+    control = DriverControl(run.control.stop or desired.stop, desired.messages_per_second, desired.maintain)
+    if control.stop and seen.stop_requested_at is None:
         seen = seen.model_copy(update={"stop_requested_at": clock_time(snapshot.now)})
-    tell = (SetControl(run.ref.namespace, run.ref.name, told),) if told != run.control and run.config_map else ()
-    return RunStage(seen, trouble=trouble, live=run.report, actions=tell, look_at=_soon(snapshot))
+    outdated = run.config_map and control != run.control
+    actions = (SetControl(run.ref.namespace, run.ref.name, control),) if outdated else ()
+    return RunStage(seen, trouble=trouble, live=run.report, actions=actions, look_at=_soon(snapshot))
 
 
 def _end(

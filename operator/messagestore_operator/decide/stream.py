@@ -17,7 +17,7 @@ from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.leases import longest_wait
 from messagestore_operator.decide.maintenance import maintenance_due, upkeep_of
 from messagestore_operator.decide.missed import without_missed
-from messagestore_operator.decide.report_checks import believed
+from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.run_lifecycle import DesiredRun, PlannedRun, RunStage, follow, launch, reserve
 from messagestore_operator.decide.snapshot import RunKind, StreamSnapshot
 from messagestore_operator.decide.stream_deletion import FINALIZER, decide_deletion
@@ -58,7 +58,7 @@ class DueRun:
 
 def decide_stream(snapshot: StreamSnapshot) -> Decision:
     """One look at a stream."""
-    snapshot = believed(snapshot)
+    snapshot = with_valid_reports(snapshot)
     stream, before = snapshot.stream, snapshot.stream.status or MessageStreamStatus()
     if stream.metadata.deletion_timestamp is not None:
         return decide_deletion(snapshot, before)
@@ -75,20 +75,20 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
     status = _reserved(snapshot, status, stage)
     outlook = Outlook(blocker, stage.trouble, wait, snapshot.paused, _has_batches(stage))
     status = with_view(stream, before, status, outlook, snapshot.now)
-    told = [*run_events(before.current_run, watched), *dead_letters_event(before, status)]
-    told += [*lifecycle_events(before, status), *loss_event(before, status)]
-    told += [*sequences_event(before, status), *condition_events(before, status)]
+    events = [*run_events(before.current_run, watched), *dead_letters_event(before, status)]
+    events += [*lifecycle_events(before, status), *loss_event(before, status)]
+    events += [*sequences_event(before, status), *condition_events(before, status)]
     current = {stage.current.name} if stage.current else set()
     over = {watched.ended.run.name} if watched.ended else set()
     if stage.current is None and before.current_run is not None:
         over.add(before.current_run.name)
-    cleaning: list[Action] = [
+    cleanup: list[Action] = [
         *old_runs(snapshot, current, stream.spec.run_history_limit),
         *old_leases(snapshot, stream.metadata.namespace, current, over),
     ]
     look_at = [*watched.look_at, *stage.look_at, *([wait] if wait else [])]
     look_at += [snapshot.now] if watched.ended and wait is None else []
-    done: list[Action] = [*_finalizer(stream), *watched.actions, *actions, *told, *cleaning, *stage.actions]
+    done: list[Action] = [*_finalizer(stream), *watched.actions, *actions, *events, *cleanup, *stage.actions]
     return decision(stream, stream.status, status, _once(done), look_at)
 
 
@@ -179,12 +179,12 @@ def _has_batches(stage: RunStage) -> bool:
 def _reserved(snapshot: StreamSnapshot, status: MessageStreamStatus, stage: RunStage) -> MessageStreamStatus:
     """The status with the run that goes on or is new; a new one answers all that was asked for until now."""
     current, known = stage.current, status.run_number or 0
-    news: dict[str, object] = {"current_run": current}
+    changes: dict[str, object] = {"current_run": current}
     if current is not None and current.number is not None and current.number > known:
-        news["run_number"] = current.number
+        changes["run_number"] = current.number
         if current.kind == "ingest":
-            news |= answered(snapshot.stream.spec.trigger.schedule, snapshot.stream, status, snapshot.now)
-    return status.model_copy(update=news)
+            changes |= answered(snapshot.stream.spec.trigger.schedule, snapshot.stream, status, snapshot.now)
+    return status.model_copy(update=changes)
 
 
 def _finalizer(stream: MessageStream) -> list[Action]:

@@ -28,11 +28,11 @@ from messagestore_operator.translate.storage import table_access
 
 FINALIZER = "messagestore.dev/data"
 _GONE = RunError(reason=Reason.DELETING, message="the MessageStream is being deleted")
-_WAY_OUT = "to keep the data and let the resource go, set spec.table.deletionPolicy to Retain"
+_TO_KEEP_DATA = "to keep the data and let the resource go, set spec.table.deletionPolicy to Retain"
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Deletion:
     """How a deletion goes on: it is over, or a run goes on, or something keeps it."""
 
     stage: RunStage = NO_RUN
@@ -53,52 +53,54 @@ def decide_deletion(snapshot: StreamSnapshot, before: MessageStreamStatus) -> De
     desired = DesiredRun(generation(stream), abort=None if deletes else _GONE)
     watched = follow(snapshot, before.current_run, desired)
     status = recorded(snapshot, before, watched)
-    way = _way(snapshot, status, watched)
-    current = way.stage.current
-    news: dict[str, object] = {"current_run": current}
+    deletion = _deletion_of(snapshot, status, watched)
+    current = deletion.stage.current
+    changes: dict[str, object] = {"current_run": current}
     if current is not None and current.number is not None:
-        news["run_number"] = max(status.run_number or 0, current.number)
-    status = _viewed(snapshot, before, status.model_copy(update=news), way)
-    looks = [*way.look_at, *way.stage.look_at, *watched.look_at]
-    return decision(stream, stream.status, status, _actions(snapshot, before, status, watched, way), looks)
+        changes["run_number"] = max(status.run_number or 0, current.number)
+    status = _viewed(snapshot, before, status.model_copy(update=changes), deletion)
+    looks = [*deletion.look_at, *deletion.stage.look_at, *watched.look_at]
+    return decision(stream, stream.status, status, _actions(snapshot, before, status, watched, deletion), looks)
 
 
-def _way(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: RunStage) -> _Way:
+def _deletion_of(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: RunStage) -> _Deletion:
     uri = snapshot.stream.spec.table.uri
     if watched.ended is not None:
         done = watched.ended.run.kind == "delete" and watched.ended.state == "Succeeded"
         over = EmitEvent("Normal", Reason.DATA_DELETED, f"the store at {uri} is deleted") if done else None
-        return _Way(over=over, look_at=() if done else (snapshot.now,))
+        return _Deletion(over=over, look_at=() if done else (snapshot.now,))
     if watched.current is not None and not watched.unlaunched:
-        return _Way(RunStage(watched.current, trouble=watched.trouble))
+        return _Deletion(RunStage(watched.current, trouble=watched.trouble))
     if not status.run_number:
-        return _Way(over=EmitEvent("Normal", Reason.DATA_KEPT, f"no run of this resource ever wrote to {uri}"))
+        return _Deletion(over=EmitEvent("Normal", Reason.DATA_KEPT, f"no run of this resource ever wrote to {uri}"))
     if (blocked := _blocked(snapshot)) is not None:
         return blocked
     if (impossible := _impossible(snapshot)) is not None:
         return impossible
     if (absent := uninstalled(snapshot)) is not None:
-        words = f"{absent.message}; {_WAY_OUT}"
-        return _Way(kept_by=absent.model_copy(update={"message": words}), look_at=_soon(snapshot))
+        words = f"{absent.message}; {_TO_KEEP_DATA}"
+        return _Deletion(kept_by=absent.model_copy(update={"message": words}), look_at=_soon(snapshot))
     if snapshot.paused is not None:
-        words = f"{snapshot.paused}; {_WAY_OUT}"
-        return _Way(kept_by=RunError(reason=Reason.PAUSED, message=words))
+        words = f"{snapshot.paused}; {_TO_KEEP_DATA}"
+        return _Deletion(kept_by=RunError(reason=Reason.PAUSED, message=words))
     return _deleting(snapshot, status, watched)
 
 
-def _blocked(snapshot: StreamSnapshot) -> _Way | None:
+def _blocked(snapshot: StreamSnapshot) -> _Deletion | None:
     """What must not be deleted: what is held, and what another resource calls its own."""
     stream, now = snapshot.stream, snapshot.now
     if held := _holds(stream, now):
         ends = [hold.until.datetime for hold in held if hold.until]
-        words = f"hold {held[0].name} keeps the data; {_WAY_OUT}"
-        return _Way(kept_by=RunError(reason=Reason.DELETION_BLOCKED, message=words), look_at=(*ends, *_soon(snapshot)))
+        words = f"hold {held[0].name} keeps the data; {_TO_KEEP_DATA}"
+        return _Deletion(
+            kept_by=RunError(reason=Reason.DELETION_BLOCKED, message=words), look_at=(*ends, *_soon(snapshot))
+        )
     # What another namespace names keeps nothing here: the marker tells whose the folder is, and so who may delete it.
     sharing = [other for other in snapshot.sharing if other.metadata.namespace == stream.metadata.namespace]
     if (other := next((one for one in sharing if _keeps(one, now)), None)) is not None:
         which = f"{other.metadata.namespace}/{other.metadata.name}"
-        words = f"MessageStream {which} names {stream.spec.table.uri} too; {_WAY_OUT}"
-        return _Way(kept_by=RunError(reason=Reason.DELETION_BLOCKED, message=words), look_at=_soon(snapshot))
+        words = f"MessageStream {which} names {stream.spec.table.uri} too; {_TO_KEEP_DATA}"
+        return _Deletion(kept_by=RunError(reason=Reason.DELETION_BLOCKED, message=words), look_at=_soon(snapshot))
     return None
 
 
@@ -116,7 +118,7 @@ def _keeps(other: MessageStream, now: datetime) -> bool:
     return not deletes or bool(_holds(other, now))
 
 
-def _impossible(snapshot: StreamSnapshot) -> _Way | None:
+def _impossible(snapshot: StreamSnapshot) -> _Deletion | None:
     """Where no run can be made the resource is let go after a while, and its data stays."""
     why = barred(snapshot.stream, snapshot) or unreachable(snapshot, lambda: table_access(snapshot.stream))
     if not snapshot.can_run:
@@ -127,12 +129,12 @@ def _impossible(snapshot: StreamSnapshot) -> _Way | None:
     end = datetime.fromisoformat(asked) + snapshot.defaults.deletion_bound
     if snapshot.now < end:
         says = f"{why.message}; the resource goes at {clock_time(end)}, and its data stays"
-        return _Way(kept_by=RunError(reason=why.reason, message=says), look_at=(end,))
+        return _Deletion(kept_by=RunError(reason=why.reason, message=says), look_at=(end,))
     words = f"the data at {snapshot.stream.spec.table.uri} is kept: {why.message}"
-    return _Way(over=EmitEvent("Warning", Reason.DATA_KEPT, words))
+    return _Deletion(over=EmitEvent("Warning", Reason.DATA_KEPT, words))
 
 
-def _deleting(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: RunStage) -> _Way:
+def _deleting(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: RunStage) -> _Deletion:
     stream, last = snapshot.stream, _last_delete(status)
     current = watched.current
     if current is not None and current.kind != "delete":
@@ -140,13 +142,13 @@ def _deleting(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: Ru
         current = None
     if current is None and last is not None and (wait := _wait(snapshot, last)) is not None:
         error = last.error.message if last.error else "it failed"
-        words = f"the data could not be deleted: {error}; the next try is at {clock_time(wait)}; {_WAY_OUT}"
+        words = f"the data could not be deleted: {error}; the next try is at {clock_time(wait)}; {_TO_KEEP_DATA}"
         reason = last.error.reason if last.error else Reason.RUN_FAILED
-        return _Way(kept_by=RunError(reason=reason, message=words), look_at=(wait,))
+        return _Deletion(kept_by=RunError(reason=reason, message=words), look_at=(wait,))
     attempt = next_attempt(last, stream, snapshot.defaults)
     run = current or reserve(snapshot, stream, "delete", (status.run_number or 0) + 1, attempt)
     table = table_key(stream)
-    return _Way(launch(snapshot, PlannedRun(stream, run, [table], partial(stream_run, snapshot, run), [stream])))
+    return _Deletion(launch(snapshot, PlannedRun(stream, run, [table], partial(stream_run, snapshot, run), [stream])))
 
 
 def _last_delete(status: MessageStreamStatus) -> FinishedRun | None:
@@ -163,28 +165,32 @@ def _wait(snapshot: StreamSnapshot, last: FinishedRun) -> datetime | None:
 
 
 def _viewed(
-    snapshot: StreamSnapshot, before: MessageStreamStatus, status: MessageStreamStatus, way: _Way
+    snapshot: StreamSnapshot, before: MessageStreamStatus, status: MessageStreamStatus, deletion: _Deletion
 ) -> MessageStreamStatus:
-    current, trouble = way.stage.current, way.kept_by or way.stage.trouble
+    current, trouble = deletion.stage.current, deletion.kept_by or deletion.stage.trouble
     if trouble is not None:
         values = under_way(trouble.reason, trouble.message)
     else:
         doing = f"run {current.name}" if current else "the last steps"
         values = under_way(Reason.DELETING, f"the store is being deleted: {doing}")
-    news = {"phase": "Deleting", "next_run_time": None}
-    return with_conditions(snapshot.stream, before, status.model_copy(update=news), values, snapshot.now)
+    changes = {"phase": "Deleting", "next_run_time": None}
+    return with_conditions(snapshot.stream, before, status.model_copy(update=changes), values, snapshot.now)
 
 
 def _actions(
-    snapshot: StreamSnapshot, before: MessageStreamStatus, status: MessageStreamStatus, watched: RunStage, way: _Way
+    snapshot: StreamSnapshot,
+    before: MessageStreamStatus,
+    status: MessageStreamStatus,
+    watched: RunStage,
+    deletion: _Deletion,
 ) -> list[Action]:
-    current = {way.stage.current.name} if way.stage.current else set()
+    current = {deletion.stage.current.name} if deletion.stage.current else set()
     over = {before.current_run.name} if before.current_run and before.current_run.name not in current else set()
     actions: list[Action] = [*run_events(before.current_run, watched), *condition_events(before, status)]
-    actions += [*watched.actions, *way.stage.actions]
+    actions += [*watched.actions, *deletion.stage.actions]
     actions += old_runs(snapshot, current | over, snapshot.stream.spec.run_history_limit)
     actions += old_leases(snapshot, snapshot.stream.metadata.namespace, current, over)
-    return [*actions, way.over, RemoveFinalizer()] if way.over else actions
+    return [*actions, deletion.over, RemoveFinalizer()] if deletion.over else actions
 
 
 def _soon(snapshot: StreamSnapshot) -> tuple[datetime, ...]:

@@ -24,12 +24,12 @@ def recorded(snapshot: StreamSnapshot, before: MessageStreamStatus, stage: RunSt
     status = _with_upkeep(snapshot, status, ended.run, _of_ended(snapshot, ended))
     run = with_counts(ended_run(ended.run, ended.state, ended.at, ended.error), ended.report)
     limit = snapshot.stream.spec.run_history_limit
-    news: dict[str, object] = {"recent_runs": (run, *before.recent_runs)[:limit]}
+    changes: dict[str, object] = {"recent_runs": (run, *before.recent_runs)[:limit]}
     if ended.run.kind == "maintain":
-        news["maintenance"] = _maintained(before.maintenance or MaintenanceStatus(), ended)
+        changes["maintenance"] = _maintained(before.maintenance or MaintenanceStatus(), ended)
     else:
-        news["last_run"] = run
-    return status.model_copy(update=news)
+        changes["last_run"] = run
+    return status.model_copy(update=changes)
 
 
 def _with_upkeep(
@@ -41,10 +41,10 @@ def _with_upkeep(
         return status
     state: RunState = "Failed" if done.error else "Succeeded"
     last = ended_run(run.model_copy(update={"kind": "maintain"}), state, snapshot.now, done.error)
-    news: dict[str, object] = {"last_run": last, "asked": done.asked}
+    changes: dict[str, object] = {"last_run": last, "asked": done.asked}
     if done.error is None:
-        news |= {"at": last.finished_at, "table_version": done.table_version, "small_files": done.small_files}
-    return status.model_copy(update={"maintenance": before.model_copy(update=news)})
+        changes |= {"at": last.finished_at, "table_version": done.table_version, "small_files": done.small_files}
+    return status.model_copy(update={"maintenance": before.model_copy(update=changes)})
 
 
 def _of_ended(snapshot: StreamSnapshot, ended: EndedRun) -> UpkeepDone | None:

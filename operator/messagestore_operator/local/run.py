@@ -77,7 +77,7 @@ class LocalRun:
                 self._run_policy(resource)
             elif isinstance(resource, ReplayJob):
                 self._run_replay(resource)
-            self._tell(self._ended(resource))
+            self._report(self._ended(resource))
         # Anew: what came later in the files may have changed what is in an earlier one's store.
         return [self._ended(resource) for resource in self.result.resources]
 
@@ -172,7 +172,7 @@ class LocalRun:
         well = error is None and (report is None or report.error is None) and not condition_of(replayed, "Degraded")
         return LocalResult(resource.model_copy(update={"status": replayed}), well)
 
-    def _tell(self, ended: LocalResult) -> None:
+    def _report(self, ended: LocalResult) -> None:
         kind, _, name = ended.resource.identity
         status = getattr(ended.resource, "status")  # noqa: B009 - every kind has its own type of it
         ready = next(condition for condition in status.conditions if condition.type == "Ready")

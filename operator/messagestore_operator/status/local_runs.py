@@ -82,16 +82,16 @@ def replay_status(
     """
     before = job.status or ReplayJobStatus()
     outcome, found = replay_outcome(report), error_of(report, error)
-    news: dict[str, object] = {"error": api_error(found)}
+    changes: dict[str, object] = {"error": api_error(found)}
     if report is not None:
-        news |= {
+        changes |= {
             "last_run": finished_run(report, "replay"),
             "attempts": (before.attempts or 0) + 1,
             "started_at": before.started_at or clock_time(report.started_at),
         }
     if outcome is not None:
-        news |= {"round": outcome.round, "redelivered": outcome.redelivered}
-    status = with_progress(before, report).model_copy(update=news)
+        changes |= {"round": outcome.round, "redelivered": outcome.redelivered}
+    status = with_progress(before, report).model_copy(update=changes)
     if job.spec.trigger is not None:
         return redelivery_view.with_view(job, before, status, Outlook(found), now)
     outlook = ReplayOutlook(

@@ -62,14 +62,14 @@ def with_view(
     """
     entries = [_with_error(stream) for stream in streams]
     times = [one.next_run for one in (outlook, *(stream.outlook for stream in streams)) if one.next_run]
-    news = {
+    changes = {
         "streams": tuple(entries),
         "phase": _phase(policy, streams, outlook.blocker),
         "next_run_time": clock_time(min(times, default=None)),
         **over_all(policy, entries),
     }
     values = _condition_values(policy, streams, outlook)
-    return with_conditions(policy, before, status.model_copy(update=news), values, now)
+    return with_conditions(policy, before, status.model_copy(update=changes), values, now)
 
 
 def _condition_values(policy: RetentionPolicy, streams: Sequence[StreamView], outlook: Outlook) -> list[ConditionValue]:

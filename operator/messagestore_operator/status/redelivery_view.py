@@ -36,13 +36,13 @@ def with_view(
         outlook: what is ahead of its runs.
         now: the clock.
     """
-    news = {
+    changes = {
         "phase": _phase(job, status, outlook),
         "destination": short_destination(job.spec.destination),
         "next_run_time": clock_time(outlook.next_run),
     }
     values = _condition_values(job, status, outlook)
-    return with_conditions(job, before, status.model_copy(update=news), values, now)
+    return with_conditions(job, before, status.model_copy(update=changes), values, now)
 
 
 def _condition_values(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook) -> list[ConditionValue]:

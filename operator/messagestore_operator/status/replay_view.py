@@ -53,13 +53,13 @@ def with_view(
     """
     phase = _phase(job, status, outlook)
     ended = clock_time(now) if phase in ENDED else None
-    news = {
+    changes = {
         "phase": phase,
         "destination": short_destination(job.spec.destination),
         "finished_at": status.finished_at or ended,
     }
     values = _condition_values(job, status, outlook, phase)
-    return with_conditions(job, before, status.model_copy(update=news), values, now)
+    return with_conditions(job, before, status.model_copy(update=changes), values, now)
 
 
 def _phase(job: ReplayJob, status: ReplayJobStatus, outlook: ReplayOutlook) -> ReplayPhase:

@@ -30,7 +30,7 @@ def with_progress(before: MessageStreamStatus, report: RunReport | None, now: da
         totals = StreamTotals(**outcome.totals.model_dump())
         more = before.totals is None or totals.received > before.totals.received
         batch = clock_time(now) if more and outcome.batches else before.last_batch_time
-        news = {
+        changes = {
             "totals": totals,
             "sequences": _sequences(report, before),
             "lag": _lag(report),
@@ -38,7 +38,7 @@ def with_progress(before: MessageStreamStatus, report: RunReport | None, now: da
             "lifecycle": lifecycle_status(before.lifecycle, report),
             "last_batch_time": batch,
         }
-        return before.model_copy(update={**news, "table": _table(outcome.table)})
+        return before.model_copy(update={**changes, "table": _table(outcome.table)})
     if isinstance(outcome, MaintainOutcome):
         return before.model_copy(update={"table": _table(outcome.table)})
     return before

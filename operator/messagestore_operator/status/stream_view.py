@@ -49,8 +49,8 @@ def with_view(
     """
     values = _condition_values(stream, status, outlook, now)
     values = values or well(Reason.INGESTING, stored(status, now if ages else None))
-    news = {"phase": _phase(stream, status, outlook), "next_run_time": clock_time(outlook.next_run)}
-    return with_conditions(stream, before, status.model_copy(update=news), values, now)
+    changes = {"phase": _phase(stream, status, outlook), "next_run_time": clock_time(outlook.next_run)}
+    return with_conditions(stream, before, status.model_copy(update=changes), values, now)
 
 
 def _condition_values(

@@ -55,9 +55,9 @@ class Teller:
     def restart(self) -> None:
         self._events = Events(self.server, "replica", lambda: self.now)
 
-    def say(self, event: NewEvent = DEAD, after: float = 0, about: str = "orders") -> None:
+    def record(self, event: NewEvent = DEAD, after: float = 0, about: str = "orders") -> None:
         self.now += after
-        asyncio.run(self._events.say(stream(about, uid=f"uid-{about}"), event))
+        asyncio.run(self._events.record(stream(about, uid=f"uid-{about}"), event))
 
 
 @pytest.fixture
@@ -67,40 +67,40 @@ def teller() -> Teller:
 
 def test_an_hour_of_one_poison_record_is_one_event_and_few_requests(teller: Teller) -> None:
     for _ in range(720):
-        teller.say(after=5)
+        teller.record(after=5)
     assert len(teller.server.events) == 1
     assert teller.server.asked <= 25 + 12
     # What was said beyond the budget is counted by the next that is sent.
-    teller.say(after=300)
+    teller.record(after=300)
     assert teller.server.counts() == [721]
 
 
 def test_an_object_that_says_something_new_each_time_has_a_budget_and_others_have_their_own(teller: Teller) -> None:
     for number in range(100):
-        teller.say(NewEvent("Normal", "RunStopped", f"run {number}"))
+        teller.record(NewEvent("Normal", "RunStopped", f"run {number}"))
     assert len(teller.server.events) == 25
     # What goes well takes nothing from what does not, nor one object from another.
-    teller.say(DEAD)
-    teller.say(DEAD, about="returns")
+    teller.record(DEAD)
+    teller.record(DEAD, about="returns")
     assert len(teller.server.events) == 27
-    teller.say(NewEvent("Normal", "RunStopped", "later"), after=301)
+    teller.record(NewEvent("Normal", "RunStopped", "later"), after=301)
     assert len(teller.server.events) == 28
 
 
 def test_a_count_goes_on_after_a_restart_and_begins_anew_once_the_event_ran_out(teller: Teller) -> None:
-    teller.say()
-    teller.say(after=61)
+    teller.record()
+    teller.record(after=61)
     teller.restart()
-    teller.say(after=61)
+    teller.record(after=61)
     assert teller.server.counts() == [3]
     teller.server.events.clear()
-    teller.say(after=3600)
+    teller.record(after=3600)
     assert teller.server.counts() == [1]
 
 
 def test_what_could_not_be_sent_is_counted_with_the_next(teller: Teller) -> None:
     teller.server.down = True
-    teller.say()
+    teller.record()
     teller.server.down = False
-    teller.say(after=61)
+    teller.record(after=61)
     assert teller.server.counts() == [2]

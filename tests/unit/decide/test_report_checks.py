@@ -22,7 +22,7 @@ from messagestore_core.contract.run_report import (
     TableState,
     UpkeepDone,
 )
-from messagestore_operator.decide.report_checks import believed
+from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.snapshot import AppState, ObservedRun, RunRef, Snapshot
 
 NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)
@@ -36,7 +36,7 @@ def report(outcome: Outcome | None = None, run: str = "r-1", **given: Any) -> Ru
 
 
 def checked(said: RunReport, now: datetime = NOW) -> ObservedRun:
-    (found,) = believed(Snapshot(now=now, runs=(replace(RUN, report=said),))).runs
+    (found,) = with_valid_reports(Snapshot(now=now, runs=(replace(RUN, report=said),))).runs
     return found
 
 

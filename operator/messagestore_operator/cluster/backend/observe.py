@@ -121,9 +121,9 @@ def _executors_waiting(executors: tuple[ApiObject, ...]) -> Waiting | None:
         return None
     # The oldest: what the others wait for began later.
     oldest = sorted(executors, key=lambda pod: str(at(pod, "metadata", "creationTimestamp") or ""))
-    told = next((waiting for pod in oldest if (waiting := waiting_of(pod))), None)
+    found = next((waiting for pod in oldest if (waiting := waiting_of(pod))), None)
     made = (Waiting(CREATING, since=_time(at(pod, "metadata", "creationTimestamp"))) for pod in oldest if _is_made(pod))
-    return told or next(made, None)
+    return found or next(made, None)
 
 
 def _is_made(pod: ApiObject) -> bool:
