@@ -1,4 +1,4 @@
-"""What decide wants done. Nothing here does anything.
+"""What a decision asks for. Nothing here does anything.
 
 The actions of a decision are done in their order, and the first that fails ends it: then a new snapshot is taken and
 decided anew. Each is idempotent, so that an operator killed between two of them goes on by deciding again.
@@ -50,9 +50,9 @@ class AcquireLease:
 
 @dataclass(frozen=True)
 class ReleaseLease:
-    """Let go of a table: clear the holder, keep the epoch, note the time; nothing to do where another one holds it.
+    """Release a table: clear the holder, keep the epoch, note the time. Nothing happens where another run holds it.
 
-    Whoever waits for the table is to be looked at afterwards.
+    The resources that wait for the table are reconciled afterwards.
     """
 
     table: TableKey
@@ -76,12 +76,12 @@ class CreateRun:
     """What its pods need of Secrets besides, such as a scrub key."""
     spark: Spark | None = None
     slot: RunSlot | None = None
-    """What it takes of the room for runs."""
+    """How it counts in the run queue."""
 
 
 @dataclass(frozen=True)
 class AwaitRoom:
-    """Have a reserved run wait for room with the others, and looked at when there is some."""
+    """Put a reserved run into the queue; its resource is reconciled once a slot is free."""
 
     slot: RunSlot
 
@@ -105,7 +105,7 @@ class SetControl:
 
 @dataclass(frozen=True)
 class EmitEvent:
-    """Tell people. `reason` is one of `reasons.Reason`."""
+    """Send an Event. `reason` is one of `reasons.Reason`."""
 
     type: Literal["Normal", "Warning"]
     reason: str
@@ -114,7 +114,7 @@ class EmitEvent:
 
 @dataclass(frozen=True)
 class AddFinalizer:
-    """Let the resource not go before its data has."""
+    """Keep the resource until its data is deleted."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ Action = (
 
 
 def need_newest_status(actions: Iterable[Action]) -> bool:
-    """Whether one of them is right only by the resource's newest status.
+    """Whether one of the actions is right only by the resource's newest status.
 
     An older one may not know yet of a run that another operator has just made. The status is written before such an
     action, as that is refused where there is a newer one.
@@ -155,7 +155,7 @@ def need_newest_status(actions: Iterable[Action]) -> bool:
 
 @dataclass(frozen=True)
 class Decision:
-    """What is to be done now, what the status is to be, and when to look again whatever happens.
+    """What to do now, the status to write, and when to reconcile again if nothing changes.
 
     `actions` hold the writing of `status` where it differs from what is there. No time to look again means that only a
     change of the resource can make a difference.
@@ -167,5 +167,5 @@ class Decision:
 
     @property
     def events(self) -> tuple[EmitEvent, ...]:
-        """What people are told."""
+        """The Events among the actions."""
         return tuple(action for action in self.actions if isinstance(action, EmitEvent))

@@ -1,4 +1,4 @@
-"""A decision put together: its actions in the one order in which being cut off anywhere does no harm."""
+"""Puts a decision together: its actions in an order that is safe to be cut off anywhere."""
 
 from __future__ import annotations
 

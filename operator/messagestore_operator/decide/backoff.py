@@ -24,5 +24,5 @@ def backoff(failures: int, base: timedelta, longest: timedelta, jitter: float = 
 
 
 def jitter_of(key: str) -> float:
-    """A number from 0 to 1, always the same for the same key: what failed together does not come back together."""
+    """A number from 0 to 1, always the same for the same key. Runs that failed together are not retried together."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") / 2**32

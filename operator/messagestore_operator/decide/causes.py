@@ -1,4 +1,4 @@
-"""Why a run does not get on, or failed: a constant and words, from its pods, its application and its report."""
+"""Why a run is stuck, or failed: a reason and a message, from its pods, its application and its report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def waiting_error(run: ObservedRun) -> RunError | None:
 
 
 def failure(run: ObservedRun) -> RunError:
-    """Why a run that ended without success failed, the most telling cause first."""
+    """Why a run failed, by the most specific cause that is known."""
     report = run.report
     if report is not None and report.error is not None:
         return report.error
@@ -60,19 +60,19 @@ def failure(run: ObservedRun) -> RunError:
 
 
 def lost(launched: bool) -> RunError:
-    """Of a run of which nothing is left, and that did not say how it ended."""
+    """The error of a run that left neither objects nor a final report."""
     gone = "its application was deleted before it had ended" if launched else "it was never launched"
     return RunError(reason=Reason.RUN_LOST, message=gone)
 
 
 def report_missing(run: ObservedRun) -> RunError:
-    """Of a run that ended well by its application's word, and did not say with what."""
+    """The error of a run whose application succeeded and that left no final report."""
     why = run.report_problem or "no final report of it was found"
     return RunError(reason=Reason.REPORT_MISSING, message=_line(f"the run ended, but {why}"))
 
 
 def start_deadline(run: ObservedRun, minutes: int) -> RunError:
-    """Of a run that did not begin to work in time."""
+    """The error of a run that did not start in time."""
     known = waiting_error(run)
     if known is not None:
         return RunError(reason=known.reason, message=_line(f"not running after {minutes} min: {known.message}"))
@@ -86,7 +86,7 @@ def start_deadline(run: ObservedRun, minutes: int) -> RunError:
 
 
 def progress_words(report: RunReport | None) -> str | None:
-    """Where a run is by its own word, in one short line."""
+    """The progress that a run reports, in one short line."""
     progress = report.progress if report else None
     if progress is None:
         return None
@@ -96,12 +96,12 @@ def progress_words(report: RunReport | None) -> str | None:
 
 
 def last_line(text: str) -> str:
-    """The last line that says something; of a stack trace, the exception's."""
+    """The last line with content; of a stack trace, the exception's."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if not re.match(r"(at |\.\.\. \d+ more|File \"|Traceback)", line)]
     causes = [line.removeprefix("Caused by: ") for line in telling if line.startswith("Caused by: ")]
     said = (causes or telling or lines or ["the driver said nothing"])[-1]
-    # What Spark's client for Kubernetes was told, out of all that it says around it.
+    # The API server's own message, out of all that Spark's client for Kubernetes puts around it.
     refused = re.search(r"KubernetesClientException: .*? Message: (.+?)\.? Received status: ", said)
     return _line(refused[1] if refused else said)
 
@@ -113,7 +113,7 @@ def _waiting(run: ObservedRun) -> Waiting | None:
 
 
 def _out_of_memory(run: ObservedRun) -> RunError | None:
-    """Whose memory was too small, if that is what ended the run."""
+    """Whose memory was too small, if the run ended by that."""
     driver = run.driver
     if driver is not None and (driver.termination_reason == "OOMKilled" or driver.exit_code == _OUT_OF_MEMORY):
         who = "driver"
@@ -149,6 +149,6 @@ def _said(waiting: Waiting) -> str:
 
 
 def _line(text: str) -> str:
-    """In one line of printable text: what comes from pods and drivers is not to be trusted."""
+    """One line of printable text: what pods and drivers report is untrusted input."""
     shown = "".join(character if character.isprintable() else " " for character in " ".join(text.split()))
     return clipped(shown, _LONGEST)

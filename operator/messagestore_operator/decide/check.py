@@ -1,4 +1,4 @@
-"""What keeps a resource's runs from being made, known without making one."""
+"""What blocks the runs of a resource, found without making one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from messagestore_operator.translate.secrets import Use
 
 
 def refused(resource: MessageStream | RetentionPolicy | ReplayJob, snapshot: Snapshot) -> RunError | None:
-    """Why no run of the resource can do what it asks, whatever else there is."""
+    """Why no run can do what the resource asks for, in any cluster with these settings."""
     if problem := snapshot.spec_problems.get(resource.identity):
         return RunError(reason=Reason.INVALID_SPEC, message=problem)
     if found := (*refusals(resource), *beyond_pods(resource)):
@@ -38,7 +38,7 @@ def refused(resource: MessageStream | RetentionPolicy | ReplayJob, snapshot: Sna
 
 
 def uninstalled(snapshot: Snapshot) -> RunError | None:
-    """That the cluster doesn't know the kind that runs are made as."""
+    """The error where the cluster doesn't have the kind that runs are made as."""
     if snapshot.missing_kind is None:
         return None
     words = f"{snapshot.missing_kind} is not installed in this cluster: no run can start before the Spark operator is"
@@ -47,14 +47,14 @@ def uninstalled(snapshot: Snapshot) -> RunError | None:
 
 @dataclass(frozen=True)
 class HeldBack:
-    """What keeps a run that nothing is wrong with from starting now, and until when, if that is known."""
+    """Why a run has to wait although nothing is wrong with it, and until when, if that is known."""
 
     error: RunError
     until: datetime | None = None
 
 
 def held_back(snapshot: Snapshot) -> HeldBack | None:
-    """Why a run that is no ingest is not to be started at this time."""
+    """Why a run other than an ingest may not start at this time."""
     if snapshot.paused is not None:
         return HeldBack(RunError(reason=Reason.PAUSED, message=snapshot.paused))
     opens = opens_at(snapshot.defaults.windows, snapshot.now)
@@ -65,7 +65,7 @@ def held_back(snapshot: Snapshot) -> HeldBack | None:
 
 
 def barred(stream: MessageStream, snapshot: Snapshot) -> RunError | None:
-    """Why no run, whosever it is, may work on the stream's store: it is invalid, out of reach or not allowed."""
+    """Why no run of any resource may use the stream's store: it is invalid, unreachable or not allowed."""
     tenancy, which = snapshot.defaults.tenancy, f"(MessageStream {stream.metadata.name})"
     if problem := snapshot.spec_problems.get(stream.identity):
         return RunError(reason=Reason.INVALID_SPEC, message=f"{problem} {which}")
@@ -77,7 +77,7 @@ def barred(stream: MessageStream, snapshot: Snapshot) -> RunError | None:
 
 
 def released(stream: MessageStream, tenancy: Tenancy) -> RunError | None:
-    """That the stream's table was given to another one."""
+    """The error where the stream's table was released to another owner."""
     if not is_released(stream, tenancy.adoptions):
         return None
     words = f"the table of MessageStream {stream.metadata.name} is released to another owner; no run uses it here"
@@ -87,7 +87,7 @@ def released(stream: MessageStream, tenancy: Tenancy) -> RunError | None:
 def unreachable(
     snapshot: Snapshot, access: Callable[[], StorageAccess], variables: Iterable[SecretVariable] = ()
 ) -> RunError | None:
-    """Why a run could not reach its storage: that is refused, or a Secret is missing, or not for that use."""
+    """Why a run could not reach its storage: a folder is refused, or a Secret is missing or not for that use."""
     try:
         wanted = needed(access(), variables)
     except NotSupportedError as error:
@@ -101,7 +101,7 @@ def unreachable(
 
 
 def awaits_secrets(snapshot: Snapshot) -> bool:
-    """Whether a change of a Secret, of which no watch tells, would let the resource's runs start."""
+    """Whether a change of a Secret, which no watch shows, would let the resource's runs start."""
     if snapshot.secrets is None:
         return False
     return bool(unmet(secrets_of(*_subjects(snapshot)), snapshot.secrets))

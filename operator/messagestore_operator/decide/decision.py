@@ -1,4 +1,4 @@
-"""One look at a resource of any kind."""
+"""The decision about a resource of any kind."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _NOT_WATCHED_AGAIN = timedelta(seconds=30)
 
 
 def decide(snapshot: Snapshot) -> Decision:
-    """What is to be done about the resource of a snapshot."""
+    """Decide what to do about the resource of a snapshot."""
     decision = sparing(snapshot, _status(snapshot), _decide(snapshot))
     if not snapshot.can_run:
-        # Nobody tells when a namespace that was being deleted is there again.
+        # No watch shows when a namespace that was being deleted exists again.
         return _looking_again(decision, snapshot.now + snapshot.defaults.look_again)
     if snapshot.paused is not None or awaits_secrets(snapshot):
-        # No watch tells of namespaces, nor of Secrets.
+        # Neither namespaces nor Secrets are watched.
         return _looking_again(decision, snapshot.now + _NOT_WATCHED_AGAIN)
     return decision
 

@@ -1,4 +1,4 @@
-"""What is made of a reserved run: its document, what its pods need of Secrets, and what its objects say of it."""
+"""The objects of a reserved run: its document, the Secrets that its pods need, its labels and annotations."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Epochs = Mapping[TableKey, int]
 
 
 def stream_run(snapshot: StreamSnapshot, current: CurrentRun, epochs: Epochs) -> CreateRun:
-    """A stream's own run: it takes messages in, or keeps its tables fast, or deletes them.
+    """A stream's own run: it ingests messages, maintains the tables, or deletes them.
 
     Raises:
         NotSupportedError: the stream asks for what this release can't do.

@@ -1,6 +1,6 @@
-"""Events: what people would want to know when it happens, told once, from what a status says before and after.
+"""Events of runs and conditions, from the status before and after.
 
-Their texts name no run and no count, which the status has: the same thing said again is the same Event, counted.
+Their texts name no run and no count, which the status has: so the same Event is counted, not repeated.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _EVENT_REASONS: dict[str, bool] = {
     Reason.WAITING_FOR_DRIVER: True,
     Reason.WRONG_APPROVAL: True,
 }
-"""Reasons of condition Ready that are told when it comes to have them, and whether as a warning."""
+"""Reasons of condition Ready that cause an Event when they are new, and whether it is a warning."""
 
 
 def run_events(before: CurrentRun | None, stage: RunStage) -> Iterator[EmitEvent]:
-    """That a run was started, was asked to stop, or has ended."""
+    """An Event when a run starts, is asked to stop, or ends."""
     run = stage.current or (stage.ended.run if stage.ended else None)
     if run is None:
         return
@@ -49,7 +49,7 @@ def run_events(before: CurrentRun | None, stage: RunStage) -> Iterator[EmitEvent
 
 
 def condition_events(before: BaseStatus | None, after: BaseStatus) -> Iterator[EmitEvent]:
-    """That condition Ready has come to have a reason that people would want to know of."""
+    """An Event when condition Ready gets a reason that needs attention."""
     known, ready = condition_of(before, "Ready"), condition_of(after, "Ready")
     if ready is None or ready.reason not in _EVENT_REASONS or (known is not None and known.reason == ready.reason):
         return

@@ -1,4 +1,4 @@
-"""Figures of a status, which each batch changes: they are written now and then, and all else at once."""
+"""Limits how often a status is written of which only figures change; all other changes are written at once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _FIGURES = ("lag", "lastBatchTime", "lifecycle", "progress", "sequences", "table
 
 
 def sparing(snapshot: Snapshot, before: Status | None, wanted: Decision) -> Decision:
-    """The decision without the writing of a status of which only figures are new, where one was written lately.
+    """The decision, without a status write that has only new figures and follows the last one too soon.
 
-    What would be told of these figures is told with them.
+    Events about these figures wait for the write.
     """
     if snapshot.status_written is None or before is None or _essence(before) != _essence(wanted.status):
         return wanted
@@ -28,7 +28,7 @@ def sparing(snapshot: Snapshot, before: Status | None, wanted: Decision) -> Deci
 
 
 def _essence(status: Status) -> dict[str, Any]:
-    """A status without its figures, and without the words that hold them."""
+    """A status without its figures, and without the messages that contain them."""
     found = {name: value for name, value in status.to_dict().items() if name not in _FIGURES}
     for run in (found, *found.get("streams", ())):
         run.get("currentRun", {}).pop("progress", None)

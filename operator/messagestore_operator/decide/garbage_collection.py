@@ -1,4 +1,4 @@
-"""What is left of runs that are nobody's current one: kept for people to look at, or removed."""
+"""Which ended runs are kept for people to look at, and which are removed; and which Leases are released."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from messagestore_operator.decide.snapshot import AppState, ObservedRun, Snapsho
 def old_runs(snapshot: Snapshot, current: Collection[str], listed: int | None = None) -> Iterator[DeleteRun]:
     """Remove all runs but the current ones and, of each stream, the newest that ended.
 
-    As many of these stay as the settings say, and no more than the status lists, where that is bounded.
+    As many of these stay as the settings say, and no more than the status lists, where that has a limit.
 
-    A run that goes on and is no current one was forgotten by nobody but its status: it is ended, as it may write
-    nothing any more.
+    A run that goes on although no status names it as current is ended: it must not write any more.
     """
     ended: dict[str | None, list[ObservedRun]] = defaultdict(list)
     for run in snapshot.runs:
@@ -35,7 +34,7 @@ def old_runs(snapshot: Snapshot, current: Collection[str], listed: int | None = 
 def old_leases(
     snapshot: Snapshot, namespace: str, current: Collection[str], over: Collection[str]
 ) -> Iterator[ReleaseLease]:
-    """Let go of tables that the resource's runs hold and need no more.
+    """Release the tables that the resource's runs hold and no longer need.
 
     Args:
         snapshot: with the leases.

@@ -23,7 +23,7 @@ class Granted:
 
 @dataclass(frozen=True)
 class Busy:
-    """Somebody else has it, or comes first; until when at least, if that is known."""
+    """Another run has the table, or comes first; until when at least, if that is known."""
 
     who: str
     until: datetime | None = None
@@ -67,9 +67,9 @@ def is_held(lease: TableLease, now: datetime, defaults: Defaults) -> bool:
 
 
 def is_abandoned(lease: TableLease, now: datetime, defaults: Defaults) -> bool:
-    """Whether its holder is known to be gone without having let go.
+    """Whether its holder is gone and did not release it.
 
-    Nobody's status names the run, and nothing of it writes any more. A lease that was taken just now is left alone:
+    No status names the run, and none of its pods can write any more. A lease that was taken just now is left alone:
     what is known of its holder may be older than the lease.
     """
     if not lease.holder or lease.holder_claim is not None:
@@ -80,7 +80,7 @@ def is_abandoned(lease: TableLease, now: datetime, defaults: Defaults) -> bool:
 
 
 def is_left_over(lease: TableLease, named: bool, now: datetime, defaults: Defaults) -> bool:
-    """Whether a Lease may go: no resource is about its table any more, and nobody has had that for a day.
+    """Whether a Lease may be deleted: no resource names its table any more, and no run has held it for a day.
 
     Where there is none, the next epoch is the clock's, which is higher by then than all that were given.
     """

@@ -1,4 +1,4 @@
-"""When a stream's tables are compacted and cleaned, so that one that commits often stays fast."""
+"""When a stream's tables are compacted and vacuumed, so that they stay fast however often runs commit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AFTER_FAILURE = timedelta(hours=1)
 
 
 def maintenance_due(snapshot: StreamSnapshot, status: MessageStreamStatus) -> bool:
-    """Whether enough was written since the last time, or enough time went by since something was, and it may be now."""
+    """Whether maintenance is due, by commits, small files or time since the last one, and may run now."""
     table, last = status.table, status.maintenance or MaintenanceStatus()
     if table is None or table.version is None or _failed_lately(snapshot, last) or held_back(snapshot):
         return False
@@ -34,9 +34,9 @@ def maintenance_due(snapshot: StreamSnapshot, status: MessageStreamStatus) -> bo
 
 
 def upkeep_of(snapshot: StreamSnapshot, status: MessageStreamStatus, run: ObservedRun) -> Upkeep | None:
-    """The maintenance that a continuous run is asked for between its batches: the one before, until it is through."""
+    """The maintenance that a continuous run is asked for between its batches: the previous one until it has ended."""
     asked, last = run.control.maintain, status.maintenance or MaintenanceStatus()
-    # By what was written down of it: before that it looks as due as it was.
+    # The status decides: until it records the end, maintenance still looks due.
     through = asked is None or asked.asked == last.asked
     if not through or not maintenance_due(snapshot, status) or status.table is None:
         return asked
@@ -44,19 +44,19 @@ def upkeep_of(snapshot: StreamSnapshot, status: MessageStreamStatus, run: Observ
 
 
 def upkeep_done(report: RunReport | None) -> UpkeepDone | None:
-    """What came of the maintenance that a continuous run was asked for last."""
+    """The outcome of the maintenance that a continuous run was asked for last."""
     outcome = report.outcome if report else None
     return outcome.upkeep if isinstance(outcome, IngestOutcome) else None
 
 
 def oldest_replay(snapshot: StreamSnapshot) -> datetime | None:
-    """When the oldest replay out of the stream's store that has not ended began."""
+    """When the oldest replay that still reads the stream's store started."""
     begun = (job.status.started_at for job in snapshot.replays if job.status)
     return min((time.datetime for time in begun if time is not None), default=None)
 
 
 def _failed_lately(snapshot: StreamSnapshot, last: MaintenanceStatus) -> bool:
-    """Maintenance that fails must not keep messages waiting: it is left alone for a while."""
+    """Whether maintenance failed less than an hour ago; then messages come first."""
     run = last.last_run
     if run is None or not failed(run) or run.finished_at is None:
         return False

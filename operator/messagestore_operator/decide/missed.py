@@ -1,4 +1,4 @@
-"""What becomes of a point in time of a schedule that came too late to be made up for: it is put behind, and told."""
+"""Skips a scheduled time that is too late to be made up for, and sends an Event about it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Status = TypeVar("Status", bound=TriggeredStatus)
 def without_missed(
     schedule: Schedule | None, resource: Resource, status: Status, now: datetime, *, suspended: bool
 ) -> tuple[Status, list[EmitEvent]]:
-    """The same of a trigger, which may have no schedule, and passes over nothing while it is suspended."""
+    """As `pass_over_missed`, for a trigger that may have no schedule; a suspended one skips nothing."""
     if schedule is None or suspended:
         return status, []
     return pass_over_missed(scheduled(schedule, resource, status, now), status)
 
 
 def pass_over_missed(times: Scheduled, status: Status) -> tuple[Status, list[EmitEvent]]:
-    """The status, and what is told, once the point that was missed is behind; nothing where none was."""
+    """The status without the scheduled time that was missed, and an Event about it; unchanged where none was."""
     if times.missed is None:
         return status, []
     words = f"the run of {clock_time(times.missed)} is skipped: its starting deadline has passed"

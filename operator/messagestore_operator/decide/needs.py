@@ -1,4 +1,4 @@
-"""What a resource's runs need in its namespace before they can start."""
+"""The Secrets that a resource's runs need in its namespace before they can start."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Need:
 
 
 def secrets_of(resource: Resource, streams: Iterable[MessageStream]) -> frozenset[Need]:
-    """The Secrets that runs of the resource can't do without: those of which a snapshot tells.
+    """The Secrets that runs of the resource need; a snapshot says which of them exist.
 
     Args:
         resource: any of the kinds.
@@ -58,11 +58,11 @@ def secrets_of(resource: Resource, streams: Iterable[MessageStream]) -> frozense
 
 
 def needed(access: StorageAccess, variables: Iterable[SecretVariable] = ()) -> frozenset[Need]:
-    """The Secrets that a run's pods don't start without."""
+    """The Secrets without which a run's pods don't start."""
     filled = {Need(one.secret, one.use) for one in (*access.variables, *variables) if not one.optional}
     return frozenset(filled | {Need(mount.secret, mount.use, certificate=True) for mount in access.certificates})
 
 
 def unmet(wanted: Iterable[Need], secrets: Uses) -> list[Need]:
-    """What is needed and isn't there, or isn't allowed."""
+    """The needed Secrets that don't exist, or don't allow the use."""
     return sorted(need for need in wanted if not need.allowed_by(secrets.get(need.secret, frozenset())))

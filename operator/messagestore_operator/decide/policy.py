@@ -1,4 +1,4 @@
-"""What is to be done about a RetentionPolicy: in each round one run a stream, a few at a time."""
+"""Decides about a RetentionPolicy: each round makes one run for each stream, a few at a time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LEFT = RunError(reason=Reason.SPEC_CHANGED, message="the policy no longer has t
 
 @dataclass(frozen=True)
 class StreamPurge:
-    """One stream of a policy: what is remembered of it, where its run is, and what is in its way."""
+    """One stream of a policy: its entry in the status, the stage of its run, and what blocks it."""
 
     entry: PolicyStreamStatus
     stage: RunStage
@@ -57,7 +57,7 @@ class StreamPurge:
 
 @dataclass(frozen=True)
 class _Round:
-    """What the trigger says: the status with a new round where it asks for one, and when it asks again."""
+    """The status with a new round where the trigger asks for one, and when it asks next."""
 
     status: RetentionPolicyStatus
     next: datetime | None = None
@@ -65,7 +65,7 @@ class _Round:
 
 
 def decide_policy(snapshot: PolicySnapshot) -> Decision:
-    """One look at a policy."""
+    """Decide about a policy."""
     snapshot = with_valid_reports(snapshot)
     policy, before = snapshot.policy, snapshot.policy.status or RetentionPolicyStatus()
     refusal = refused(policy, snapshot) or _too_many(snapshot) or uninstalled(snapshot)
@@ -113,7 +113,7 @@ def _too_many(snapshot: PolicySnapshot) -> RunError | None:
 
 
 def _round(snapshot: PolicySnapshot, before: RetentionPolicyStatus, refusal: RunError | None) -> _Round:
-    """A new round where one was asked for; all that was asked for while the policy could not run is one."""
+    """A new round where one is due; all rounds that were due while the policy could not run are one."""
     policy, schedule = snapshot.policy, snapshot.policy.spec.trigger.schedule
     if refusal is not None or policy.spec.suspend or policy.metadata.deletion_timestamp is not None:
         return _Round(before)
@@ -136,12 +136,12 @@ def _round(snapshot: PolicySnapshot, before: RetentionPolicyStatus, refusal: Run
 def _entries(
     snapshot: PolicySnapshot, before: RetentionPolicyStatus, status: RetentionPolicyStatus
 ) -> Iterator[PolicyStreamStatus]:
-    """One entry a stream, in the policy's order, then those that it no longer has and whose run goes on."""
+    """One entry for each stream, in the policy's order; then former streams whose run goes on."""
     known = {entry.name: entry for entry in before.streams}
     spec = snapshot.policy.spec
     names = [ref.name for ref in spec.stream_refs] or sorted(stream.metadata.name for stream in snapshot.streams)
     for name in names[:MOST_STREAMS]:
-        # One that joins between two rounds waits for the next.
+        # A stream that joins between two rounds waits for the next.
         entry = known.pop(name) if name in known else PolicyStreamStatus(name=name, round=before.round)
         yield entry
     left = MOST_STREAMS - len(names)
@@ -164,7 +164,7 @@ def _watched(snapshot: PolicySnapshot, entry: PolicyStreamStatus) -> StreamPurge
 def _launched(
     snapshot: PolicySnapshot, purges: Sequence[StreamPurge], status: RetentionPolicyStatus, refusal: RunError | None
 ) -> tuple[list[StreamPurge], int]:
-    """Each stream's next run, as long as there is room for one more at a time; and the last number that was given."""
+    """Launch the streams' next runs, up to the limit of runs at a time; also returns the last run number."""
     number = status.run_number or 0
     busy = sum(purge.stage.current is not None and not purge.stage.unlaunched for purge in purges)
     found: list[StreamPurge] = []
@@ -192,7 +192,7 @@ def _one(
     *,
     may_start: bool,
 ) -> StreamPurge:
-    """A stream on which nothing runs: what is in the way of a run, or when it is due, or its launch."""
+    """A stream without a run under way: why none can start, when one is due, or its launch."""
     policy, stream = snapshot.policy, purge.stream
     idle = _idle(purge, status)
     if stream is None:
@@ -228,7 +228,7 @@ def _one(
 def _due(
     snapshot: PolicySnapshot, entry: PolicyStreamStatus, status: RetentionPolicyStatus
 ) -> RunKind | datetime | None:
-    """The run that a stream is owed, when it will be, or nothing."""
+    """The kind of run that is due on a stream, or when one will be; None where none is."""
     policy, last, now = snapshot.policy, entry.last_run, snapshot.now
     if last is not None and failed_as_it_is(last, policy) and entry.round >= status.round:
         at = retry_at(last, policy, snapshot.defaults, now)
@@ -240,7 +240,7 @@ def _due(
 
 
 def _idle(purge: StreamPurge, status: RetentionPolicyStatus) -> StreamPurge:
-    """A stream without a run; one that was reserved and not made leaves its round unanswered."""
+    """A stream without a run. Where one was reserved and not made, its round stays open."""
     changes: dict[str, object] = {"current_run": None}
     current = purge.entry.current_run
     if current is not None and current.kind == "purge":
@@ -249,7 +249,7 @@ def _idle(purge: StreamPurge, status: RetentionPolicyStatus) -> StreamPurge:
 
 
 def _owed_again(entry: PolicyStreamStatus, policy: RetentionPolicy) -> bool:
-    """Whether a run is owed without a new round: it was cancelled, failed on another spec, or was approved."""
+    """Whether a run is due without a new round: the last was cancelled, failed on another spec, or was approved."""
     last = entry.last_run
     if last is not None and last.kind == "purge" and _cut_short(last, policy):
         return True

@@ -1,4 +1,4 @@
-"""What a policy's status remembers of each stream's runs."""
+"""Records each stream's runs in a policy's status."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from messagestore_operator.status.times import clock_time
 
 
 def recorded(before: PolicyStreamStatus, stage: RunStage) -> PolicyStreamStatus:
-    """A stream's entry with its run under way, or with what came of the one that has ended."""
+    """A stream's entry with its run under way, or with the outcome of the one that has ended."""
     if stage.ended is None:
         return before.model_copy(update={"current_run": stage.current})
     ended = stage.ended
@@ -31,7 +31,7 @@ def recorded(before: PolicyStreamStatus, stage: RunStage) -> PolicyStreamStatus:
 
 
 def purge_events(before: PolicyStreamStatus | None, after: PolicyStreamStatus) -> Iterator[EmitEvent]:
-    """That a purge was done, or its bytes erased, or that its preview waits for somebody."""
+    """An Event when a purge was done, or a preview waits for approval."""
     purge, known = after.last_purge, before.last_purge if before else None
     if purge is not None and (known is None or known.run != purge.run):
         words = f"stream {after.name}: messages were removed or scrubbed; status.streams counts them"
@@ -56,7 +56,7 @@ def _with_outcome(before: PolicyStreamStatus, ended: EndedRun) -> PolicyStreamSt
 
 
 def erasure_due(entry: PolicyStreamStatus) -> datetime | None:
-    """By when bytes of erased messages must be gone; None where none are owed."""
+    """By when the bytes of erased messages must be deleted; None where none are left."""
     purge = entry.last_purge
     if purge is None or purge.erase_due_by is None:
         return None

@@ -1,4 +1,4 @@
-"""What is to be done about a ReplayJob with a trigger: run after run, each sends what is due for a retry by then."""
+"""Decides about a ReplayJob with a trigger: each of its runs sends the messages that are due for a retry."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_RUNS = 10
 
 
 def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Decision:
-    """One look; it ends only with the resource."""
+    """Decide about a replay that ends only with its resource."""
     job = snapshot.job
     watched = follow(snapshot, before.current_run, _desired_run(snapshot))
     assert job.spec.trigger is not None
@@ -57,7 +57,7 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
 
 
 def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
-    """The status with how far the selection under way is, or with what came of the run that has ended."""
+    """The status with the progress of the run under way, or the outcome of the one that has ended."""
     ended = stage.ended
     report = ended.report if ended else stage.live
     outcome, status = replay_outcome(report), with_progress(before, report)
@@ -73,7 +73,7 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     if outcome is not None and outcome.complete and (outcome.round or 0) > (before.round or 0):
         sent = (before.redelivered or 0) + outcome.progress.replayed
         changes |= {"round": outcome.round, "redelivered": sent}
-    # Of a selection that goes on, files of the store are kept that maintenance would remove.
+    # While a selection goes on, maintenance keeps the files that it reads.
     changes["started_at"] = None if complete else before.started_at or ended.run.launched_at
     return status.model_copy(update=changes)
 
@@ -88,7 +88,7 @@ def _desired_run(snapshot: ReplaySnapshot) -> DesiredRun:
 def _next(
     snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunStage, blocker: RunError | None
 ) -> tuple[RunStage, datetime | None]:
-    """Where it goes from here: its run goes on, a new one is made, or the time to wait for."""
+    """What follows: the run goes on, a new one is made, or the time of the next."""
     job = snapshot.job
     if watched.ended is not None or (watched.current is not None and not watched.unlaunched):
         return watched.acted(), None
@@ -108,7 +108,7 @@ def _next(
 
 
 def _due_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | None:
-    """When the next run is due; None where only a change brings one."""
+    """When the next run is due; None where only a change of the resource makes one."""
     job, last, now = snapshot.job, status.last_run, snapshot.now
     asked = new_request(job, status) is not None
     if last is not None and failed_as_it_is(last, job) and not asked:
@@ -121,12 +121,12 @@ def _due_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | Non
 
 
 def _is_cut_short(status: ReplayJobStatus) -> bool:
-    """Whether the last selection was not sent to its end: it was suspended."""
+    """Whether the last selection was suspended before all of it was sent."""
     return status.last_run is not None and status.started_at is not None
 
 
 def _reserved(snapshot: ReplaySnapshot, status: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
-    """The status with the run that goes on or is new; a new one answers all that was asked for until now."""
+    """The status with its current run; a new one handles every request and scheduled time until now."""
     current, job = stage.current, snapshot.job
     changes: dict[str, object] = {"current_run": current}
     if current is not None:

@@ -1,4 +1,4 @@
-"""What is to be done about a ReplayJob: runs until all of its selection has been sent, or it has failed for good."""
+"""Decides about a ReplayJob: it has runs until its whole selection is sent, or it has failed for good."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from messagestore_operator.status.replay_view import ENDED, ReplayOutlook, has_e
 
 @dataclass(frozen=True)
 class ReplayStage:
-    """Where a replay is: complete, given up, kept from going on, with a run, or waiting until a time."""
+    """The stage of a replay: complete, given up, blocked, with a run, or waiting until a time."""
 
     stage: RunStage = NO_RUN
     blocker: RunError | None = None
@@ -38,7 +38,7 @@ class ReplayStage:
 
 
 def decide_replay(snapshot: ReplaySnapshot) -> Decision:
-    """One look at a replay."""
+    """Decide about a replay."""
     snapshot = with_valid_reports(snapshot)
     job, before = snapshot.job, snapshot.job.status or ReplayJobStatus()
     if job.spec.trigger is not None:
@@ -74,7 +74,7 @@ def _desired_run(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> DesiredRu
 
 
 def _stage(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunStage) -> ReplayStage:
-    """Where the replay is: ended, kept from going on, or with a run."""
+    """Find the stage of the replay, and launch its run where one is due."""
     job, ended = snapshot.job, watched.ended
     if ended is not None and is_complete(ended):
         return ReplayStage(complete=True)
@@ -97,7 +97,7 @@ def _stage(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunStage)
 
 
 def _given_up(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> RunError | None:
-    """Why no further try is made; the spec of a replay can't be changed, so that what it can't do now it never can."""
+    """Why there is no further try. The spec of a replay can't be changed, so what is refused stays refused."""
     job, error = snapshot.job, status.error
     if (refusal := refused(job, snapshot)) is not None:
         return refusal
@@ -131,7 +131,7 @@ def _retry_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | N
 
 
 def _deadline(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | None:
-    """When a replay that goes on must have ended; what it pauses does not count."""
+    """By when the replay must have ended; its pauses don't count."""
     spec, begun = snapshot.job.spec, status.started_at
     if spec.active_deadline is None or begun is None or status.paused_at is not None:
         return None
@@ -161,7 +161,7 @@ def _cleanup(snapshot: ReplaySnapshot, before: ReplayJobStatus, status: ReplayJo
 
 
 def _after_the_end(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Decision:
-    """Nothing more is sent; the resource itself goes when its time is over."""
+    """Nothing more is sent; the resource is deleted `ttlAfterFinished` later."""
     job, now = snapshot.job, generation(snapshot.job)
     seen = [condition.model_copy(update={"observed_generation": now}) for condition in before.conditions]
     status = before.model_copy(update={"observed_generation": now, "conditions": tuple(seen)})

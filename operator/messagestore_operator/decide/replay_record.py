@@ -1,4 +1,4 @@
-"""What a replay's status remembers of its runs and its pauses."""
+"""Records a replay's runs and pauses in its status."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from messagestore_operator.status.times import clock_time
 
 
 def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
-    """The status with how far the run under way is, or with what came of the one that has ended."""
+    """The status with the progress of the run under way, or the outcome of the one that has ended."""
     ended = stage.ended
     if ended is None:
         begun = before.started_at or (stage.current.launched_at if stage.current else None)
@@ -31,13 +31,13 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
 
 
 def is_complete(ended: EndedRun) -> bool:
-    """Whether all of the selection has been sent, by the run's own word."""
+    """Whether the run reports that all of the selection has been sent."""
     outcome = replay_outcome(ended.report)
     return ended.state == "Succeeded" and outcome is not None and outcome.complete
 
 
 def with_pause(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> ReplayJobStatus:
-    """The status with the time that the replay pauses, which is no part of what it may take."""
+    """The status with the time of pauses, which doesn't count towards the deadline."""
     now, since = snapshot.now, before.paused_at
     if snapshot.job.spec.suspend:
         begun = before.started_at is not None and since is None

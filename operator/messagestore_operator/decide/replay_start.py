@@ -1,4 +1,4 @@
-"""What keeps a run of a replay from starting, and its start."""
+"""What blocks a run of a replay, and its launch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GONE = RunError(reason=Reason.DELETING, message="the ReplayJob is being deleted"
 
 
 def blocker_of(snapshot: ReplaySnapshot) -> RunError | None:
-    """What the cluster, the replay's streams and folders have to say against a run."""
+    """Why no run can start: the cluster, the replay's streams or their folders don't allow it."""
     if (absent := uninstalled(snapshot)) is not None:
         return absent
     if missing := missing_streams(snapshot):
@@ -36,7 +36,7 @@ def blocker_of(snapshot: ReplaySnapshot) -> RunError | None:
 
 
 def beginning_of(snapshot: ReplaySnapshot) -> RunError | None:
-    """That the stream's first run is still to end, as where people apply a stream together with its replay.
+    """The error while the stream's first run has not ended, as where people apply a stream together with its replay.
 
     A stream that waits for its schedule, for an annotation or behind `spec.suspend` is replayed as its store is.
     """

@@ -1,4 +1,4 @@
-"""Reports are the word of a process that reads other people's data: what can't be meant is not believed."""
+"""Checks run reports: a driver reads other people's data, so its report is untrusted input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _AnySnapshot = TypeVar("_AnySnapshot", bound=Snapshot)
 
 
 def with_valid_reports(snapshot: _AnySnapshot) -> _AnySnapshot:
-    """The snapshot without what no status could hold; of such a report only that it was there is left."""
+    """The snapshot without reports that no status could hold; `report_problem` says what is wrong with each."""
     return replace(snapshot, runs=tuple(_with_valid_report(run, snapshot.now) for run in snapshot.runs))
 
 
@@ -63,7 +63,7 @@ def _check(report: RunReport, now: datetime) -> None:
 
 
 def _plain(report: RunReport) -> RunReport:
-    """With an error that fits a condition."""
+    """The report, with an error that fits a condition."""
     outcome = report.outcome
     if isinstance(outcome, IngestOutcome) and (done := outcome.upkeep) is not None:
         done = done.model_copy(update={"error": _plain_error(done.error)})

@@ -43,9 +43,9 @@ from messagestore_operator.translate import numbered_run_name
 class DesiredRun:
     """What is wanted of a run under way.
 
-    `stop` asks it to end after its batch, `abort` says why to end it whatever it does, `messages_per_second` is how
-    fast it may go, `maintain` what maintenance to take on meanwhile.
-    One that can't start is ended once the resource has another generation, or no run is `wanted`.
+    `stop` asks it to end after its batch, `abort` says why to end it at once, `messages_per_second` is its limit,
+    `maintain` the maintenance to do between batches.
+    A run that can't start is ended once the resource has another generation, or no run is `wanted`.
     """
 
     generation: int
@@ -75,7 +75,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class EndedRun:
-    """What came of a run. Times are the operator's own; `report` is its last one, whatever it says."""
+    """A run that has ended. Times are the operator's own; `report` is its last one, unchecked."""
 
     run: CurrentRun
     state: RunState
@@ -86,10 +86,10 @@ class EndedRun:
 
 @dataclass(frozen=True)
 class RunStage:
-    """Where a current run is now.
+    """The stage of a current run.
 
-    `current` is what the status says of it from now on, `ended` what came of it, `trouble` what keeps it from getting
-    on, `live` what it reports while it goes on.
+    `current` is its entry in the next status, `ended` its end, `trouble` why it is stuck, `live` its report while it
+    goes on.
     """
 
     current: CurrentRun | None = None
@@ -119,7 +119,7 @@ NO_RUN = RunStage()
 
 
 def reserve(snapshot: Snapshot, resource: Resource, kind: RunKind, number: int, attempt: int = 1) -> CurrentRun:
-    """A run with a number of its own, to be written down before anything is made of it."""
+    """A run with a number of its own. The status has to hold it before its objects are made."""
     return CurrentRun(
         name=numbered_run_name(resource, kind, number),
         kind=kind,
@@ -131,7 +131,7 @@ def reserve(snapshot: Snapshot, resource: Resource, kind: RunKind, number: int, 
 
 
 def follow(snapshot: Snapshot, current: CurrentRun | None, desired: DesiredRun) -> RunStage:
-    """Look at a current run, and do what is wanted of it."""
+    """Observe a current run, and do what is desired of it."""
     if current is None:
         return RunStage()
     run = snapshot.run(current.name)
@@ -152,7 +152,7 @@ def follow(snapshot: Snapshot, current: CurrentRun | None, desired: DesiredRun) 
 
 
 def launch(snapshot: Snapshot, planned: PlannedRun) -> RunStage:
-    """Take the tables that a reserved run writes and, with all of them and room for it, make it."""
+    """Take the tables that a reserved run writes, and make it once it has them all and a free slot."""
     resource, current = planned.resource, planned.run
     leases = [snapshot.lease(table) for table in planned.former_tables]
     if any(is_held(lease, snapshot.now, snapshot.defaults) for lease in leases):
@@ -170,7 +170,7 @@ def launch(snapshot: Snapshot, planned: PlannedRun) -> RunStage:
         epochs[table] = answer.epoch
         taken += [answer.acquire] if answer.acquire else []
     slot = slot_of(resource, current, planned.streams)
-    # One that has a table must not keep it from others while it waits for room.
+    # A run that has a table must not keep it from others while it waits for a slot.
     begun = len(taken) < len(epochs)
     if not begun and (wait := full(snapshot.run_queue, slot, snapshot.now)) is not None:
         words = RunError(reason=Reason.WAITING_FOR_ROOM, message=f"waiting for a free slot: {wait.why}")
@@ -196,7 +196,7 @@ def run_ref(resource: Resource, current: CurrentRun, *, stream: str | None = Non
 
 
 def _seen(snapshot: Snapshot, current: CurrentRun, run: ObservedRun) -> CurrentRun:
-    """The run as the status has it, with what is seen of it now."""
+    """The run's entry in the status, with what is observed now."""
     changes: dict[str, object] = {"progress": progress_words(run.report)}
     if current.launched_at is None:
         changes["generation"] = run.ref.generation
@@ -210,7 +210,7 @@ def _seen(snapshot: Snapshot, current: CurrentRun, run: ObservedRun) -> CurrentR
 
 
 def _guide(snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, desired: DesiredRun) -> RunStage:
-    """Let a run go on, or bring it to its end."""
+    """Let a run go on, or end it."""
     trouble = waiting_error(run)
     ending = _known_end(seen) or desired.abort or _end(snapshot, seen, run, desired, trouble)
     if ending is not None:
@@ -228,7 +228,7 @@ def _guide(snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, desired: Desi
 def _end(
     snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, desired: DesiredRun, trouble: RunError | None
 ) -> RunError | None:
-    """Why a run is not let go on, if it is not."""
+    """Why a run has to be ended; None where it may go on."""
     defaults, now = snapshot.defaults, snapshot.now
     if trouble is not None and seen.generation != desired.generation:
         return RunError(reason=Reason.SPEC_CHANGED, message="it could not start, and the spec has changed since")
@@ -247,7 +247,7 @@ def _end(
 
 
 def _waits_since(seen: CurrentRun, run: ObservedRun) -> datetime | None:
-    """Since when pods of the run have been waited for; None where none is."""
+    """Since when the run waits for its pods; None where it doesn't."""
     if seen.started_at is None:
         return seen.launched_at.datetime if seen.launched_at else None
     return run.executors_waiting.since if run.executors_waiting else None
@@ -262,7 +262,7 @@ def _ended(snapshot: Snapshot, current: CurrentRun, run: ObservedRun | None) -> 
 def _outcome(
     current: CurrentRun, run: ObservedRun | None, report: RunReport | None
 ) -> tuple[RunState, RunError | None]:
-    """How it ended: by its own final word first, then by what the operator did to it, then by what is left of it."""
+    """How it ended: by its final report, else by what the operator did to it, else by its objects."""
     if report is not None and report.state == "Succeeded":
         return "Succeeded", None
     if (ending := _known_end(current)) is not None:

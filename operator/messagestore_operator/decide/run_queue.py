@@ -1,4 +1,4 @@
-"""Which runs may start now: as many at once as the settings allow, not all in one moment, and fair among namespaces."""
+"""Which runs may start now: within the limits of the settings, at a bounded rate, fair among namespaces."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from itertools import islice
 from messagestore_operator.status.words import count
 
 _AGAIN = timedelta(minutes=1)
-"""Whoever ends makes those look again that there is room for then; this is for what nobody tells."""
+"""A run that ends has the next ones reconciled; this is for changes that nothing announces."""
 
 
 @dataclass(frozen=True)
 class RunBounds:
-    """How many runs there may be at once, in all, in a namespace and at a storage endpoint; None is no bound."""
+    """How many runs there may be at once: in all, in a namespace and at a storage endpoint. None is no limit."""
 
     in_all: int | None = None
     in_namespace: int | None = None
@@ -27,7 +27,7 @@ class RunBounds:
 
 @dataclass(frozen=True)
 class RunSlot:
-    """A current run, as it counts."""
+    """A current run, with what it counts for."""
 
     holder: str
     """`<namespace>/<run>`."""
@@ -47,24 +47,24 @@ class RunSlot:
 
 @dataclass(frozen=True)
 class RunQueue:
-    """The runs of all resources, as far as they count."""
+    """The current runs of all resources."""
 
     under_way: tuple[RunSlot, ...] = ()
     """Those that were launched, or are being launched."""
     waiting: tuple[RunSlot, ...] = ()
-    """Those that have waited for room so far; what waits for its table keeps nobody from starting."""
+    """Those that wait for a slot. A run that waits for its table is not one of them: it delays nobody."""
     starts: int = 1_000_000
     """How many may be started at this moment."""
     bounds: RunBounds = RunBounds()
 
     def taken(self, slot: RunSlot) -> RunQueue:
-        """What is left with one more run."""
+        """The queue with one more launched run."""
         return replace(self, under_way=(*self.under_way, slot), starts=self.starts - 1)
 
 
 @dataclass(frozen=True)
 class Full:
-    """There is no room: why, and when to ask again."""
+    """No slot is free: why, and when to ask again."""
 
     why: str
     until: datetime
@@ -87,13 +87,13 @@ def full(queue: RunQueue, slot: RunSlot, now: datetime) -> Full | None:
 
 def startable(queue: RunQueue) -> Iterator[RunSlot]:
     """Those that wait and can start now."""
-    # Of a long line no more is put in order than can start.
+    # Of a long queue only as many are sorted as can start.
     yield from islice(_in_turn(queue.waiting, _Count(queue)), queue.starts)
 
 
 @dataclass
 class _Count:
-    """Runs by what is bounded."""
+    """Numbers of runs by what is limited."""
 
     queue: RunQueue
     in_all: int = 0
@@ -111,12 +111,12 @@ class _Count:
 
     @property
     def all_reached(self) -> bool:
-        """Whether there is room for no run, whosever it is."""
+        """Whether no run at all can start."""
         most = self.queue.bounds.in_all
         return most is not None and self.in_all >= most
 
     def reached(self, slot: RunSlot) -> str | None:
-        """The bound that one more run would be beyond."""
+        """The limit that one more run would exceed."""
         bounds = self.queue.bounds
         if bounds.in_all is not None and self.all_reached:
             return f"{count(bounds.in_all, 'run')} may run at once (runs.atOnce.inAll)"
@@ -130,7 +130,7 @@ class _Count:
 
 
 def _in_turn(slots: Iterable[RunSlot], taken: _Count) -> Iterator[RunSlot]:
-    """Those that the bounds have room for, in their order, counted one by one.
+    """Those that the limits allow, in their order, counted one by one.
 
     The namespace with the fewest runs comes first, so that none fills the cluster by asking for much; of it, and of two
     with as many, the run that was reserved first.

@@ -11,7 +11,7 @@ from messagestore_operator.api.common import Schedule
 
 
 def latest_time(schedule: Schedule, after: datetime, until: datetime) -> datetime | None:
-    """The latest point in time later than `after` and not later than `until`; all before it are made up for by it."""
+    """The latest scheduled time later than `after` and not later than `until`; one run makes up for all before it."""
     local = until.astimezone(ZoneInfo(schedule.time_zone))
     minute = local.replace(second=0, microsecond=0)
     if croniter.match(schedule.cron, local) and not _is_repeated(schedule, minute):
@@ -41,7 +41,7 @@ def _step(schedule: Schedule, local: datetime, *, forward: bool) -> datetime:
 
 
 def _is_repeated(schedule: Schedule, moment: datetime) -> bool:
-    """Whether it comes a second time in a night when the clock goes back; only what runs every hour does so twice."""
-    # The fold is asked of the zone itself: that of a computed time means nothing.
+    """Whether the time occurs a second time as the clock goes back; only hourly schedules run twice then."""
+    # Only the zone knows the fold: that of a computed time means nothing.
     again = moment.astimezone(UTC).astimezone(ZoneInfo(schedule.time_zone)).fold == 1
     return again and not schedule.cron.split()[1].startswith("*")

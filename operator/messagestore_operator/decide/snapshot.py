@@ -1,4 +1,4 @@
-"""What decide sees: one immutable picture of a resource, its runs, its tables' leases and the clock.
+"""What a decision is made from: one immutable picture of a resource, its runs, its tables' leases and the clock.
 
 Everything is read beforehand; nothing here reads. All times are aware, in UTC.
 """
@@ -82,12 +82,12 @@ class DriverPod:
 
 @dataclass(frozen=True)
 class DriverControl:
-    """What a driver is told while it runs: `control.json` of its ConfigMap. No rate is no limit."""
+    """How a driver is controlled while it runs: `control.json` of its ConfigMap. No rate is no limit."""
 
     stop: bool = False
     messages_per_second: float | None = None
     maintain: Upkeep | None = None
-    """Of an ingest that goes on."""
+    """Of a continuous ingest."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class ObservedRun:
     message: str = ""
     """What the application says of its failure."""
     driver: DriverPod | None = None
-    """None: there is no such pod."""
+    """None: there is no driver pod."""
     executors_waiting: Waiting | None = None
     """What keeps executors from running; None as long as at least one runs or none is asked for."""
     report: RunReport | None = None
@@ -138,7 +138,7 @@ class ObservedRun:
 
     @property
     def driver_gone(self) -> bool:
-        """Whether no process of it can write any more, as far as is known."""
+        """Whether none of its processes can write any more, as far as is known."""
         return self.driver is None or self.driver.gone
 
     @property
@@ -149,22 +149,22 @@ class ObservedRun:
 
 @dataclass(frozen=True)
 class Claim:
-    """A run that a resource's status names as current, as one that has or wants the right to write a table."""
+    """A current run that has, or waits for, the right to write a table."""
 
     holder: str
     kind: RunKind
     resource: str
     """For people, such as `MessageStream default/orders`."""
     since: datetime
-    """When it was reserved: the place in the queue."""
+    """When it was reserved: its order in the queue."""
     continuous: bool = False
 
 
 @dataclass(frozen=True, order=True)
 class TableKey:
-    """A table as one namespace knows it, in one spelling: its resources that mean the same folder meet in it.
+    """A table of one namespace, in one spelling: all its resources that name the folder have the same key.
 
-    Resources of another namespace never do, whatever they name: between them the folder's marker decides.
+    Resources of another namespace have another key: between namespaces the folder's marker decides.
     """
 
     namespace: str
@@ -199,9 +199,9 @@ class TableLease:
     holder_claim: Claim | None = None
     """The claim of the resource whose status names the holder as its current run; None: nobody's does."""
     holder_run: ObservedRun | None = None
-    """The holder as observed, whoever's it is; None: there is no application, no ConfigMap and no pod of it.
+    """The holder as observed; None: it has no application, no ConfigMap and no pod.
 
-    Of one that nobody claims this is asked of the API server itself.
+    Where no resource claims the table, the API server itself was asked for these.
     """
     queue: tuple[Claim, ...] = ()
     """Claims of all resources on this table whose run has not been launched, in any order; this one's included."""
@@ -209,7 +209,7 @@ class TableLease:
 
 @dataclass(frozen=True)
 class MaintenanceBounds:
-    """When a stream's table is compacted and cleaned; each bound that is None counts for nothing."""
+    """When a stream's table is compacted and vacuumed; a bound that is None is none."""
 
     commits: int | None = 200
     small_files: int | None = 200
@@ -218,7 +218,7 @@ class MaintenanceBounds:
 
 @dataclass(frozen=True)
 class Defaults:
-    """The operator's settings, as far as policy goes."""
+    """The operator's settings that decisions depend on."""
 
     start_deadline: timedelta = timedelta(minutes=15)
     """How long after its making an application's driver may take to run."""
@@ -231,19 +231,19 @@ class Defaults:
     turn_after: timedelta = timedelta(seconds=30)
     """How long a free table waits for the first in its queue before the others may take it."""
     look_again: timedelta = timedelta(seconds=5)
-    """While something is under way."""
+    """Time between two reconciliations while a run is under way."""
     streams_at_once: int = 2
     """Runs of one policy at a time."""
     ended_runs: int = 3
     """Ended runs of a stream, of a replay, or of a policy and a stream, that are kept as objects."""
     deletion_bound: timedelta = timedelta(minutes=5)
-    """How long a deletion waits for what can't come, before data is left and the resource let go."""
+    """How long a deletion waits where no run can start; then the resource goes and its data stays."""
     status_interval: timedelta = timedelta(minutes=1)
-    """Between two writings of a status of which only figures change."""
+    """Time between two writes of a status of which only figures change."""
     paused: bool = False
     """Whether nothing new is launched anywhere."""
     windows: tuple[Window, ...] = ()
-    """In which what is no ingest may start; none: at any time."""
+    """When runs other than ingests may start; none: at any time."""
     bounds: RunBounds = field(default_factory=RunBounds)
     maintenance: MaintenanceBounds = MaintenanceBounds()
     tenancy: Tenancy = field(default_factory=Tenancy)
@@ -259,21 +259,21 @@ class Snapshot:
     leases: Mapping[TableKey, TableLease] = field(default_factory=dict)
     """Of every table of `tables.tables_of`; one that is not in here was never made."""
     secrets: Uses | None = None
-    """Which of `needs.secrets_of` exist; None: it was not looked, and what is missing shows when pods start."""
+    """Which of `needs.secrets_of` exist; None: that was not checked, and a missing one shows when pods start."""
     can_run: bool = True
     """Whether pods can be made in the namespace: false while it, or what runs need in it, is being deleted."""
     spec_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    """Paths and words of what of a spec is refused, by the `identity` of the resource: it has the rest alone."""
+    """What is refused of a spec, by the `identity` of its resource, whose spec is without it."""
     paused: str | None = None
-    """Why nothing new is launched, in words: the operator, or the namespace, was told so."""
+    """Why no new run is launched: the operator or the namespace is paused."""
     missing_kind: str | None = None
-    """The kind that runs are made as, where the cluster doesn't know it."""
+    """The kind that runs are made as, where the cluster doesn't have it."""
     status_written: datetime | None = None
     """When this process wrote the resource's status last; None: not yet."""
     predicate_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """Path and words of a predicate that is refused, by the `identity` of the resource that has it."""
     run_queue: RunQueue = field(default_factory=RunQueue)
-    """The runs of all resources, where there are bounds to them."""
+    """The current runs of all resources, where there are limits for them."""
     defaults: Defaults = Defaults()
 
     def lease(self, table: TableKey) -> TableLease:

@@ -1,4 +1,4 @@
-"""What is to be done about a MessageStream."""
+"""Decides about a MessageStream."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ from messagestore_operator.status.stream_view import with_view
 from messagestore_operator.translate import ingest_access
 
 _FORBIDS = (Reason.NOT_ALLOWED, Reason.TABLE_RELEASED)
-"""Why a run under way must not go on either."""
+"""Reasons for which a run under way is stopped, too."""
 
 
 @dataclass(frozen=True)
 class DueRun:
-    """A run that is to be made now."""
+    """A run that is due now."""
 
     kind: RunKind = "ingest"
     attempt: int = 1
 
 
 def decide_stream(snapshot: StreamSnapshot) -> Decision:
-    """One look at a stream."""
+    """Decide about a stream."""
     snapshot = with_valid_reports(snapshot)
     stream, before = snapshot.stream, snapshot.stream.status or MessageStreamStatus()
     if stream.metadata.deletion_timestamp is not None:
@@ -99,7 +99,7 @@ def _desired_run(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker:
     run = snapshot.run(current.name) if current else None
     if current is None or run is None or not run.ref.continuous:
         return DesiredRun(generation(stream), wanted=not suspend)
-    # While the spec is refused, or nothing is launched, nothing could follow.
+    # While the spec is refused, or the operator is paused, no run could follow.
     followed = snapshot.paused is None and (blocker is None or blocker.reason != Reason.INVALID_SPEC)
     stop = (
         suspend
@@ -118,13 +118,13 @@ def _others_wait_long(snapshot: StreamSnapshot, holder: str) -> bool:
 def _next(
     snapshot: StreamSnapshot, status: MessageStreamStatus, watched: RunStage, blocker: RunError | None
 ) -> tuple[RunStage, datetime | None]:
-    """Where the stream goes from here: its run launched, a new one made, or the time to wait for."""
+    """What follows: the run goes on, a reserved or new one is launched, or the time of the next."""
     stream = snapshot.stream
     if watched.current is not None and not watched.unlaunched:
         return watched.acted(), None
     held_back = blocker is not None or stream.spec.suspend or not snapshot.can_run or snapshot.paused is not None
     if watched.ended is not None:
-        # What came of it is written down before another is made.
+        # The status records its end before another is made.
         due = None if held_back else next_run(snapshot, status)
         return watched.acted(), None if isinstance(due, DueRun) else due
     if held_back:
@@ -145,7 +145,7 @@ def _next(
 
 
 def next_run(snapshot: StreamSnapshot, status: MessageStreamStatus) -> DueRun | datetime | None:
-    """The run that is due, or when the next will be; None where only a change brings one."""
+    """The run that is due, or when the next will be; None where only a change of the resource makes one."""
     stream, last, now = snapshot.stream, status.last_run, snapshot.now
     if last is not None and failed_as_it_is(last, stream) and not new_request(stream, status):
         at = retry_at(last, stream, snapshot.defaults, now)
@@ -161,23 +161,23 @@ def next_run(snapshot: StreamSnapshot, status: MessageStreamStatus) -> DueRun | 
 
 
 def trigger_time(snapshot: StreamSnapshot, status: MessageStreamStatus) -> datetime | None:
-    """When the trigger asks for the next run; None for one that only people pull."""
+    """When the trigger asks for the next run; None for a manual one."""
     stream, now = snapshot.stream, snapshot.now
     trigger = stream.spec.trigger
     if trigger.continuous is not None:
-        # One that ends by itself at once must not be made again at once.
+        # A run that ends at once must not be made again at once.
         return next_start(status.last_run, snapshot.defaults.backoff_base, now)
     return next_time_of(trigger, stream, status, now)
 
 
 def _has_batches(stage: RunStage) -> bool:
-    """Whether the run under way has taken something in."""
+    """Whether the run under way has committed a batch."""
     outcome = stage.live.outcome if stage.live else None
     return isinstance(outcome, IngestOutcome) and outcome.batches > 0
 
 
 def _reserved(snapshot: StreamSnapshot, status: MessageStreamStatus, stage: RunStage) -> MessageStreamStatus:
-    """The status with the run that goes on or is new; a new one answers all that was asked for until now."""
+    """The status with its current run; a new one handles every request and scheduled time until now."""
     current, known = stage.current, status.run_number or 0
     changes: dict[str, object] = {"current_run": current}
     if current is not None and current.number is not None and current.number > known:
@@ -188,7 +188,7 @@ def _reserved(snapshot: StreamSnapshot, status: MessageStreamStatus, stage: RunS
 
 
 def _finalizer(stream: MessageStream) -> list[Action]:
-    """Only data that is to be deleted keeps a resource from going."""
+    """Add or remove the finalizer: only data to be deleted keeps a resource."""
     wanted, there = stream.spec.table.deletion_policy == "Delete", FINALIZER in stream.metadata.finalizers
     if wanted == there:
         return []

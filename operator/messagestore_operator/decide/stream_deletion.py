@@ -1,4 +1,4 @@
-"""A stream that is being deleted, with deletionPolicy Delete: its data goes first, unless something forbids it."""
+"""Decides about a stream that is being deleted. With deletionPolicy Delete its data is deleted first, if allowed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TO_KEEP_DATA = "to keep the data and let the resource go, set spec.table.deleti
 
 @dataclass(frozen=True)
 class _Deletion:
-    """How a deletion goes on: it is over, or a run goes on, or something keeps it."""
+    """The stage of a deletion: it is over, has a run, or is blocked."""
 
     stage: RunStage = NO_RUN
     over: EmitEvent | None = None
@@ -42,7 +42,7 @@ class _Deletion:
 
 
 def decide_deletion(snapshot: StreamSnapshot, before: MessageStreamStatus) -> Decision:
-    """One look at a stream that is to go. With Retain nothing keeps it, and its runs go with it."""
+    """Decide about a stream that is being deleted. With Retain nothing blocks it, and its runs end with it."""
     stream = snapshot.stream
     if FINALIZER not in stream.metadata.finalizers:
         return decision(stream, stream.status, before, [], [])
@@ -87,7 +87,7 @@ def _deletion_of(snapshot: StreamSnapshot, status: MessageStreamStatus, watched:
 
 
 def _blocked(snapshot: StreamSnapshot) -> _Deletion | None:
-    """What must not be deleted: what is held, and what another resource calls its own."""
+    """The blocked deletion, where a hold or another resource keeps the data; None where nothing does."""
     stream, now = snapshot.stream, snapshot.now
     if held := _holds(stream, now):
         ends = [hold.until.datetime for hold in held if hold.until]
@@ -95,7 +95,7 @@ def _blocked(snapshot: StreamSnapshot) -> _Deletion | None:
         return _Deletion(
             kept_by=RunError(reason=Reason.DELETION_BLOCKED, message=words), look_at=(*ends, *_soon(snapshot))
         )
-    # What another namespace names keeps nothing here: the marker tells whose the folder is, and so who may delete it.
+    # A stream of another namespace blocks nothing: the folder's marker says who owns it, and so who may delete it.
     sharing = [other for other in snapshot.sharing if other.metadata.namespace == stream.metadata.namespace]
     if (other := next((one for one in sharing if _keeps(one, now)), None)) is not None:
         which = f"{other.metadata.namespace}/{other.metadata.name}"
@@ -109,17 +109,17 @@ def _holds(stream: MessageStream, now: datetime) -> list[Hold]:
 
 
 def _keeps(other: MessageStream, now: datetime) -> bool:
-    """Whether the data must stay for a stream that names the folder too.
+    """Whether another stream with the same folder needs the data.
 
-    One that is to delete it itself keeps nothing: else the two would wait for each other. The Lease lets one of them
-    go first; the other finds nothing left.
+    A stream that is to delete the data itself doesn't: else the two would wait for each other. The Lease lets one of
+    them go first; the other finds nothing left.
     """
     deletes = other.metadata.deletion_timestamp is not None and other.spec.table.deletion_policy == "Delete"
     return not deletes or bool(_holds(other, now))
 
 
 def _impossible(snapshot: StreamSnapshot) -> _Deletion | None:
-    """Where no run can be made the resource is let go after a while, and its data stays."""
+    """Where no run can be made: the resource goes after a while, and its data stays."""
     why = barred(snapshot.stream, snapshot) or unreachable(snapshot, lambda: table_access(snapshot.stream))
     if not snapshot.can_run:
         why = RunError(reason=Reason.DELETION_BLOCKED, message="the namespace is being deleted: nothing can run in it")
@@ -138,7 +138,7 @@ def _deleting(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: Ru
     stream, last = snapshot.stream, _last_delete(status)
     current = watched.current
     if current is not None and current.kind != "delete":
-        # It was reserved before the deletion was asked for, and nothing was made of it.
+        # It was reserved before the deletion, and has no objects.
         current = None
     if current is None and last is not None and (wait := _wait(snapshot, last)) is not None:
         error = last.error.message if last.error else "it failed"

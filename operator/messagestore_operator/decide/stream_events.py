@@ -1,4 +1,4 @@
-"""Events of a stream, of what its status counts."""
+"""Events of a stream, when counts in its status grow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from messagestore_operator.reasons import Reason
 
 
 def dead_letters_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
-    """That records were set aside."""
+    """An Event when records became dead letters."""
     known = before.totals.dead_lettered if before.totals else 0
     now = after.totals.dead_lettered if after.totals else 0
     if now > known:
@@ -20,7 +20,7 @@ def dead_letters_event(before: MessageStreamStatus, after: MessageStreamStatus) 
 
 
 def loss_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
-    """That records were gone before they were read."""
+    """An Event when records were lost before they were read."""
     known = before.loss.records or 0 if before.loss else 0
     if after.loss is not None and (after.loss.records or 0) > known:
         words = f"records of topic {after.loss.topic} were lost before they were read; status.loss has their offsets"
@@ -28,7 +28,7 @@ def loss_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Itera
 
 
 def sequences_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
-    """That sequences wait for members for longer than they are to."""
+    """An Event when sequences are incomplete after their timeout."""
     known = before.sequences.overdue if before.sequences else 0
     if after.sequences is not None and after.sequences.overdue > known:
         words = "message sequences are incomplete after spec.sequences.timeout; status.sequences.overdue counts them"
@@ -36,7 +36,7 @@ def sequences_event(before: MessageStreamStatus, after: MessageStreamStatus) -> 
 
 
 def lifecycle_events(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
-    """That updates were set aside, and that messages have no retry left."""
+    """Events when status updates became dead letters, and when messages have no retry left."""
     if after.lifecycle is None:
         return
     known, now = before.lifecycle or LifecycleStatus(), after.lifecycle

@@ -1,4 +1,4 @@
-"""What a stream's status remembers of runs that go on and runs that have ended."""
+"""Records a stream's runs in its status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from messagestore_operator.status.stream import with_progress
 
 
 def recorded(snapshot: StreamSnapshot, before: MessageStreamStatus, stage: RunStage) -> MessageStreamStatus:
-    """The status with the numbers of the run under way, or with what came of the one that has ended."""
+    """The status with the figures of the run under way, or the outcome of the one that has ended."""
     if stage.ended is None:
         status = with_progress(before, stage.live, snapshot.now)
         return _with_upkeep(snapshot, status, stage.current, upkeep_done(stage.live))
@@ -35,7 +35,7 @@ def recorded(snapshot: StreamSnapshot, before: MessageStreamStatus, stage: RunSt
 def _with_upkeep(
     snapshot: StreamSnapshot, status: MessageStreamStatus, run: CurrentRun | None, done: UpkeepDone | None
 ) -> MessageStreamStatus:
-    """With what came of the maintenance within a run, once."""
+    """The status with the outcome of the maintenance within a run, recorded once."""
     before = status.maintenance or MaintenanceStatus()
     if run is None or done is None or done.asked == before.asked:
         return status
@@ -48,7 +48,7 @@ def _with_upkeep(
 
 
 def _of_ended(snapshot: StreamSnapshot, ended: EndedRun) -> UpkeepDone | None:
-    """What came of it in a run that has ended; one that failed in the midst of it may have failed by it."""
+    """The outcome of the maintenance within an ended run. A run that failed during it may have failed by it."""
     run, done = snapshot.run(ended.run.name), upkeep_done(ended.report)
     asked = run.control.maintain if run else None
     if asked is None or ended.state != "Failed" or (done is not None and done.asked == asked.asked):

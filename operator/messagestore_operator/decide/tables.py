@@ -36,7 +36,7 @@ def tables_of(resource: Resource, streams: Iterable[MessageStream]) -> frozenset
 
 
 def former_tables(stream: MessageStream, sharing: Iterable[MessageStream], defaults: Defaults) -> tuple[TableKey, ...]:
-    """A stream's table as other namespaces know it that have released it to this one."""
+    """The keys of a stream's table in the namespaces that have released it to this one."""
     return tuple(map(table_key, givers(stream, sharing, defaults.tenancy.adoptions)))
 
 
@@ -57,8 +57,8 @@ def replay_tables(job: ReplayJob, streams: Mapping[str, MessageStream]) -> list[
 def claims_of(resource: Resource, streams: Iterable[MessageStream]) -> Iterator[tuple[TableKey, Claim, bool]]:
     """The tables that a resource's current runs have or want.
 
-    Whoever takes a snapshot puts all resources' claims on one table together: those that wait are the lease's queue,
-    and the holder's claim is found by its name.
+    A snapshot has the claims of all resources on one table: those that wait are the lease's queue, and the holder's
+    claim is found by its name.
 
     Returns:
         The table, the claim, and whether it waits: its run has not been launched.
@@ -71,7 +71,7 @@ def claims_of(resource: Resource, streams: Iterable[MessageStream]) -> Iterator[
 
 
 def claim_of(resource: Resource, run: CurrentRun) -> Claim:
-    """A current run as one that has or wants tables."""
+    """The claim of a current run."""
     kind, namespace, name = resource.identity
     assert run.requested_at is not None
     return Claim(
@@ -84,7 +84,7 @@ def claim_of(resource: Resource, run: CurrentRun) -> Claim:
 
 
 def slots_of(resource: Resource, streams: Iterable[MessageStream]) -> Iterator[RunSlot]:
-    """What a resource's current runs take of the room for runs, or want of it; `streams` as for `tables_of`."""
+    """The slots of a resource's current runs; `streams` as for `tables_of`."""
     known = {stream.metadata.name: stream for stream in streams}
     for run, name in _requested_runs(resource):
         on = known.values() if name is None else filter(None, [known.get(name)])
@@ -92,7 +92,7 @@ def slots_of(resource: Resource, streams: Iterable[MessageStream]) -> Iterator[R
 
 
 def slot_of(resource: Resource, run: CurrentRun, on: Iterable[MessageStream]) -> RunSlot:
-    """What a current run that works on the stores of these streams takes of the room."""
+    """The slot of a current run that works on the stores of these streams."""
     assert run.requested_at is not None
     return RunSlot(
         holder=f"{resource.metadata.namespace}/{run.name}",

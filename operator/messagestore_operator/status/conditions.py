@@ -33,22 +33,22 @@ class ConditionValue:
 
 
 def well(reason: str, message: str) -> list[ConditionValue]:
-    """All is as it was asked for."""
+    """Conditions where all is as the spec asks."""
     return [ConditionValue("Ready", "True", reason, message)]
 
 
 def under_way(reason: str, message: str) -> list[ConditionValue]:
-    """It is being worked on."""
+    """Conditions while the operator works towards the spec."""
     return [ConditionValue("Ready", "False", reason, message), ConditionValue("Reconciling", "True", reason, message)]
 
 
 def stuck(reason: str, message: str) -> list[ConditionValue]:
-    """It won't come about until somebody changes something."""
+    """Conditions where only a change by somebody helps."""
     return [ConditionValue("Ready", "False", reason, message), ConditionValue("Stalled", "True", reason, message)]
 
 
 def after_error(error: RunError) -> list[ConditionValue]:
-    """It went wrong; another try may help, or not."""
+    """Conditions after an error: stuck if it is terminal, else under way."""
     return (stuck if is_terminal(error) else under_way)(error.reason, error.message)
 
 

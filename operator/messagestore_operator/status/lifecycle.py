@@ -1,4 +1,4 @@
-"""What a stream's status says of status updates."""
+"""The lifecycle figures in a stream's status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from messagestore_operator.status.words import count
 
 
 def lifecycle_status(before: LifecycleStatus | None, report: RunReport | None) -> LifecycleStatus | None:
-    """As the report has it; a run that changed nothing does not count again what is unfinished."""
+    """The figures of the report. A run that changed nothing doesn't count unfinished messages again: those stay."""
     outcome = report.outcome if report else None
     if not isinstance(outcome, IngestOutcome) or outcome.lifecycle is None:
         return before

@@ -16,7 +16,7 @@ from messagestore_operator.status.words import count
 
 
 def policy_stream(result: StreamResult, before: PolicyStreamStatus | None) -> PolicyStreamStatus:
-    """One stream's part of the status, with what came of a run on it; what that does not tell stays as it was."""
+    """One stream's entry in the status, with the outcome of a run on it; what that doesn't report stays."""
     before = before or PolicyStreamStatus(name=result.stream)
     outcome = result.report.outcome if result.report else None
     preview, purge, waiting = None, None, before.awaiting_approval

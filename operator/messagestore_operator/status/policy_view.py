@@ -114,7 +114,7 @@ def _problem(policy: RetentionPolicy, stream: StreamView) -> RunError | None:
 
 
 def _wrong_approval(policy: RetentionPolicy, streams: Sequence[StreamView]) -> str | None:
-    """What is said where somebody approved a preview that is not the one that waits."""
+    """The message where somebody approved another preview than the one that waits; None where nobody did."""
     approved = approved_preview(policy)
     waiting = [stream.entry.preview.id for stream in streams if stream.entry.awaiting_approval and stream.entry.preview]
     known = {stream.entry.preview.id for stream in streams if stream.entry.preview}
@@ -168,7 +168,7 @@ def _with_error(stream: StreamView) -> PolicyStreamStatus:
 
 
 def _summary(policy: RetentionPolicy, streams: Sequence[PolicyStreamStatus]) -> tuple[Reason, str]:
-    """What would go, waits for approval, or has gone, by the last previews and purges of the streams."""
+    """A summary of the last previews and purges of the streams."""
     previews = [stream.preview for stream in streams if stream.preview]
     selected = sum(preview.messages for preview in previews)
     held = sum(preview.held for preview in previews)

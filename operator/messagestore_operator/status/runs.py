@@ -62,12 +62,12 @@ def counts_of(report: RunReport | None) -> dict[str, int]:
 
 
 def failed(run: api.FinishedRun | None) -> bool:
-    """Whether the last run failed, through no doing of the operator."""
+    """Whether the last run failed, and was not ended by the operator."""
     return run is not None and run.state == "Failed"
 
 
 def failed_as_it_is(run: api.FinishedRun | None, resource: Resource) -> bool:
-    """Whether the last run failed on the spec of today: a new one is tried at once."""
+    """Whether the last run failed on the present spec; with a new spec there is a run at once."""
     return run is not None and failed(run) and run.generation == generation(resource)
 
 
@@ -75,6 +75,6 @@ def is_final(run: api.FinishedRun, resource: Resource) -> bool:
     """Whether no retry helps, as the resource is."""
     if run.error is None or run.error.reason not in TERMINAL:
         return False
-    # Whoever has the folder that it asks for may release it meanwhile, and nothing of this resource changes by that.
+    # The folder's owner may release it meanwhile, which changes nothing in this resource.
     asks = isinstance(resource, MessageStream) and adopts(resource)
     return not (asks and run.error.reason == Reason.TABLE_REFUSED)

@@ -23,7 +23,7 @@ from messagestore_operator.status.words import count
 def with_progress(before: MessageStreamStatus, report: RunReport | None, now: datetime) -> MessageStreamStatus:
     """A status with the numbers of a report, of a run under way or ended; it says when a batch was committed last.
 
-    The report is taken for what it says of the store, never for times: its clock is another one.
+    Times are the operator's, never the report's: that has another clock.
     """
     outcome = report.outcome if report else None
     if isinstance(outcome, IngestOutcome):

@@ -24,7 +24,7 @@ from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate.annotations import RUN_REQUESTED
 
 _PATIENCE = timedelta(seconds=15)
-"""How long a store that is well waits for its table, or for room, before that is said: it is no matter for a while."""
+"""How long a healthy stream waits for its table, or a slot, before the condition says so: short waits are normal."""
 
 
 def with_view(
@@ -56,7 +56,7 @@ def with_view(
 def _condition_values(
     stream: MessageStream, status: MessageStreamStatus, outlook: Outlook, now: datetime
 ) -> list[ConditionValue]:
-    """None where nothing is the matter: the stream takes in what arrives."""
+    """The conditions; none where the stream ingests as it should."""
     if outlook.blocker is not None:
         return after_error(outlook.blocker)
     if (of_current := _of_current(stream, status, outlook, now)) is not None:
@@ -74,7 +74,7 @@ def _condition_values(
 def _of_current(
     stream: MessageStream, status: MessageStreamStatus, outlook: Outlook, now: datetime
 ) -> list[ConditionValue] | None:
-    """What the current run says, where that is more than that it goes on."""
+    """The conditions where the current run, or a pause, decides them; None where it just goes on."""
     current, trouble, paused = status.current_run, outlook.trouble, outlook.paused
     if stream.spec.suspend:
         return suspended(current)

@@ -15,7 +15,7 @@ def count(number: int, noun: str) -> str:
 
 
 def few(texts: Sequence[object], joint: str = "; ") -> str:
-    """The first three of texts, and how many more there are: what is joined of many fits a condition."""
+    """The first three texts, and how many more there are, so that the message stays short."""
     more = len(texts) - _FEW
     return joint.join(map(str, texts[:_FEW])) + (f"; and {more} more" if more > 0 else "")
 
