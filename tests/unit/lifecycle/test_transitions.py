@@ -1,7 +1,7 @@
 """The status transitions, as a table, and what holds for any history."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_core.contract.run_document import Retry
-from messagestore_jobs.lifecycle.transitions import ENDED, STATUSES, State, Update, after
+from messagestore_jobs.lifecycle.transitions import ENDED, STATUSES, Change, Folded, Message, State, Update, after, fold
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -175,3 +175,35 @@ def test_failures_that_name_their_attempts_count_once_in_any_order(history: list
 def test_a_message_that_ended_stays_as_it_is(history: list[Update]) -> None:
     for end in (COMPLETED, EXPIRED, EXHAUSTED):
         assert all(after(end, update, RETRY, NOW) is STALE for update in history)
+
+
+TODAY = date(2026, 1, 5)
+ONE, TWO, FAILING = Message(1, TODAY, RECEIVED), Message(2, TODAY, COMPLETED), Message(3, TODAY, EXHAUSTED)
+KNOWN = {"one": ONE, "two": TWO, "failing": FAILING}
+
+
+def folded(*batch: tuple[str, str]) -> Folded:
+    return fold([(message_id, Update(status)) for message_id, status in batch], KNOWN, RETRY, NOW)
+
+
+def test_each_update_of_a_batch_is_applied_or_stale_or_of_an_unknown_message_and_no_other_is_lost_for_it() -> None:
+    found = folded(
+        ("nobody", "FAILED"), ("one", "PROCESSING"), ("one", "PROCESSING"), ("two", "FAILED"), ("no", "FAILED")
+    )
+    assert found == Folded({"one": Change(ONE, PROCESSING)}, applied=1, stale=2, unknown=(0, 4))
+
+
+def test_updates_of_a_message_follow_each_other_and_the_last_that_ended_it_gives_its_outcome() -> None:
+    found = folded(("one", "FAILED"), ("one", "PROCESSING"), ("two", "FAILED"), ("one", "COMPLETED"))
+    assert found == Folded({"one": Change(ONE, State("COMPLETED", 1), outcome=3)}, applied=3, stale=1, unknown=())
+    # What is tried again keeps the outcome of the failure before.
+    again = folded(("one", "FAILED"), ("one", "PROCESSING"))
+    assert again.changes == {"one": Change(ONE, State("PROCESSING", 1), outcome=0)}
+
+
+def test_a_batch_counts_what_it_tries_again_and_tells_what_is_out_of_retries() -> None:
+    assert (folded(("one", "FAILED")).retried, folded(("one", "FAILED")).exhausted) == (0, ())
+    retried = folded(("failing", "RETRY"), ("one", "PROCESSING"))
+    assert (retried.applied, retried.retried, retried.exhausted) == (2, 1, ())
+    assert folded(("failing", "RETRY"), ("failing", "PROCESSING"), ("failing", "FAILED")).exhausted == (FAILING,)
+    assert folded(("one", "COMPLETED")).exhausted == ()

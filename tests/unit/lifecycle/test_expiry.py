@@ -1,0 +1,53 @@
+"""Which files may hold a message that is due to expire, by what a table's log says of them."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from messagestore_jobs.lifecycle.expiry import may_expire
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+LATER = NOW + timedelta(microseconds=1)
+
+
+def may(*bounds: tuple[Any, str | None]) -> bool:
+    """Of files, each with its earliest `expires_at` and its last status."""
+    return may_expire(pa.table({"min.expires_at": [a for a, _ in bounds], "max.status": [b for _, b in bounds]}), NOW)
+
+
+@pytest.mark.parametrize(
+    ("first", "status", "due"),
+    [
+        (NOW, "RECEIVED", True),
+        (NOW, "PROCESSING", True),
+        (NOW, "FAILED", True),
+        (NOW, "EXPIRED", False),
+        (NOW, "COMPLETED", False),
+        (LATER, "RECEIVED", False),
+        (None, "RECEIVED", False),
+        # The log doesn't say: it may.
+        (NOW, None, True),
+        # As some writers note times.
+        ("2026-01-05T12:00:00Z", "RECEIVED", True),
+        ("2026-01-05T13:00:00+02:00", "RECEIVED", True),
+        ("2026-01-05T12:00:00.000001", "RECEIVED", False),
+        (NOW.replace(tzinfo=None), "RECEIVED", True),
+    ],
+)
+def test_a_file_may_where_its_first_expiry_has_passed_and_a_message_may_be_open(
+    first: datetime | str | None, status: str | None, due: bool
+) -> None:
+    assert may((first, status)) is due
+
+
+def test_any_file_is_enough() -> None:
+    assert may((LATER, "RECEIVED"), (NOW, "EXPIRED"), (NOW, "FAILED"))
+    assert not may((LATER, "RECEIVED"), (NOW, "EXPIRED"))
+    assert not may()
+
+
+def test_a_log_without_these_figures_tells_of_no_message_that_expires() -> None:
+    assert not may_expire(pa.table({"min.expires_at": [NOW]}), NOW)
+    assert not may_expire(pa.table({"max.status": ["RECEIVED"]}), NOW)
