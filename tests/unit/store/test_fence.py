@@ -1,0 +1,239 @@
+"""The fence, on tables of this machine: who may write a store, and what those hear who may not."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
+
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
+
+from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.store import fence
+from messagestore_core.store.delta_log import CommitNote, epoch_of, last_note
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import FencedError, carrying_on, claim, commit_properties, holding, open_to_write
+from messagestore_core.store.handle import Store
+from messagestore_core.store.objects import local_path
+from messagestore_core.store.schemas import TABLES
+from support.stores import make_store, message, stored
+
+HANDED_ON = r"has been handed to a newer run \(epoch 6, this run has 5\); nothing more was written"
+ONE_MESSAGE = IngestCounts(received=1, stored=1)
+
+StoreAt = Callable[[int | None], Store]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of one message, to be copied."""
+    folder = tmp_path_factory.mktemp("fence") / "store"
+    make_store(folder, [message(1)])
+    return folder
+
+
+@pytest.fixture
+def store(folder: Path, tmp_path: Path) -> StoreAt:
+    """One store of one message, as runs of any epoch have it."""
+    copy = shutil.copytree(folder, tmp_path / "store")
+    return lambda epoch: Store(f"file://{copy}", epoch=epoch)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The fence's."""
+    now = [0.0]
+    monkeypatch.setattr(fence, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+def epochs(store: Store) -> dict[str, int | None]:
+    return {name: epoch_of(store.table(name)) for name in TABLES}
+
+
+def versions(store: Store) -> dict[str, int]:
+    return {name: store.table(name).version() for name in TABLES}
+
+
+def append_nothing(table: DeltaTable, store: Store) -> None:
+    table.create_write_transaction(
+        [],
+        "append",
+        table.schema(),
+        table.metadata().partition_columns,
+        commit_properties=commit_properties(store, CommitNote(run="run-5")),
+    )
+
+
+def test_a_claim_puts_its_epoch_into_every_table_once_and_changes_nothing_else(store: StoreAt) -> None:
+    before = versions(store(5))
+    claim(store(5), "run-5")
+    assert epochs(store(5)) == dict.fromkeys(TABLES, 5)
+    assert versions(store(5)) == {name: version + 1 for name, version in before.items()}
+    assert last_note(store(5)) == CommitNote(run="run-5", epoch=5, totals=ONE_MESSAGE)
+    assert [row["message_id"] for row in stored(store(5).uri)] == ["m1"]
+    claimed = versions(store(5))
+    claim(store(5), "run-5")
+    assert versions(store(5)) == claimed
+
+
+def test_a_newer_claim_takes_the_store_and_an_older_one_is_refused(store: StoreAt) -> None:
+    claim(store(5), "run-5")
+    claim(store(6), "run-6")
+    with pytest.raises(FencedError, match=HANDED_ON) as caught:
+        claim(store(5), "run-5")
+    assert caught.value.reason == "Fenced"
+    assert epochs(store(5)) == dict.fromkeys(TABLES, 6)
+
+
+def test_a_claim_passes_over_tables_that_a_deletion_took(store: StoreAt) -> None:
+    shutil.rmtree(local_path(store(5).path("audit")))
+    claim(store(5), "run-5")
+    assert epoch_of(store(5).table("messages")) == 5
+    with pytest.raises(TableNotFoundError):
+        store(5).table("audit")
+
+
+class Behind(Store):
+    """One that sees `messages` so often as it was before its last commit."""
+
+    times = 0
+
+    def opened(self, name: str, version: int | None = None) -> DeltaTable:
+        if name == "messages" and self.times:
+            self.times -= 1
+            return super().opened(name, 0)
+        return super().opened(name, version)
+
+
+def test_a_claim_never_stands_behind_what_it_did_not_read_and_is_made_again(
+    store: StoreAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behind = Behind(store(5).uri, epoch=5)
+    behind.times = 3
+    claim(behind, "run-5")
+    assert (behind.times, last_note(store(5)).totals) == (0, ONE_MESSAGE)
+    monkeypatch.setattr(fence, "_ATTEMPTS", 3)
+    behind.epoch, behind.times = 6, 3
+    with pytest.raises(RunFailedError, match="/messages is written all the time by others; its epoch can't be set"):
+        claim(behind, "run-6")
+
+
+def test_a_commit_is_refused_that_was_begun_before_a_newer_claim(store: StoreAt) -> None:
+    claim(store(5), "run-5")
+    table = open_to_write(store(5), "messages")
+    append_nothing(table, store(5))
+    table = open_to_write(store(5), "messages")
+    claim(store(6), "run-6")
+    with pytest.raises(CommitFailedError):
+        append_nothing(table, store(5))
+    with pytest.raises(FencedError, match=HANDED_ON):
+        open_to_write(store(5), "messages")
+    assert open_to_write(store(6), "messages").version() == table.version() + 1
+    assert open_to_write(store(None), "messages").version() == table.version() + 1
+
+
+def test_a_commit_carries_the_epoch_and_its_note_names_it(store: StoreAt) -> None:
+    append_nothing(open_to_write(store(5), "messages"), store(5))
+    assert epoch_of(store(5).table("messages")) == 5
+    assert last_note(store(5)) == CommitNote(run="run-5", epoch=5)
+    without = commit_properties(store(None))
+    assert (without.custom_metadata, without.app_transactions) == (None, None)
+
+
+def test_a_commit_that_changes_no_row_carries_on_the_totals_of_messages_and_no_note_of_others(store: StoreAt) -> None:
+    properties = carrying_on(store(5), "messages", store(5).table("messages"), "run-5")
+    assert properties.custom_metadata == {
+        "userMetadata": CommitNote(run="run-5", epoch=5, totals=ONE_MESSAGE).json_text()
+    }
+    others = carrying_on(store(5), "heads", store(5).table("heads"), "run-5")
+    assert others.custom_metadata is None
+    assert [(one.app_id, one.version) for one in others.app_transactions or []] == [("messagestore-epoch", 5)]
+
+
+def test_a_run_holds_each_of_its_stores_under_its_epoch(store: StoreAt, tmp_path: Path) -> None:
+    other = Store(make_store(tmp_path / "other", [message(2)]).uri, epoch=3)
+    with holding([store(5), other], "run-5"):
+        assert (epochs(store(5)), epochs(other)) == (dict.fromkeys(TABLES, 5), dict.fromkeys(TABLES, 3))
+
+
+def test_a_run_without_an_epoch_writes_only_what_no_operator_hands_out(store: StoreAt, tmp_path: Path) -> None:
+    with holding([store(None), Store(f"file://{tmp_path}/none")], "by-hand"):
+        assert epochs(store(None)) == dict.fromkeys(TABLES)
+    claim(store(5), "run-5")
+    words = r"is written by the runs of an operator \(its newest epoch is 5\), and this run has no epoch"
+    with pytest.raises(FencedError, match=words), holding([store(None)], "by-hand"):
+        pytest.fail("it may not write")
+
+
+def test_an_older_run_does_not_begin(store: StoreAt) -> None:
+    claim(store(6), "run-6")
+    with pytest.raises(FencedError, match=HANDED_ON), holding([store(5)], "run-5"):
+        pytest.fail("it may not write")
+
+
+def hold(store: Store, *steps: Callable[[], object]) -> None:
+    """A run that does these steps one after the other."""
+    with holding([store], f"run-{store.epoch}"):
+        for step in steps:
+            step()
+
+
+def fail(error: Exception) -> NoReturn:
+    raise error
+
+
+def test_what_fails_once_the_store_was_handed_on_fails_for_that(store: StoreAt) -> None:
+    refusal = ValueError("the log store refused it")
+    with pytest.raises(FencedError, match=HANDED_ON) as caught:
+        hold(store(5), lambda: claim(store(6), "run-6"), lambda: fail(refusal))
+    assert caught.value.__cause__ is refusal
+
+
+def test_what_fails_for_another_reason_or_says_by_itself_that_it_was_handed_on_is_left_as_it_is(store: StoreAt) -> None:
+    for error in (ValueError("bad input"), FencedError("by itself")):
+        with pytest.raises(type(error)) as caught:
+            hold(store(5), lambda error=error: fail(error))  # type: ignore[misc]
+        assert caught.value is error
+    itself = FencedError("by itself")
+    with pytest.raises(FencedError) as caught:
+        hold(store(5), lambda: claim(store(6), "run-6"), lambda: fail(itself))
+    assert caught.value is itself
+
+
+def test_a_store_that_can_not_be_read_any_more_takes_no_errors_place(store: StoreAt) -> None:
+    claim(store(5), "run-5")
+    following = store(5).table("messages").version() + 1
+    torn = Path(local_path(store(5).path("messages", "_delta_log", f"{following:020d}.json")))
+    with pytest.raises(ValueError, match="bad input"):
+        hold(store(5), lambda: torn.write_text("torn"), lambda: fail(ValueError("bad input")))
+
+
+def test_no_object_is_written_a_second_after_the_store_was_handed_on(store: StoreAt, clock: list[float]) -> None:
+    wrote = []
+
+    def write_at(now: float) -> None:
+        clock[0] = now
+        with external_write("object"):
+            wrote.append(now)
+
+    # At 0.9 the store was looked at a moment ago.
+    with pytest.raises(FencedError, match=HANDED_ON):
+        hold(
+            store(5), lambda: write_at(0), lambda: claim(store(6), "run-6"), lambda: write_at(0.9), lambda: write_at(1)
+        )
+    assert wrote == [0, 0.9]
+    write_at(2)
+    assert wrote == [0, 0.9, 2], "who holds nothing is not looked after"
+
+
+def test_what_is_written_already_is_not_looked_at(store: StoreAt, clock: list[float]) -> None:
+    def handed_on_meanwhile() -> None:
+        with external_write("object"):
+            claim(store(6), "run-6")
+            clock[0] = 1
+
+    hold(store(5), handed_on_meanwhile)
