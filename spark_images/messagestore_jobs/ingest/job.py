@@ -95,20 +95,20 @@ def run_ingest(run: Run, control: Control | None = None) -> IngestOutcome:
     task = run.document.task
     assert isinstance(task, IngestTask)
     asked = control or Unattended()
-    declare(run.store.objects(), task.translators)
-    ingest = _Ingest(run, task, asked)
+    ingest = Ingest(run, task, asked)
     ingest.take_in_what_has_arrived()
     while task.batch_interval is not None and not asked.stopped(task.batch_interval):
         ingest.take_in_what_has_arrived()
     return ingest.outcome()
 
 
-class _Ingest:
-    """One run: what it knows of the store is read once, with its first batch."""
+class Ingest:
+    """One run, of a caller as :func:`run_ingest` has; what it knows of the store is read once, with its first batch."""
 
     def __init__(self, run: Run, task: IngestTask, control: Control) -> None:
         self._run, self._task, self._store = run, task, run.store
         self._progress, self._control = run.progress, control
+        declare(run.store.objects(), task.translators)
         self._arrivals = _arrivals(run, task)
         self._throttle = Throttle(task.messages_per_second)
         self._note = self._first = last_note(self._store)

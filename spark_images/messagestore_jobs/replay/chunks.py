@@ -183,6 +183,9 @@ class Delivery(Protocol):
             first: how many were sent before its first one.
         """
 
+    def close(self) -> None:
+        """Let go of what is open; no chunk follows in this run."""
+
     def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
         """All chunks have been sent; the outcome, with what the destination made of them."""
 

@@ -69,6 +69,9 @@ class FilesDelivery:
             with external_write("replay-object"):
                 self.objects.move(part.staged, part.name)
 
+    def close(self) -> None:
+        """Nothing is open."""
+
     def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
         """Write the manifest, then forget the replay's state."""
         task = self._document.task

@@ -90,10 +90,13 @@ class KafkaDelivery:
                     self.objects.delete(part.staged)
             first += part.messages
 
-    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
-        """Keep how it ended, so that the replay is not done again; forget the rest."""
+    def close(self) -> None:
+        """Leave the cluster."""
         if self._sender is not None:
             self._sender.close()
+
+    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
+        """Keep how it ended, so that the replay is not done again; forget the rest."""
         with external_write("replay-ended"):
             self.objects.write(ENDED, outcome.model_dump_json(by_alias=True).encode())
         self.state.remove()

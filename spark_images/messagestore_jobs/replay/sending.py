@@ -154,12 +154,19 @@ class Sending:
     def go_on(self) -> ReplayOutcome:
         """Send chunk after chunk until the end, or until the replay is suspended."""
         self._take_up()
+        complete = self._send_all()
+        self.delivery.close()
+        reached = self._reached(complete=complete)
+        return self.delivery.end(self.frozen, self.chunks, reached) if complete else reached
+
+    def _send_all(self) -> bool:
+        """Send what is left; false when the replay was suspended first."""
         pace = Pace(self.control)
         while self._next_grain() < len(self.frozen.grains):
             if self.control.suspended() or not self._send_next(pace):
-                return self._reached(complete=False)
+                return False
             self.control.reached(self._reached(complete=False))
-        return self.delivery.end(self.frozen, self.chunks, self._reached(complete=True))
+        return True
 
     def _take_up(self) -> None:
         """Go on where an earlier run was; of its chunks only the last may not have been sent to the end."""

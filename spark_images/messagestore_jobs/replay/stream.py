@@ -5,6 +5,7 @@ What became of dead letters that were sent again is marked in their rows, and co
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ from messagestore_core.store.objects import join, read_document
 from messagestore_core.store.schemas import SOURCE, literal
 from messagestore_core.store.schemas import UTC as TIMESTAMP
 from messagestore_jobs.context import Run
-from messagestore_jobs.ingest.job import run_ingest
+from messagestore_jobs.ingest.job import Ingest, Unattended
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.chunks import Format, StagedObjects
@@ -142,29 +143,36 @@ class StreamDelivery:
         for part in chunk.parts:
             with external_write("replay-records"):
                 self.objects.move(part.staged, part.name)
-        self._ingest_staged()
+        self._ingest.take_in_what_has_arrived()
         for part in chunk.parts:
             if self._task.origin == "DeadLetters":
                 self._mark_redriven(part.name)
             with external_write("replay-records-removed"):
                 self.objects.delete(part.name)
 
-    def _ingest_staged(self) -> None:
-        """Take what lies there into the target, each record once however often this is done."""
-        task = _staged_task(self._target.ingest, self._task, join(self.objects.uri, _RECORDS))
-        document = self._run.document.model_copy(update={"table": self._target.table, "task": task})
-        run_ingest(replace(self._run, document=document, store=self._to, progress=Silent()))
+    def close(self) -> None:
+        """Leave little for the target's next run to read of what was taken in."""
+        if "_ingest" in self.__dict__:
+            self._ingest.outcome()
 
     def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
         """Keep how it ended, so that the replay is not done again; forget the rest."""
         if self._task.origin == "DeadLetters":
             sent = outcome.progress.replayed
-            told = became(self._run.spark, self._run.store, self._to, self._redrive(), sent)
+            told = became(self._run.spark, self._run.store, self._to, self._redrive, sent)
             outcome = outcome.model_copy(update={"progress": outcome.progress.model_copy(update=told)})
         with external_write("replay-ended"):
             self.objects.write(ENDED, outcome.model_dump_json(by_alias=True).encode())
         self._forget()
         return outcome
+
+    @cached_property
+    def _ingest(self) -> Ingest:
+        """The target's own way to take records in, opened once; each record once however often this is done."""
+        task = _staged_task(self._target.ingest, self._task, join(self.objects.uri, _RECORDS))
+        document = self._run.document.model_copy(update={"table": self._target.table, "task": task})
+        run = replace(self._run, document=document, store=self._to, progress=Silent())
+        return Ingest(run, task, Unattended())
 
     def _forget(self) -> None:
         self.state.remove()
@@ -178,8 +186,9 @@ class StreamDelivery:
             return
         sent = pq.read_table(pa.BufferReader(content))
         with external_write("replay-redriven"):
-            mark_redriven(self._run.store, sent, self._redrive())
+            mark_redriven(self._run.store, sent, self._redrive)
 
+    @cached_property
     def _redrive(self) -> Redrive:
         frozen = self.state.frozen(self._task, self._run.store.uri)
         assert frozen is not None
