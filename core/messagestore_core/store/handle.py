@@ -9,6 +9,9 @@ from messagestore_core.store.foreign import refuse_foreign
 from messagestore_core.store.objects import Objects, delta_uri, join
 from messagestore_core.store.storage import Storage
 
+_LAST_CHECKPOINT = "_last_checkpoint"
+_CHECKPOINT_BYTES = 1 << 16
+
 
 class Store:
     """One folder with its tables and objects.
@@ -33,7 +36,8 @@ class Store:
         self.uri = uri
         self.storage = storage or Storage()
         self.owner, self.adopt_from, self.epoch = owner, adopt_from, epoch
-        self._tables: dict[str, DeltaTable] = {}
+        self._tables: dict[str, tuple[DeltaTable, bytes | None]] = {}
+        """Open tables, and which check point each had: it goes on reading its log from there."""
 
     @staticmethod
     def of(table: Table, storage: Storage) -> "Store":
@@ -58,10 +62,14 @@ class Store:
         """
         if version is not None:
             return self.opened(name, version)
-        kept = self._tables.get(name)
-        if kept is None or self._has_moved_on(name, kept.version()):
-            kept = self._tables[name] = self.opened(name)
-        return kept
+        log = self.objects(name, "_delta_log")
+        check_point = log.read_first(_LAST_CHECKPOINT, _CHECKPOINT_BYTES)
+        table, before = self._tables.get(name, (None, None))
+        # A log is cut behind a check point only.
+        if table is None or check_point != before or log.exists(f"{table.version() + 1:020d}.json"):
+            table = self.opened(name)
+            self._tables[name] = table, check_point
+        return table
 
     def opened(self, name: str, version: int | None = None) -> DeltaTable:
         """As :meth:`table`, for the caller alone: a commit by it moves it on.
@@ -77,8 +85,3 @@ class Store:
         """As :meth:`opened`, whatever it says: for who looks at that."""
         options = self.storage.delta_options(self.uri)
         return DeltaTable(delta_uri(self.path(name)), version=version, storage_options=options)
-
-    def _has_moved_on(self, name: str, version: int) -> bool:
-        """Whether there may be a newer version; where the log was cut, also the entries behind this one are gone."""
-        log = self.objects(name, "_delta_log")
-        return log.exists(f"{version + 1:020d}.json") or not log.exists(f"{version:020d}.json")

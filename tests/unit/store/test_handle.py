@@ -43,6 +43,18 @@ def test_what_was_committed_before_the_log_was_cut_is_seen(store: Store) -> None
     assert store.table("messages").version() == newest.version()
 
 
+def test_a_table_whose_log_is_cut_behind_it_is_opened_again(store: Store) -> None:
+    add_messages(store.uri, [message(2)])
+    before = store.table("messages")
+    store.opened("messages").create_checkpoint()
+    for path in Path(local_path(store.path("messages", "_delta_log"))).glob("*.json"):
+        if int(path.stem) < before.version():
+            path.unlink()
+    assert store.table("messages").version() == before.version()
+    assert store.table("messages").transaction_version("nobody") is None
+    assert store.table("messages") is store.table("messages") is not before
+
+
 def test_a_table_that_comes_later_is_found(store: Store) -> None:
     empty = Store(f"{store.uri}-later")
     with pytest.raises(TableNotFoundError):
