@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from messagestore.errors import MessageStoreError, StorageError
 from messagestore.kafka_access import FENCED, RefusalError, advice, client_settings
 from messagestore.records import Record
-from messagestore_core.contract.run_document import KafkaCluster
+from messagestore_core.contract.records import KafkaCluster
 
 if TYPE_CHECKING:
     from messagestore.kafka_transactions import Transactions

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from messagestore.errors import ArgumentError, MessageStoreError
-from messagestore_core.contract.run_document import KafkaCluster
+from messagestore_core.contract.records import KafkaCluster
 
 FENCED = "_FENCED"
 UNREACHABLE = ("_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TRANSPORT")

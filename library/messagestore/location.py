@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from messagestore.errors import MessageStoreError, StorageError, StoreNotFoundError, StoreUnreadableError
-from messagestore_core.contract.run_document import CredentialVariables, StorageEntry
+from messagestore_core.contract.stores import CredentialVariables, StorageEntry
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.foreign import not_to_be_read
 from messagestore_core.store.handle import Store

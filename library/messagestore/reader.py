@@ -25,7 +25,7 @@ from messagestore.names import cardinal_id, category, hash_64, id, is_category
 from messagestore.reads import FIRST_GLOBAL_POSITION, FIRST_POSITION, Read
 from messagestore.statistics import Statistics, statistics
 from messagestore.versions import Versions
-from messagestore_core.contract.run_document import StorageEntry
+from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.schemas import MESSAGES
 from messagestore_core.versions.rows import translate_table
 

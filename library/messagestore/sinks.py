@@ -11,7 +11,7 @@ from typing import Protocol
 from messagestore.errors import MessageStoreError
 from messagestore.location import Location, refusals
 from messagestore.records import Record
-from messagestore_core.contract.run_document import StorageEntry
+from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.objects import local_path
 
 

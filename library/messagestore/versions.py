@@ -12,7 +12,7 @@ from messagestore.errors import StoreUnreadableError, VersionNotFoundError
 from messagestore.location import Location, refusals
 from messagestore.reads import of_stream
 from messagestore.snapshot import Snapshot
-from messagestore_core.contract.run_document import Translator
+from messagestore_core.contract.records import Translator
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.folder import FORMAT_VERSION, MARKER
 from messagestore_core.store.keyed import KEY_OBJECT, stream_key

@@ -23,7 +23,8 @@ from messagestore.jsontext import JSON
 from messagestore.kafka import KafkaSink
 from messagestore.records import Record, Status, from_one, message_record, update_record
 from messagestore.sinks import FilesSink, Sink, sink_of
-from messagestore_core.contract.run_document import KafkaCluster, KafkaCredentials, StorageEntry
+from messagestore_core.contract.records import KafkaCluster, KafkaCredentials
+from messagestore_core.contract.stores import StorageEntry
 
 __all__ = ["FilesSink", "KafkaCluster", "KafkaCredentials", "KafkaSink", "Sink", "Writer"]
 

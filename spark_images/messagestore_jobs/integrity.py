@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import Integrity
+from messagestore_core.contract.records import Integrity
 from messagestore_core.store.errors import RunFailedError
 
 PREFIX = "v1="

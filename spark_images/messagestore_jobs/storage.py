@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import StorageEntry
+from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage, trusting
 

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from messagestore_core.contract.run_document import FilesSource, IngestTask, Owner, Resource, RunDocument, Table
+from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
 from messagestore_core.contract.run_report import IngestOutcome, RunReport
+from messagestore_core.contract.stores import Owner, Table
 from messagestore_jobs.driver.configmap import ConfigMap
 from messagestore_jobs.session import jars_folder
 from support.apiserver import ApiServer

@@ -17,13 +17,12 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_document import (
     IngestTask,
     MaintainTask,
-    Owner,
     PurgeTask,
     ReplayTask,
     Resource,
     RunDocument,
-    Table,
 )
+from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage

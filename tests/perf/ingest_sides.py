@@ -13,12 +13,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.perf import data
 
-from messagestore_core.contract.run_document import (
-    Envelope,
-    FieldMapping,
-    FilesSource,
-    IngestTask,
-)
+from messagestore_core.contract.records import Envelope, FieldMapping, FilesSource
+from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.store.schemas import DEAD_LETTERS, MESSAGES
 from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import run_ingest

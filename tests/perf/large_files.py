@@ -19,8 +19,9 @@ from rich.console import Console
 from rich.table import Table
 from tests.perf import data
 
-from messagestore_core.contract.run_document import FilesSource, IngestTask
-from messagestore_core.contract.run_document import Table as StoreTable
+from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.run_document import IngestTask
+from messagestore_core.contract.stores import Table as StoreTable
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import FILES

@@ -27,7 +27,7 @@ from tests.perf import data
 
 from messagestore import reads
 from messagestore.reader import Reader
-from messagestore_core.contract.run_document import Table
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import MESSAGES, properties

@@ -24,7 +24,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import RunDocument, Table
+from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.stores import Table
 from messagestore_core.store import external
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store

@@ -15,10 +15,9 @@ from pyspark.sql import SparkSession
 
 from messagestore.errors import MessageStoreError
 from messagestore.reader import Reader
+from messagestore_core.contract.records import FieldSource, FilesSource, Translator
 from messagestore_core.contract.run_document import (
     Archive,
-    FieldSource,
-    FilesSource,
     IngestTask,
     MaintainTask,
     PurgeTask,
@@ -28,10 +27,9 @@ from messagestore_core.contract.run_document import (
     RunDocument,
     Selection,
     StreamDestination,
-    Table,
-    Translator,
 )
 from messagestore_core.contract.run_report import RunReport
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.audit import AuditEntry, add_audit
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads

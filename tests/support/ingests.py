@@ -13,16 +13,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    FileFormat,
-    FilesSource,
-    IngestTask,
-    Owner,
-    Resource,
-    RunDocument,
-    Table,
-)
+from messagestore_core.contract.records import FileFormat, FilesSource
+from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome
+from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from messagestore_core.contract.run_document import KafkaCluster, KafkaCredentials
+from messagestore_core.contract.records import KafkaCluster, KafkaCredentials
 from support.certificates import certify
 from support.servers import free_ports
 from support.waiting import scaled, wait_until

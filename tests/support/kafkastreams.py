@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from messagestore_core.contract.run_document import IngestTask, KafkaCluster, KafkaSource, RunDocument
+from messagestore_core.contract.records import KafkaCluster, KafkaSource
+from messagestore_core.contract.run_document import IngestTask, RunDocument
 from support.ingests import RESOURCE, START, Stream
 
 

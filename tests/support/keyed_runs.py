@@ -15,7 +15,8 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import Integrity, Match, Rule, Scrub
+from messagestore_core.contract.records import Integrity
+from messagestore_core.contract.run_document import Match, Rule, Scrub
 from messagestore_core.store.handle import Store
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.integrity import is_sealed

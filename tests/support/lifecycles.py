@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from messagestore_core.contract.run_document import FilesSource, Lifecycle, Retry
+from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.run_document import Lifecycle, Retry
 from messagestore_core.contract.run_report import IngestOutcome
 from messagestore_core.contract.run_report import Lifecycle as LifecycleReport
 from messagestore_core.store.handle import Store

@@ -18,7 +18,7 @@ from urllib.request import Request, urlopen
 
 from pyarrow import fs
 
-from messagestore_core.contract.run_document import CredentialVariables, StorageEntry
+from messagestore_core.contract.stores import CredentialVariables, StorageEntry
 from support.certificates import certify
 from support.servers import free_ports, wait_until_it_listens
 from support.waiting import scaled

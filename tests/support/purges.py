@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Hold, Match, PurgeTask, Resource, Rule, RunDocument, Table
+from messagestore_core.contract.run_document import Hold, Match, PurgeTask, Resource, Rule, RunDocument
 from messagestore_core.contract.run_report import PurgeOutcome
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.objects import Objects, local_path
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from messagestore_core.contract.run_document import FilesDestination, ReplayTask, Resource, RunDocument, Table
+from messagestore_core.contract.run_document import FilesDestination, ReplayTask, Resource, RunDocument
 from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.stores import Table
 
 AT = datetime(2026, 3, 1, 12, 0, 0, 500_000, tzinfo=UTC)
 RESOURCE = Resource(kind="ReplayJob", namespace="default", name="again")

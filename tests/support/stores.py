@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
-from messagestore_core.contract.run_document import Owner, Table
 from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.delta_log import CommitNote, last_note
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store

@@ -7,7 +7,8 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import TableNotFoundError
 from pydantic import BaseModel, Field
 
-from messagestore_core.contract.run_document import Owner, RunDocument
+from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.stores import Owner
 from messagestore_core.store.audit import note
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.external import external_write

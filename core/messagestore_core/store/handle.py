@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from deltalake import DeltaTable
 
-from messagestore_core.contract.run_document import FormerOwner, Owner, Table
+from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.store.foreign import refuse_foreign
 from messagestore_core.store.objects import Objects, delta_uri, join
 from messagestore_core.store.storage import Storage

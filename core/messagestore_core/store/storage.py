@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pyarrow import fs
 
-from messagestore_core.contract.run_document import StorageEntry
+from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.errors import RunFailedError
 
 S3_CONNECT_SECONDS = 10

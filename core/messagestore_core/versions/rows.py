@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from messagestore_core.contract.run_document import FieldSource, Translator
+from messagestore_core.contract.records import FieldSource, Translator
 from messagestore_core.versions.rules import COLUMNS, FIRST_VERSION, emptied, in_order, place, taken_out
 
 Row = Mapping[str, Any]

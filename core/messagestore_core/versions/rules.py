@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pydantic import TypeAdapter, ValidationError
 
-from messagestore_core.contract.run_document import Translator
+from messagestore_core.contract.records import Translator
 from messagestore_core.paths import steps
 from messagestore_core.store.external import external_write
 from messagestore_core.store.objects import Objects

@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from messagestore_core.contract.run_document import (
     DeleteTask,
     EraseTask,
-    FormerOwner,
     IngestTask,
     MaintainTask,
     PurgeTask,
     ReplayTask,
     RunDocument,
     StreamDestination,
-    Table,
 )
+from messagestore_core.contract.stores import FormerOwner, Table
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.actions import CreateRun

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from deltalake.exceptions import DeltaError
 
-from messagestore_core.contract.run_document import Owner
+from messagestore_core.contract.stores import Owner
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.files import planned_batch

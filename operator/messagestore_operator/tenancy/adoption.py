@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from messagestore_core.contract.run_document import FormerOwner
+from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.uris import StoreUri

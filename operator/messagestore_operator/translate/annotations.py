@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messagestore_core.contract.run_document import FormerOwner
+from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import GROUP, MessageStream, Resource, RetentionPolicy
 
 ADOPT_TABLE = f"{GROUP}/adopt-table"

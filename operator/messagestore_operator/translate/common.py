@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, cast
 
+from messagestore_core.contract import records as record_contract
 from messagestore_core.contract import run_document as contract
+from messagestore_core.contract import stores as store_contract
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api.common import Match
 from messagestore_operator.api.messagestream import Hold
@@ -30,24 +32,24 @@ def written_by(resource: Resource, part: str) -> str | None:
     return f"fieldManager:{manager}" if manager else None
 
 
-def table_of(stream: MessageStream, adopt_from: tuple[contract.FormerOwner, ...]) -> contract.Table:
+def table_of(stream: MessageStream, adopt_from: tuple[store_contract.FormerOwner, ...]) -> store_contract.Table:
     """The stream's table folder."""
-    owner = contract.Owner(namespace=stream.metadata.namespace, name=stream.metadata.name)
-    return contract.Table(uri=job_uri(stream.spec.table.uri.rstrip("/")), owner=owner, adopt_from=adopt_from)
+    owner = store_contract.Owner(namespace=stream.metadata.namespace, name=stream.metadata.name)
+    return store_contract.Table(uri=job_uri(stream.spec.table.uri.rstrip("/")), owner=owner, adopt_from=adopt_from)
 
 
-def integrity_of(stream: MessageStream) -> contract.Integrity | None:
+def integrity_of(stream: MessageStream) -> record_contract.Integrity | None:
     """How the stream's messages are sealed."""
     integrity, key = stream.spec.integrity, next(seal_keys(stream), None)
     if integrity is None or key is None:
         return None
-    return contract.Integrity(key_environment=key.variable, unsigned=integrity.unsigned)
+    return record_contract.Integrity(key_environment=key.variable, unsigned=integrity.unsigned)
 
 
-def translators_of(stream: MessageStream) -> tuple[contract.Translator, ...]:
+def translators_of(stream: MessageStream) -> tuple[record_contract.Translator, ...]:
     """What brings the stream's older messages to its current envelope version."""
     return tuple(
-        contract.Translator(
+        record_contract.Translator(
             from_version=translator.from_version,
             fields={name: _field_source(source) for name, source in translator.fields.given().items()},
             headers={source.name: _field_source(source) for source in translator.headers},
@@ -56,8 +58,10 @@ def translators_of(stream: MessageStream) -> tuple[contract.Translator, ...]:
     )
 
 
-def _field_source(source: FieldSource | HeaderSource) -> contract.FieldSource:
-    return contract.FieldSource(path=source.path, rename=source.rename, value=source.value, default=source.default)
+def _field_source(source: FieldSource | HeaderSource) -> record_contract.FieldSource:
+    return record_contract.FieldSource(
+        path=source.path, rename=source.rename, value=source.value, default=source.default
+    )
 
 
 def match_of(match: Match) -> contract.Match:

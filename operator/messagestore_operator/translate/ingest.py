@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from messagestore_core.contract import records as record_contract
 from messagestore_core.contract import run_document as contract
+from messagestore_core.contract import stores as store_contract
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.envelope import Envelope
 from messagestore_operator.api.messagestream import Filter, Retry
@@ -17,7 +19,7 @@ from messagestore_operator.translate.unsupported import ensure_supported
 
 
 def ingest_document(
-    stream: MessageStream, run: str, at: datetime | None, adopt_from: tuple[contract.FormerOwner, ...] = ()
+    stream: MessageStream, run: str, at: datetime | None, adopt_from: tuple[store_contract.FormerOwner, ...] = ()
 ) -> contract.RunDocument:
     """Take what has arrived into the stream's store, which may have been that of `adopt_from`.
 
@@ -84,12 +86,12 @@ def _lifecycle(stream: MessageStream) -> contract.Lifecycle | None:
     )
 
 
-def _source(stream: MessageStream, source: Source) -> contract.FilesSource | contract.KafkaSource:
+def _source(stream: MessageStream, source: Source) -> record_contract.FilesSource | record_contract.KafkaSource:
     files = source.files
     if source.kafka is not None:
         return kafka_source(stream.metadata.namespace, source.kafka)
     assert files is not None
-    return contract.FilesSource(
+    return record_contract.FilesSource(
         uri=job_uri(files.uri),
         format=files.format,
         max_files_per_batch=files.files_per_batch,
@@ -99,12 +101,12 @@ def _source(stream: MessageStream, source: Source) -> contract.FilesSource | con
     )
 
 
-def _envelope(envelope: Envelope) -> contract.Envelope:
+def _envelope(envelope: Envelope) -> record_contract.Envelope:
     fields = envelope.fields.given() if envelope.fields else {}
-    return contract.Envelope(
+    return record_contract.Envelope(
         format=envelope.format,
         fields={
-            name: contract.FieldMapping(
+            name: record_contract.FieldMapping(
                 path=mapping.path,
                 header=mapping.header,
                 record=mapping.record,
@@ -118,7 +120,7 @@ def _envelope(envelope: Envelope) -> contract.Envelope:
     )
 
 
-def _filter(wanted: Filter | None) -> contract.Filter:
+def _filter(wanted: Filter | None) -> record_contract.Filter:
     if wanted is None:
-        return contract.Filter()
-    return contract.Filter(types=wanted.types, where=wanted.where or None, unmatched=wanted.unmatched)
+        return record_contract.Filter()
+    return record_contract.Filter(types=wanted.types, where=wanted.where or None, unmatched=wanted.unmatched)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from messagestore_core.contract import run_document as contract
+from messagestore_core.contract import records as record_contract
 from messagestore_operator.api import MessageStream, ReplayJob, Resource
 from messagestore_operator.api.common import KafkaSecurity
 from messagestore_operator.api.replayjob import KafkaDestination
@@ -22,7 +22,7 @@ USERNAME, PASSWORD = "username", "password"
 class KafkaAccess:
     """What it takes to reach one cluster; Secrets are of the resource's own namespace."""
 
-    cluster: contract.KafkaCluster
+    cluster: record_contract.KafkaCluster
     variables: tuple[SecretVariable, ...] = ()
     certificates: tuple[CertificateMount, ...] = ()
 
@@ -33,12 +33,12 @@ def kafka_access(namespace: str, bootstrap_servers: str, security: KafkaSecurity
     Variables and folders are named after the Secret, so that one process can reach several clusters.
     """
     if security is None:
-        return KafkaAccess(contract.KafkaCluster(bootstrap_servers=bootstrap_servers))
+        return KafkaAccess(record_contract.KafkaCluster(bootstrap_servers=bootstrap_servers))
     variables: tuple[SecretVariable, ...] = ()
     environment, authority = None, None
     if (credentials := security.credentials_secret_ref) is not None:
         prefix = f"MESSAGESTORE_KAFKA_{digest(namespace, credentials.name).upper()}"
-        environment = contract.KafkaCredentials(username=f"{prefix}_USERNAME", password=f"{prefix}_PASSWORD")
+        environment = record_contract.KafkaCredentials(username=f"{prefix}_USERNAME", password=f"{prefix}_PASSWORD")
         variables = (
             SecretVariable(environment.username, credentials.name, USERNAME, Use.KAFKA),
             SecretVariable(environment.password, credentials.name, PASSWORD, Use.KAFKA),
@@ -46,7 +46,7 @@ def kafka_access(namespace: str, bootstrap_servers: str, security: KafkaSecurity
     if (ref := security.ca_secret_ref) is not None:
         folder = f"{CA_FOLDER}/kafka-{digest(namespace, ref.name, ref.key)}"
         authority = CertificateMount(ref.name, ref.key, folder, Use.KAFKA)
-    cluster = contract.KafkaCluster(
+    cluster = record_contract.KafkaCluster(
         bootstrap_servers=bootstrap_servers,
         protocol=security.protocol,
         mechanism=security.mechanism,
@@ -79,9 +79,9 @@ def destination_access(job: ReplayJob) -> KafkaAccess | None:
     return next((access for _, access in accesses_of(job)), None)
 
 
-def kafka_source(namespace: str, kafka: KafkaSource) -> contract.KafkaSource:
+def kafka_source(namespace: str, kafka: KafkaSource) -> record_contract.KafkaSource:
     """A source as a job is told of it."""
-    return contract.KafkaSource(
+    return record_contract.KafkaSource(
         cluster=kafka_access(namespace, kafka.bootstrap_servers, kafka.security).cluster,
         topics=kafka.topics,
         topic_pattern=kafka.topic_pattern,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from messagestore_core.contract import run_document as contract
+from messagestore_core.contract import stores as store_contract
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.api.common import CaSecretRef, Storage
 from messagestore_operator.api.sources import FilesSource
@@ -47,7 +47,7 @@ class CertificateMount:
 class StorageAccess:
     """What one run needs to reach its buckets; all Secrets are of the resource's own namespace."""
 
-    entries: tuple[contract.StorageEntry, ...] = ()
+    entries: tuple[store_contract.StorageEntry, ...] = ()
     variables: tuple[SecretVariable, ...] = ()
     certificates: tuple[CertificateMount, ...] = ()
 
@@ -228,9 +228,9 @@ def _numbered(values: Iterable[_T]) -> dict[_T, int]:
 
 def _entry(
     bucket: str, storage: Storage, secrets: dict[str, int], mounts: dict[CaSecretRef, CertificateMount]
-) -> contract.StorageEntry:
+) -> store_contract.StorageEntry:
     credentials, authority = storage.credentials_secret_ref, storage.ca_secret_ref
-    return contract.StorageEntry(
+    return store_contract.StorageEntry(
         bucket=bucket,
         endpoint=storage.endpoint.rstrip("/") if storage.endpoint else None,
         region=storage.region,
@@ -240,8 +240,8 @@ def _entry(
     )
 
 
-def _environment(number: int) -> contract.CredentialVariables:
-    return contract.CredentialVariables(
+def _environment(number: int) -> store_contract.CredentialVariables:
+    return store_contract.CredentialVariables(
         access_key=_VARIABLE.format(number=number, part="ACCESS_KEY"),
         secret_key=_VARIABLE.format(number=number, part="SECRET_KEY"),
         session_token=_VARIABLE.format(number=number, part="SESSION_TOKEN"),

@@ -12,7 +12,8 @@ from itertools import islice
 import pyarrow as pa
 
 from messagestore_core.clock import now
-from messagestore_core.contract.run_document import FilesSource, IngestTask, RecordsSource, RunDocument
+from messagestore_core.contract.records import FilesSource, RecordsSource
+from messagestore_core.contract.run_document import IngestTask, RunDocument
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, Lag, Lifecycle, UpdateCounts
 from messagestore_core.store.audit import holds_to_note
 from messagestore_core.store.delta_log import (

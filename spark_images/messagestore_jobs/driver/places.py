@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 from deltalake import DeltaTable
 
+from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import (
     FilesDestination,
     IngestTask,
-    KafkaSource,
     PurgeTask,
     ReplayTask,
     RunDocument,
     StreamDestination,
-    Table,
 )
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.objects import delta_uri, is_local
 from messagestore_core.store.storage import Storage
 

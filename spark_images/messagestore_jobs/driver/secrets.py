@@ -3,12 +3,10 @@
 import os
 from collections.abc import Collection, Iterator
 
+from messagestore_core.contract.records import Integrity, KafkaCluster, KafkaSource
 from messagestore_core.contract.run_document import (
     IngestTask,
-    Integrity,
-    KafkaCluster,
     KafkaDestination,
-    KafkaSource,
     PurgeTask,
     ReplayTask,
     RunDocument,

@@ -11,7 +11,8 @@ from datetime import timedelta
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import Envelope, FieldMapping, FileFormat, IngestTask
+from messagestore_core.contract.records import Envelope, FieldMapping, FileFormat
+from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.paths import steps
 from messagestore_jobs import native
 from messagestore_jobs.ingest import cloud_events

@@ -12,7 +12,8 @@ from typing import Protocol
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from messagestore_core.contract.run_document import IngestTask, KafkaSource
+from messagestore_core.contract.records import KafkaSource
+from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome
 from messagestore_core.store.claims import claim_suffix
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state

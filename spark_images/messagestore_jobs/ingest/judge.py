@@ -6,7 +6,8 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import Envelope, Filter, IngestTask
+from messagestore_core.contract.records import Envelope, Filter
+from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.predicate import FILTER_COLUMNS, compile_predicate
 from messagestore_core.predicate.spark import condition, failure
 from messagestore_core.reasons import DeadLetterReason as Reason

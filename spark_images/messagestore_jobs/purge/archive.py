@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.base import ContractModel
-from messagestore_core.contract.run_document import Archive, Owner
+from messagestore_core.contract.run_document import Archive
+from messagestore_core.contract.stores import Owner
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.objects import Objects, join, read_document

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import Integrity, Scrub
+from messagestore_core.contract.records import Integrity
+from messagestore_core.contract.run_document import Scrub
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.integrity import held, key_of, own_columns, seal
 from messagestore_jobs.purge.claims import delete_claim_checks, rewrite_claim_checks

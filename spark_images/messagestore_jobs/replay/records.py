@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import Integrity
+from messagestore_core.contract.records import Integrity
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.claims import CLAIMS
 from messagestore_core.store.tombstones import open_erased

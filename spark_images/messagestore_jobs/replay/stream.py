@@ -14,14 +14,8 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import (
-    Envelope,
-    FilesSource,
-    IngestTask,
-    RecordsSource,
-    ReplayTask,
-    StreamDestination,
-)
+from messagestore_core.contract.records import Envelope, FilesSource, RecordsSource
+from messagestore_core.contract.run_document import IngestTask, ReplayTask, StreamDestination
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import FieldSource, Translator
+from messagestore_core.contract.records import FieldSource, Translator
 from messagestore_core.versions.rules import COLUMNS, FIRST_VERSION, emptied, in_order, place, taken_out
 
 

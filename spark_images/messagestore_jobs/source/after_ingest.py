@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pyarrow import fs
 
-from messagestore_core.contract.run_document import FilesSource
+from messagestore_core.contract.records import FilesSource
 from messagestore_core.store.external import external_write
 from messagestore_core.store.files import SourceFile
 from messagestore_core.store.objects import is_below, is_local, local_path

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from messagestore_core.clock import now
-from messagestore_core.contract.run_document import FilesSource, IngestTask, RecordsSource
+from messagestore_core.contract.records import FilesSource, RecordsSource
+from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import Lag, Loss
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.files import Batch, Range, ReadFiles, source_files

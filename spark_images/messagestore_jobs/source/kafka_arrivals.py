@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from messagestore_core.clock import now
-from messagestore_core.contract.run_document import IngestTask, KafkaSource
+from messagestore_core.contract.records import KafkaSource
+from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import Lag, Loss
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.offsets import OffsetBatch, OffsetRange, ReadOffsets

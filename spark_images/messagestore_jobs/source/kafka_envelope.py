@@ -9,7 +9,7 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import FieldMapping
+from messagestore_core.contract.records import FieldMapping
 from messagestore_core.store.offsets import URI
 from messagestore_jobs.native import rfc3339
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import KafkaCluster, KafkaSource
+from messagestore_core.contract.records import KafkaCluster, KafkaSource
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.offsets import OffsetRange, Partition
 from messagestore_jobs.source.plan import Listed

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from messagestore_core.contract.run_document import FilesSource, RecordsSource
+from messagestore_core.contract.records import FilesSource, RecordsSource
 from messagestore_core.store.file_ends import FileEnds
 from messagestore_core.store.files import Range, source_files
 from messagestore_core.store.offsets import OffsetRange, Partition, ReadUpTo, offsets_in_order

@@ -9,7 +9,8 @@ from urllib.parse import quote
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import FilesSource, IngestTask, KafkaSource, RecordsSource
+from messagestore_core.contract.records import FilesSource, KafkaSource, RecordsSource
+from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.store.files import Batch, Range
 from messagestore_core.store.offsets import OffsetBatch, OffsetRange
 from messagestore_jobs.session import cores_of_heap, heap_bytes

@@ -8,19 +8,10 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    DeleteTask,
-    FilesSource,
-    FormerOwner,
-    Hold,
-    IngestTask,
-    Match,
-    Owner,
-    Resource,
-    RunDocument,
-    Table,
-)
+from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.run_document import DeleteTask, Hold, IngestTask, Match, Resource, RunDocument
 from messagestore_core.contract.run_report import DeleteOutcome, RunReport
+from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage

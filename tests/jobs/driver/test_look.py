@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Hold, Match, RunDocument, Translator
+from messagestore_core.contract.records import Translator
+from messagestore_core.contract.run_document import Hold, Match, RunDocument
 from messagestore_core.contract.run_report import Outcome
 from messagestore_core.store.delta_log import committed_batch
 from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile

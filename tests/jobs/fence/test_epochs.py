@@ -14,16 +14,10 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    FilesSource,
-    IngestTask,
-    PurgeTask,
-    Resource,
-    Rule,
-    RunDocument,
-    Table,
-)
+from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.run_document import IngestTask, PurgeTask, Resource, Rule, RunDocument
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, RunReport
+from messagestore_core.contract.stores import Table
 from messagestore_core.store import fence, folder
 from messagestore_core.store.delta_log import CommitNote, epoch_of, last_note, note_of, table_state
 from messagestore_core.store.errors import RunFailedError

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import FormerOwner, Owner, Table
+from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.folder import MARKER, open_folder
 from messagestore_core.store.handle import Store

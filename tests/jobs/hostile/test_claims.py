@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Archive, Rule, Scrub, Table
+from messagestore_core.contract.run_document import Archive, Rule, Scrub
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Envelope, FieldMapping
+from messagestore_core.contract.records import Envelope, FieldMapping
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from support.external_writes import observing

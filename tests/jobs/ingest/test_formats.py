@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Envelope, FieldMapping
+from messagestore_core.contract.records import Envelope, FieldMapping
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.handle import Store
 from messagestore_jobs.rows.messages import read_messages

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Envelope, FieldMapping
+from messagestore_core.contract.records import Envelope, FieldMapping
 from messagestore_core.contract.run_report import IngestCounts
 from support.hostile_records import HostileRecords
 from support.ingests import Row, Stream, adds_up, lines_of, positions_have_no_gap, received_in

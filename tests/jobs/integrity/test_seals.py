@@ -8,7 +8,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Integrity, Match, Rule, Scrub
+from messagestore_core.contract.records import Integrity
+from messagestore_core.contract.run_document import Match, Rule, Scrub
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import open_folder

@@ -9,15 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    KafkaCluster,
-    KafkaDestination,
-    Match,
-    ReplayTask,
-    Rule,
-    RunDocument,
-    Table,
-)
+from messagestore_core.contract.records import KafkaCluster
+from messagestore_core.contract.run_document import KafkaDestination, Match, ReplayTask, Rule, RunDocument
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent

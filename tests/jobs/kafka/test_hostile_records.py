@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from messagestore_core.contract.run_document import Envelope
+from messagestore_core.contract.records import Envelope
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_jobs.source import records
 from support.hostile_records import HostileRecords

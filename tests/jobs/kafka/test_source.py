@@ -7,14 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from messagestore_core.contract.run_document import (
-    Envelope,
-    FieldMapping,
-    IngestTask,
-    KafkaSource,
-    ReplayTask,
-    StreamDestination,
-)
+from messagestore_core.contract.records import Envelope, FieldMapping, KafkaSource
+from messagestore_core.contract.run_document import IngestTask, ReplayTask, StreamDestination
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import open_folder

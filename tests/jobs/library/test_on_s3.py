@@ -9,7 +9,9 @@ from pyspark.sql import SparkSession
 from messagestore.errors import StorageError, StoreNotFoundError
 from messagestore.reader import Reader
 from messagestore.writer import Writer
-from messagestore_core.contract.run_document import FilesSource, IngestTask, Owner, Resource, RunDocument, Table
+from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
+from messagestore_core.contract.stores import Owner, Table
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
 from support.objectstore import ACCESS_KEY, SECRET_KEY, WRONG, ObjectStore

@@ -18,7 +18,7 @@ from messagestore.errors import (
 from messagestore.message import Message
 from messagestore.reader import Reader
 from messagestore.snapshot import PAGE
-from messagestore_core.contract.run_document import FieldSource, Translator
+from messagestore_core.contract.records import FieldSource, Translator
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.objects import Objects

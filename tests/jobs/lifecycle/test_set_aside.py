@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_document import (
     IngestTask,
     Match,
-    Owner,
     PurgeTask,
     ReplayTask,
     Resource,
@@ -19,9 +18,9 @@ from messagestore_core.contract.run_document import (
     RunDocument,
     Selection,
     StreamDestination,
-    Table,
 )
 from messagestore_core.contract.run_report import UpdateCounts
+from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent

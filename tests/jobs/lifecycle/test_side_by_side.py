@@ -13,7 +13,8 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Retry, Selection, Table
+from messagestore_core.contract.run_document import Retry, Selection
+from messagestore_core.contract.stores import Table
 from messagestore_jobs.context import Run
 from messagestore_jobs.lifecycle.transitions import State, Update, after
 from messagestore_jobs.progress import Silent

@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Table
+from messagestore_core.contract.stores import Table
 from messagestore_core.store import folder
 from messagestore_core.store.delta_log import last_note, table_state
 from messagestore_core.store.handle import Store

@@ -6,8 +6,10 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import FilesSource, IngestTask, MaintainTask, Resource, RunDocument, Table
+from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.run_document import IngestTask, MaintainTask, Resource, RunDocument
 from messagestore_core.contract.run_report import IngestOutcome, MaintainOutcome, RunReport
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.fence import claim
 from messagestore_core.store.handle import Store
 from messagestore_jobs.driver.execute import execute

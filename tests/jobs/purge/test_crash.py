@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Archive, Hold, Match, Rule, Scrub, StreamPosition, Table
+from messagestore_core.contract.run_document import Archive, Hold, Match, Rule, Scrub, StreamPosition
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store

@@ -13,7 +13,8 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from messagestore.reader import Reader
-from messagestore_core.contract.run_document import Archive, Match, Rule, Table
+from messagestore_core.contract.run_document import Archive, Match, Rule
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store

@@ -6,15 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    Hold,
-    Match,
-    PurgeTask,
-    Rule,
-    RunDocument,
-    StreamPosition,
-    Table,
-)
+from messagestore_core.contract.run_document import Hold, Match, PurgeTask, Rule, RunDocument, StreamPosition
+from messagestore_core.contract.stores import Table
 from messagestore_jobs.context import Run
 from messagestore_jobs.purge.plan import purge_run
 from messagestore_jobs.purge.selection import select

@@ -9,7 +9,8 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Match, Rule, Selection, Table
+from messagestore_core.contract.run_document import Match, Rule, Selection
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run

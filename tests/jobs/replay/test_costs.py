@@ -5,14 +5,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    FilesSource,
-    IngestTask,
-    Owner,
-    ReplayTask,
-    StreamDestination,
-    Table,
-)
+from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.run_document import IngestTask, ReplayTask, StreamDestination
+from messagestore_core.contract.stores import Owner, Table
 from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks

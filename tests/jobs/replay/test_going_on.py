@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Match, Rule, RunDocument, Selection, Sequences, Table
+from messagestore_core.contract.run_document import Match, Rule, RunDocument, Selection, Sequences
 from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Envelope, Table
+from messagestore_core.contract.records import Envelope
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import MESSAGES
 from messagestore_core.store.storage import Storage

@@ -9,16 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    FilesSource,
-    IngestTask,
-    Owner,
-    ReplayTask,
-    RunDocument,
-    Selection,
-    StreamDestination,
-    Table,
-)
+from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.run_document import IngestTask, ReplayTask, RunDocument, Selection, StreamDestination
+from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent

@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import Interval, Selection, Sequences, Table, TimeWindow
+from messagestore_core.contract.run_document import Interval, Selection, Sequences, TimeWindow
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run

@@ -9,21 +9,18 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.records import Envelope, FieldMapping, FilesSource
 from messagestore_core.contract.run_document import (
-    Envelope,
-    FieldMapping,
-    FilesSource,
     IngestTask,
     Match,
-    Owner,
     ReplayTask,
     Rule,
     RunDocument,
     Selection,
     StreamDestination,
-    Table,
 )
 from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store

@@ -15,18 +15,17 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.records import FilesSource, Translator
 from messagestore_core.contract.run_document import (
     Archive,
     DeleteTask,
     EraseTask,
     FilesDestination,
-    FilesSource,
     Hold,
     IngestTask,
     Lifecycle,
     MaintainTask,
     Match,
-    Owner,
     PurgeTask,
     ReplayTask,
     Retry,
@@ -35,10 +34,9 @@ from messagestore_core.contract.run_document import (
     Scrub,
     Selection,
     StreamDestination,
-    Table,
-    Translator,
 )
 from messagestore_core.contract.run_report import RunError
+from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.folder import MARKER
 from messagestore_core.store.handle import Store

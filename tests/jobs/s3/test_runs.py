@@ -11,24 +11,21 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import (
     Archive,
-    CredentialVariables,
     FilesDestination,
-    FilesSource,
     IngestTask,
     Match,
-    Owner,
     PurgeTask,
     ReplayTask,
     Resource,
     Rule,
     RunDocument,
-    StorageEntry,
     StreamDestination,
-    Table,
 )
 from messagestore_core.contract.run_report import IngestOutcome, PurgeOutcome, ReplayOutcome, RunReport
+from messagestore_core.contract.stores import CredentialVariables, Owner, StorageEntry, Table
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent

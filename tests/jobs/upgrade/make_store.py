@@ -12,14 +12,13 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import (
     Archive,
     FilesDestination,
-    FilesSource,
     Hold,
     IngestTask,
     Match,
-    Owner,
     PurgeTask,
     ReplayTask,
     Resource,
@@ -27,9 +26,9 @@ from messagestore_core.contract.run_document import (
     RunDocument,
     Selection,
     StreamDestination,
-    Table,
 )
 from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.external import observing
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent

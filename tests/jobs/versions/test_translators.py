@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import FieldSource, Translator
+from messagestore_core.contract.records import FieldSource, Translator
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_document import DeleteTask, Owner, RunDocument, Table
+from messagestore_core.contract.run_document import DeleteTask, RunDocument
+from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import MARKER, open_folder
 from messagestore_core.store.handle import Store

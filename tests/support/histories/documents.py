@@ -4,21 +4,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import (
     Archive,
-    FilesSource,
     Hold,
     IngestTask,
     Match,
-    Owner,
     ReplayTask,
     Rule,
     RunDocument,
     Scrub,
     Selection,
     StreamDestination,
-    Table,
 )
+from messagestore_core.contract.stores import Owner, Table
 from support.histories.replay import ROUND
 from support.histories.steps import HOUR, Purge, Replay
 from support.purges import purge_document

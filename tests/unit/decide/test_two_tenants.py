@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from messagestore_core.contract.run_document import FormerOwner
 from messagestore_core.contract.run_report import RunError
+from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import MessageStream
 from messagestore_operator.decide.leases import Granted, grant, next_epoch
 from messagestore_operator.decide.snapshot import Claim, Defaults, TableKey, TableLease

@@ -5,18 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from messagestore_core.contract.run_document import (
-    CredentialVariables,
-    FilesSource,
-    IngestTask,
-    MaintainTask,
-    Owner,
-    Resource,
-    RunDocument,
-    StorageEntry,
-    Table,
-    Upkeep,
-)
+from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.run_document import IngestTask, MaintainTask, Resource, RunDocument, Upkeep
 from messagestore_core.contract.run_report import (
     IngestCounts,
     IngestOutcome,
@@ -30,6 +20,7 @@ from messagestore_core.contract.run_report import (
     TableState,
     UpkeepDone,
 )
+from messagestore_core.contract.stores import CredentialVariables, Owner, StorageEntry, Table
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.driver.configmap import ConfigMapGoneError
 from messagestore_jobs.driver.control import Commands, Maintenance, RunControl, Steps, read_commands

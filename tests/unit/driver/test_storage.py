@@ -2,7 +2,7 @@
 
 import pytest
 
-from messagestore_core.contract.run_document import CredentialVariables, StorageEntry
+from messagestore_core.contract.stores import CredentialVariables, StorageEntry
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.objects import delta_uri
 from messagestore_core.store.storage import Storage, credentials

@@ -8,17 +8,15 @@ from unittest.mock import MagicMock
 import pytest
 import typer
 
+from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import (
     FilesDestination,
-    FilesSource,
     IngestTask,
-    Owner,
     PurgeTask,
     ReplayTask,
     Resource,
     RunDocument,
     StreamDestination,
-    Table,
 )
 from messagestore_core.contract.run_report import (
     FrozenSelection,
@@ -30,6 +28,7 @@ from messagestore_core.contract.run_report import (
     RunReport,
     TableState,
 )
+from messagestore_core.contract.stores import Owner, Table
 from messagestore_jobs.driver.places import written_tables
 from messagestore_operator.cli.options import memory, moment, seconds
 from messagestore_operator.local import run

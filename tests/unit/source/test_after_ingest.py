@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from messagestore_core.contract.run_document import FilesSource
+from messagestore_core.contract.records import FilesSource
 from messagestore_core.store.files import SourceFile
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.source import after_ingest

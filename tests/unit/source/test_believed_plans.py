@@ -11,15 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from messagestore_core.contract.run_document import (
-    FilesSource,
-    IngestTask,
-    KafkaCluster,
-    KafkaSource,
-    Resource,
-    RunDocument,
-    Table,
-)
+from messagestore_core.contract.records import FilesSource, KafkaCluster, KafkaSource
+from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import FILES, OFFSETS

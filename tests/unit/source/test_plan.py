@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messagestore_core.contract.run_document import FilesSource
+from messagestore_core.contract.records import FilesSource
 from messagestore_core.store.file_ends import FileEnds
 from messagestore_core.store.files import Range, SourceFile
 from messagestore_core.store.schemas import FILES

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from messagestore_core.contract.run_document import Owner, Table
+from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.file_ends import NOT_READ
 from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile, planned_batch
 from messagestore_core.store.folder import open_folder

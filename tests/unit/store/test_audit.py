@@ -6,22 +6,20 @@ from typing import Any
 
 import pytest
 
+from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import (
     DeleteTask,
     FilesDestination,
-    FilesSource,
-    FormerOwner,
     Hold,
     IngestTask,
     Match,
-    Owner,
     ReplayTask,
     Resource,
     RunDocument,
     Selection,
-    Table,
 )
 from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress
+from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.store.audit import note_holds, read_audit
 from messagestore_core.store.folder import MARKER, open_folder
 from messagestore_core.store.handle import Store

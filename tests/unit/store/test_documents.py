@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from messagestore_core.contract.run_document import Table, Translator
+from messagestore_core.contract.records import Translator
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.delta_log import last_note, table_state
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.folder import MARKER, open_folder

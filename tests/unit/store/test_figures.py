@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from messagestore_core.contract.run_document import Owner
+from messagestore_core.contract.stores import Owner
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.handle import Store
 from messagestore_jobs.purge.archive import ArchiveManifest

@@ -10,7 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from messagestore.errors import StoreUnreadableError
 from messagestore.reader import Reader
-from messagestore_core.contract.run_document import Table
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from messagestore_core.contract.run_document import FormerOwner, Owner
+from messagestore_core.contract.stores import FormerOwner, Owner
 from messagestore_operator.api import MessageStream
 from messagestore_operator.tenancy.adoption import Adoption, former_owners, is_released
 from support.launches import stream

@@ -5,18 +5,9 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_document import (
-    FieldSource,
-    FormerOwner,
-    IngestTask,
-    KafkaCluster,
-    KafkaDestination,
-    KafkaSource,
-    PurgeTask,
-    ReplayTask,
-    RunDocument,
-    Translator,
-)
+from messagestore_core.contract.records import FieldSource, KafkaCluster, KafkaSource, Translator
+from messagestore_core.contract.run_document import IngestTask, KafkaDestination, PurgeTask, ReplayTask, RunDocument
+from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.translate import (
     NotSupportedError,

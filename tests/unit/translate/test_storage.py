@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_document import CredentialVariables, StorageEntry
+from messagestore_core.contract.stores import CredentialVariables, StorageEntry
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.translate import (
     CertificateMount,

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from messagestore_core.contract.run_document import FieldSource, Translator
+from messagestore_core.contract.records import FieldSource, Translator
 from messagestore_core.store.schemas import MESSAGES
 from messagestore_core.versions.rows import json_text, translate_row, translate_table
 
