@@ -1,4 +1,4 @@
-"""What a local run says while it goes on: bars on a terminal, plain lines elsewhere; always on standard error."""
+"""The progress of a local run on standard error: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from messagestore_operator.local import Console
 
 
 def console() -> Console:
-    """The one that fits where standard error goes."""
+    """The console that fits standard error."""
     return TerminalConsole(sys.stderr) if sys.stderr.isatty() else PlainConsole(sys.stderr)
 
 
 class PlainConsole:
-    """One line a step."""
+    """Prints one line for each step."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -44,14 +44,14 @@ class _Lines:
         self._console.say(f"{self._run}: {name}")
 
     def advance(self, done: int) -> None:
-        """Pass over it: a log wants no bar."""
+        """Do nothing: a log has no bars."""
 
     def say(self, text: str) -> None:
         self._console.say(f"{self._run}: {text}")
 
 
 class TerminalConsole:
-    """One bar a step."""
+    """Shows one bar for each step."""
 
     def __init__(self, stream: TextIO) -> None:
         self._rich = RichConsole(file=stream, highlight=False, soft_wrap=True)
@@ -62,7 +62,7 @@ class TerminalConsole:
 
     @contextmanager
     def progress(self, run: str) -> Iterator[Progress]:
-        """Bars below each other, which stay once they are full."""
+        """One bar below the other; each stays when it is full."""
         columns = (
             SpinnerColumn(finished_text="✓"),
             TextColumn("{task.description}", markup=False),
@@ -85,7 +85,7 @@ class _Bars:
     def step(self, name: str, total: int | None = None) -> None:
         self.end()
         self._total = total
-        # What has nothing to do is done; without a size the bar only shows that it lives.
+        # A step with nothing to do is full at once; one without a size has a pulsing bar.
         self._task = self._bars.add_task(f"{self._run}: {name}", total=total)
 
     def advance(self, done: int) -> None:

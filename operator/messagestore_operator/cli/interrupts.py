@@ -24,7 +24,7 @@ class InterruptedRunError(BaseException):
 def interruptible(stop: Callable[[], None]) -> Iterator[None]:
     """Turn the signals into InterruptedRunError; `stop` is called first, from within the signal handler.
 
-    What was under way may fail in its own way once it was stopped: that is told as the interruption too.
+    Work under way may fail with any error once it is stopped: that is reported as the interruption, too.
     """
     received: list[int] = []
 

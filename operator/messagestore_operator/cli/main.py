@@ -1,4 +1,4 @@
-"""The command line's entry: wires the commands together, and nothing else."""
+"""The entry point of the command line, which only registers the commands."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Options that stand before the command."""
+    """Options before the command."""
 
 
 def main() -> None:

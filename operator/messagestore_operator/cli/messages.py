@@ -1,4 +1,4 @@
-"""Messages and dead letters in the forms that -o asks for."""
+"""Prints messages and dead letters in the format of -o."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _records(messages: Iterable[Message]) -> Iterator[str]:
 
 
 def _print_array(lines: Iterable[str]) -> None:
-    """One element a line, so that each keeps the text that it has."""
+    """Print a JSON array with one element a line; each is JSON text already."""
     separator = "["
     for line in lines:
         typer.echo(f"{separator}\n{line}", nl=False)
@@ -107,7 +107,7 @@ def _print_array(lines: Iterable[str]) -> None:
 
 
 def _documents_as_text(message: Message) -> dict[str, Any]:
-    """For YAML, which would spell the numbers of a JSON text in its own way."""
+    """A message for YAML, with its JSON documents as text: YAML would write their numbers differently."""
     from messagestore.native import head
 
     documents = {"metadata": message.metadata, "payload": message.payload, "result": message.result}
@@ -136,7 +136,7 @@ def _letter(letter: DeadLetter) -> dict[str, Any]:
 
 
 def _text(name: str, content: str | bytes) -> dict[str, str]:
-    """Bytes as text where they are some, otherwise as base64 under a name that says so."""
+    """Bytes as text where they are UTF-8, else as base64 under another name."""
     if isinstance(content, str):
         return {name: content}
     try:

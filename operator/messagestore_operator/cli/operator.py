@@ -33,7 +33,7 @@ def operator(
         level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     if not verbose:
-        # Kopf tells of each event that it hands on.
+        # Kopf logs each event that it passes on.
         logging.getLogger("kopf").setLevel(logging.WARNING)
     try:
         found = load(settings, os.environ, {"watchNamespaces": namespace or None})
@@ -58,6 +58,6 @@ def _serve(settings: Settings) -> int:
 
 
 def _look_for_cycles_less_often() -> None:
-    """What the cache keeps has no cycles: to search it for some, at Python's pace, takes a quarter of the process."""
+    """Search for cycles less often: the cache has none, and searching it takes a quarter of the process's time."""
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)

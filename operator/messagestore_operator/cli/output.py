@@ -19,7 +19,7 @@ _GAP = "   "
 
 
 class Output(StrEnum):
-    """The forms that resources are printed in."""
+    """The formats that resources are printed in."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -58,7 +58,7 @@ def yaml_text(value: dict[str, Any]) -> str:
 
 
 def _tables(documents: list[dict[str, Any]], now: datetime, *, wide: bool) -> Iterable[str]:
-    """One table a kind; with several kinds each name says its own, as kubectl does."""
+    """One table for each kind; with several kinds, names begin with the kind, as in kubectl."""
     order = list(KINDS)
     by_kind = groupby(sorted(documents, key=lambda document: order.index(document["kind"])), lambda d: d["kind"])
     groups = [(str(kind), list(group)) for kind, group in by_kind]

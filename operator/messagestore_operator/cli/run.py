@@ -70,7 +70,7 @@ def run(
 
 
 def _checked(filename: list[str]) -> LoadResult:
-    """The manifests, or an exit that names all that is wrong with them."""
+    """The manifests; exits with all problems where they have any."""
     from messagestore_operator.local.check import local_problems
 
     result = load(filename)

@@ -1,4 +1,4 @@
-"""`messagestore stats`: a store in figures."""
+"""`messagestore stats`: counts of a store."""
 
 from __future__ import annotations
 

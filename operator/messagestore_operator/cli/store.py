@@ -1,4 +1,4 @@
-"""What the commands that read a store share: their options, and how a store is opened and a failure told."""
+"""The shared part of commands that read a store: options, opening it, and reporting errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ At = Annotated[
 
 @contextmanager
 def opened(uri: str, version: int | None = None, at: datetime | None = None) -> Iterator[Reader]:
-    """A reader of a store; broken messages are told as they are met, and make the exit code 1."""
+    """A reader of a store. Broken messages are reported as they are found, and make the exit code 1."""
     try:
         from messagestore.errors import ArgumentError, MessageStoreError
         from messagestore.reader import Reader

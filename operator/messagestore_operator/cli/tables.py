@@ -1,4 +1,4 @@
-"""Rows for people: tables on a terminal, the same without colours elsewhere."""
+"""Prints tables for people, with colours only on a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNBOUNDED = 10_000
 
 @dataclass(frozen=True)
 class Column:
-    """A column's header, and how wide it is at least: so that what comes later stands below it."""
+    """A column's header and its minimum width, so that later rows are aligned."""
 
     header: str
     least: int = 0
@@ -47,7 +47,7 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]], *, 
 
 
 def printable(value: object) -> str:
-    """A cell's text: nothing in it moves a terminal's cursor or colours it."""
+    """A cell's text, without control characters that a terminal would obey."""
     if value is None:
         return ""
     if isinstance(value, datetime):
@@ -56,7 +56,7 @@ def printable(value: object) -> str:
 
 
 def shown_time(moment: datetime) -> str:
-    """To the second, in UTC."""
+    """A time in UTC, to the second."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -50,7 +50,7 @@ def tail(
 
     A message that no longer matches its stored digest is not printed; standard error names it.
     """
-    # A shell's background jobs are started deaf to Ctrl-C's signal: heard by a handler of its own, it ends them, too.
+    # Shells start background jobs with SIGINT ignored; a handler of its own lets SIGINT end them, too.
     with opened(store) as reader, suppress(InterruptedRunError), interruptible(stop=lambda: None):
         _tail(reader, name, lines, interval if follow else None, output)
 
@@ -72,7 +72,7 @@ def _tail(reader: Reader, name: str | None, lines: int, interval: float | None, 
 
 
 def _print_since(reader: Reader, name: str | None, last: int, output: Output) -> int:
-    """Print what stands behind a global position; returns the last that was printed."""
+    """Print the messages after a global position; returns the position of the last."""
     while True:
         found = list(reader.since(name, last))
         if not found:

@@ -1,4 +1,4 @@
-"""`messagestore validate`: name everything that is wrong with manifests, and touch nothing."""
+"""`messagestore validate`: name every problem of manifests, and change nothing."""
 
 from __future__ import annotations
 

@@ -29,28 +29,31 @@ class Metrics:
         name = "messagestore_operator"
         self.reconciled = Histogram(
             f"{name}_reconcile_seconds",
-            "Time that looking at a resource took.",
+            "Time that reconciling a resource took.",
             ["kind"],
             buckets=_BUCKETS,
             registry=self.registry,
         )
         self.errors = Counter(
-            f"{name}_reconcile_errors", "Looks at a resource that failed.", ["kind", "error"], registry=self.registry
+            f"{name}_reconcile_errors",
+            "Reconciliations of a resource that failed.",
+            ["kind", "error"],
+            registry=self.registry,
         )
         self.requests = Counter(
             f"{name}_requests",
-            "Requests to the API server; those of status 0 had no answer.",
+            "Requests to the API server. Status 0 is no answer.",
             ["method", "status"],
             registry=self.registry,
         )
         self.missed = Counter(
-            f"{name}_watch_missed", "Changes that a list showed and no watch did.", registry=self.registry
+            f"{name}_watch_missed", "Changes that a list showed and no watch had shown.", registry=self.registry
         )
         self.leading = Gauge(f"{name}_leading", "Whether this replica leads.", registry=self.registry)
 
     def watch_health(self, stalled: Callable[[], bool]) -> None:
-        """Tell whether work stands still."""
-        words = "Whether this replica is late with its work, or stands still."
+        """Add a gauge of the operator's health."""
+        words = "Whether this replica is late with its work, or makes no progress."
         Gauge("messagestore_operator_stalled", words, registry=self.registry).set_function(stalled)
 
     def observe_request(self, method: str, status: int) -> None:
@@ -61,7 +64,9 @@ class Metrics:
         """Tell of the work queue."""
         name = "messagestore_operator_queue"
         Gauge(f"{name}_depth", "Resources that are due.", registry=self.registry).set_function(depth)
-        late = Gauge(f"{name}_lateness_seconds", "How long the one due longest waits.", registry=self.registry)
+        late = Gauge(
+            f"{name}_lateness_seconds", "How long the resource that has been due longest waits.", registry=self.registry
+        )
         late.set_function(lateness)
 
     def watch_cache(self, cache: Cache) -> None:
@@ -97,8 +102,10 @@ class _ClusterCollector(Collector):
         dead = GaugeMetricFamily(
             "messagestore_dead_letters", "Dead letters in the store that are open: not redriven.", labels=labels
         )
-        files = GaugeMetricFamily("messagestore_lag_files", "Files that were not read yet.", labels=labels)
-        waits = GaugeMetricFamily("messagestore_lag_seconds", "Age of the oldest that waits.", labels=labels)
+        files = GaugeMetricFamily("messagestore_lag_files", "Files that have not been read yet.", labels=labels)
+        waits = GaugeMetricFamily(
+            "messagestore_lag_seconds", "Age of the oldest record that has not been read yet.", labels=labels
+        )
         now = datetime.now(UTC)
         for stream in self._cache.resources():
             if not isinstance(stream, MessageStream) or stream.status is None:

@@ -1,4 +1,4 @@
-"""The local run: the resources of some files, carried out in this process on local Spark, in their order."""
+"""The local run: carries out the resources of some files in order, in this process, on local Spark."""
 
 from messagestore_operator.local.check import local_problems
 from messagestore_operator.local.console import Console

@@ -1,4 +1,4 @@
-"""What must hold before a local run touches anything."""
+"""Checks manifests before a local run changes anything."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from messagestore_operator.translate.folders import LOCAL, TABLE_URI, folders
 
 
 def local_problems(result: LoadResult) -> list[Problem]:
-    """All that keeps the resources from being carried out on this machine."""
+    """All problems that prevent a run on this machine."""
     problems = list(result.unresolved)
     streams = [one for one in result.resources if isinstance(one, MessageStream) and not is_released(one)]
     for item in result.loaded:
@@ -34,7 +34,7 @@ def _place_problems(
     if not uri.startswith(LOCAL):
         yield f"must be {LOCAL}… in a local run, which has no way to object storage"
     for stream in streams:
-        # A table that was given away lies where its new owner's does.
+        # A released table shares the folder of its new owner.
         own_table = path == TABLE_URI and (stream is resource or resource not in streams)
         if not own_table and _is_below(uri, stream.spec.table.uri):
             yield f"lies in the table folder of MessageStream {stream.metadata.name}, which holds nothing else"

@@ -1,4 +1,4 @@
-"""Whom a local run talks to."""
+"""The interface to the output of a local run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from messagestore_jobs.progress import Progress
 
 
 class Console(Protocol):
-    """A terminal, a log, or nobody."""
+    """A terminal or a log."""
 
     def say(self, text: str) -> None:
-        """A line for people."""
+        """Print a line."""
 
     def progress(self, run: str) -> AbstractContextManager[Progress]:
-        """The listener of one run, while it lasts."""
+        """The progress of one run, while it lasts."""

@@ -1,6 +1,6 @@
-"""Secrets of Kafka in a local run: they stand in the same files, and reach the jobs as in a pod.
+"""Secrets for Kafka in a local run: they are in the same manifests, and reach the jobs as in a pod.
 
-Certificates lie in files of their own while the run lasts.
+Certificates are written to temporary files while the run lasts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from messagestore_operator.translate.kafka import accesses_of
 
 
 def kafka_problems(resource: Resource, secrets: Sequence[Secret]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The fields that a Secret's values can't be found by, and why."""
+    """The fields whose Secret has no value, and why."""
     for path, access in accesses_of(resource):
         security = (*path, "security")
         needed = [
@@ -36,7 +36,7 @@ def kafka_problems(resource: Resource, secrets: Sequence[Secret]) -> Iterator[tu
 
 
 def kafka_credentials(resources: Sequence[Resource], secrets: Sequence[Secret]) -> dict[str, str]:
-    """The credentials of all clusters, by their variables."""
+    """The credentials for all Kafka clusters, by environment variable."""
     return {
         variable.variable: value(resource, variable, secrets)
         for resource in resources
@@ -47,7 +47,7 @@ def kafka_credentials(resources: Sequence[Resource], secrets: Sequence[Secret]) 
 
 @contextmanager
 def kafka_files(resources: Sequence[Resource], secrets: Sequence[Secret]) -> Iterator[Mapping[str, str]]:
-    """Tells in whose place each certificate's file lies while the block lasts."""
+    """Write the certificates to files while the block lasts; gives each file by the path that a pod would have."""
     with tempfile.TemporaryDirectory(prefix="messagestore-ca-") as folder:
         files: dict[str, str] = {}
         for resource in resources:
@@ -61,7 +61,7 @@ def kafka_files(resources: Sequence[Resource], secrets: Sequence[Secret]) -> Ite
 
 
 def with_local_files(document: RunDocument, files: Mapping[str, str]) -> RunDocument:
-    """The document with this machine's files in place of those that a pod would have."""
+    """The document with the paths of this machine instead of a pod's."""
     text = document.model_dump_json(by_alias=True)
     for path, file in files.items():
         text = text.replace(json.dumps(path), json.dumps(file))

@@ -1,4 +1,4 @@
-"""The resources in their order, each with the runs it asks for, and what came of them."""
+"""Runs the resources in order, and collects their status."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LocalResult:
 
 @dataclass
 class LocalRun:
-    """One local run. `at` fixes the clock; without it the clock is the wall's."""
+    """One local run. `at` fixes the clock."""
 
     result: LoadResult
     spark: LocalSpark
@@ -57,7 +57,7 @@ class LocalRun:
     errors: dict[Identity, RunError] = field(default_factory=dict, init=False)
     purges: dict[Identity, list[StreamResult]] = field(default_factory=dict, init=False)
     files: Mapping[str, str] = field(default_factory=dict, init=False)
-    """Of certificates, by where a pod would have them."""
+    """Files of certificates, by the path that a pod would have."""
 
     def now(self) -> datetime:
         """The clock."""
@@ -78,7 +78,7 @@ class LocalRun:
             elif isinstance(resource, ReplayJob):
                 self._run_replay(resource)
             self._report(self._ended(resource))
-        # Anew: what came later in the files may have changed what is in an earlier one's store.
+        # Again, as a later resource may have changed the store of an earlier one.
         return [self._ended(resource) for resource in self.result.resources]
 
     def _run_stream(self, stream: MessageStream) -> None:
@@ -127,7 +127,7 @@ class LocalRun:
             return execute(document, lambda: session, progress, self.wait_seconds, self.now)
 
     def _in_the_way(self, stream: MessageStream) -> RunError | None:
-        """Why nothing that depends on the stream is run."""
+        """Why a resource that depends on the stream is not run."""
         report = self.reports.get(stream.identity)
         error = self.errors.get(stream.identity) or (report.error if report else None)
         if error is None:
@@ -181,12 +181,12 @@ class LocalRun:
         if report is not None and isinstance(report.outcome, IngestOutcome):
             self.console.say(f"{report.run}: {received(report.outcome.counts)}")
             for folder in _absent_sources(ended.resource):
-                self.console.say(f"{report.run}: there is no folder {folder} yet, so that nothing arrives there")
+                self.console.say(f"{report.run}: there is no folder {folder} yet, so nothing arrives there")
         self.console.say(f"{kind.lower()}/{name}: {status.phase}: {why}{ready.message}")
 
 
 def _absent_sources(resource: Resource) -> Iterator[str]:
-    """Folders that something is to arrive in, and that are not there: a name may be misspelt, or nothing be copied."""
+    """Source folders that don't exist: their names may be misspelt."""
     for folder in folders(resource):
         path = local_path(folder.uri)
         if "source" in folder.path and is_local(folder.uri) and not Path(path).is_dir():
@@ -194,7 +194,7 @@ def _absent_sources(resource: Resource) -> Iterator[str]:
 
 
 def _by_user(document: RunDocument) -> RunDocument:
-    """The document with whoever runs it as the one who asks."""
+    """The document with the present user as the one who requested it."""
     asked = document.resource.model_copy(update={"requested_by": f"user:{_user()}"})
     return document.model_copy(update={"resource": asked})
 

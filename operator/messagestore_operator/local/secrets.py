@@ -1,6 +1,6 @@
-"""Secrets of a local run: they stand in the same files, and reach a job through its environment alone.
+"""Secrets of a local run: they are in the same manifests, and reach a job only through its environment.
 
-They are there before Spark is started, because a JVM never hears of later changes.
+They are set before Spark starts, because a JVM doesn't see later changes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Problem = tuple[tuple[str, ...], str]
 
 
 def key_problem(resource: Resource, secrets: Sequence[Secret]) -> _Problem | None:
-    """The field that a key can't be found by which the resource's runs need, and why."""
+    """The fields whose Secret has no key that the resource's runs need, and why."""
     path, key = _key(resource)
     if key is None:
         return None
@@ -35,20 +35,20 @@ def key_problem(resource: Resource, secrets: Sequence[Secret]) -> _Problem | Non
 
 
 def keys(resources: Sequence[Resource], secrets: Sequence[Secret]) -> dict[str, str]:
-    """The keys that runs of the resources need, by their variables."""
+    """The keys that runs of the resources need, by environment variable."""
     found = [(resource, _key(resource)[1]) for resource in resources]
     return {key.variable: value(resource, key, secrets) for resource, key in found if key is not None}
 
 
 def value(resource: Resource, wanted: SecretVariable, secrets: Sequence[Secret]) -> str:
-    """What a variable is filled with; nothing where the Secret isn't there."""
+    """The value of a variable; None where the Secret is missing."""
     secret = secret_of(resource, wanted.secret, secrets)
     return secret.data.get(wanted.key, b"").decode() if secret else ""
 
 
 @contextmanager
 def environment(values: Mapping[str, str]) -> Iterator[None]:
-    """The variables, while the block lasts."""
+    """Set the variables while the block lasts."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -61,13 +61,13 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def secret_of(like: Resource, name: str, secrets: Sequence[Secret]) -> Secret | None:
-    """A Secret of the resource's namespace; None where the files hold none of the name."""
+    """A Secret of the resource's namespace; None where the files don't have it."""
     wanted = (like.metadata.namespace, name)
     return next((secret for secret in secrets if (secret.namespace, secret.name) == wanted), None)
 
 
 def _key(resource: Resource) -> tuple[tuple[str, ...], SecretVariable | None]:
-    """The key that the resource's runs need, by the field that names it."""
+    """The field that names the key which the resource's runs need, and the key."""
     if isinstance(resource, MessageStream):
         return ("spec", "integrity", "hmacSecretRef"), next(seal_keys(resource), None)
     if isinstance(resource, RetentionPolicy):

@@ -1,4 +1,4 @@
-"""The one Spark session of a local run: started when it is first needed, its noise kept from people."""
+"""The Spark session of a local run: it starts when it is first needed, and keeps its log from the terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _STDOUT, _STDERR = 1, 2
 _NOISY = ("py4j", "DataFrameQueryContextLogger", "SQLQueryContextLogger")
-"""Loggers that write every error, with its whole Java stack, which is told in a sentence anyway."""
+"""Loggers that write each error with its Java stack trace, although the run reports it."""
 _PATIENCE_SECONDS = 10
 _LAST_LINES = 15
 
@@ -29,7 +29,7 @@ class SparkStartError(Exception):
 
 
 class LocalSpark:
-    """Starts at the first use; ends when it is closed."""
+    """A Spark session that starts at its first use and ends when it is closed."""
 
     def __init__(self, cores: int, memory: str, *, verbose: bool) -> None:
         self._cores, self._memory, self._verbose = cores, memory, verbose
@@ -52,10 +52,10 @@ class LocalSpark:
         return self._session
 
     def _start(self) -> SparkSession:
-        # Late: a run that has nothing to do, or whose manifests are wrong, needs no Spark.
+        # Imported late: a run with nothing to do, or with invalid manifests, needs no Spark.
         from messagestore_jobs.session import local_session
 
-        # Another Spark of this machine must not take the place of the one that came with this package.
+        # Another Spark on this machine must not replace the one that came with this package.
         for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
             os.environ.pop(name, None)
         if not self._verbose:
@@ -70,15 +70,15 @@ class LocalSpark:
                 raise SparkStartError(f"Spark did not start: {error}{_end_of(log)}") from error
 
     def abandon(self) -> None:
-        """End the JVM from a signal handler: whatever it does stops as if the machine had lost power."""
+        """Kill the JVM from a signal handler; its work stops as if the machine had lost power."""
         self._abandoned = True
         if (process := self._process()) is not None:
-            # Nobody answers any more, and py4j would tell so for every object that it still knows.
+            # The JVM is gone, and py4j would log that for every object that it still has.
             logging.disable(logging.CRITICAL)
             process.terminate()
 
     def close(self) -> None:
-        """End the session; the JVM of one that was abandoned is gone afterwards, whatever it was writing."""
+        """End the session, and wait for the JVM of one that was abandoned."""
         if self._session is None:
             return
         if not self._abandoned:
@@ -104,7 +104,7 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _output_to(descriptor: int) -> Iterator[None]:
-    """What is started meanwhile writes there; a JVM keeps for its life what it began with."""
+    """Redirect the output of processes that start meanwhile; a JVM keeps it for good."""
     sys.stdout.flush()
     sys.stderr.flush()
     saved = {number: os.dup(number) for number in (_STDOUT, _STDERR)}
@@ -122,7 +122,7 @@ def _output_to(descriptor: int) -> Iterator[None]:
 
 @contextmanager
 def _keeping_the_interrupt_handler() -> Iterator[None]:
-    """PySpark puts a handler of its own in place, which talks to the JVM in the middle of another talk."""
+    """Keep the signal handler, as PySpark's own would call the JVM in the middle of another call."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""What a stream's store holds, read without Spark and without a lock."""
+"""Reads a stream's store for its status, without Spark and without a lock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from messagestore_operator.translate import source_id
 
 
 def store_facts(stream: MessageStream) -> StoreFacts | None:
-    """What is in the stream's own store; None where there is none, or it can't be read."""
+    """The facts of the stream's store; None where there is none, or it can't be read."""
     owner = Owner(namespace=stream.metadata.namespace, name=stream.metadata.name)
     store = Store(stream.spec.table.uri, owner=owner)
     try:

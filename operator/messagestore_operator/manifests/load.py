@@ -26,10 +26,10 @@ MAX_FILE_BYTES = 16 * 2**20
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What was found in the files, in their order.
+    """The contents of the files, in their order.
 
-    `problems` is what is wrong for certain; `warnings` is what was passed over, and references to resources that
-    the files don't have: a cluster may have them, a local run doesn't (`unresolved` holds those alone).
+    `problems` are errors. `warnings` are documents that were skipped, and references to resources that the files don't
+    have: a cluster may have them, a local run doesn't (`unresolved` has only those).
     """
 
     loaded: tuple[Loaded, ...] = ()
@@ -58,7 +58,7 @@ def load(paths: Iterable[str]) -> LoadResult:
 
 @dataclass
 class _Collector:
-    """Gathers what the documents hold, one after the other."""
+    """Collects resources and problems, document by document."""
 
     loaded: list[Loaded] = field(default_factory=list)
     secrets: list[Secret] = field(default_factory=list)
@@ -67,7 +67,7 @@ class _Collector:
     places: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def texts(self, path: str) -> Iterator[tuple[str, str]]:
-        """The files that a path stands for, with what is in them."""
+        """The files of a path, with their contents."""
         if path == STANDARD_INPUT:
             yield "<stdin>", sys.stdin.read()
             return
@@ -94,7 +94,7 @@ class _Collector:
         self.problems.append(Problem(str(file), 1, 1, "", message))
 
     def add(self, document: YamlDocument, data: Any, prefix: Path) -> None:
-        """Take one document, or one item of a List; a document with nothing in it is passed over, as kubectl does."""
+        """Add one document, or one item of a List; an empty document is skipped, as kubectl does."""
         if data is None and not prefix:
             return
         if not isinstance(data, Mapping):
@@ -155,13 +155,13 @@ class _Collector:
         elif kind in KINDS or version.partition("/")[0] == GROUP:
             self.problems.append(_almost_known(document, kind, version, prefix))
         else:
-            self.warnings.append(document.problem((*prefix, "kind"), f"{version} {kind} is passed over"))
+            self.warnings.append(document.problem((*prefix, "kind"), f"{version} {kind} is skipped"))
 
     def result(self) -> LoadResult:
-        """Everything together, with what only shows when all of it is there."""
+        """The result, with the problems that only show between documents."""
         unresolved = tuple(reference_problems(self.loaded))
         if not (self.loaded or self.secrets or self.problems):
-            self.problems.append(Problem(STANDARD_INPUT, 1, 1, "", "there is no resource in what was given"))
+            self.problems.append(Problem(STANDARD_INPUT, 1, 1, "", "the files have no resource"))
         return LoadResult(
             tuple(self.loaded),
             tuple(self.secrets),

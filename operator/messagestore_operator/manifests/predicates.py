@@ -1,4 +1,4 @@
-"""The predicates in a manifest, held to the language that the jobs understand."""
+"""Checks the predicates of a manifest against the language of the jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from messagestore_operator.predicates.bounded import Predicate, refused
 
 
 def predicate_problems(document: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """The path of each predicate that is refused, and why. The document may be wrong in any other way."""
+    """The path of each refused predicate, and why. The document may be invalid otherwise."""
     found = list(predicates_of(document))
     if found:
         for index, words in refused([predicate for _, predicate in found]):

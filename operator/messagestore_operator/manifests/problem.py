@@ -1,4 +1,4 @@
-"""What is wrong with a manifest, and where."""
+"""A problem of a manifest, and its place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def path_text(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong: the file, the line and column (counted from one), the field's path, and what."""
+    """One problem: its file, line and column (from one), the field's path, and the message."""
 
     file: str
     line: int

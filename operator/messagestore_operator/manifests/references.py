@@ -1,4 +1,4 @@
-"""What resources say about each other: references to nothing, two stores in one folder."""
+"""Checks between resources: missing references, two stores in one folder."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Loaded:
     prefix: Path = ()
 
     def problem(self, path: Path, message: str) -> Problem:
-        """Say what is wrong with one of the resource's fields."""
+        """A problem of one of the resource's fields."""
         return self.document.problem((*self.prefix, *path), message)
 
     def unsupported(self) -> list[Problem]:
-        """Say what this release can't do of what the resource asks, wherever it runs."""
+        """Problems where the resource asks for what this release doesn't support anywhere."""
         return [self.problem(found.path, found.message) for found in refusals(self.resource)]
 
 
 def reference_problems(loaded: Sequence[Loaded]) -> list[Problem]:
-    """What doesn't fit together; in a cluster it may all the same, since the other part may be there already."""
+    """Problems between resources. In a cluster they may be none, as other resources may exist there."""
     streams = [(item, item.resource) for item in loaded if isinstance(item.resource, MessageStream)]
     known = [stream for _, stream in streams]
     problems = list(_shared_folders(streams))

@@ -1,4 +1,4 @@
-"""Secrets that stand beside the resources, so that a local run can resolve references to them."""
+"""Secrets in the manifests, which a local run uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from messagestore_operator.manifests.problem import Path
 
 @dataclass(frozen=True)
 class Secret:
-    """A Kubernetes Secret; its values never show in a representation."""
+    """A Kubernetes Secret; its `repr` hides its values."""
 
     namespace: str
     name: str
@@ -21,7 +21,7 @@ class Secret:
 
 
 def secret_problems(document: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """What keeps a document from being a Secret."""
+    """The problems of a document that should be a Secret."""
     metadata = document.get("metadata")
     if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
         yield ("metadata", "name"), "is required"

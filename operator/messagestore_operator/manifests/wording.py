@@ -1,4 +1,4 @@
-"""What pydantic found, said in plain words."""
+"""Plain messages for pydantic's errors."""
 
 from __future__ import annotations
 

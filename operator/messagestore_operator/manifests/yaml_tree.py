@@ -1,4 +1,4 @@
-"""YAML documents as plain data that still knows on which line each field stands."""
+"""YAML documents as plain data, with the line of each field."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from messagestore_operator.manifests.problem import Path, Problem, path_text
 
 MAX_VALUES = 200_000
-"""Values in one document, aliases counted as often as they are used: a few lines of YAML can stand for billions."""
+"""Maximum number of values in a document, each use of an alias counted: a few lines of YAML can expand to billions."""
 MAX_DEPTH = 100
 
 _TAG = "tag:yaml.org,2002:"
@@ -22,14 +22,14 @@ _TAG = "tag:yaml.org,2002:"
 
 @dataclass(frozen=True)
 class YamlDocument:
-    """One YAML document: its data, the file, and its tree of nodes for the places of fields."""
+    """One YAML document: its data, its file, and its nodes, which have the lines of fields."""
 
     file: str
     data: Any
     root: Node
 
     def problem(self, path: Path, message: str) -> Problem:
-        """Say what is wrong with a field, at its place or at that of the nearest part that exists."""
+        """A problem of a field, at its line or that of the nearest field above it that exists."""
         line, column = self._place(path)
         return Problem(self.file, line, column, path_text(path), message)
 
@@ -59,7 +59,7 @@ def _child(node: Node, step: str | int) -> tuple[Any, Node] | None:
 
 
 def read_documents(file: str, text: str) -> tuple[list[YamlDocument], list[Problem]]:
-    """Read the documents of one file as far as its syntax is right, and say where it isn't."""
+    """Read the documents of one file up to the first syntax error, which is a problem."""
     documents: list[YamlDocument] = []
     problems: list[Problem] = []
     try:
@@ -86,7 +86,7 @@ def _syntax_problem(file: str, error: YAMLError) -> Problem:
 
 @dataclass
 class _Parser:
-    """Turns nodes into plain data; what it can't turn becomes a problem and a null."""
+    """Converts nodes to plain data; a node that can't be converted becomes null and a problem."""
 
     file: str
     problems: list[Problem] = field(default_factory=list)
@@ -97,7 +97,7 @@ class _Parser:
         if self.count > MAX_VALUES or len(path) > MAX_DEPTH:
             if self.count <= MAX_VALUES + 1:
                 self._refuse(node, path, "the document is too large, or nested too deeply")
-            # Nothing of the rest is read: the count stays over its limit.
+            # The count stays over its limit, so the rest is not read.
             self.count = MAX_VALUES + 2
             return None
         if isinstance(node, MappingNode):
@@ -156,7 +156,7 @@ def _number(text: str) -> float:
     return float(plain)
 
 
-# No timestamps: what looks like one is a text, as it is for Kubernetes.
+# Timestamps stay text, as in Kubernetes.
 _SCALARS: dict[str, Callable[[str], Any]] = {
     f"{_TAG}null": lambda text: None,
     f"{_TAG}bool": lambda text: text.lower() == "true",

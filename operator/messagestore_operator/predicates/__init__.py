@@ -1,4 +1,4 @@
-"""Reading the `where` of resources within bounds: a text of a tenant may cost its own resource, and nobody else.
+"""Checks the `where` of resources within limits of time and memory, so that no tenant can block others.
 
-Nothing is imported here: the process that reads holds the parser and little besides.
+Nothing is imported here: the process that checks has the parser and little else.
 """

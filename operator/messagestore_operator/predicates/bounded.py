@@ -1,6 +1,6 @@
-"""Predicates held to the language that the jobs understand, in a time that is bounded.
+"""Checks predicates against the language of the jobs, in limited time.
 
-The bound is of processor time, so that a busy machine refuses nothing that another would take.
+The limit is of processor time, so that a busy machine refuses nothing that an idle one accepts.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Any
 Predicate = tuple[str, str]
 """The columns that it may read, by the name of their set in messagestore_core.predicate, and its text."""
 Refused = tuple[int, str]
-"""Which of several predicates is refused, and why."""
+"""The index of the refused predicate, and why."""
 
 SECONDS = 2.0
-"""For all predicates of a resource; one takes some milliseconds."""
+"""Limit for all predicates of a resource; one takes some milliseconds."""
 _REPEAT_SECONDS = 0.1
-"""An exception that is raised in a callback of the interpreter is lost: it is raised again."""
+"""An exception raised in a callback of the interpreter may be lost, so it is raised again after so long."""
 TOO_LONG = f"takes more than {SECONDS:g} s to read: write it shorter, or with less nesting"
 TOO_LARGE = "takes too much memory to read: write it shorter, or with less nesting"
 
 
 class _OutOfTimeError(BaseException):
-    """No error that a parser would catch."""
+    """Not an Exception, as the parser would catch that."""
 
 
 def refused(predicates: Sequence[Predicate]) -> list[Refused]:
     """Each that is refused; reading ends at one for which there is no time or memory. For the main thread alone."""
-    # Late: the parser takes longer to import than most manifests take to check, and most have no predicate.
+    # Imported late: the parser takes longer to import than most manifests to check, and most have no predicate.
     from messagestore_core import predicate as language
 
     found: list[Refused] = []

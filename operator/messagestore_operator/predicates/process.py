@@ -1,4 +1,4 @@
-"""Asks the process that reads predicates; starts it at need, and ends it when it is stuck."""
+"""Starts the process that checks predicates, asks it, and kills it when it is stuck."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from messagestore_operator.predicates.bounded import TOO_LONG, Predicate, Refuse
 
 _START_SECONDS = 60.0
 _ANSWER_SECONDS = 10.0
-"""The process bounds itself by less, of processor time; this is for what can't be interrupted in it."""
+"""The process has a lower limit of its own, in processor time; this is for work that it can't interrupt."""
 _MAX_ANSWER = 2**20
 _UNREADABLE = "can't be read: write it shorter, or with less nesting"
 WORKER = (sys.executable, "-m", "messagestore_operator.predicates.worker")
 
 
 class PredicateProcess:
-    """One process, that answers one question after the other; for one task at a time.
+    """One process, which answers one request after the other; only one task at a time may use it.
 
     Args:
         command: of the process.
@@ -34,7 +34,7 @@ class PredicateProcess:
         """The first of a resource's predicates that is refused, and why.
 
         Raises:
-            OSError: there is no process that could say it.
+            OSError: the process can't be started.
         """
         for _ in range(2):
             process = await self._started()
@@ -45,12 +45,12 @@ class PredicateProcess:
                 await self.end()
                 return 0, TOO_LONG
             except (EOFError, ConnectionError, ValueError):
-                # It may have been ended by something else than the text: the text is tried once more.
+                # Something else may have ended the process, so it is asked once more.
                 await self.end()
         return 0, _UNREADABLE
 
     async def end(self) -> None:
-        """Have no process, until there is something to read."""
+        """End the process; the next request starts another."""
         process, self._process = self._process, None
         if process is not None:
             if process.returncode is None:

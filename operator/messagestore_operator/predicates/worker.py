@@ -1,6 +1,6 @@
-"""The process that reads predicates: a line of JSON asks, a line of JSON answers.
+"""The process that checks predicates: each request and each answer is a line of JSON.
 
-Asked are the predicates of one resource; the answer is the first that is refused, with words, or null.
+A request has the predicates of one resource. The answer is the index of the first that is refused and why, or null.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from messagestore_operator.predicates.bounded import TOO_LARGE, refused
 
 READY = b"ready\n"
 MEMORY_BYTES = 160 * 2**20
-"""It shares the memory of the operator's pod; reading takes 50 MiB."""
+"""It shares the memory of the operator's pod; parsing takes 50 MiB."""
 
 
 def main() -> None:
-    """Answer until there is no more to be asked, or no memory to go on with."""
+    """Answer requests until there are no more, or memory runs out."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     refused([("MESSAGE_COLUMNS", "true")])

@@ -1,4 +1,4 @@
-"""Tables that go from one owner to another: within a namespace by its own word, between two by both."""
+"""Tables that change their owner: one namespace decides alone, two have to agree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Party = Annotated[str, Field(strict=True, max_length=320, pattern=r"^[a-z0-9-]{1
 
 
 class Adoption(Model):
-    """A table that may go from one owner to another, where the old one can't release it any more."""
+    """A table that may be taken over, where its former owner can no longer release it."""
 
     uri: StoreUri = Field(description="The table's folder.")
     from_: Party = Field(alias="from", description="Former owner: a namespace, or namespace/name.")
@@ -27,7 +27,7 @@ class Adoption(Model):
 
 
 def is_released(stream: MessageStream, adoptions: Iterable[Adoption] = ()) -> bool:
-    """Whether the stream's table was given to another one, so that no run of this one may write it any more."""
+    """Whether the stream has released its table, so that none of its runs may write it any more."""
     to = stream.metadata.annotations.get(RELEASE_TABLE_TO)
     if to is not None and not _is(to, stream):
         return True
@@ -37,7 +37,7 @@ def is_released(stream: MessageStream, adoptions: Iterable[Adoption] = ()) -> bo
 def givers(
     stream: MessageStream, sharing: Iterable[MessageStream], adoptions: Sequence[Adoption]
 ) -> Iterator[MessageStream]:
-    """Streams of other namespaces that have released their table to this one, which asks for it.
+    """Streams of other namespaces that have released their table to this one, which adopts it.
 
     Args:
         stream: the one that takes over.
@@ -57,7 +57,7 @@ def givers(
 def former_owners(
     stream: MessageStream, sharing: Iterable[MessageStream], adoptions: Sequence[Adoption] = ()
 ) -> tuple[FormerOwner, ...]:
-    """Whose folder a stream's own runs may take over."""
+    """The former owners whose folder a stream's runs may take over."""
     if not adopts(stream):
         return ()
     given = [_party(f"{other.metadata.namespace}/{other.metadata.name}") for other in givers(stream, sharing, ())]

@@ -1,4 +1,4 @@
-"""What of a resource is beyond the bounds of tenancy; pure, and the same for every kind."""
+"""Checks a resource against the limits of tenancy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from messagestore_operator.translate.refusal import RefusedField
 
 
 def not_allowed(resource: Resource, tenancy: Tenancy) -> tuple[RefusedField, ...]:
-    """Each field that asks for more than the settings allow, with words that name the bound and who may change it."""
+    """Each field that exceeds a limit of the settings; the message names the setting."""
     return (
         *images_not_allowed(_spark(resource), tenancy.images),
         *conf_not_allowed(_spark(resource), tenancy.conf),

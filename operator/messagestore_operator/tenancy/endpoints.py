@@ -1,4 +1,4 @@
-"""Servers that a resource may not name: those of the node that a pod runs on, which answer whoever is there."""
+"""Servers that a resource may not name: those that trust every process on the pod's node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WORDS = "names the pod itself, its node or a cloud's metadata service, which ru
 def endpoints_not_allowed(resource: Resource) -> Iterator[RefusedField]:
     """The servers of a resource that are loopback, link-local or a metadata service, by what is written there.
 
-    What a name resolves to is not looked at: it may be another address by the time a run asks.
+    Names are not resolved: the address may be another one when a run uses it.
     """
     for path, host in _hosts(resource):
         if _is_unclear(host):
@@ -38,12 +38,12 @@ def endpoints_not_allowed(resource: Resource) -> Iterator[RefusedField]:
 
 
 def is_of_the_node(host: str) -> bool:
-    """Whether a host, by name or address, is one that only a process of that very node should ask."""
+    """Whether a host, by name or address, is one that only processes of the node itself should use."""
     address = _address(host)
     if address is not None:
         return _is_of_the_node(address)
     name = _plain(host)
-    # A bucket's name may be put before the endpoint's, so that a part of such a name is enough.
+    # A bucket's name may precede the endpoint's, so the end of a name is enough.
     return any(name == one or name.endswith(f".{one}") or one.endswith(f".{name}") for one in _NAMES)
 
 

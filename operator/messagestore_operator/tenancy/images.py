@@ -1,4 +1,4 @@
-"""Which images the runs of a resource may have."""
+"""The images that a resource may name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AllowedImage = Annotated[str, Field(strict=True, min_length=1, max_length=512, p
 
 
 def images_not_allowed(spark: Spark, allowed: Iterable[str]) -> Iterator[RefusedField]:
-    """The image of a resource, where it is none of those; one that names none gets the operator's own."""
+    """The image of a resource, where it is not allowed; a resource without one gets the operator's."""
     if spark.image and not any(_fits(spark.image, one) for one in allowed):
         words = f"{spark.image} is none of the images that the operator's settings allow (tenancy.images)"
         yield RefusedField(("spec", "spark", "image"), words)

@@ -1,4 +1,4 @@
-"""How resources may prove to brokers who they are."""
+"""How resources may authenticate to Kafka brokers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from messagestore_operator.translate.refusal import RefusedField
 
 
 class KafkaBounds(Model):
-    """What is asked of a connection to Kafka."""
+    """Limits for connections to Kafka."""
 
     allow_plaintext_sasl: bool = Field(
         default=False,
@@ -22,7 +22,7 @@ class KafkaBounds(Model):
 
 
 def refused_protocols(resource: Resource, bounds: KafkaBounds) -> Iterator[RefusedField]:
-    """The fields by which credentials would go to a broker, and to whoever is on the way, in clear."""
+    """The fields by which credentials would be sent without encryption."""
     if bounds.allow_plaintext_sasl:
         return
     for path, access in accesses_of(resource):

@@ -1,4 +1,4 @@
-"""Which Secrets of their namespace resources may use."""
+"""The Secrets of their namespace that resources may use."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from messagestore_operator.api.model import Model
 from messagestore_operator.api.resource import GROUP
 
 USE_LABEL = f"{GROUP}/use"
-"""The label of a Secret that says what it may be used for; several uses stand with dots between them."""
+"""The label of a Secret with its allowed uses, separated by dots."""
 
 
 class SecretBounds(Model):
-    """What is asked of a Secret before a run gets it."""
+    """Limits for Secrets."""
 
     require_label: bool = Field(
         default=True,

@@ -1,4 +1,4 @@
-"""The bounds that hold for every tenant: a group of the operator's settings."""
+"""The limits for tenants, a group of the operator's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large a resource may make its runs."""
+"""The largest runs that a resource may ask for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from messagestore_operator.translate.refusal import RefusedField
 
 _SETTING = "tenancy.sizes"
 _MAX_FACTOR = 1.0
-"""What is beside the heap may be as large as the heap."""
+"""The memory overhead may be as large as the heap."""
 _EXECUTORS = tuple(f"spark.dynamicAllocation.{bound}Executors" for bound in ("initial", "max", "min"))
 
 
@@ -41,7 +41,7 @@ class SizeBounds(Model):
 
 
 def sizes_not_allowed(spark: Spark, bounds: SizeBounds) -> Iterator[RefusedField]:
-    """The fields of a resource's Spark block that ask for more."""
+    """The fields of a resource's Spark block that exceed a limit."""
     for path, why in (*too_large(spark.driver, spark.executor, bounds), *_conf_too_large(spark.conf, bounds)):
         yield RefusedField(("spec", "spark", *path), why)
 
@@ -49,7 +49,7 @@ def sizes_not_allowed(spark: Spark, bounds: SizeBounds) -> Iterator[RefusedField
 def too_large(
     driver: DriverResources | None, executor: ExecutorResources | None, bounds: SizeBounds
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The fields of sizes that are above their bounds, and why that is not allowed."""
+    """The fields of sizes that exceed their limits, and why they are refused."""
     for name, size, bound in (("driver", driver, bounds.driver), ("executor", executor, bounds.executor)):
         for field, most in bound.given().items():
             asked = getattr(size, field, None)

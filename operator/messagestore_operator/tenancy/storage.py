@@ -1,4 +1,4 @@
-"""Which folders a namespace may name, and by whose identity they are reached."""
+"""The folders that a namespace may name, and the credentials that it has to use for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from messagestore_operator.translate.refusal import RefusedField
 EVERY = "*"
 NAMESPACE = "{namespace}"
 _OF_MANY_ROUNDS = 8
-"""Escapes of escapes are undone so often; what has more of them is no name that anybody means."""
+"""How often escapes of escapes are undone; a name with more of them is refused."""
 
 
 def _prefix(text: str) -> str:
@@ -29,7 +29,7 @@ Prefix = Annotated[str, Field(strict=True), AfterValidator(_prefix)]
 
 
 class StorageBounds(Model):
-    """Bounds on the folders that resources name: tables, sources, archives and destinations alike."""
+    """Limits for the folders that resources name: tables, sources, archives and destinations."""
 
     prefixes: Annotated[dict[str, tuple[Prefix, ...]], Field(max_length=10_000)] = Field(
         default={},
@@ -44,12 +44,12 @@ class StorageBounds(Model):
 
     @property
     def unbounded(self) -> bool:
-        """Whether any namespace reaches whatever its pods' identity does."""
+        """Whether all namespaces may use everything that their pods' identity can reach."""
         return not self.require_credentials and not self.prefixes
 
 
 def folders_not_allowed(resource: Resource, bounds: StorageBounds) -> Iterator[RefusedField]:
-    """The folders of a resource that lie elsewhere than its namespace's may, or are reached by the pods' identity."""
+    """The folders of a resource that its namespace may not name, or that would use the pods' identity."""
     for folder in folders(resource):
         if bounds.prefixes:
             yield from _out_of_bounds(folder, resource.metadata.namespace, bounds)
@@ -58,7 +58,7 @@ def folders_not_allowed(resource: Resource, bounds: StorageBounds) -> Iterator[R
 
 
 def lies_below(uri: str, prefix: str) -> bool:
-    """Whether a folder is the prefix's, or one below it, however a program that is given its URI reads it."""
+    """Whether a folder is the prefix or below it, however a program reads its URI."""
     (root, path), (bound, above) = _parts(uri), _parts(prefix)
     return root == bound and path[: len(above)] == above and not any(map(_leads_elsewhere, path))
 
@@ -77,7 +77,7 @@ def _out_of_bounds(folder: Folder, namespace: str, bounds: StorageBounds) -> Ite
 def _without_credentials(folder: Folder) -> Iterator[RefusedField]:
     storage = folder.storage
     if storage is None and folder.path != TABLE_URI:
-        # It is reached as the table of its stream is, and that is checked there.
+        # It uses the credentials of its stream's table, which are checked there.
         return
     if storage is None or storage.credentials_secret_ref is None:
         yield RefusedField(
@@ -96,7 +96,7 @@ def _parts(uri: str) -> tuple[str, list[str]]:
 
 
 def _leads_elsewhere(segment: str) -> bool:
-    """Whether a segment is, or becomes to somebody who undoes escapes, more than the name of one folder."""
+    """Whether a segment is more than one folder's name, or becomes so when escapes are undone."""
     for _ in range(_OF_MANY_ROUNDS):
         if segment in (".", "..") or "/" in segment or "\\" in segment or "\0" in segment:
             return True

@@ -1,4 +1,4 @@
-"""All that the pods of a run need of Secrets: for object storage, and for Kafka."""
+"""The Secrets that the pods of a run need for object storage and for Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people ask by annotation: things that are done once, and so are no part of the spec."""
+"""Annotations by which people ask for things that are done once, and so are no part of the spec."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RUN_REQUESTED = f"{GROUP}/run-requested"
 
 
 def adopts(stream: MessageStream) -> bool:
-    """Whether the stream takes its folder over from another owner; the annotation must name that very folder."""
+    """Whether the stream adopts its folder from another owner; the annotation must name exactly that folder."""
     asked = stream.metadata.annotations.get(ADOPT_TABLE, "")
     return asked.rstrip("/") == stream.spec.table.uri.rstrip("/")
 
@@ -25,10 +25,10 @@ def adopts_from(stream: MessageStream) -> tuple[FormerOwner, ...]:
 
 
 def run_requested(resource: Resource) -> str | None:
-    """What somebody wrote to have a run made; each new value asks for one."""
+    """The value that requests a run; each new value requests one."""
     return resource.metadata.annotations.get(RUN_REQUESTED) or None
 
 
 def approved_preview(policy: RetentionPolicy) -> str | None:
-    """The preview that somebody approved."""
+    """The id of the preview that was approved."""
     return policy.metadata.annotations.get(APPROVED_PREVIEW) or None

@@ -1,4 +1,4 @@
-"""Parts of a run document that every kind of run has."""
+"""Parts of the run document that all kinds of runs share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Kind = Literal["MessageStream", "RetentionPolicy", "ReplayJob"]
 
 
 def resource_of(resource: Resource) -> contract.Resource:
-    """Who asks for the run."""
+    """The resource that asks for the run."""
     kind, namespace, name = resource.identity
     generation, asked_by = resource.metadata.generation or 1, written_by(resource, "spec")
     return contract.Resource(
@@ -47,7 +47,7 @@ def integrity_of(stream: MessageStream) -> record_contract.Integrity | None:
 
 
 def translators_of(stream: MessageStream) -> tuple[record_contract.Translator, ...]:
-    """What brings the stream's older messages to its current envelope version."""
+    """The translators of the stream's older messages to its current envelope version."""
     return tuple(
         record_contract.Translator(
             from_version=translator.from_version,
@@ -70,7 +70,7 @@ def match_of(match: Match) -> contract.Match:
 
 
 def holds_of(stream: MessageStream) -> tuple[contract.Hold, ...]:
-    """What nobody may remove from the stream's store."""
+    """The holds, which protect messages of the stream's store from removal."""
     return tuple(map(_hold, stream.spec.holds))
 
 

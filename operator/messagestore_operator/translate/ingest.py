@@ -21,7 +21,7 @@ from messagestore_operator.translate.unsupported import ensure_supported
 def ingest_document(
     stream: MessageStream, run: str, at: datetime | None, adopt_from: tuple[store_contract.FormerOwner, ...] = ()
 ) -> contract.RunDocument:
-    """Take what has arrived into the stream's store, which may have been that of `adopt_from`.
+    """Ingest what has arrived into the stream's store, which may be adopted from `adopt_from`.
 
     Raises:
         NotSupportedError: the stream asks for what this release can't do.
@@ -37,7 +37,7 @@ def ingest_document(
 
 
 def ingest_task(stream: MessageStream) -> contract.IngestTask:
-    """How a stream takes records in.
+    """The ingest task of a stream.
 
     Raises:
         NotSupportedError: the stream asks for what this release can't do.

@@ -1,4 +1,4 @@
-"""How a run reaches a Kafka cluster: a part of its document, and what its pods need of Secrets.
+"""How a run connects to a Kafka cluster: a part of its document, and the Secrets of its pods.
 
 As with object storage, the document names environment variables and files, never a value.
 """
@@ -20,7 +20,7 @@ USERNAME, PASSWORD = "username", "password"
 
 @dataclass(frozen=True)
 class KafkaAccess:
-    """What it takes to reach one cluster; Secrets are of the resource's own namespace."""
+    """The variables and certificates for one cluster; Secrets are of the resource's own namespace."""
 
     cluster: record_contract.KafkaCluster
     variables: tuple[SecretVariable, ...] = ()
@@ -57,7 +57,7 @@ def kafka_access(namespace: str, bootstrap_servers: str, security: KafkaSecurity
 
 
 def accesses_of(resource: Resource) -> list[tuple[tuple[str, ...], KafkaAccess]]:
-    """What it takes to reach each cluster that a resource names, by the field that does."""
+    """The access to each cluster that a resource names, by field."""
     named: list[tuple[tuple[str, ...], KafkaSource | KafkaDestination | None]] = []
     if isinstance(resource, MessageStream):
         named.append((("spec", "source", "kafka"), resource.spec.source.kafka))
@@ -80,7 +80,7 @@ def destination_access(job: ReplayJob) -> KafkaAccess | None:
 
 
 def kafka_source(namespace: str, kafka: KafkaSource) -> record_contract.KafkaSource:
-    """A source as a job is told of it."""
+    """A source in the run document."""
     return record_contract.KafkaSource(
         cluster=kafka_access(namespace, kafka.bootstrap_servers, kafka.security).cluster,
         topics=kafka.topics,

@@ -1,4 +1,4 @@
-"""Names that outlive a run, so they are functions of what they name."""
+"""Names that are longer-lived than a run, and so are computed from what they name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from messagestore_operator.api import MessageStream, ReplayJob, Resource
 from messagestore_operator.api.sources import Source
 
 MAX_RUN_NAME = 50
-"""Longer ones leave no room for what Spark appends to name its pods and services."""
+"""Maximum length, as Spark appends suffixes for its pods and services."""
 
 
 def run_name(resource: Resource, kind: str, short_id: str) -> str:
@@ -21,7 +21,7 @@ def run_name(resource: Resource, kind: str, short_id: str) -> str:
 def numbered_run_name(resource: Resource, kind: str, number: int) -> str:
     """The name of a run in a cluster: a label by DNS-1035, the same whenever it is asked for.
 
-    Resources whose long names begin alike, and one that was made again under its name, have other runs.
+    Resources whose long names begin alike have different runs, and so has a resource that was created again.
     """
     known = [resource.metadata.namespace, resource.metadata.name, resource.metadata.uid or "", str(number)]
     ending = f"-{kind}-{number}-{_digest(known)[:8]}"
@@ -31,7 +31,7 @@ def numbered_run_name(resource: Resource, kind: str, number: int) -> str:
 
 
 def source_id(stream: MessageStream) -> str:
-    """Names what a stream has read from its source; a changed source has another one, and begins anew."""
+    """The id of a stream's source, under which its offsets are kept; a changed source starts from its beginning."""
     return _read_from(stream, "source", stream.spec.source)
 
 
@@ -48,7 +48,7 @@ def job_id(job: ReplayJob) -> str:
 
 
 def _read_from(stream: MessageStream, what: str, source: Source) -> str:
-    # Offsets are kept by the ids of topics, which tell clusters and topics of one name apart.
+    # Offsets are kept by topic ids, which differ between clusters and topics of the same name.
     location = ["files", source.files.uri.rstrip("/")] if source.files else ["kafka"]
     return f"{what}-{_digest([stream.metadata.namespace, stream.metadata.name, *location])[:24]}"
 

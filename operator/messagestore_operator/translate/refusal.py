@@ -1,4 +1,4 @@
-"""How a translation says no: the fields that can't be honoured, and why."""
+"""The fields of a resource that are refused, and why."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RefusedField:
-    """A field, by its path in the manifest, and why it can't be honoured."""
+    """A field, by its path in the manifest, and why it is refused."""
 
     path: tuple[str | int, ...]
     message: str
@@ -17,7 +17,7 @@ class RefusedField:
 
 
 class NotSupportedError(ValueError):
-    """A resource asks for what this release can't do."""
+    """A resource asks for something that this release doesn't support."""
 
     def __init__(self, refused: tuple[RefusedField, ...]) -> None:
         super().__init__("; ".join(map(str, refused)))

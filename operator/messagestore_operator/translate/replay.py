@@ -22,7 +22,7 @@ def replay_document(
 ) -> contract.RunDocument:
     """Send what the job selects of a stream; `target` is the stream that its destination names, if it names one.
 
-    Nothing is taken over for reading; writing into a target does so where the target asks for it.
+    A store is adopted only for writing, where the target asks for that.
 
     Raises:
         NotSupportedError: the job or its target asks for what this release can't do.
@@ -66,7 +66,7 @@ def _selection(select: Select, stream: MessageStream) -> contract.Selection:
 
 
 def _held_back(stream: MessageStream) -> Literal["Retrying", "Failed"] | None:
-    """By what the stream's groups are held back; what is given up, or set aside, holds nobody."""
+    """Which failed messages hold back the others of their group; exhausted and dead-lettered ones never do."""
     retry = stream.spec.retry
     if retry.order == "None":
         return None

@@ -1,7 +1,7 @@
-"""Environment variables that a run's pods have from Secrets, and those that hold keys.
+"""Environment variables that a run's pods get from Secrets, and the keys among them.
 
 A document names variables, never a value. A key's variable is named after its Secret, so that a process which carries
-out several runs has them all from its start: a JVM never hears of later ones.
+out several runs can have them all from its start: a JVM doesn't see later ones.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from messagestore_operator.api.common import KeySecretRef
 
 
 class Use(StrEnum):
-    """What a run does with a Secret: the values of its label, by which its namespace allows that."""
+    """The uses of a Secret, which are the values of the label that allows them."""
 
     STORAGE = "storage"
     KAFKA = "kafka"
     SEAL = "seal"
-    """A key that messages are sealed, or values hashed, with."""
+    """A key for sealing messages or hashing values."""
     CA = "ca"
     """A certificate authority's certificate, which is no secret."""
 
 
 @dataclass(frozen=True)
 class SecretVariable:
-    """An environment variable, and the Secret's key that it is filled from; an optional key may be missing there."""
+    """An environment variable, and the key of the Secret with its value; an optional one may be missing."""
 
     variable: str
     secret: str
@@ -52,7 +52,7 @@ def scrub_keys(policy: RetentionPolicy) -> Iterator[SecretVariable]:
 
 
 def digest(*parts: str) -> str:
-    """What stands in names for a Secret, or a part of one."""
+    """A digest that identifies a Secret, or a key of it, in names."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 

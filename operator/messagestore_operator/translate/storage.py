@@ -1,4 +1,4 @@
-"""How a run reaches object storage: an entry a bucket for its document, and what its pods need of Secrets.
+"""How a run reaches object storage: an entry for each bucket in its document, and the Secrets of its pods.
 
 The document names environment variables and files, never a value. Whoever makes the pods fills each variable of
 `StorageAccess.variables` from its Secret, in driver and executors alike, and mounts each of
@@ -35,7 +35,7 @@ class CertificateMount:
     key: str
     folder: str
     use: Use
-    """Of the server that is checked against it; a Secret allows it by that use, or by `ca`."""
+    """The use of the server that it verifies; a Secret allows it by that use, or by `ca`."""
 
     @property
     def path(self) -> str:
@@ -45,7 +45,7 @@ class CertificateMount:
 
 @dataclass(frozen=True)
 class StorageAccess:
-    """What one run needs to reach its buckets; all Secrets are of the resource's own namespace."""
+    """The access of one run to its buckets; all Secrets are of the resource's own namespace."""
 
     entries: tuple[store_contract.StorageEntry, ...] = ()
     variables: tuple[SecretVariable, ...] = ()
@@ -56,7 +56,7 @@ class StorageAccess:
 class StorageLocation:
     """A folder that a run reads or writes: its field, its URI, how its store is reached, and by whose word.
 
-    `path` is where a refusal points to; `said_by` is for people, such as "MessageStream orders".
+    `path` is the field of a refusal; `said_by` names the resource for people, such as "MessageStream orders".
     """
 
     path: tuple[str | int, ...]
@@ -120,7 +120,7 @@ def stream_locations(stream: MessageStream) -> list[StorageLocation]:
 
 
 def files_sources(stream: MessageStream) -> Iterator[tuple[tuple[str | int, ...], FilesSource]]:
-    """The folders that a stream takes files from, each with its field."""
+    """The folders that a stream reads files from, each with its field."""
     spec = stream.spec
     if spec.source.files is not None:
         yield ("spec", "source", "files"), spec.source.files
@@ -141,7 +141,7 @@ def _with_keys(found: StorageAccess, *sealing: MessageStream) -> StorageAccess:
 
 
 def access(locations: Sequence[StorageLocation]) -> StorageAccess:
-    """What it takes to reach all of the locations.
+    """The access to all of the locations.
 
     Raises:
         NotSupportedError: one is on no object store of this release, or two storages of a bucket contradict each other.
@@ -168,7 +168,7 @@ def access(locations: Sequence[StorageLocation]) -> StorageAccess:
 
 
 def refused_locations(locations: Sequence[StorageLocation]) -> Iterator[RefusedField]:
-    """Why locations can't be reached in one run."""
+    """Why one run can't reach all locations."""
     first: dict[str, StorageLocation] = {}
     for location in locations:
         if (words := out_of_reach(location.uri)) is not None:
@@ -184,7 +184,7 @@ def refused_locations(locations: Sequence[StorageLocation]) -> Iterator[RefusedF
 
 
 def out_of_reach(uri: str) -> str | None:
-    """Why no run reaches a folder, wherever it runs; None where one may."""
+    """Why no run anywhere can reach a folder; None where one can."""
     if urlsplit(uri).scheme in (*_S3, _LOCAL):
         return None
     return "this release reaches object stores by the S3 protocol only: s3a:// or s3://"
@@ -197,7 +197,7 @@ def bucket_of(uri: str) -> str | None:
 
 
 def endpoint_key(storage: Storage | None) -> str:
-    """The server of an object store in one spelling; empty where it is the default one."""
+    """The endpoint of an object store in one spelling; empty for the default."""
     if storage is None or storage.endpoint is None:
         return ""
     scheme, _, server = storage.endpoint.lower().rstrip("/").partition("://")

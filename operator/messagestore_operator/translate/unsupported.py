@@ -1,4 +1,4 @@
-"""What a resource may say and this release can't do yet: refused by name, never passed over."""
+"""Fields that a resource may have and this release doesn't support: they are refused, never ignored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DOCUMENTS = ("headers", "metadata", "result")
 
 
 def refusals(resource: Resource) -> tuple[RefusedField, ...]:
-    """All that this release can't do of what the resource asks."""
+    """All fields of the resource that this release doesn't support."""
     if isinstance(resource, MessageStream):
         return (*_of_envelope(resource), *refused_locations(stream_locations(resource)), *_of_archives(resource))
     return tuple(
@@ -28,13 +28,13 @@ def refusals(resource: Resource) -> tuple[RefusedField, ...]:
 
 
 def ensure_supported(resource: Resource) -> None:
-    """Raise NotSupportedError where the resource asks for what this release can't do."""
+    """Raise NotSupportedError where the resource asks for something that this release doesn't support."""
     if found := refusals(resource):
         raise NotSupportedError(found)
 
 
 def _of_envelope(stream: MessageStream) -> Iterator[RefusedField]:
-    """Mappings that find nothing, or what the field can't be."""
+    """Mappings that find nothing, or a value that the field can't have."""
     fields = stream.spec.envelope.fields.given() if stream.spec.envelope.fields else {}
     for name, mapping in fields.items():
         path = ("spec", "envelope", "fields", name)
@@ -47,7 +47,7 @@ def _of_envelope(stream: MessageStream) -> Iterator[RefusedField]:
 
 
 def _of_archives(stream: MessageStream) -> Iterator[RefusedField]:
-    """Archives of files whose copies would arrive again, or end among the table's own."""
+    """Archives of source files whose copies would be ingested again, or lie in the table's folder."""
     for path, files in files_sources(stream):
         for what, uri in (("uri", files.uri), ("the table's folder", stream.spec.table.uri)):
             if files.archive_uri is not None and _overlap(files.archive_uri, uri):

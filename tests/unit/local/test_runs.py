@@ -126,7 +126,7 @@ def test_a_source_folder_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPa
         run.LocalRun(load([str(tmp_path / "stream.json")]), MagicMock(), console, 0).run()
         return [call.args[0] for call in console.say.call_args_list]
 
-    absent = f"r: there is no folder {tmp_path}/landing%20a yet, so that nothing arrives there"
+    absent = f"r: there is no folder {tmp_path}/landing%20a yet, so nothing arrives there"
     assert absent in told()
     (tmp_path / "landing%20a").mkdir()
     assert absent not in told()

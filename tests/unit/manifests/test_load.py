@@ -145,7 +145,7 @@ def test_other_kinds_are_passed_over_with_a_word(tmp_path: Path) -> None:
         [_write(tmp_path, "a.yaml", f"{STREAM}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\n")]
     )
     assert result.problems == ()
-    assert [warning.message for warning in result.warnings] == ["v1 ConfigMap is passed over"]
+    assert [warning.message for warning in result.warnings] == ["v1 ConfigMap is skipped"]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_other_kinds_are_passed_over_with_a_word(tmp_path: Path) -> None:
         (STREAM.replace("v1alpha1", "v1"), "must be messagestore.dev/v1alpha1"),
         (STREAM.replace("kind: MessageStream", ""), "kind: is required"),
         ("just text", "must be a resource"),
-        ("", "there is no resource"),
+        ("", "the files have no resource"),
     ],
 )
 def test_what_is_almost_a_resource_is_a_problem(tmp_path: Path, text: str, message: str) -> None:
