@@ -1,7 +1,7 @@
-"""What kopf is used for: watches, in all or in chosen namespaces. Its handlers only pass on what they see.
+"""Kopf's handlers. Kopf only watches, in all or in chosen namespaces; its handlers pass events on.
 
-None of them writes to an object or puts a finalizer on it: all handle events, and nothing else. An error in one would
-be logged and forgotten, so nothing in here can fail; what follows from what is seen has a queue of its own.
+No handler writes to an object or puts a finalizer on it. Kopf would log an error and forget it, so nothing in here can
+fail: resources are reconciled from a queue of the operator's own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from messagestore_operator.cluster.kinds import Kind
 from messagestore_operator.cluster.labels import SELECTOR
 
 Seen = Callable[[str | None, ApiObject], None]
-"""Takes what happened (ADDED, MODIFIED, DELETED; None in the list that a watch begins with) and the object."""
+"""Takes the event's type (ADDED, MODIFIED, DELETED; None in the list that a watch begins with) and the object."""
 
 
 def registry(kinds: Iterable[Kind], seen: Seen) -> kopf.OperatorRegistry:
@@ -37,26 +37,26 @@ def registry(kinds: Iterable[Kind], seen: Seen) -> kopf.OperatorRegistry:
 
 
 class NoMemories(ResourceMemories):
-    """Nothing is noted of an object between two events, as no handler asks for it; kopf keeps 1 KiB of each object."""
+    """Remembers nothing of an object between two events, as no handler asks for it; kopf would keep 1 KiB of each."""
 
     async def recall(self, raw_body: kopf.RawBody, **how: Any) -> ResourceMemory:
-        """What a handler may note things in, for one event."""
+        """A memory for one event."""
         return await super().recall(raw_body, **{**how, "ephemeral": True})
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
-    """Nobody asks what has changed of an object; kopf copies each one to find out, for every event."""
+    """Computes no differences, which no handler asks for; kopf would copy each object for every event."""
 
     def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:
-        """Nothing of an object is compared."""
+        """Compare nothing of an object."""
         return kopf.BodyEssence()
 
     def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:
-        """Nothing is known of it as it was."""
+        """Know nothing of the earlier object."""
         return None
 
     def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
-        """Nothing is kept of it."""
+        """Keep nothing of it."""
 
 
 def settings(foreign: Iterable[Kind]) -> kopf.OperatorSettings:
@@ -68,14 +68,14 @@ def settings(foreign: Iterable[Kind]) -> kopf.OperatorSettings:
     found = kopf.OperatorSettings()
     found.posting.enabled = False
     found.scanning.disabled = True
-    # Never the operator's own: kopf takes its finalizer off whatever none of its handlers needs it on.
+    # Never the operator's own: kopf removes its finalizer from all objects that no handler needs it on.
     found.persistence.finalizer = f"{GROUP}/watches"
     found.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
     found.persistence.diffbase_storage = _NoDiffs()
     found.watching.connect_timeout = 30
     found.watching.server_timeout = 300
-    # Lists come in parts, and a worker of kopf's keeps the last it has seen of its object for as short as can be: an
-    # operator that finds thousands of applications would hold them all as they were sent.
+    # Lists are paged, and a worker of kopf's drops the last version of its object as soon as it can: an operator
+    # that finds thousands of applications would otherwise hold them all as they were sent.
     found.watching.chunk_size = PAGE
     found.queueing.idle_timeout = 0.2
     # The process is ended by its own shutdown, which lets requests under way finish.

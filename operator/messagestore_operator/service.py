@@ -1,4 +1,4 @@
-"""The operator as a process: elects a leader, reads everything, watches, works, and ends in order."""
+"""The operator as a process: it elects a leader, lists all objects, watches, reconciles, and shuts down in order."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ from messagestore_operator.settings import LeaderSettings, Settings, seconds
 _log = logging.getLogger(__name__)
 MakeBackend = Callable[[KubeClient], SparkBackend]
 LOST_LEADERSHIP = 3
-"""Exit code of a leader that is one no more."""
+"""Exit code of a replica that lost its leadership."""
 _ROLES_AT_ONCE = 4
 """Roles of namespaces that are written at once; a write takes some tenths of a second."""
 _LOOK_AGAIN_SECONDS = 0.1
-"""After a look that failed, most often for a conflict; doubled each time."""
+"""Wait after a reconciliation failed, most often by a conflict; doubled each time."""
 _TOGETHER_SECONDS = 1.0
-"""A run's application, pod and report change one after the other: so long after the first, all are looked at."""
+"""A run's application, pod and report change one after the other; after so long its resource is reconciled once."""
 
 
 class ServiceError(Exception):
-    """The operator can't go on; says why."""
+    """The operator can't go on; the message says why."""
 
 
 async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = KubeflowBackend) -> None:
-    """Serve until a signal asks for the end.
+    """Serve until a signal ends it.
 
     Raises:
         ServiceError: there is no way to the API server, a kind is not installed, or the watches ended.
@@ -142,7 +142,7 @@ class Service:
             filled.result()
         workers = self._settings.workers
         work = [self._reconciler.work() for _ in range(workers)]
-        # What people apply waits for no news of runs, however much of that there is.
+        # What people apply does not wait for changes of runs, however many there are.
         work += [self._reconciler.work(first=True) for _ in range((workers + 1) // 2)]
         work += [self._predicates.work()]
         work += [self._drivers.work() for _ in range(_ROLES_AT_ONCE)]
@@ -156,7 +156,7 @@ class Service:
                 raise ServiceError("a worker ended, and none ever should") from broken.exception()
 
     async def _watched(self, stop: asyncio.Future[None], tasks: Iterable[asyncio.Task[None]]) -> bool:
-        """Watch until the end; or, and then that is True, until a kind that was missing is there to be watched too."""
+        """Watch until the end, or until a missing kind is installed; returns True for the latter."""
         ended = asyncio.Event()
         watches = asyncio.create_task(self._watch(ended))
         async with _tasks(self._sync.missing_comes()) as (came,):
@@ -184,7 +184,7 @@ class Service:
         self._enqueue_together(keys)
         key = (str(document.get("kind")), namespace_of(document), name_of(document))
         if key in keys:
-            # What people have applied is looked at without delay, and before what comes of runs.
+            # What people have applied is reconciled at once, and before changes of runs.
             self._enqueue_first([key])
 
     async def _watch(self, ended: asyncio.Event) -> None:
@@ -201,7 +201,7 @@ class Service:
 
 
 def defaults(settings: Settings) -> Defaults:
-    """The settings, as far as policy goes."""
+    """The settings that decisions depend on."""
     runs, upkeep = settings.runs, settings.maintenance
     return Defaults(
         start_deadline=runs.start_deadline.timedelta,
@@ -229,7 +229,7 @@ def defaults(settings: Settings) -> Defaults:
 
 
 async def _ended_watches(watches: asyncio.Task[None]) -> None:
-    """Wait for kopf, which takes signals over and ends by itself when the process is asked to.
+    """Wait for kopf, which handles signals and ends by itself.
 
     Raises:
         ServiceError: it ended because something failed.
@@ -246,7 +246,7 @@ async def _ended_watches(watches: asyncio.Task[None]) -> None:
 async def _leadership(
     client: KubeClient, settings: Settings, identity: str, stop: asyncio.Future[None]
 ) -> AsyncIterator[None]:
-    """Wait to be the leader, and be it; a leader that loses its Lease leaves the process at once, in mid-sentence."""
+    """Wait for the Lease, and lead while the block lasts. A leader that loses it exits at once."""
     wanted = settings.leader
     if not wanted.enabled:
         yield
@@ -273,13 +273,13 @@ def _leader(client: KubeClient, namespace: str, wanted: LeaderSettings, identity
 async def _hold_or_exit(leader: Leader) -> None:
     await leader.hold()
     logging.shutdown()
-    # Whatever is under way must not write a second longer: another replica may work by now.
+    # Work under way must not write any more: another replica may lead by now.
     os._exit(LOST_LEADERSHIP)
 
 
 @asynccontextmanager
 async def _tasks(*work: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio.Task[None]]]:
-    """Things that go on meanwhile, and are ended and waited for afterwards."""
+    """Tasks that run while the block lasts, and are cancelled and awaited at its end."""
     tasks = [asyncio.create_task(one) for one in work]
     try:
         yield tasks

@@ -215,7 +215,7 @@ class Settings(Model):
 
     @model_validator(mode="after")
     def _own_sizes_are_allowed(self) -> Self:
-        """What a resource may not ask for it doesn't get by asking for nothing."""
+        """Check that the defaults for runs keep within the limits of tenancy."""
         found = too_large(self.spark.driver, self.spark.executor, self.tenancy.sizes)
         if lines := [f"spark.{'.'.join(path)}: {why}" for path, why in found]:
             raise ValueError("; ".join(lines))
@@ -223,11 +223,11 @@ class Settings(Model):
 
 
 class SettingsProblemError(ValueError):
-    """Settings that can't be used; the message names each with what is wrong."""
+    """Invalid settings; the message names each, and what is wrong with it."""
 
 
 def load(file: Path | None, environment: Mapping[str, str], options: Mapping[str, Any] | None = None) -> Settings:
-    """Put the settings together.
+    """Read the settings.
 
     Args:
         file: YAML, if there is one.
@@ -250,7 +250,7 @@ def load(file: Path | None, environment: Mapping[str, str], options: Mapping[str
 
 
 def _namespace(environment: Mapping[str, str]) -> dict[str, Any]:
-    """In a pod, where the pod is."""
+    """The pod's namespace, in a pod."""
     if given := environment.get("POD_NAMESPACE"):
         return {"namespace": given}
     return {"namespace": _NAMESPACE_FILE.read_text().strip()} if _NAMESPACE_FILE.exists() else {}

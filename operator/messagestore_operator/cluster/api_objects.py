@@ -30,7 +30,7 @@ def labels_of(document: ApiObject) -> Mapping[str, str]:
 
 
 def at(document: Any, *path: str | int) -> Any:
-    """The value at a path of keys and places in lists; None where a part of it isn't there."""
+    """The value at a path of keys and list indexes; None where a part of the path is missing."""
     for key in path:
         if isinstance(document, Mapping):
             document = document.get(key)

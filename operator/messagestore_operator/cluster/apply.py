@@ -1,4 +1,4 @@
-"""Carries out what was decided, action by action; each may be done twice, and the first that fails ends it."""
+"""Carries out a decision, action by action. Each is idempotent; the first that fails ends the decision."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Enqueue = Callable[[Iterable[tuple[str, str, str]]], None]
 
 
 class Applier:
-    """Writes to the cluster, and tells the cache at once what came of it.
+    """Writes to the cluster, and puts the answers into the cache at once.
 
     Args:
         enqueue: is given the resources that a write may make a difference to.
@@ -51,7 +51,7 @@ class Applier:
         self._launcher = Launcher(cluster.client, cluster.backend, cluster.cache, drivers)
 
     async def carry_out(self, resource: Resource, wanted: Iterable[actions.Action]) -> None:
-        """Do what was decided about a resource.
+        """Carry out the actions of a decision.
 
         Raises:
             ConflictError: something is not as it was in the snapshot: take another one.
@@ -61,7 +61,7 @@ class Applier:
             await self._do(action, resource)
 
     async def finish(self, run: ObservedRun) -> None:
-        """Finish what a killed operator left half done of a run that is under way."""
+        """Finish the launch of a run that a killed operator left half done."""
         await self._launcher.finish(run)
 
     @singledispatchmethod
@@ -72,7 +72,7 @@ class Applier:
     async def _(self, action: actions.WriteStatus, resource: Resource) -> None:
         changes: list[dict[str, Any]] = [{"op": "add", "path": "/status", "value": action.status.to_dict()}]
         if action.resource_version is not None:
-            # Written with an old version, it is refused as a conflict, also where it would change nothing.
+            # With an old version the API server refuses it as a conflict, even where it would change nothing.
             version = {"op": "replace", "path": "/metadata/resourceVersion", "value": action.resource_version}
             changes.insert(0, version)
         self._put(await self._client.json_patch(_path(resource, "status"), changes))
@@ -113,7 +113,7 @@ class Applier:
     @_do.register
     async def _(self, action: actions.DeleteRun, resource: Resource) -> None:
         if not await self._cluster.backend.delete(action.namespace, action.name):
-            # It was never launched, so nothing else takes its ConfigMap away.
+            # It was never launched, so no application owns its ConfigMap.
             await self._client.delete(CONFIG_MAPS.path(action.namespace, action.name))
 
     @_do.register

@@ -1,11 +1,11 @@
-"""What the watches have seen, kept small and found by what is asked of it.
+"""The operator's cache of objects, indexed by what decisions ask for.
 
-Only what decisions need is kept of each object. An object is as new as its resource version says, wherever it came
-from: a watch, a list, or the answer to a write of the operator's own.
+Only what decisions need is kept of each object. Its resource version says how new an object is, wherever it came from:
+a watch, a list, or the answer to one of the operator's own writes.
 
-That last one is why these are not kopf's indexes, which its watches alone fill: a look right after a launch would not
-see what was launched, and launch it again. Nor can kopf's be compared with a list, where a watch broke off and may have
-missed a deletion, or tell whom a change concerns.
+Those answers are why these are not kopf's indexes, which only watches fill: right after a launch a decision would not
+see the run, and launch it again. Nor can kopf's indexes be compared with a list, after a watch broke off and may have
+missed a deletion, and they don't say which resources a change affects.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _NOBODY = ("", "", "")
 
 @dataclass(slots=True)
 class RunObjects:
-    """What there is of one run, and the uid of the resource that it belongs to."""
+    """The objects of one run, and the uid of its resource."""
 
     uid: str = ""
     application: ApiObject | None = None
@@ -74,16 +74,16 @@ class RunObjects:
     executors: dict[str, ApiObject] = field(default_factory=dict)
     lost_executors: dict[str, str] = field(default_factory=dict)
     settled: bool = False
-    """Whether only what tells that they are there is kept of them."""
+    """Whether its objects are reduced to their names, times and end."""
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is left of it."""
+        """Whether none of its objects is left."""
         return not (self.application or self.config_map or self.driver or self.executors)
 
 
 class Cache:
-    """Objects by what they are to the operator.
+    """Resources, runs and Leases.
 
     Args:
         application_kind: what the backend calls its applications.
@@ -93,7 +93,7 @@ class Cache:
     def __init__(self, application_kind: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._application_kind = application_kind
         self._owned = {"ownerReferences": [{"kind": application_kind}]}
-        """What is kept of whom the ConfigMap of a settled run belongs to."""
+        """The owner that is kept of a settled run's ConfigMap."""
         self._clock = clock
         self.missing_kind: str | None = None
         """The backend's kind, where that is not installed."""
@@ -118,7 +118,7 @@ class Cache:
         self._leases: dict[str, ApiObject] = {}
         self._held: dict[str, set[str]] = defaultdict(set)
 
-    # What is asked.
+    # Queries.
 
     def resource(self, key: ResourceKey) -> Resource | None:
         """One of the three kinds."""
@@ -129,16 +129,16 @@ class Cache:
         yield from list(self._resources.values())
 
     def problem(self, key: ResourceKey) -> str | None:
-        """What of a resource's spec is refused: the rest alone of it is in here."""
+        """What is refused of a resource's spec; the cached spec is without it."""
         return self._problems.get(key)
 
     def note_written(self, key: ResourceKey, at: datetime) -> None:
-        """Take notice that a resource's status was written."""
+        """Note when a resource's status was written."""
         if key in self._resources:
             self._written[key] = at
 
     def written(self, key: ResourceKey) -> datetime | None:
-        """When a resource's status was written last; None where this process hasn't."""
+        """When this process last wrote a resource's status; None where it hasn't."""
         return self._written.get(key)
 
     def streams_of(self, resource: Resource) -> tuple[MessageStream, ...]:
@@ -162,7 +162,7 @@ class Cache:
         return tuple(job for job in found if isinstance(job, ReplayJob) and job.spec.stream_ref.name == name)
 
     def claims(self, table: TableKey) -> Iterator[tuple[Claim, bool]]:
-        """What current runs of all resources have or want of a table; each with whether it waits."""
+        """The claims of all current runs on a table, each with whether it waits."""
         for key in sorted(self.interested(table)):
             resource = self._resources[key]
             for claimed, claim, waits in claims_of(resource, self.streams_of(resource)):
@@ -170,7 +170,7 @@ class Cache:
                     yield claim, waits
 
     def slots(self) -> Iterator[RunSlot]:
-        """What current runs of all resources take of the room for runs, or want of it."""
+        """The slots of the current runs of all resources, those that wait included."""
         for slots in self._slots.values():
             yield from slots
 
@@ -187,20 +187,20 @@ class Cache:
         return found
 
     def run(self, key: RunKey) -> RunObjects:
-        """What there is of a run."""
+        """The objects of a run."""
         return self._runs.get(key) or RunObjects()
 
     def runs_of(self, resource: Resource) -> list[RunKey]:
-        """The runs of a resource; what is in another namespace is none, whatever uid somebody gave it as a label."""
+        """The runs of a resource, in its namespace alone: anybody may put its uid into a label elsewhere."""
         _, namespace, _ = resource.identity
         return sorted(key for key in self._runs_by_uid.get(resource.metadata.uid or "", ()) if key[0] == namespace)
 
     def has_runs(self, namespace: str) -> bool:
-        """Whether there is anything of any run in a namespace."""
+        """Whether a namespace has objects of any run."""
         return any(where == namespace for where, _ in self._runs)
 
     def all_runs(self) -> Iterator[tuple[RunKey, RunObjects]]:
-        """Every run of which there is anything."""
+        """Every run that has objects."""
         yield from list(self._runs.items())
 
     def lease(self, name: str) -> ApiObject | None:
@@ -216,15 +216,15 @@ class Cache:
         yield from list(self._leases.values())
 
     def settle(self, key: RunKey) -> None:
-        """Keep little of a run that is over and that no resource has as its current one.
+        """Reduce the objects of a run that is over and that no resource has as its current one.
 
-        Some of each resource are kept for people to look at; all that is still decided of them is which of them go.
+        Some runs of each resource are kept for people to look at; the only decision left is which of them are removed.
         """
         run = self._runs.get(key)
         if run is None or run.settled:
             return
         if run.application and run.config_map and not belongs_to(run.config_map, self._application_kind):
-            # What was left half made is finished first.
+            # A launch that is half done is finished first.
             return
         like = run.application or run.config_map or run.driver or {}
         run.application = _settled(run.application, like)
@@ -234,15 +234,15 @@ class Cache:
         run.lost_executors = {}
         run.settled = True
 
-    # What is seen.
+    # Updates.
 
     def refuse(self, run: RunRef, words: str) -> None:
-        """Take notice that a run can't be made; no object tells of it."""
+        """Note that the API server refused a run, as no object shows it."""
         refused = ObservedRun(run, AppState.SUBMISSION_FAILED, message=words, config_map=False)
         self._refused[run.namespace, run.name] = (self._clock(), refused)
 
     def put(self, document: ApiObject) -> set[ResourceKey]:
-        """Take an object in, and return the resources that it may make a difference to."""
+        """Put an object, and return the resources that it may affect."""
         kind = str(document.get("kind"))
         if not self.is_newer(document):
             return set()
@@ -255,12 +255,12 @@ class Cache:
         return self._put_part(kind, document)
 
     def remove(self, document: ApiObject) -> set[ResourceKey]:
-        """Take notice that an object is gone, and return the resources that it may make a difference to."""
+        """Remove an object, and return the resources that this may affect."""
         kind, uid = str(document.get("kind")), str(at(document, "metadata", "uid"))
         identity = (kind, namespace_of(document), name_of(document))
         self._deleted[uid] = self._clock()
         if _uid(self._versions.get(identity, uid)) != uid:
-            # Another one of its name is there by now.
+            # Another object has its name by now.
             return set()
         self._versions.pop(identity, None)
         if kind in KINDS:
@@ -270,9 +270,9 @@ class Cache:
         return self._remove_part(kind, document)
 
     def forget_others(self, kind: str, listed: Iterable[tuple[str, str]], before: dict[Any, Any]) -> set[ResourceKey]:
-        """After a list of all objects of a kind: drop what was known before it and wasn't in it.
+        """After a list of all objects of a kind, remove those that are not in it.
 
-        A watch that broke off tells nothing of what was deleted meanwhile.
+        A watch that broke off does not show what was deleted meanwhile.
 
         Args:
             kind: of the objects.
@@ -291,9 +291,9 @@ class Cache:
         return affected
 
     def is_newer(self, document: ApiObject) -> bool:
-        """Whether an object is newer than what is known of its name, of whatever uid, and not known to be gone.
+        """Whether an object is newer than the cached one of its name, whatever its uid, and was not deleted.
 
-        News of two that had one name come in any order.
+        Events about two objects of one name may come in any order.
         """
         if str(at(document, "metadata", "uid")) in self._deleted:
             return False
@@ -306,7 +306,7 @@ class Cache:
             return True
 
     def versions(self) -> dict[Any, Any]:
-        """Every object that is known, and its version."""
+        """Every object in the cache, and its version."""
         return dict(self._versions)
 
     def _stub(self, identity: tuple[str, str, str], uid: str) -> ApiObject:
@@ -339,7 +339,7 @@ class Cache:
             return set()
         key = resource.identity
         changed = before is None or _matters(before) != _matters(resource)
-        # Those that are concerned no more have to know that as well.
+        # Resources that it affected until now are affected by the change, too.
         affected = {key} | (self._dependents(before) if before is not None and changed else set())
         self._resources[key] = resource
         self._note_problem(key, problem)
@@ -401,7 +401,7 @@ class Cache:
                 del self._naming[namespace, name]
 
     def _dependents(self, resource: Resource) -> set[ResourceKey]:
-        """Who may have to act otherwise because a resource has changed."""
+        """The resources whose decisions depend on a resource."""
         found: set[ResourceKey] = set()
         for stream in self.streams_of(resource):
             found |= self.interested(table_key(stream))
@@ -426,14 +426,14 @@ class Cache:
         elif kind == PODS.name:
             _put_pod(run, document)
         if self._is_past(key, run):
-            # An operator finds thousands of these at its start: they are small before it looks at their resources.
+            # An operator finds thousands of these at its start: they are reduced before their resources are reconciled.
             self.settle(key)
         return self._owner(document)
 
     def _is_past(self, key: RunKey, run: RunObjects) -> bool:
-        """Whether a run is over, and its end was noted: its resource's status counts it, and names it no more.
+        """Whether a run is over and its resource's status has recorded its end.
 
-        Unsure, and so not, of one whose ConfigMap was not seen, and where the status may be older than the run.
+        Not so where its ConfigMap was not seen, or the status may be older than the run: then that is not certain.
         """
         if run.application is None or run.config_map is None or not app_state(run.application).ended:
             return False
@@ -505,7 +505,7 @@ def _folder(stream: MessageStream) -> tuple[str, str]:
 
 
 def refers_to(resource: Resource, stream: MessageStream) -> bool:
-    """Whether a resource is about a stream of its namespace."""
+    """Whether a resource refers to a stream of its namespace."""
     if stream.metadata.namespace != resource.metadata.namespace:
         return False
     if isinstance(resource, RetentionPolicy) and resource.spec.stream_selector is not None:
@@ -524,7 +524,7 @@ def _streams_named(resource: Resource) -> set[str] | None:
 
 
 def _matters(resource: Resource) -> Any:
-    """What others may look at, of a resource."""
+    """The parts of a resource that decisions about others depend on."""
     meta, status = resource.metadata, getattr(resource, "status", None)
     runs: list[Any] = [getattr(status, "current_run", None)]
     runs += [entry.current_run for entry in getattr(status, "streams", ())]
@@ -540,7 +540,7 @@ def _small(document: ApiObject, *keys: str) -> ApiObject:
 
 
 def _shared(value: Any) -> Any:
-    """The same, with each text held once however many objects have it, as those of one run do by their labels."""
+    """The same value with interned strings, as the objects of a run share their labels."""
     if isinstance(value, str):
         return sys.intern(value)
     if isinstance(value, Mapping):
@@ -551,9 +551,9 @@ def _shared(value: Any) -> Any:
 
 
 def _settled(document: ApiObject | None, like: ApiObject, more: ApiObject | None = None) -> ApiObject | None:
-    """What is left of an object of a settled run: its name, its times, and how it ended.
+    """An object of a settled run, reduced to its name, its times, and how it ended.
 
-    Which run that is, labels and annotations say; all objects of a run share those of one.
+    Labels and annotations say which run that is; all objects of a run share those of one.
     """
     if document is None:
         return None
@@ -565,7 +565,7 @@ def _settled(document: ApiObject | None, like: ApiObject, more: ApiObject | None
 
 
 def _alike(value: ApiObject) -> ApiObject:
-    """The same, held once for all that are the same: most runs end in one way, and many have one number."""
+    """The same value, shared by all equal ones: most runs end alike."""
     return _held(json.dumps(value))
 
 
@@ -587,7 +587,7 @@ def _put_pod(run: RunObjects, document: ApiObject) -> None:
     pod = _small(document, "status")
     if labels_of(document).get("spark-role") == "executor":
         run.executors[name_of(document)] = pod
-        # The driver removes the pods of executors that failed: why they did must be noted when it is seen.
+        # The driver removes the pods of failed executors, so the cause is noted as soon as it is seen.
         if loss := loss_of(document):
             run.lost_executors[name_of(document)] = loss
     else:

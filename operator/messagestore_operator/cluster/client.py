@@ -53,7 +53,7 @@ class ApiError(Exception):
 
     @property
     def refused(self) -> bool:
-        """Whether the server has judged the request, so that nothing came of it; not so where it may have come late."""
+        """Whether the server refused the request, so that it had no effect; False where it may have arrived late."""
         return self.status in _REFUSED or "admission webhook" in self.message or "calling webhook" in self.message
 
 
@@ -62,7 +62,7 @@ class NotFoundError(ApiError):
 
 
 class ConflictError(ApiError):
-    """Somebody else was faster: look again."""
+    """Somebody else changed it first: read it again."""
 
 
 class AlreadyExistsError(ConflictError):
@@ -78,10 +78,10 @@ class InvalidError(ApiError):
 
 
 class GoneError(ApiError):
-    """A list took so long that the API server doesn't know any more what it began with.
+    """A list took so long that the API server no longer has the version that it started with.
 
     Attributes:
-        go_on: by which it goes on with what there is now; empty where it must be begun anew.
+        go_on: the token that continues it with the present objects; empty where it must start again.
     """
 
     go_on = ""
@@ -94,7 +94,7 @@ class KubeClient:
         api: the official client, with its connection.
         limit: the rate that all requests share; None for requests that may not wait, such as a leader's renewals.
         timeout: of one request, in seconds.
-        observe: is told of each answer: the method and the status, 0 where there was none.
+        observe: gets the method and the status of each answer, 0 where there was none.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class KubeClient:
             return None
 
     async def find_metadata(self, path: str) -> ApiObject | None:
-        """Read the metadata alone of an object that may not be there: the server sends nothing else of it."""
+        """Read only the metadata of an object that may not be there; the server sends nothing else."""
         try:
             return await self._request("GET", path, accept=METADATA)
         except NotFoundError:
@@ -139,7 +139,7 @@ class KubeClient:
     async def items(self, path: str, selector: str = "") -> AsyncIterator[ApiObject]:
         """The objects of a collection, page by page, each with its kind and version as a watch would give it.
 
-        One of a list that had to be begun anew may come twice.
+        Where a list had to start again, an object may come twice.
         """
         first: Parameters = {"limit": PAGE, **({"labelSelector": selector} if selector else {})}
         query, tries = first, 1
@@ -228,7 +228,7 @@ class KubeClient:
                 status, text, pause = await self._send(method, path, query or {}, body, content_type, accept)
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 self._observe(method, 0)
-                # Some of these say nothing of themselves but their type.
+                # Some of these have no message.
                 raise ApiError(method, path, 0, "Unreachable", str(error) or type(error).__name__) from error
             self._observe(method, status)
             if status not in _OVERLOADED or pause is None:
@@ -239,7 +239,7 @@ class KubeClient:
         return _parse(text)
 
     async def _hold_back(self, seconds: float) -> None:
-        """Ask for nothing for so long, as the API server wants: it has refused this request, and would the others."""
+        """Pause all requests for as long as the API server asks: it would refuse the others, too."""
         if self._limit is None:
             await asyncio.sleep(seconds)
         else:
@@ -301,7 +301,7 @@ def _parse(text: str) -> ApiObject:
 async def connect(
     configuration: Configuration, limit: TokenBucket | None = None, observe: Observer = lambda method, status: None
 ) -> AsyncIterator[KubeClient]:
-    """A client for as long as it is needed."""
+    """A client, closed at the end of the block."""
     api: Any = ApiClient(configuration=configuration)
     try:
         yield KubeClient(api, limit, observe=observe)

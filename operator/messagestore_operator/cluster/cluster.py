@@ -1,4 +1,4 @@
-"""What the operator has of a cluster: the way to it, and what it knows of it."""
+"""The operator's access to a cluster, and its caches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from messagestore_operator.decide.run_queue import RunBounds
 
 @dataclass(frozen=True)
 class Cluster:
-    """What is read to decide, and what decisions are carried out with.
+    """What decisions are made from and carried out with.
 
     Attributes:
         client: sends requests to the API server.
@@ -39,7 +39,7 @@ class Cluster:
 
     @classmethod
     def of(cls, client: KubeClient, backend: SparkBackend, own_namespace: str, bounds: RunBounds) -> Cluster:
-        """A cluster of which nothing is known yet.
+        """A cluster with empty caches.
 
         Args:
             own_namespace: where the Leases of tables are.

@@ -1,4 +1,4 @@
-"""Where the API server is and how the operator proves who it is: in a pod its service account, elsewhere kubeconfig."""
+"""The address of the API server and the operator's credentials: a pod's service account, or a kubeconfig."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubernetes.aio.client import Configuration
 
 
 class ConnectionProblemError(Exception):
-    """There is no way to the API server from here; says what to set."""
+    """The API server can't be reached from here; the message says what to set."""
 
 
 async def configuration() -> Configuration:
@@ -33,7 +33,7 @@ async def configuration() -> Configuration:
             loader.load_incluster_config(client_configuration=found)
     except (official.ConfigException, OSError) as error:
         raise ConnectionProblemError(f"no way to the API server: {error}; set KUBECONFIG, or run in a pod") from error
-    # Left to the session, the environment and a .netrc are read anew for each request, in a thread.
+    # Otherwise the session reads the environment and .netrc for each request, in a thread.
     found.client_session_kwargs = {"trust_env": False}
     found.proxy = found.proxy or proxy_to(found.host)
     return found
@@ -46,7 +46,7 @@ def login(**arguments: object) -> kopf.ConnectionInfo | None:
 
 
 def proxy_to(server: str) -> str | None:
-    """The proxy that the environment wants on the way to a server, by its address; None where the way is straight."""
+    """The address of the proxy that the environment names for a server; None where there is none."""
     address = urlsplit(server)
     if proxy_bypass(address.hostname or ""):
         return None

@@ -1,8 +1,8 @@
 """What the drivers of a namespace may do: their account, and the ConfigMaps that they may report to.
 
 One Role names the ConfigMaps of all runs under way. The drivers of a namespace share an account, so that a Role for
-each run would grant no less; and each write of one is dear, as the API server works out whether the operator may grant
-so much.
+each run would grant no less; and each write of one is expensive, as the API server checks whether the operator may
+grant it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from messagestore_operator.settings import DriverSettings
 
 _log = logging.getLogger(__name__)
 _FRESH_SECONDS = 300.0
-"""How long a namespace is taken to have what its drivers need, which somebody may have deleted."""
+"""How long a namespace is assumed to have what its drivers need, before that is checked again."""
 _TOGETHER_SECONDS = 0.5
-"""After the first that asks: so many runs of a namespace as are launched meanwhile share a write."""
+"""How long a write waits for other runs of the namespace, which then share it."""
 
 
 @dataclass
 class _Reporting:
-    """Of one namespace: the runs that its Role names."""
+    """The runs that the Role of one namespace names."""
 
     named: set[str] = field(default_factory=set)
-    """By this process, in the last of its writes; empty before the first."""
+    """The runs of this process's last write; empty before the first."""
     wanted: set[str] = field(default_factory=set)
-    """Not named yet."""
+    """Runs that it does not name yet."""
 
 
 class Drivers:
@@ -62,10 +62,10 @@ class Drivers:
         self._to_write: WorkQueue[str] = WorkQueue()
 
     async def prepare(self, namespace: str) -> None:
-        """Make what all drivers of a namespace need, unless it is known to be there.
+        """Make what all drivers of a namespace need, unless it is known to exist.
 
-        Their ServiceAccount, and the right to make executors, only where that is left to the operator. A namespace with
-        no run in it may have been deleted, and made again without any of it.
+        That is their ServiceAccount, and the right to make executors, where that is left to the operator. A namespace
+        without runs may have been deleted, and made again without them.
 
         Raises:
             ApiError: it can't be made.
@@ -85,7 +85,7 @@ class Drivers:
             self._to_write.add(namespace, _TOGETHER_SECONDS)
 
     async def work(self) -> None:
-        """Write what was asked for, again and again where it is refused, for ever; several may at once."""
+        """Write the Roles that were asked for, for ever, and retry those that fail. Several workers may run."""
         while True:
             namespace = await self._to_write.get()
             failed = False
@@ -118,7 +118,7 @@ class Drivers:
             annotations = {"annotations": driver.annotations} if driver.annotations else {}
             made = await self._make(SERVICE_ACCOUNTS, {"metadata": {**account, **annotations}})
             if annotations and not made:
-                # The settings may have been others when it was made, such as a role of the cloud.
+                # It may have been made with other settings, such as another cloud identity.
                 path = SERVICE_ACCOUNTS.path(namespace, driver.service_account)
                 await self._client.merge_patch(path, {"metadata": annotations})
             await self._bind(account, "ClusterRole", driver.cluster_role)
@@ -153,7 +153,7 @@ class Drivers:
         await self._make(ROLE_BINDINGS, {"metadata": metadata, "roleRef": reference, "subjects": [subject]})
 
     async def _make(self, kind: Kind, document: dict[str, Any]) -> bool:
-        """Make an object; False where one of its name is there, which stays as it is."""
+        """Make an object; False where one of its name exists, which stays as it is."""
         body = {"apiVersion": kind.api_version, "kind": kind.name, **document}
         try:
             await self._client.create(kind.path(namespace_of(body)), body)
@@ -167,7 +167,7 @@ def _metadata(name: str, namespace: str) -> dict[str, Any]:
 
 
 def _rule(runs: set[str]) -> dict[str, Any]:
-    # Without a name in it, it would be about all ConfigMaps: it is written only for a run that is new to it.
+    # A Role without names would grant all ConfigMaps, so it is written only with a run to add.
     return {
         "apiGroups": [""],
         "resources": ["configmaps"],

@@ -32,7 +32,7 @@ _AT_ONCE = 25
 _A_SECOND = 1 / 300
 _REMEMBERED = 10_000
 _MAX_MESSAGE = 1024
-"""The API server takes no longer ones."""
+"""The API server refuses longer ones."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Events:
         self._clock = clock
         self._series: OrderedDict[str, _Series] = OrderedDict()
         self._budgets: OrderedDict[tuple[str, str], TokenBucket] = OrderedDict()
-        """By uid and type: what goes well leaves room for what does not."""
+        """By uid and type, so that Normal Events leave room for Warnings."""
 
     async def record(self, resource: Resource, event: NewEvent) -> None:
         """Send an Event about a resource, unless the same was sent less than a minute ago, or the budget is used up."""
@@ -91,7 +91,7 @@ class Events:
                 series.sent = series.count
                 return
             except NotFoundError:
-                # It ran out, as Events do after an hour: it begins anew.
+                # The Event expired, as they do after an hour, so a new one is made.
                 series.count, series.sent = series.count - series.sent, 0
         document = _event(resource, event, name, now, self._instance)
         try:
@@ -105,7 +105,7 @@ class Events:
 
 
 async def last_warning(client: KubeClient, namespace: str, pod: str) -> str:
-    """What the cluster last warned of about a pod; empty where it didn't, or where this operator may not know."""
+    """The last Warning about a pod; empty where there is none, or this operator may not read Events."""
     query = urlencode({"fieldSelector": f"involvedObject.kind=Pod,involvedObject.name={pod},type=Warning"})
     try:
         found = await client.get(f"{EVENTS.path(namespace)}?{query}")
@@ -116,7 +116,7 @@ async def last_warning(client: KubeClient, namespace: str, pod: str) -> str:
 
 
 def _kept(of: OrderedDict[K, V], key: K, new: Callable[[], V]) -> V:
-    """What is remembered under a key, of the last ones that were asked for."""
+    """The value of a key in a cache of those that were used last."""
     found = of[key] = of.pop(key, None) or new()
     while len(of) > _REMEMBERED:
         of.popitem(last=False)

@@ -1,7 +1,7 @@
-"""One immutable picture of a resource and all that decisions about it look at.
+"""Takes a snapshot: one immutable picture of a resource and of all that decisions about it depend on.
 
-Most of it comes from what the watches have seen. What may only be concluded from a fresh look is asked of the API
-server itself: that an application isn't there, and that a driver's pod is gone.
+Most of it comes from the cache. Two things are asked of the API server itself, as a watch may be late: that an
+application doesn't exist, and that a driver's pod is gone.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from messagestore_operator.status.replay_view import has_ended
 from messagestore_operator.translate.annotations import PAUSED
 
 _NORMAL_START = timedelta(seconds=20)
-"""A pod that takes longer to start is asked why."""
+"""After so long the Events of a pod that does not run are read."""
 _NOTHING_LASTS = timedelta(seconds=5)
-"""That there is nothing of a run which waits for its table holds so long."""
+"""How long it is remembered that a run which waits for its table has no objects."""
 
 
 class Gatherer:
@@ -66,17 +66,17 @@ class Gatherer:
         self._nothing: dict[RunKey, datetime] = {}
 
     def is_ready(self, key: ResourceKey) -> bool:
-        """Whether a picture can be taken; if not, its predicates are being read, and it is looked at after that."""
+        """Whether a snapshot can be taken; if not, its predicates are being read, and it is enqueued after that."""
         resource = self._cache.resource(key)
         if resource is None or resource.metadata.deletion_timestamp is not None:
             return True
         return all(self._predicates.knows(one, key) for one in self._read_by(resource))
 
     async def snapshot(self, key: ResourceKey) -> Snapshot | None:
-        """The picture of a resource; None where it isn't there.
+        """The snapshot of a resource; None where it doesn't exist.
 
         Raises:
-            ApiError: the API server could not be asked for what must be fresh.
+            ApiError: the API server could not be asked.
         """
         resource = self._cache.resource(key)
         if resource is None:
@@ -101,7 +101,7 @@ class Gatherer:
             "defaults": self._defaults,
             "paused": self._paused(resource.metadata.namespace),
             "run_queue": self._cluster.starts.run_queue(),
-            # Last, so that nothing in the picture is younger than its clock.
+            # Last, so that nothing in the snapshot is younger than its clock.
             "now": self._cluster.now(),
         }
         if isinstance(resource, MessageStream):
@@ -116,7 +116,7 @@ class Gatherer:
         return ReplaySnapshot(job=resource, stream=named.get(resource.spec.stream_ref.name), target=target, **common)
 
     async def _uses(self, resource: Resource, streams: tuple[MessageStream, ...]) -> Uses | None:
-        """What is to be known of Secrets, where a run could be made."""
+        """The Secrets that exist, where a run could be made; None where that is not needed."""
         rests = isinstance(resource, ReplayJob) and has_ended(resource)
         if rests or not self._defaults.tenancy.secrets.require_label or self._goes_on(resource):
             return None
@@ -130,20 +130,20 @@ class Gatherer:
         return None
 
     def _goes_on(self, resource: Resource) -> bool:
-        """Whether the one run that a resource has at a time is under way: it has its Secrets."""
+        """Whether the resource's only run is under way, so that it has its Secrets."""
         current = () if isinstance(resource, RetentionPolicy) else current_runs(resource)
         runs = [self._observed((resource.metadata.namespace, run.name)) for run, _ in current]
         return any(run is not None and not run.state.ended and run.state is not AppState.MISSING for run in runs)
 
     def _read_by(self, resource: Resource) -> tuple[Resource, ...]:
-        """Those whose predicates a decision about a resource looks at: its own, and those of where it replays to."""
+        """The resources whose predicates matter for a decision: itself, and the stream that it replays to."""
         if not isinstance(resource, ReplayJob) or (to := resource.spec.destination.stream) is None:
             return (resource,)
         target = self._cache.resource(("MessageStream", resource.metadata.namespace, to.name))
         return (resource, target) if target is not None else (resource,)
 
     async def refresh(self, key: ResourceKey) -> None:
-        """Read a resource and its tables' Leases anew: what is known of them was out of date.
+        """Read a resource and its tables' Leases again, as the cached ones were out of date.
 
         Raises:
             ApiError: the API server could not be asked.
@@ -177,13 +177,15 @@ class Gatherer:
         return tuple(run for run in found if run is not None)
 
     async def _observe(self, key: RunKey, *, sure: bool, waits: bool = False) -> ObservedRun | None:
-        """A run; None where nothing is there of it.
+        """A run; None where it has no objects.
 
         Args:
             key: of the run.
-            sure: whether something hangs on its being over, so that this is asked of the API server.
+            sure: whether a decision depends on its being over, so that the API server is asked.
             waits: whether it was not launched yet, as its status says; one that was can be another leader's, of whose
-                objects no watch has told, and is asked for even if there was nothing of it a moment ago.
+            waits: whether it was not launched yet, as its status says; one that was can be another leader's, of whose
+            waits: whether it was not launched yet, as its status says. One that was launched may be another leader's,
+                whose objects no watch has shown, and is asked for even if it had none a moment ago.
         """
         if sure and (refused := self._cache.refusal(key)) is not None:
             return refused
@@ -196,7 +198,7 @@ class Gatherer:
             if run is None and waits:
                 self._nothing[key] = self._cluster.now()
         elif not sure and not run.state.ended and not run.deleting:
-            # It is ended as one that its resource forgot, unless only the watch of it is behind.
+            # A run that no status names is ended, unless only the watch of its resource is behind.
             await self._look_for(key)
             run = self._observed(key)
         elif sure and run.state.ended and run.driver is None:
@@ -208,7 +210,7 @@ class Gatherer:
         return await self._with_mounts(run) if sure and run is not None else run
 
     def _is_nothing(self, key: RunKey) -> bool:
-        """Whether there is nothing of a run: it waits for room, or the API server said so a moment ago."""
+        """Whether a run has no objects: it waits for a slot, or the API server said so a moment ago."""
         if self._cluster.starts.waits("/".join(key)):
             return True
         now = self._cluster.now()
@@ -216,7 +218,7 @@ class Gatherer:
         return key in self._nothing
 
     async def _with_mounts(self, run: ObservedRun) -> ObservedRun:
-        """With what Events alone tell of a driver that does not get on, such as that a volume's Secret isn't there."""
+        """The run with what only Events say of a stuck driver, such as that a volume's Secret is missing."""
         driver = run.driver
         if driver is None or driver.phase != "Pending" or driver.waiting or not self._is_late(run):
             return run
@@ -224,7 +226,7 @@ class Gatherer:
         return replace(run, driver=replace(driver, waiting=Waiting("CreateContainerError", words))) if words else run
 
     def _is_late(self, run: ObservedRun) -> bool:
-        # By the pod's age: it is made some time after the application, and its first mounts fail as a rule.
+        # The pod's age counts: it is made some time after the application, and its first mounts often fail.
         made = (run.driver.created_at if run.driver else None) or run.created_at
         return made is not None and self._cluster.now() - made > _NORMAL_START
 
@@ -256,7 +258,7 @@ class Gatherer:
             self._put(PODS.name, await self._client.find(PODS.path(namespace, self._cluster.backend.driver_name(name))))
 
     async def _look_for_report(self, key: RunKey) -> None:
-        """Each kind has a watch of its own: that of ConfigMaps may be behind that of applications."""
+        """A run's ConfigMap, read where its watch is behind that of applications."""
         self._put(CONFIG_MAPS.name, await self._client.find(CONFIG_MAPS.path(*key)))
 
     def _put(self, kind: str, document: ApiObject | None) -> None:
@@ -264,7 +266,7 @@ class Gatherer:
             self._cache.put({**document, "kind": kind})
 
     async def lease(self, table: TableKey) -> TableLease:
-        """A table's Lease, who has it by what resources say, and who waits for it."""
+        """A table's Lease, with the claims of the runs that have it or wait for it."""
         document = self._cache.lease(lease_name(table))
         now = self._cluster.now()
         written = TableLease(table, epoch=first_epoch(now)) if document is None else _written(table, document)
@@ -274,7 +276,7 @@ class Gatherer:
     async def _with_holder(self, lease: TableLease) -> TableLease:
         namespace, _, name = (lease.holder or "").partition("/")
         if lease.holder_claim is not None:
-            # Its own resource sees to it, and nobody else may take the table, whatever there is of the run.
+            # Its own resource decides about it; until then no other run may take the table.
             return replace(lease, holder_run=self._observed((namespace, name)))
         try:
             run = await self._observe((namespace, name), sure=True)
@@ -299,7 +301,7 @@ def _written(table: TableKey, document: ApiObject) -> TableLease:
 
 
 def _out_of_sight(namespace: str, name: str) -> ObservedRun:
-    """A run in a namespace that this operator may not look into: for all it knows, it writes."""
+    """A run in a namespace that this operator may not read: it may still write."""
     ref = RunRef(namespace, name, 0, "ingest")
     return ObservedRun(ref, AppState.RUNNING, message=f"namespace {namespace} is not this operator's to look into")
 

@@ -1,10 +1,10 @@
-"""Whether the operator gets on, and the small web servers that say so.
+"""Whether the operator makes progress, and the web servers for probes and metrics.
 
-That the process breathes is told by an answer at all: the probes are served by the event loop that does the work. How
-late the work is makes a replica unready and rings an alert, and never ends it: another one would have as much to do,
-and all there is to read besides.
+Any answer shows that the process lives: the event loop that does the work serves the probes. Late work makes a replica
+unready and fires an alert, but never ends it: another replica would have the same work, and would have to read
+everything first.
 
-Kopf's probes are served while kopf watches: not by a replica that waits to lead, which has to be alive and unready.
+Kopf serves its probes only while it watches. A replica that waits to lead has to be alive and unready without it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from messagestore_operator.settings import Settings, seconds
 
 
 class Health:
-    """Judges the process by what it has done lately.
+    """The health of the process, by its recent work.
 
     Args:
         stalled_after: seconds that work may be late by.
@@ -45,20 +45,20 @@ class Health:
         self.lateness: Callable[[], float] = lambda: 0.0
 
     def begin(self, work: object) -> None:
-        """A worker has taken something up."""
+        """A worker has started on a key."""
         self._busy[work] = self._clock()
 
     def end(self, work: object) -> None:
-        """A worker is done with it."""
+        """A worker has finished a key."""
         self._busy.pop(work, None)
 
     def synced(self, missed: int = 0) -> None:
-        """Everything was read; so many changes of it no watch had shown."""
+        """Everything was listed, with so many changes that no watch had shown."""
         self._synced = self._clock()
         self._misses = self._misses + 1 if missed else 0
 
     def problems(self) -> list[str]:
-        """What stands still, in words; empty where all gets on. A replica that waits to lead has nothing to do."""
+        """What is late, in words; empty where nothing is. A replica that waits to lead has no work."""
         if self.waiting_to_lead or self._synced is None:
             return []
         now, found = self._clock(), list[str]()
@@ -66,7 +66,7 @@ class Health:
             found.append(f"a resource has been due for {late:.0f} s")
         longest = max((now - since for since in self._busy.values()), default=0.0)
         if longest > self._stalled_after:
-            found.append(f"a look at a resource has lasted {longest:.0f} s")
+            found.append(f"reconciling a resource has lasted {longest:.0f} s")
         if now - self._synced > 2 * self._resync + self._stalled_after:
             found.append(f"everything was last read {now - self._synced:.0f} s ago")
         if self._misses > 1:
@@ -140,5 +140,5 @@ def _asynchronous(
 
 
 def health_of(settings: Settings) -> Health:
-    """A judge by the settings."""
+    """The health by the limits of the settings."""
     return Health(seconds(settings.stalled_after), seconds(settings.resync))

@@ -1,4 +1,4 @@
-"""Which kinds of objects the operator speaks of, and where the API serves them."""
+"""The kinds of objects that the operator uses, and where the API serves them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Kind:
 
     @property
     def resources(self) -> str:
-        """Where the API tells which kinds of this one's group and version it serves."""
+        """Where the API lists the kinds of this one's group and version."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Labels and names that the operator puts on what it makes, so that it is found again."""
+"""Labels and names of the objects that the operator makes, by which it finds them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Making a run: its ConfigMap, then the application, and meanwhile the driver's right to report.
+"""Makes the objects of a run: its ConfigMap, then the application, and meanwhile the driver's right to report.
 
-The ConfigMap belongs to the application as soon as there is one; until then to the resource. So whatever is deleted
-first, and wherever the operator is killed, the cluster clears up by itself. What is there already is left as it is: it
-was made for the same run before the operator was killed.
+The resource owns the ConfigMap until there is an application, which owns it from then on. So the cluster's garbage
+collection removes it, wherever the operator is killed and whatever is deleted first. An object that exists is left as
+it is: it was made for the same run before the operator was killed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from messagestore_operator.decide.snapshot import DriverControl, ObservedRun
 
 
 class LaunchRefusedError(Exception):
-    """The API server takes no such run now; says so in its own words. There is no application of it."""
+    """The API server refuses the run; the message is its own. The run has no application."""
 
 
 class Launcher:
@@ -36,7 +36,7 @@ class Launcher:
         self._drivers = drivers
 
     async def launch(self, launch: Launch) -> None:
-        """Make a run, or what is missing of it.
+        """Make a run's objects, or those that are missing.
 
         Raises:
             LaunchRefusedError: a part of it is refused.
@@ -59,7 +59,7 @@ class Launcher:
             await self._drivers.prepare(namespace)
             return await self._config_map(launch), await self._backend.submit(application)
         except ApiError as error:
-            # One that was sent before may have come late: what it takes of a quota can be what refuses it now.
+            # An earlier request may have arrived late, and its application may be what fills the quota now.
             if not error.refused or await self._client.find(self._backend.kind.path(namespace, name)) is not None:
                 raise
             raise LaunchRefusedError(error.message) from error
@@ -76,7 +76,7 @@ class Launcher:
         self._cache.put({**changed, "kind": CONFIG_MAPS.name})
 
     async def finish(self, run: ObservedRun) -> None:
-        """Do what is missing of a run whose application is there, where the operator was killed just after that.
+        """Finish a run whose application exists, where the operator was killed just after it was made.
 
         Raises:
             ApiError: it can't be done now.
@@ -116,7 +116,7 @@ class Launcher:
         return made
 
     async def _same_config_map(self, namespace: str, name: str, data: dict[str, str]) -> ApiObject:
-        """What a killed operator left; brought up to date while no driver has read it, such as with a newer epoch."""
+        """The ConfigMap that a killed operator left; it is updated, such as its epoch, while no driver has read it."""
         path = CONFIG_MAPS.path(namespace, name)
         known = await self._client.get(path)
         if at(known, "data", DOCUMENT) == data[DOCUMENT]:
@@ -127,7 +127,7 @@ class Launcher:
 
 
 def control_text(control: DriverControl) -> str:
-    """What a driver is told while it runs, as its ConfigMap holds it."""
+    """The text of `control.json` in a run's ConfigMap."""
     fields: dict[str, Any] = {"stop": control.stop, "messagesPerSecond": control.messages_per_second}
     if control.maintain is not None:
         fields["maintain"] = control.maintain.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,4 +1,4 @@
-"""Which of several replicas works: the one whose name a Lease holds, for as long as it renews it.
+"""Leader election: the replica works whose name a Lease holds, for as long as it renews it.
 
 As with client-go, no clock of another machine is trusted: a Lease has run out when this replica has seen it unchanged
 for its whole duration. A leader that couldn't renew for `renew_deadline`, which is shorter, has stopped by then, even
@@ -33,7 +33,7 @@ class Timing:
 
 
 class Leader:
-    """One replica's part in the election.
+    """One replica in the election.
 
     Args:
         client: without the shared rate: a renewal may not wait behind other requests.
@@ -71,14 +71,14 @@ class Leader:
         _log.info("%s leads", self._identity)
 
     async def hold(self) -> None:
-        """Go on being the leader; returns when that is over, and then nothing may be written any more."""
+        """Renew the Lease; returns when leadership is lost, after which nothing may be written."""
         renewed = self._clock()
         while self._clock() - renewed < self._timing.renew_deadline:
             await asyncio.sleep(self._timing.retry)
             started = self._clock()
             left = self._timing.renew_deadline - (started - renewed)
             if left <= 0:
-                # It was frozen, or its machine was: another may lead by now, and what was under way must not go on.
+                # The process was frozen. Another replica may lead by now, so work under way must not go on.
                 break
             if await self._try(left):
                 renewed = started

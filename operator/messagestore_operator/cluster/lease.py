@@ -1,7 +1,7 @@
 """The right to write to one table, as a Lease that names the run which has it.
 
-Each change is a write that the API server refuses if anybody else was faster. A Lease has no duration, because no time
-tells that a driver is gone. It is deleted a day after it was of use: by then the clock alone gives a higher epoch.
+Each change is a write that the API server refuses if another came first. A Lease has no duration, because no time
+proves that a driver is gone. It is deleted a day after its last use: by then the clock alone gives a higher epoch.
 """
 
 from __future__ import annotations

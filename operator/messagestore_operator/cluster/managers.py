@@ -1,4 +1,4 @@
-"""Who wrote a resource, as far as the API server tells it: the names of clients, not of people."""
+"""Who wrote a resource, by managedFields: the names of clients, not of people."""
 
 from __future__ import annotations
 

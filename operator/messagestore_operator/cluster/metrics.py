@@ -1,4 +1,4 @@
-"""Figures for Prometheus: how reconciling goes, and what there is of runs, messages, dead letters and lag."""
+"""Metrics for Prometheus: reconciling, runs, messages, dead letters and lag."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 class Metrics:
-    """All of the operator's figures, in a registry of their own."""
+    """All metrics of the operator, in a registry of their own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -61,7 +61,7 @@ class Metrics:
         self.requests.labels(method, str(status)).inc()
 
     def watch_queue(self, depth: Callable[[], float], lateness: Callable[[], float]) -> None:
-        """Tell of the work queue."""
+        """Add gauges of the work queue."""
         name = "messagestore_operator_queue"
         Gauge(f"{name}_depth", "Resources that are due.", registry=self.registry).set_function(depth)
         late = Gauge(
@@ -70,7 +70,7 @@ class Metrics:
         late.set_function(lateness)
 
     def watch_cache(self, cache: Cache) -> None:
-        """Tell of what is in the cluster, each time the figures are asked for."""
+        """Add metrics of the cluster, computed at each scrape."""
         self.registry.register(_ClusterCollector(cache))
 
 
@@ -79,7 +79,7 @@ class _ClusterCollector(Collector):
         self._cache = cache
 
     def collect(self) -> Iterator[Metric]:
-        """The figures of this moment."""
+        """The present figures."""
         yield self._runs()
         yield from self._streams()
 
@@ -124,7 +124,7 @@ class _ClusterCollector(Collector):
 
 @dataclass(frozen=True)
 class Telemetry:
-    """What tells from outside how the operator does: to Prometheus, and to the kubelet."""
+    """The operator's metrics, for Prometheus, and its health, for the kubelet."""
 
     metrics: Metrics
     health: Health

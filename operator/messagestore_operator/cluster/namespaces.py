@@ -1,4 +1,4 @@
-"""Which namespaces are being deleted, and which are paused: nothing new is made there."""
+"""Which namespaces are being deleted or paused: no new run starts there."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _FRESH_SECONDS = 30.0
 
 
 class Namespaces:
-    """That a namespace is well is remembered for a while: where it is so no more, a request is refused.
+    """Remembers for a while that a namespace is active; if that has changed, the API server refuses a request.
 
-    One that is being deleted, or is paused, is asked for anew each time, as it may be well a moment later.
+    A namespace that is being deleted or paused is read each time, as it may be active a moment later.
     """
 
     def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
@@ -35,17 +35,17 @@ class Namespaces:
             is_paused = at(namespace, "metadata", "annotations", PAUSED) == "true"
             (self._paused.add if is_paused else self._paused.discard)(name)
         except ForbiddenError:
-            # Not to be known; then it shows when something can't be made there.
+            # The operator may not read namespaces. Then the launch fails.
             found = False
         self.note(name, found or name in self._paused)
         return found
 
     def paused(self, name: str) -> bool:
-        """Whether a namespace was told by annotation to get no new runs, when it was looked at last."""
+        """Whether a namespace was paused by annotation when it was last read."""
         return name in self._paused
 
     def note(self, name: str, unwell: bool) -> None:
-        """Remember what an answer of the API server has shown."""
+        """Remember the answer of the API server."""
         if unwell:
             self._well.pop(name, None)
         else:

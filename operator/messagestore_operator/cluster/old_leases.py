@@ -1,4 +1,4 @@
-"""Removes the Leases of tables that no resource is about any more: else one stays of each table there ever was."""
+"""Deletes the Leases of tables that no resource names any more, which would otherwise stay for ever."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _log = logging.getLogger(__name__)
 
 
 class OldLeases:
-    """Looks at all Leases now and then.
+    """Deletes old Leases periodically.
 
     Args:
-        namespaces: that are served, empty means all: Leases of others' tables are others'.
+        namespaces: that are served, empty means all; other Leases belong to other operators.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class OldLeases:
             await self.remove()
 
     async def remove(self) -> None:
-        """Remove the Leases that are left over; one that can't be judged or removed now waits for the next time."""
+        """Delete the old Leases; one that can't be deleted now waits for the next time."""
         for document in self._cache.leases():
             table = TableKey.parse(str((metadata(document).get("annotations") or {}).get(TABLE)))
             if table is None or (self._namespaces and table.namespace not in self._namespaces):

@@ -1,4 +1,4 @@
-"""References from what the operator makes to what it was made for, so that the cluster itself clears up."""
+"""Owner references of the operator's objects, by which the cluster's garbage collection removes them."""
 
 from __future__ import annotations
 

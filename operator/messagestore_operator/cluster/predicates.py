@@ -1,6 +1,6 @@
-"""What is wrong with the predicates of resources: read by another process, so that no text holds up this one.
+"""Checks the predicates of resources in another process, so that no predicate can block this one.
 
-Namespaces take turns: a tenant whose texts take long waits for them, and others for one of them at most.
+Namespaces take turns: a slow predicate delays its own namespace, and the others by one predicate at most.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ _Version = tuple[str | None, int | None]
 
 
 class PredicateReader(Protocol):
-    """Reads what stands in predicates."""
+    """Parses predicates."""
 
     async def first_refused(self, predicates: Sequence[Predicate]) -> Refused | None:
-        """The first that is refused, and why."""
+        """The first refused predicate, and why; None where none is."""
 
     async def end(self) -> None:
-        """Let go of what it needs; it may be asked again."""
+        """Release its resources; it can be used again."""
 
 
 @dataclass
 class _Question:
-    """A resource whose predicates nobody has read."""
+    """A resource whose predicates are still to be checked, and the resources that wait for it."""
 
     resource: Resource
     askers: set[ResourceKey] = field(default_factory=set)
 
 
 class Predicates:
-    """Knows what is wrong with the predicates of each resource as it is now, or finds it out.
+    """Checks and remembers the predicates of each resource.
 
     Args:
-        reader: finds it out.
-        tell: takes the keys of those that may be looked at again.
+        reader: parses predicates.
+        notify: gets the keys of resources that can be reconciled now.
     """
 
     def __init__(self, reader: PredicateReader, notify: Callable[[Iterable[ResourceKey]], None]) -> None:
@@ -71,16 +71,16 @@ class Predicates:
         return False
 
     def problem(self, resource: Resource) -> str | None:
-        """The path and the words of what is refused, of all that is known."""
+        """The path of the refused predicate, and why; None where none is known."""
         version, problem = self._known.get(resource.identity, (None, None))
         return problem if version == _version(resource) else None
 
     def forget(self, key: ResourceKey) -> None:
-        """There is no such resource any more."""
+        """Forget a resource that was deleted."""
         self._known.pop(key, None)
 
     async def work(self) -> None:
-        """Find out what was asked, for ever."""
+        """Check what waits, for ever."""
         try:
             while True:
                 await self._wait()
@@ -95,7 +95,7 @@ class Predicates:
             await self._reader.end()
 
     async def _wait(self) -> None:
-        """Until something is asked; a reader that has nothing to do for long costs no memory."""
+        """Wait for work; an idle reader is ended, which frees its memory."""
         if not self._questions:
             self._asked.clear()
             try:

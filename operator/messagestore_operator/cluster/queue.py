@@ -1,4 +1,4 @@
-"""What is to be looked at, and when: each once however often it is asked for, and by one worker at a time."""
+"""The work queue: each key is in it once, and only one worker at a time has it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 HEAD_START = 60.0
-"""Seconds by which a key that comes first goes before the others; after as long, others are served all the same."""
+"""Seconds by which a key that comes first precedes the others, which wait no longer than that."""
 
 
 @dataclass(order=True)
@@ -51,10 +51,10 @@ class WorkQueue(Generic[K]):
         self._waiting_for_first: deque[asyncio.Future[None]] = deque()
 
     def add(self, key: K, delay: float = 0, *, first: bool = False) -> None:
-        """Have a key looked at, in so many seconds; an earlier time that was asked for stays.
+        """Enqueue a key, due in so many seconds; an earlier due time stays.
 
         Args:
-            key: to be looked at.
+            key: to enqueue.
             delay: in seconds.
             first: before those that became due up to `HEAD_START` earlier.
         """
@@ -82,7 +82,7 @@ class WorkQueue(Generic[K]):
                 if self._ready:
                     self._wake()
                 return key
-            # What comes first is due at once: no time is to be waited for.
+            # Keys that come first are due at once, so there is no time to wait for.
             await (self._woken(None, self._waiting_for_first) if first else self._woken(wait, self._waiting))
 
     def done(self, key: K, *, failed: bool = False) -> float:
@@ -99,14 +99,14 @@ class WorkQueue(Generic[K]):
         return delay
 
     def forget(self, key: K) -> None:
-        """Nothing is to be done about a key any more."""
+        """Drop a key."""
         self._due.pop(key, None)
         self._first.discard(key)
         self._failures.pop(key, None)
 
     @property
     def depth(self) -> int:
-        """Keys that are due and that no worker has."""
+        """The number of keys that are due and that no worker has."""
         now = self._clock()
         return sum(1 for key, when in self._due.items() if when <= now and key not in self._taken)
 
@@ -170,7 +170,7 @@ class WorkQueue(Generic[K]):
                 waiting.remove(woken)
 
     def _wake(self) -> None:
-        """Let one of those that wait look again; of those that wait for what comes first only if nobody else does."""
+        """Wake one waiting worker; one that waits only for first keys if no other waits."""
         for waiting in (self._waiting, self._waiting_for_first):
             while waiting:
                 woken = waiting.popleft()

@@ -1,4 +1,4 @@
-"""A token bucket: how many requests a second the API server is asked to bear."""
+"""A token bucket, which limits the requests a second to the API server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ROUNDING = 1e-6
 
 
 class TokenBucket:
-    """Lets requests through one after the other, at a rate with a burst; who waits is served in order.
+    """Lets requests through in order, at a rate with a burst.
 
     Args:
         rate: requests a second, more than 0.
@@ -33,7 +33,7 @@ class TokenBucket:
 
     @property
     def ready(self) -> int:
-        """How many there is no wait for."""
+        """How many requests need not wait."""
         now = self._clock()
         return max(0, int((self._slack - (max(self._due, now) - now)) / self._interval + 1 + _ROUNDING))
 

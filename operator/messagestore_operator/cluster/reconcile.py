@@ -1,4 +1,4 @@
-"""Looks at a resource: gather, decide, apply, and when to look again."""
+"""Reconciles a resource: gather a snapshot, decide, apply, and enqueue it again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Decide = Callable[[Snapshot], Decision]
 
 
 class Reconciler:
-    """Works the queue off."""
+    """Reconciles the resources in the work queue."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Reconciler:
         self._health = telemetry.health
 
     async def work(self, *, first: bool = False) -> None:
-        """Take one resource after the other, for ever; nothing that goes wrong with one ends it.
+        """Reconcile one resource after the other, for ever; no error of one ends it.
 
         Args:
             first: only those that come first, as people have just applied them.
@@ -65,7 +65,7 @@ class Reconciler:
                     self._queue.add(other)
 
     async def _try(self, key: ResourceKey) -> bool:
-        """Look at a resource, and say whether that went well."""
+        """Reconcile a resource, log an error, and return whether it succeeded."""
         try:
             await self.reconcile(key)
         except ConflictError as error:
@@ -84,7 +84,7 @@ class Reconciler:
         return False
 
     async def reconcile(self, key: ResourceKey) -> None:
-        """Do what is to be done about a resource now.
+        """Reconcile a resource once.
 
         Raises:
             ConflictError: something changed meanwhile.
@@ -97,7 +97,7 @@ class Reconciler:
         if snapshot is None or resource is None:
             self._queue.forget(key)
             return
-        # Nothing is awaited between the picture and this: two looks never take the same room.
+        # Nothing is awaited between the snapshot and this, so two decisions never take the same slot.
         decision = self._decide(snapshot)
         self._starts.let_start(decision)
         for run in snapshot.runs:
@@ -107,7 +107,7 @@ class Reconciler:
             self._queue.add(key, (decision.look_again - datetime.now(UTC)).total_seconds())
 
     async def _refresh(self, key: ResourceKey) -> None:
-        """After a conflict: read what the decision hung on."""
+        """After a conflict, read again what the decision depended on."""
         try:
             await self._gatherer.refresh(key)
         except ApiError as error:

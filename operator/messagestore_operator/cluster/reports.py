@@ -1,7 +1,7 @@
-"""What a driver tells of its run, read as the untrusted input that it is.
+"""Reads the report of a driver, which is untrusted input.
 
-A driver runs other people's rules over other people's data: a report is bounded, checked against the contract, and
-believed only about the run whose ConfigMap it came in.
+A driver runs users' rules over users' data. So a report is limited in size, checked against the contract, and accepted
+only for the run of its ConfigMap.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ MAX_BYTES = 64 << 10
 
 @dataclass(frozen=True)
 class Reading:
-    """A report that could be read, or why it could not; neither where none has been written."""
+    """A report, or why it could not be read; neither where none has been written."""
 
     report: RunReport | None = None
     problem: str | None = None
 
 
 def read_report(text: object, run: str) -> Reading:
-    """Take a report of one run.
+    """Read the report of one run.
 
     Args:
-        text: what was found; anything.
-        run: the run that it may speak of.
+        text: untrusted input.
+        run: the only run that it may be about.
     """
     if text is None or text == "":
         return Reading()

@@ -1,7 +1,7 @@
-"""Reads resources as the API server holds them, those too that it took and the models refuse.
+"""Reads resources from the API server, also those that it accepted and the models refuse.
 
-A CRD can't say that a cron expression never fires, or which time zones there are. Such a resource must be told so, what
-runs for it must be seen to its end, and it must be known by its newest version all the same.
+A CRD can't say that a cron expression never fires, or which time zones exist. The status of such a resource has to say
+so, its runs have to be followed to their end, and its newest version has to be in the cache.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from messagestore_operator.manifests.wording import message_of
 _LONGEST = 1000
 _TRIGGER = ("spec", "trigger")
 _NO_TRIGGER: Mapping[str, Any] = {"manual": {}}
-"""Stands for a trigger that is refused: of such a resource no run is made anyway."""
+"""Replaces a refused trigger; such a resource gets no run anyway."""
 
 
 def read(document: ApiObject, known: Resource | None, problem: str | None) -> tuple[Resource, str | None]:
     """A resource, and what of its spec is refused, by the field's path.
 
-    Of a spec that is refused what can be read is kept; where that is too little, the spec as it was before.
+    The readable part of a refused spec is kept; where that is too little, the previous spec.
 
     Args:
         document: as the API server sent it.
-        known: the resource as it was read before; its spec is not read again where it is the same by its generation.
+        known: the resource as read before; a spec of the same generation is not read again.
         problem: what was refused of that one.
 
     Raises:
@@ -79,7 +79,7 @@ def _rest(document: ApiObject, refused: Iterable[tuple[int | str, ...]], before:
 
 
 def _whole(path: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """What is left out for a field that is refused."""
+    """The path that is left out for a refused field."""
     if path[:2] == _TRIGGER:
         return _TRIGGER
     item = next((place for place, step in enumerate(path) if isinstance(step, int)), len(path))

@@ -31,7 +31,7 @@ def run_labels(ref: RunRef, owner: Resource) -> dict[str, str]:
 
 
 def run_annotations(ref: RunRef) -> dict[str, str]:
-    """The rest of what makes a run that run."""
+    """The other fields of a run's identity."""
     return {
         _NUMBER: str(ref.number),
         _GENERATION: str(ref.generation),
@@ -41,7 +41,7 @@ def run_annotations(ref: RunRef) -> dict[str, str]:
 
 
 def run_ref(document: ApiObject) -> RunRef | None:
-    """The run that an object belongs to; None where it says so badly or not at all."""
+    """The run that an object belongs to; None where its labels or annotations are missing or invalid."""
     found, notes = labels_of(document), metadata(document).get("annotations") or {}
     kind: Any = found.get(RUN_KIND)
     if kind not in get_args(RunKind) or RUN not in found:

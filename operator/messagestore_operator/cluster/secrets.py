@@ -1,4 +1,4 @@
-"""What Secrets may be used for, by their labels; their values are never asked for."""
+"""The allowed uses of Secrets, by their labels; their values are never read."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from messagestore_operator.tenancy.secrets import USE_LABEL
 
 _FRESH_SECONDS = 60.0
 _MISSED_SECONDS = 5.0
-"""What somebody is about to correct is asked for again soon."""
+"""A missing Secret is asked for again soon, as somebody may create it."""
 _BELIEVED_SECONDS = 10.0
 """An API server that has just started may refuse what it allows as soon as it has read the Roles."""
 
 
 class Secrets:
-    """Asks for the metadata of Secrets, and remembers the answers for a while: many runs use one Secret."""
+    """Reads the metadata of Secrets, and remembers it for a while, as many runs use one Secret."""
 
     def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -55,7 +55,7 @@ class Secrets:
             now = self._clock()
             if now - self._forbidden.setdefault((namespace, name), now) < _BELIEVED_SECONDS:
                 raise
-            # Somebody took the right away: what can't be known is not allowed.
+            # The right to read was taken away: a Secret that can't be checked is not allowed.
             return frozenset()
         self._forbidden.pop((namespace, name), None)
         return None if secret is None else frozenset(labels_of(secret).get(USE_LABEL, "").split("."))

@@ -1,4 +1,4 @@
-"""What was let start a moment ago, and what waits for room: the rest of who has room is in the resources' statuses."""
+"""Runs that started a moment ago, or wait for a slot; all others are in the resources' statuses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from messagestore_operator.decide.actions import CreateRun, Decision
 from messagestore_operator.decide.run_queue import RunBounds, RunQueue, RunSlot, startable
 
 _SEEN_SECONDS = 60.0
-"""After this a run that was let start, and that no status says was launched, has none of the room any more."""
+"""After this a run that no status shows as launched loses its slot."""
 
 
 class Starts:
-    """Gives pictures of the room that there is.
+    """Keeps the run queue of all resources.
 
     Args:
         cache: knows every resource's current runs.
@@ -33,7 +33,7 @@ class Starts:
         self._line: dict[str, RunSlot] = {}
 
     def run_queue(self) -> RunQueue:
-        """The runs of this moment."""
+        """The present run queue."""
         known = {slot.holder: slot for slot in self._cache.slots()}
         now = self._clock()
         self._let_start = {
@@ -59,13 +59,13 @@ class Starts:
                 self._line.pop(holder, None)
 
     def wait(self, slot: RunSlot) -> None:
-        """Put a reserved run in line."""
+        """Add a reserved run to those that wait."""
         self._line[slot.holder] = slot
 
     def waits(self, holder: str) -> bool:
-        """Whether a run is in line, and so was never launched."""
+        """Whether a run waits for a slot, and so was never launched."""
         return holder in self._line
 
     def next(self) -> list[ResourceKey]:
-        """The resources of those in line that there is room for now."""
+        """The resources of waiting runs that can start now."""
         return [slot.resource for slot in startable(self.run_queue())] if self._line else []

@@ -1,4 +1,4 @@
-"""Reading everything there is: at the start, and now and then after, because a watch may have missed something."""
+"""Lists all objects: at the start, and periodically after that, because a watch may have missed changes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from messagestore_operator.settings import Settings
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 _GRACE_SECONDS = 5.0
-"""A watch may be so much behind a list."""
+"""How far a watch may be behind a list."""
 _RETRY_SECONDS = (1.0, 60.0)
-"""Between the first two tries of a first list, and between later ones at most."""
+"""Seconds between the first two tries of a first list, and at most between later ones."""
 _MISSING_SECONDS = 10.0
 """How often a kind that is not installed is looked for."""
 
@@ -59,7 +59,7 @@ class Sync:
 
     @property
     def kinds(self) -> list[Kind]:
-        """Those that are watched and installed."""
+        """The kinds that are watched and installed."""
         missing = self._cache.missing_kind is not None
         return [kind for kind in self._kinds if not (missing and kind is self._applications)]
 
@@ -69,7 +69,7 @@ class Sync:
         Raises:
             KindMissingError: a kind is not installed that the operator can't do without; names it.
         """
-        # A Lease that is read after the statuses may name a run of which none of these tells yet.
+        # A Lease that is read after the statuses may name a run that none of them has yet.
         for kind in (LEASES, *self._kinds):
             await self._fill(kind)
         await self._discovered()
@@ -77,7 +77,7 @@ class Sync:
         self._health.synced()
 
     async def missing_comes(self) -> None:
-        """Return once the kind that was missing is installed and read; never where none is missing."""
+        """Return once a missing kind is installed and read; never where none is missing."""
         while True:
             await asyncio.sleep(_MISSING_SECONDS)
             if self._cache.missing_kind is not None:
@@ -96,15 +96,15 @@ class Sync:
             raise KindMissingError(f"{kind.plural}.{kind.group} is not installed in this cluster")
 
     async def _discovered(self) -> None:
-        """Wait until the API server tells of all kinds that are watched.
+        """Wait until the API server lists all kinds that are watched.
 
-        One that has just started tells of custom kinds some time after it serves them. Kopf asks once, and never
-        watches a kind that it was not told of.
+        One that has just started lists custom kinds some time after it serves them. Kopf asks once, and never watches
+        a kind that was not listed.
         """
         await self._until_answered("what the API server serves", self._check_discovery)
 
     async def _check_discovery(self) -> None:
-        """Raise an error where a kind that is watched is not told of."""
+        """Raise NotFoundError where the API server does not list a kind that is watched."""
         found = await self._client.get("/apis")
         groups = {"", *(group["name"] for group in found.get("groups") or [])}
         served: dict[str, set[str]] = {}
@@ -113,10 +113,12 @@ class Sync:
                 resources = (await self._client.get(kind.resources)).get("resources") or []
                 served[kind.resources] = {one["name"] for one in resources}
             if kind.group not in groups or kind.plural not in served[kind.resources]:
-                raise NotFoundError("GET", kind.resources, 404, "NotFound", f"{kind.plural} are not told of")
+                raise NotFoundError(
+                    "GET", kind.resources, 404, "NotFound", f"the API server does not list {kind.plural}"
+                )
 
     async def _until_answered(self, what: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask the API server until it answers, later each time."""
+        """Ask the API server until it answers, with growing pauses."""
         wait, longest = _RETRY_SECONDS
         while True:
             try:
@@ -131,7 +133,7 @@ class Sync:
             wait = min(2 * wait, longest)
 
     async def _read(self, kind: Kind) -> bool:
-        """Take all objects of a kind in; whether it is installed."""
+        """List all objects of a kind into the cache; returns whether it is installed."""
         try:
             async for document in self._list(kind):
                 self._cache.put(document)
@@ -148,7 +150,7 @@ class Sync:
         self._enqueue(resource.identity for resource in self._cache.resources())
 
     async def keep_up(self, every: float) -> None:
-        """Read everything again and again, and look at every resource then."""
+        """List everything periodically, and reconcile every resource."""
         while True:
             await asyncio.sleep(every)
             try:
@@ -163,10 +165,10 @@ class Sync:
             self._touch_all()
 
     async def _compare_all(self) -> int:
-        """Read everything, and return how much the watches had not shown.
+        """List everything, and return the number of changes that the watches had not shown.
 
         Leases aren't watched: but for people, only the leader changes them. They are read first, as at the start, and
-        taken in last.
+        put into the cache last.
         """
         before, listed, newer = self._cache.versions(), list[tuple[str, str]](), list[ApiObject]()
         async for document in self._list(LEASES):
@@ -180,10 +182,10 @@ class Sync:
         return missed
 
     async def _compare(self, kind: Kind) -> int:
-        """Read a kind, wait for its watch to show the same, make up for the rest, and return how much that is."""
+        """List a kind, wait for its watch, put what it misses into the cache, and return how many changes that are."""
         before, listed, newer = self._cache.versions(), list[tuple[str, str]](), list[ApiObject]()
         async for document in self._list(kind):
-            # Of thousands of objects as they are sent, only those that a watch has not shown yet are held.
+            # Only objects that a watch has not shown yet are held, out of thousands.
             listed.append((namespace_of(document), name_of(document)))
             if self._cache.is_newer(document):
                 newer.append(document)

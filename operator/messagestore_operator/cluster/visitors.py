@@ -1,4 +1,4 @@
-"""Who asks for figures, and whether they may: the API server is asked, as it is of whoever asks itself."""
+"""Authenticates and authorises requests for metrics, by the API server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OK, UNAUTHORIZED, FORBIDDEN = 200, 401, 403
 
 
 class Visitors:
-    """Judges tokens by TokenReview and SubjectAccessReview, and remembers for a while what came of it."""
+    """Checks tokens by TokenReview and SubjectAccessReview, and remembers the result for a while."""
 
     def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -25,7 +25,7 @@ class Visitors:
         self._judged: dict[bytes, tuple[float, int]] = {}
 
     async def judge(self, authorization: str | None, path: str) -> int:
-        """The HTTP status for a request to get a path: whether who asks, by the header's token, may.
+        """The HTTP status of a GET request for a path, by the bearer token in its header.
 
         Raises:
             ApiError: the API server could not be asked.

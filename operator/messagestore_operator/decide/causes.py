@@ -100,7 +100,7 @@ def last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if not re.match(r"(at |\.\.\. \d+ more|File \"|Traceback)", line)]
     causes = [line.removeprefix("Caused by: ") for line in telling if line.startswith("Caused by: ")]
-    said = (causes or telling or lines or ["the driver said nothing"])[-1]
+    said = (causes or telling or lines or ["the driver gave no reason"])[-1]
     # The API server's own message, out of all that Spark's client for Kubernetes puts around it.
     refused = re.search(r"KubernetesClientException: .*? Message: (.+?)\.? Received status: ", said)
     return _line(refused[1] if refused else said)
@@ -138,10 +138,10 @@ def _failure_by_state(run: ObservedRun) -> RunError:
         said = f"; the application says: {run.message}" if run.message else ""
         return RunError(
             reason=Reason.RUN_FAILED,
-            message=_line(f"the driver ended with exit code {driver.exit_code} and said nothing{said}"),
+            message=_line(f"the driver ended with exit code {driver.exit_code} and gave no reason{said}"),
         )
     said = run.message or driver.message or driver.reason or ""
-    return RunError(reason=Reason.RUN_FAILED, message=_line(said) if said else "the driver failed and said nothing")
+    return RunError(reason=Reason.RUN_FAILED, message=_line(said) if said else "the driver failed and gave no reason")
 
 
 def _said(waiting: Waiting) -> str:

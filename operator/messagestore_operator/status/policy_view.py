@@ -177,10 +177,10 @@ def _summary(policy: RetentionPolicy, streams: Sequence[PolicyStreamStatus]) -> 
     waiting = [stream.preview.id for stream in streams if stream.preview and stream.awaiting_approval]
     if waiting:
         return Reason.AWAITING_APPROVAL, (
-            f"{count(selected, 'message')} would go{kept}; approve with annotation "
+            f"{count(selected, 'message')} would be removed{kept}; approve with annotation "
             f"{APPROVED_PREVIEW}: {few(waiting, ' or ')}"
         )
-    verb = "be scrubbed" if policy.spec.action == "Scrub" else "go"
+    verb = "be scrubbed" if policy.spec.action == "Scrub" else "be removed"
     if policy.spec.mode == "DryRun":
         return Reason.PREVIEWED, f"{count(selected, 'message')} would {verb}{kept}; mode is DryRun"
     return _done([stream.last_purge for stream in streams if stream.last_purge], kept)

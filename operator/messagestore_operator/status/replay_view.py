@@ -102,7 +102,7 @@ def _of_work(
     if trouble is not None:
         return under_way(trouble.reason, trouble.message)
     if job.spec.suspend:
-        return under_way(Reason.SUSPENDED, "it pauses after the batch under way")
+        return under_way(Reason.SUSPENDED, "the replay pauses after the current batch")
     if status.error is not None and current is None:
         when = f"; try {status.failures + 1} is at {clock_time(outlook.next_run)}" if outlook.next_run else ""
         return under_way(status.error.reason, f"{status.error.message}{when}")

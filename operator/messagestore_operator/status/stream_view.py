@@ -97,14 +97,14 @@ def _of_current(
 def _of_beginning(stream: MessageStream, status: MessageStreamStatus, outlook: Outlook) -> list[ConditionValue]:
     current = status.current_run
     if current is not None and current.state == "Running":
-        return under_way(Reason.RUNNING, f"run {current.name} takes in what has arrived")
+        return under_way(Reason.RUNNING, f"run {current.name} ingests what has arrived")
     if current is not None:
         return under_way(Reason.PENDING, f"run {current.name} is being started")
     if outlook.next_run is not None:
         return well(Reason.WAITING, f"the first run is at {clock_time(outlook.next_run)}")
     if stream.spec.trigger.manual is not None:
         return well(Reason.WAITING, f"a run starts when annotation {RUN_REQUESTED} changes")
-    return under_way(Reason.PENDING, "nothing has been taken in yet")
+    return under_way(Reason.PENDING, "no message has been ingested yet")
 
 
 def _phase(stream: MessageStream, status: MessageStreamStatus, outlook: Outlook) -> StreamPhase:

@@ -50,7 +50,7 @@ def test_a_look_that_hangs_is_a_problem_until_it_ends() -> None:
     health = _leading(clock)
     health.begin("orders")
     clock.now += 61
-    assert health.problems() == ["a look at a resource has lasted 61 s"]
+    assert health.problems() == ["reconciling a resource has lasted 61 s"]
     health.end("orders")
     assert health.problems() == []
 

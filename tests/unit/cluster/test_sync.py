@@ -192,7 +192,7 @@ def test_it_waits_until_the_api_server_tells_of_all_kinds_that_are_to_be_watched
             reading = asyncio.create_task(kept.sync.fill())
             await asyncio.sleep(0.05)
             assert not reading.done()
-            assert "are not told of" in kept.health.unready()[0]
+            assert "does not list" in kept.health.unready()[0]
             kept.server.tells_of = [STREAMS, APPLICATIONS]
             await reading
 

@@ -78,7 +78,7 @@ def told(status: Any) -> tuple[str, dict[str, tuple[str, str]], str]:
 
 WAITS = {"Ready": ("False", "Pending"), "Reconciling": ("True", "Pending")}
 STREAMS: list[tuple[dict[str, Any], RunReport | None, RunError | None, str, dict[str, tuple[str, str]], str]] = [
-    ({}, None, None, "Pending", WAITS, "nothing has been taken in yet"),
+    ({}, None, None, "Pending", WAITS, "no message has been ingested yet"),
     ({}, report(INGESTED), None, "Idle", {"Ready": ("True", "Ingesting")}, "329 messages stored; last batch 12s ago"),
     ({"suspend": True}, None, None, "Suspended", {"Ready": ("True", "Suspended")}, "no run starts"),
     (
@@ -252,7 +252,7 @@ POLICIES: list[tuple[dict[str, Any], list[StreamResult], str, str, str, str]] = 
         "Idle",
         READY,
         "Previewed",
-        "40 messages would go, 2 held; mode is DryRun",
+        "40 messages would be removed, 2 held; mode is DryRun",
     ),
     (
         {"approval": "Required"},
@@ -260,7 +260,7 @@ POLICIES: list[tuple[dict[str, Any], list[StreamResult], str, str, str, str]] = 
         "AwaitingApproval",
         READY,
         "AwaitingApproval",
-        "40 messages would go, 2 held; approve with annotation messagestore.dev/approved-preview: 8c1f",
+        "40 messages would be removed, 2 held; approve with annotation messagestore.dev/approved-preview: 8c1f",
     ),
     (
         {},

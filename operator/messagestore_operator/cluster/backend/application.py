@@ -26,7 +26,7 @@ OWN_CONF: Mapping[str, str] = {
     "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
     "spark.kubernetes.driver.service.deleteOnTermination": "false",
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
-    # It would show the whole configuration to whoever reaches the pod.
+    # It would show the whole configuration to anybody who reaches the pod.
     "spark.ui.enabled": "false",
 }
 """Settings of every run, whatever else is set."""
@@ -84,12 +84,12 @@ def _batch_scheduler(spark: SparkSettings) -> dict[str, Any]:
 
 
 def _size(default: Any, wanted: Any) -> dict[str, Any]:
-    """A pod's size, field by field: what the resource says, else what the settings say."""
+    """A pod's size, field by field: the resource's, else that of the settings."""
     return {**default.to_dict(), **(wanted.to_dict() if wanted else {})}
 
 
 def _driver_size(spark: SparkSettings, wanted: Spark) -> dict[str, Any]:
-    """With room beside the heap, unless a setting says how much: Spark's own share leaves Python too little of it."""
+    """The size with its memory overhead, unless a setting gives that: Spark's default leaves Python too little."""
     size = _size(spark.driver, wanted.driver)
     if _OVERHEAD & {*spark.conf, *wanted.conf}:
         return size

@@ -1,4 +1,4 @@
-"""The interface to whatever runs Spark applications in the cluster."""
+"""The interface to the backend that runs Spark applications in the cluster."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Launch:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What a scheduler, say, finds the run's application and pods by."""
+        """Labels of the run's application and pods, such as a scheduler's."""
         own = self.owner.metadata.labels
         return {name: own[name] for name in self.passed_on if name in own}
 
 
 @dataclass(frozen=True)
 class RunParts:
-    """What there is of a run in the cluster, each as the API has it; None for what isn't there."""
+    """The objects of a run in the cluster, as the API has them; None for a missing one."""
 
     application: ApiObject | None = None
     config_map: ApiObject | None = None
@@ -48,7 +48,7 @@ class RunParts:
 
 
 class SparkBackend(Protocol):
-    """Makes applications of runs and says what became of them: one a run, never changed, never restarted."""
+    """Makes the applications of runs and observes them: one for each run, never changed, never restarted."""
 
     @property
     def kind(self) -> Kind:
@@ -73,7 +73,7 @@ class SparkBackend(Protocol):
         ...
 
     def observe(self, parts: RunParts) -> ObservedRun | None:
-        """What became of a run: a pure function; None where the parts don't say which run they are of."""
+        """The state of a run: a pure function; None where the objects don't say which run they belong to."""
         ...
 
     def driver_name(self, run: str) -> str:

@@ -1,4 +1,4 @@
-"""What became of a run, from its SparkApplication and its pods, in the words that every backend uses."""
+"""The state of a run, from its SparkApplication and its pods, in the terms of every backend."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from messagestore_operator.decide.snapshot import CREATING, AppState, DriverCont
 
 _ENDED = {"COMPLETED": AppState.SUCCEEDED, "SUBMISSION_FAILED": AppState.SUBMISSION_FAILED}
 _UNDER_WAY = {"RUNNING", "SUCCEEDING", "FAILING", "UNKNOWN"}
-"""A driver is or was there, and what became of it is not settled."""
+"""There is or was a driver, and its end is not known."""
 ENDED_BY = ("applicationState", "executionAttempts")
-"""What of an application's status tells how it ended."""
+"""Fields of an application's status that say how it ended."""
 _NORMAL = {CREATING, "PodInitializing"}
 _PHASES = ("Pending", "Running", "Succeeded", "Failed")
 _MAX_TEXT = 4096
 
 
 def observed_run(parts: RunParts) -> ObservedRun | None:
-    """The state of a run; None where no part says which run it is of."""
+    """The state of a run; None where no object says which run it belongs to."""
     main = parts.application or parts.config_map or parts.driver
     ref = run_ref(main) if main is not None else None
     if ref is None or main is None:
@@ -78,7 +78,7 @@ def driver_of(pod: ApiObject) -> DriverPod:
         message=_text(status.get("message")),
         exit_code=terminated.get("exitCode"),
         termination_reason=_text(terminated.get("reason")),
-        # The last words of an unfinished write must not pass for a whole one, so they are not cut here.
+        # It is not cut here: a part of a report must not pass for a whole one.
         termination_message=terminated.get("message") or None,
         deleting=at(pod, "metadata", "deletionTimestamp") is not None,
         created_at=_time(at(pod, "metadata", "creationTimestamp")),
@@ -86,7 +86,7 @@ def driver_of(pod: ApiObject) -> DriverPod:
 
 
 def waiting_of(pod: ApiObject) -> Waiting | None:
-    """Why a pod does not run yet: no node takes it, or its container can't be made; None where it takes its course."""
+    """Why a pod does not run yet: no node takes it, or its container can't be made; None where all goes well."""
     since = _time(at(pod, "metadata", "creationTimestamp"))
     for condition in at(pod, "status", "conditions") or []:
         unplaced = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
@@ -119,7 +119,7 @@ def _container(status: ApiObject) -> Any:
 def _executors_waiting(executors: tuple[ApiObject, ...]) -> Waiting | None:
     if any(at(pod, "status", "phase") in ("Running", "Succeeded") for pod in executors):
         return None
-    # The oldest: what the others wait for began later.
+    # The oldest pod has waited the longest.
     oldest = sorted(executors, key=lambda pod: str(at(pod, "metadata", "creationTimestamp") or ""))
     found = next((waiting for pod in oldest if (waiting := waiting_of(pod))), None)
     made = (Waiting(CREATING, since=_time(at(pod, "metadata", "creationTimestamp"))) for pod in oldest if _is_made(pod))
@@ -127,12 +127,12 @@ def _executors_waiting(executors: tuple[ApiObject, ...]) -> Waiting | None:
 
 
 def _is_made(pod: ApiObject) -> bool:
-    """Whether it takes its course and does not run yet: for how long is for others to judge."""
+    """Whether it starts as it should and does not run yet."""
     return at(pod, "status", "phase") in (None, "Pending")
 
 
 def _message(parts: RunParts) -> str:
-    """What the application says of its failure, and why executors were lost: the two are one story."""
+    """The application's failure message, and why executors were lost, as one often explains the other."""
     said = str(at(parts.application, "status", "applicationState", "errorMessage") or "")[:_MAX_TEXT]
     lost = sorted(set(parts.lost_executors.values()))
     executors = f"executors were lost: {', '.join(lost)}" if lost else ""

@@ -26,7 +26,7 @@ GRACE_SECONDS = 30
 """How long a driver has from SIGTERM to its end: to finish what is under way, and to report."""
 TERMINATION_MESSAGE = "/dev/termination-log"
 _USER = 185
-# By a name that begins so Spark knows the last as its own, where it would make one without a bound.
+# Spark takes a volume whose name begins so for its local folder, instead of one without a size limit.
 _WRITABLE = {"tmp": "/tmp", "work-dir": "/opt/spark/work-dir", "spark-local-dir-1": "/var/data/spark"}
 
 
@@ -55,7 +55,7 @@ def driver_template(launch: Launch) -> dict[str, Any]:
 
 
 def executor_template(launch: Launch) -> dict[str, Any]:
-    """An executor's pod: it reaches storage as the driver does, and has nothing to say to the API."""
+    """An executor's pod: it reaches storage as the driver does, and has no access to the API."""
     return _template(launch, _container(EXECUTOR, launch, []), [], token=False)
 
 
@@ -112,7 +112,7 @@ def _secret_variable(variable: SecretVariable) -> dict[str, Any]:
 
 
 def _certificate_volume(mount: CertificateMount) -> dict[str, Any]:
-    # The key alone: what else is in the Secret is none of the pod's business.
+    # Only this key of the Secret is mounted.
     return {
         "name": _volume_name(mount),
         "secret": {"secretName": mount.secret, "items": [{"key": mount.key, "path": mount.key}]},
