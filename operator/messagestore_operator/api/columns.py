@@ -1,4 +1,4 @@
-"""The columns of `kubectl get`, for the API server to print and for the command line to print the same.
+"""The columns of `kubectl get`, which the API server and the command line print alike.
 
 Columns are data; how a cell is printed follows kubectl, down to the way it writes an age.
 """
@@ -16,7 +16,7 @@ ColumnType = Literal["string", "integer", "number", "date"]
 
 @dataclass(frozen=True)
 class PrinterColumn:
-    """One column: what is at a JSONPath of the resource."""
+    """One column: the value at a JSONPath of the resource."""
 
     name: str
     type: ColumnType

@@ -75,7 +75,7 @@ def _resource_schema(kind: str) -> dict[str, Any]:
     schema = structural_schema(KINDS[kind])
     schema["properties"].update(apiVersion={"type": "string"}, kind={"type": "string"}, metadata={"type": "object"})
     schema["required"] = ["spec"]
-    # Until the operator has looked at a resource it is not done: without any status, kstatus would say that it is.
+    # Until the operator has reconciled a resource it isn't ready: without any status, kstatus would say that it is.
     schema["properties"]["status"]["default"] = {"observedGeneration": 0}
     return schema
 
@@ -85,7 +85,7 @@ def to_yaml(definition: dict[str, Any]) -> str:
     yaml = YAML()
     yaml.width = 4096
     yaml.indent(mapping=2, sequence=4, offset=2)
-    # Without anchors: equal parts of a schema are no more than equal.
+    # Without anchors and aliases.
     yaml.representer.ignore_aliases = lambda data: True
     stream = io.StringIO()
     yaml.dump(definition, stream)

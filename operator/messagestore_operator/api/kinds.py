@@ -30,8 +30,7 @@ def parse_resource(document: Mapping[str, Any]) -> Resource:
 def parse_stored(document: Mapping[str, Any]) -> Resource:
     """Make a resource of a document as the API server has it, or raise pydantic's ValidationError.
 
-    What its status says and this release doesn't know, such as a phase, is passed over: a newer operator may have
-    written it.
+    Unknown values in its status, such as a phase, are ignored: a newer operator may have written them.
     """
     while True:
         try:
@@ -44,7 +43,7 @@ def parse_stored(document: Mapping[str, Any]) -> Resource:
 
 
 def _without(value: Any, path: Sequence[int | str]) -> Any:
-    """A copy without what stands at a path or, where nothing does, without what should have had it."""
+    """A copy without the value at a path; where there is none, without the nearest value above it."""
     head, rest = path[0], path[1:]
     put = {head: _without(value[head], rest)} if rest and _has(value[head], rest[0]) else {}
     if isinstance(value, Mapping):

@@ -25,7 +25,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 from messagestore_operator.api.rules import TransitionRule, ValidationRule
 
 BROKEN = object()
-"""Stands for a field that is given but wrong, where rules about the others are still checked."""
+"""Replaces an invalid field, while the rules about the others are checked."""
 
 
 class Model(BaseModel):
@@ -37,7 +37,7 @@ class Model(BaseModel):
     transitions: ClassVar[tuple[TransitionRule, ...]] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The model as it stands in a manifest: camelCase, JSON values, without what is absent."""
+        """The model as in a manifest: camelCase, JSON values, without absent fields."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     def given(self) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class Model(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _with_rules(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Check the fields and then the rules, and report what either finds together."""
+        """Check the fields and then the rules, and report all problems together."""
         found: list[InitErrorDetails] = []
         if isinstance(data, dict):
             data = _without_nulls(cls, data)
@@ -108,16 +108,13 @@ def _without_nulls(cls: type[Model], data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _share_fields_set(model: Model) -> None:
-    """Hold the set of fields that a model was given once for all that were given the same.
-
-    It is half of what a small model takes.
-    """
+    """Share one set of given fields among all models with the same one, which is half of a small model's memory."""
     object.__setattr__(model, "__pydantic_fields_set__", _given(frozenset(model.model_fields_set)))
 
 
 @cache
 def _given(fields: frozenset[str]) -> set[str]:
-    # Nobody changes it: models are frozen, and a copy of one gets its own.
+    # The shared set never changes: models are frozen, and a copy of one gets its own.
     return set(fields)
 
 
@@ -133,14 +130,14 @@ def _broken_rules(cls: type[Model], subject: Any, data: Any) -> list[InitErrorDe
 def _holds(rule: ValidationRule, subject: Any) -> bool:
     if isinstance(subject, Model):
         return rule.holds(subject)
-    # Of a subject with broken fields a rule may ask what it can't answer: those fields are reported anyway.
+    # A rule may fail on a subject with invalid fields; those are reported anyway.
     with suppress(AttributeError, TypeError):
         return rule.holds(subject)
     return True
 
 
 def _partial(cls: type[Model], data: dict[str, Any], broken: set[int | str]) -> SimpleNamespace:
-    """What can be said of a model some fields of which are wrong: those are BROKEN, the others as usual."""
+    """The values of a model some of whose fields are invalid: those are BROKEN."""
     values: dict[str, Any] = {}
     for name, field in cls.model_fields.items():
         key = field.alias if field.alias in data else name
@@ -162,7 +159,7 @@ def _as_details(cls: type[Model], line: Any) -> InitErrorDetails:
     message = line["msg"]
     if line["type"] == "extra_forbidden" and len(line["loc"]) == 1:
         message = f"unknown field{_did_you_mean(cls, str(line['loc'][0]))}"
-    # A type of our own keeps a message that this class or one below has made better.
+    # An error type of our own keeps a message that this class or a nested one has improved.
     kind = "unknown_field" if line["type"] == "extra_forbidden" else line["type"]
     return _detail(kind, message, line["loc"], line["input"], line.get("ctx"))
 

@@ -1,4 +1,4 @@
-"""Rules that look at more than one field, each written once for both judges.
+"""Validation rules over several fields, each in the two forms that check it.
 
 A rule has a CEL expression for the Kubernetes API server and a Python function for the models; they stand side by
 side so that a change to one is seen next to the other, and a test on a real API server shows that they agree.
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ValidationRule:
-    """What must hold of a value, in CEL and in Python, and what to tell people when it doesn't."""
+    """What must hold of a value, in CEL and in Python, and the message where it doesn't."""
 
     message: str
     cel: str

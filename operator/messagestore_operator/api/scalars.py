@@ -178,7 +178,7 @@ class JsonPath(CheckedText):
     __slots__ = ()
 
 
-# No R and H: what croniter makes of them is drawn by lot, at each look anew.
+# No R and H: croniter replaces them by random values, different ones each time.
 _CRON_VALUE = r"([0-9]{1,2}|[A-Za-z]{3}|[Ll][0-7]?)"
 _CRON_ITEM = rf"(\*|{_CRON_VALUE}(-{_CRON_VALUE})?)(/[0-9]{{1,2}})?"
 _CRON_FIELD = rf"{_CRON_ITEM}(,{_CRON_ITEM})*"

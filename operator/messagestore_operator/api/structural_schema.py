@@ -13,7 +13,7 @@ _MAPS_OF_SCHEMAS = ("properties",)
 
 
 class _Generator(GenerateJsonSchema):
-    """Writes defaults as they stand in a manifest."""
+    """Writes defaults as in a manifest."""
 
     def encode_default(self, dft: Any) -> Any:
         """Write a default object in full: the API server checks its rules before it fills in anything."""
@@ -47,7 +47,7 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
 
 
 def _inlined(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Put a definition in the place of the reference to it; what stands beside the reference wins."""
+    """Replace a reference by its definition; fields beside the reference win."""
     reference = schema.get("$ref")
     if reference is None:
         return schema

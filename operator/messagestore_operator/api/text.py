@@ -1,4 +1,4 @@
-"""Plain strings, numbers and lists with their bounds: nothing in a resource is without one."""
+"""Plain strings, numbers and lists with their limits: every value in a resource has one."""
 
 from __future__ import annotations
 
