@@ -14,7 +14,7 @@ from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store import fence
 from messagestore_core.store.delta_log import CommitNote, epoch_of, last_note
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.external import external_write
+from messagestore_core.store.external import external_write, observing
 from messagestore_core.store.fence import FencedError, carrying_on, claim, commit_properties, holding, open_to_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import local_path
@@ -70,7 +70,10 @@ def append_nothing(table: DeltaTable, store: Store) -> None:
 
 def test_a_claim_puts_its_epoch_into_every_table_once_and_changes_nothing_else(store: StoreAt) -> None:
     before = versions(store(5))
-    claim(store(5), "run-5")
+    writes: list[tuple[str, str]] = []
+    with observing(lambda name, moment: writes.append((name, moment))):
+        claim(store(5), "run-5")
+    assert writes == [("claim", "before"), ("claim", "after")]
     assert epochs(store(5)) == dict.fromkeys(TABLES, 5)
     assert versions(store(5)) == {name: version + 1 for name, version in before.items()}
     assert last_note(store(5)) == CommitNote(run="run-5", epoch=5, totals=ONE_MESSAGE)
@@ -118,8 +121,10 @@ def test_a_claim_never_stands_behind_what_it_did_not_read_and_is_made_again(
     assert (behind.times, last_note(store(5)).totals) == (0, ONE_MESSAGE)
     monkeypatch.setattr(fence, "_ATTEMPTS", 3)
     behind.epoch, behind.times = 6, 3
-    with pytest.raises(RunFailedError, match="/messages is written all the time by others; its epoch can't be set"):
+    words = "/messages is written all the time by others; its epoch can't be set"
+    with pytest.raises(RunFailedError, match=words) as caught:
         claim(behind, "run-6")
+    assert caught.value.reason == "RunFailed"
 
 
 def test_a_commit_is_refused_that_was_begun_before_a_newer_claim(store: StoreAt) -> None:
