@@ -22,9 +22,10 @@ from tests.perf import data, ingest_sides
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
+from messagestore_jobs.index.entries import ENTRY, Entries
 from messagestore_jobs.index.keys import hash_here
 from messagestore_jobs.index.manifest import INDEX, MANIFEST, IndexManifest
-from messagestore_jobs.index.runs import ENTRY, Entries, RunInfo, write_run
+from messagestore_jobs.index.runs import RunInfo, write_run
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.session import local_session
 

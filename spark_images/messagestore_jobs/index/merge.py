@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from messagestore_jobs.index.runs import Entries, Found
+from messagestore_jobs.index.entries import Entries, Found
 
 
 def to_merge(stored: Sequence[int], new: int, ratio: int, at_most: int | None) -> int:

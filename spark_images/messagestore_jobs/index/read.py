@@ -16,8 +16,9 @@ from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects, join
 from messagestore_jobs.index.changes import Changes
+from messagestore_jobs.index.entries import ENTRY, Entries, entries_of
 from messagestore_jobs.index.keys import hash_here, hashed, words
-from messagestore_jobs.index.runs import ENTRY, Entries, RunInfo, entries_of, write_run
+from messagestore_jobs.index.runs import RunInfo, write_run
 
 FEW_ROWS = 100_000
 """So many are read by this process in less time than Spark takes to plan it."""

@@ -1,4 +1,4 @@
-"""Entries in order of their hashes: in memory, or in an object beside the tables, of which few blocks are read.
+"""Entries in an object beside the tables, of which few blocks are read.
 
 An object has the entries, and behind them the first hash of each block of entries, a checksum of each, and a filter.
 Whoever asks does so in order, so what lies on disk is mapped and read in order, and nothing else is held.
@@ -7,11 +7,11 @@ Whoever asks does so in order, so what lies on disk is mapped and read in order,
 import hashlib
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,17 +20,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from messagestore_core.store.objects import Objects
 from messagestore_jobs.index import filters
+from messagestore_jobs.index.entries import ENTRY, Entries, Found, cut, matches, spread, together
 from messagestore_jobs.index.keys import Keys, Order, Words
 
-Entries = npt.NDArray[np.void]
-Values = npt.NDArray[np.int64]
-
-ENTRY = np.dtype([("high", "<u8"), ("low", "<u8"), ("value", "<i8")])
 BLOCK = 128
 """Entries that are read, and checked, at once."""
 _BLOCKS_AT_ONCE = 8192
-_SPAN = 1 << 20
-"""About so many entries are merged at once."""
 _GAP = 64 << 10
 """Of object storage so many bytes that nobody asked for are read rather than asked around."""
 _THREADS = 16
@@ -73,59 +68,6 @@ class RunInfo(BaseModel):
     def bytes(self) -> int:
         """The object's length."""
         return self.entry_bytes + self.blocks * 12 + self.filter_blocks * filters.WORDS * filters.WORD.itemsize
-
-
-class Found(NamedTuple):
-    """The entries of what was asked for: the place of each among the asked, and its value."""
-
-    places: Order
-    values: Values
-
-
-class Run(Protocol):
-    """Entries in order of ``high``."""
-
-    def __len__(self) -> int: ...
-
-    def is_older(self, than: int) -> bool:
-        """Whether all values of ids in it are certainly of before a moment, in microseconds."""
-
-    def find(self, asked: Keys) -> Found:
-        """All entries of these hashes."""
-
-    def between(self, first: int, last: int) -> Entries:
-        """Those whose ``high`` is in [first, last]."""
-
-
-def entries_of(keys: Keys, values: Values) -> Entries:
-    """In order."""
-    found = np.empty(len(keys), dtype=ENTRY)
-    found["high"], found["low"] = keys.high[keys.by_high], keys.low[keys.by_high]
-    found["value"] = values[keys.by_high]
-    return found
-
-
-class MemoryRun:
-    """What has not been written yet."""
-
-    def __init__(self, entries: Entries) -> None:
-        self.entries = entries
-        self._high = np.ascontiguousarray(entries["high"])
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def is_older(self, than: int) -> bool:
-        """It is new."""
-        return False
-
-    def find(self, asked: Keys) -> Found:
-        """As :class:`Run` has it."""
-        return _matches(self.entries, self._high, asked, asked.by_high)
-
-    def between(self, first: int, last: int) -> Entries:
-        """As :class:`Run` has it."""
-        return _cut(self.entries, self._high, first, last)
 
 
 class _Parts(NamedTuple):
@@ -207,8 +149,8 @@ class StoredRun:
         return together(found)
 
     def _find(self, asked: Keys, order: Order, first: Order, last: Order) -> Found:
-        entries = self._blocks(np.unique(_spread(first, last - first + 1)[1]))
-        return _matches(entries, np.ascontiguousarray(entries["high"]), asked, order)
+        entries = self._blocks(np.unique(spread(first, last - first + 1)[1]))
+        return matches(entries, np.ascontiguousarray(entries["high"]), asked, order)
 
     def between(self, first: int, last: int) -> Entries:
         """As :class:`Run` has it."""
@@ -216,7 +158,7 @@ class StoredRun:
         begin = max(0, int(np.searchsorted(firsts, np.uint64(first), "left")) - 1)
         end = int(np.searchsorted(firsts, np.uint64(last), "right"))
         entries = self._blocks(np.arange(begin, end))
-        return _cut(entries, np.ascontiguousarray(entries["high"]), first, last)
+        return cut(entries, np.ascontiguousarray(entries["high"]), first, last)
 
     def _blocks(self, numbers: Order) -> Entries:
         """The entries of some blocks (ascending).
@@ -301,53 +243,11 @@ def write_run(objects: Objects, name: str, chunks: Iterable[Entries], at_most: i
     return RunInfo(name=name, count=count, filter_blocks=filter_blocks, digest=digest.hexdigest(), newest=newest)
 
 
-def merged(runs: Sequence[Run], settle: Callable[[Entries], Entries]) -> Iterator[Entries]:
-    """The entries of several runs in order, a bounded part at a time.
-
-    Args:
-        runs: any.
-        settle: what is left of some entries, among which are all of each hash.
-    """
-    parts = max(1, -(-sum(map(len, runs)) // _SPAN))
-    for part in range(parts):
-        first, last = (part << 64) // parts, ((part + 1 << 64) // parts) - 1
-        entries = np.concatenate([run.between(first, last) for run in runs])
-        yield settle(entries[np.argsort(entries["high"], kind="stable")])
-
-
-def together(found: Sequence[Found]) -> Found:
-    """All that was found in several places."""
-    places = [one.places for one in found] or [np.empty(0, dtype=np.intp)]
-    values = [one.values for one in found] or [np.empty(0, dtype=np.int64)]
-    return Found(np.concatenate(places), np.concatenate(values))
-
-
-def _matches(entries: Entries, entries_high: Words, asked: Keys, order: Order) -> Found:
-    """Of the asked at ``order``, which are in order of ``high``."""
-    high = asked.high[order]
-    begin = np.searchsorted(entries_high, high, "left")
-    which, at = _spread(begin, np.searchsorted(entries_high, high, "right") - begin)
-    found = entries[at]
-    same = found["low"] == asked.low[order[which]]
-    return Found(order[which[same]], found["value"][same].astype(np.int64))
-
-
 def _sums(entries: Entries) -> npt.NDArray[np.uint32]:
     """Of each block; all but the last are whole."""
     content = entries.view(np.uint8).data
     size = BLOCK * ENTRY.itemsize
     return np.array([zlib.crc32(content[at : at + size]) for at in range(0, len(content), size)], np.uint32)
-
-
-def _spread(begins: Order, counts: Order) -> tuple[Order, Order]:
-    """Of ranges: which range each of their members is of, and the member."""
-    which = np.repeat(np.arange(len(begins)), counts)
-    return which, np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts) + begins[which]
-
-
-def _cut(entries: Entries, high: Words, first: int, last: int) -> Entries:
-    begin = np.searchsorted(high, np.uint64(first), "left")
-    return entries[begin : np.searchsorted(high, np.uint64(last), "right")]
 
 
 def _slices(length: int, size: int) -> Iterator[slice]:

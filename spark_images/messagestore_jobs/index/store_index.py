@@ -25,6 +25,7 @@ from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import read_hidden_heads, read_named_heads
 from messagestore_jobs.index.changes import Batch, Changes, all_of, changes_between, digest_of, paths_of
+from messagestore_jobs.index.entries import ENTRY, Entries, Found, MemoryRun, Run, entries_of, merged, together
 from messagestore_jobs.index.keys import Flags, Hasher, Keys
 from messagestore_jobs.index.manifest import INDEX, MANIFEST, IndexManifest, names_in, read_manifest, usable
 from messagestore_jobs.index.merge import less_what_left, settle_ids, settle_streams, to_merge
@@ -37,20 +38,7 @@ from messagestore_jobs.index.read import (
     streams_by_spark,
     write_by_spark,
 )
-from messagestore_jobs.index.runs import (
-    ENTRY,
-    Entries,
-    Found,
-    MemoryRun,
-    Run,
-    RunInfo,
-    StoredRun,
-    TornRunError,
-    entries_of,
-    merged,
-    together,
-    write_run,
-)
+from messagestore_jobs.index.runs import RunInfo, StoredRun, TornRunError, write_run
 from messagestore_jobs.rows.messages import read_messages
 
 Positions = npt.NDArray[np.int64]

@@ -21,8 +21,8 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.tombstones import Erased
+from messagestore_jobs.index.entries import MemoryRun, entries_of
 from messagestore_jobs.index.keys import HASH_BYTES, Flags, Keys
-from messagestore_jobs.index.runs import MemoryRun, entries_of
 from messagestore_jobs.index.store_index import Added, StoreIndex
 from messagestore_jobs.ingest.assign import Arrived, Assignment, assign, count
 from messagestore_jobs.ingest.columns import TOMBSTONE, Columns, ordering_of

@@ -11,8 +11,9 @@ from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
+from messagestore_jobs.index.entries import entries_of
 from messagestore_jobs.index.keys import hash_here
-from messagestore_jobs.index.runs import StoredRun, TornRunError, entries_of, write_run
+from messagestore_jobs.index.runs import StoredRun, TornRunError, write_run
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.storage import using
 from support.indexes import Ingested, day

@@ -11,19 +11,10 @@ from hypothesis import strategies as st
 
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.index import runs
+from messagestore_jobs.index import entries as entries_module
+from messagestore_jobs.index.entries import Entries, MemoryRun, Run, entries_of, merged
 from messagestore_jobs.index.keys import Keys, hash_here, words
-from messagestore_jobs.index.runs import (
-    BLOCK,
-    Entries,
-    MemoryRun,
-    Run,
-    StoredRun,
-    TornRunError,
-    entries_of,
-    merged,
-    write_run,
-)
+from messagestore_jobs.index.runs import BLOCK, StoredRun, TornRunError, write_run
 
 Entry = tuple[int, int, int]
 
@@ -98,7 +89,7 @@ def test_one_hash_may_fill_many_blocks(folder: Path) -> None:
 @given(st.lists(some, min_size=1, max_size=4), st.integers(1, 50))
 def test_merged_runs_have_all_entries_in_order(folder: Path, several: list[list[Entry]], span: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "_SPAN", span)
+        patch.setattr(entries_module, "_SPAN", span)
         parts = list(merged([MemoryRun(entries(of)) for of in several], lambda part: part))
     together = np.concatenate(parts)
     assert sorted(together.tolist()) == sorted(e for of in several for e in of)

@@ -1,0 +1,111 @@
+"""Entries of an index in order of their hashes, in memory; and how those of several runs come together."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from messagestore_jobs.index.keys import Keys, Order, Words
+
+Entries = npt.NDArray[np.void]
+Values = npt.NDArray[np.int64]
+ENTRY = np.dtype([("high", "<u8"), ("low", "<u8"), ("value", "<i8")])
+_SPAN = 1 << 20
+"""About so many entries are merged at once."""
+
+
+class Found(NamedTuple):
+    """The entries of what was asked for: the place of each among the asked, and its value."""
+
+    places: Order
+    values: Values
+
+
+class Run(Protocol):
+    """Entries in order of ``high``."""
+
+    def __len__(self) -> int: ...
+
+    def is_older(self, than: int) -> bool:
+        """Whether all values of ids in it are certainly of before a moment, in microseconds."""
+
+    def find(self, asked: Keys) -> Found:
+        """All entries of these hashes."""
+
+    def between(self, first: int, last: int) -> Entries:
+        """Those whose ``high`` is in [first, last]."""
+
+
+def entries_of(keys: Keys, values: Values) -> Entries:
+    """In order."""
+    found = np.empty(len(keys), dtype=ENTRY)
+    found["high"], found["low"] = keys.high[keys.by_high], keys.low[keys.by_high]
+    found["value"] = values[keys.by_high]
+    return found
+
+
+class MemoryRun:
+    """What has not been written yet."""
+
+    def __init__(self, entries: Entries) -> None:
+        self.entries = entries
+        self._high = np.ascontiguousarray(entries["high"])
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def is_older(self, than: int) -> bool:
+        """It is new."""
+        return False
+
+    def find(self, asked: Keys) -> Found:
+        """As :class:`Run` has it."""
+        return matches(self.entries, self._high, asked, asked.by_high)
+
+    def between(self, first: int, last: int) -> Entries:
+        """As :class:`Run` has it."""
+        return cut(self.entries, self._high, first, last)
+
+
+def merged(runs: Sequence[Run], settle: Callable[[Entries], Entries]) -> Iterator[Entries]:
+    """The entries of several runs in order, a bounded part at a time.
+
+    Args:
+        runs: any.
+        settle: what is left of some entries, among which are all of each hash.
+    """
+    parts = max(1, -(-sum(map(len, runs)) // _SPAN))
+    for part in range(parts):
+        first, last = (part << 64) // parts, ((part + 1 << 64) // parts) - 1
+        entries = np.concatenate([run.between(first, last) for run in runs])
+        yield settle(entries[np.argsort(entries["high"], kind="stable")])
+
+
+def together(found: Sequence[Found]) -> Found:
+    """All that was found in several places."""
+    places = [one.places for one in found] or [np.empty(0, dtype=np.intp)]
+    values = [one.values for one in found] or [np.empty(0, dtype=np.int64)]
+    return Found(np.concatenate(places), np.concatenate(values))
+
+
+def matches(entries: Entries, entries_high: Words, asked: Keys, order: Order) -> Found:
+    """Those of the asked at ``order``, which are in order of ``high``."""
+    high = asked.high[order]
+    begin = np.searchsorted(entries_high, high, "left")
+    which, at = spread(begin, np.searchsorted(entries_high, high, "right") - begin)
+    found = entries[at]
+    same = found["low"] == asked.low[order[which]]
+    return Found(order[which[same]], found["value"][same].astype(np.int64))
+
+
+def spread(begins: Order, counts: Order) -> tuple[Order, Order]:
+    """Of ranges: which range each of their members is of, and the member."""
+    which = np.repeat(np.arange(len(begins)), counts)
+    return which, np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts) + begins[which]
+
+
+def cut(entries: Entries, high: Words, first: int, last: int) -> Entries:
+    """Those whose ``high``, which are given too, are in [first, last]."""
+    begin = np.searchsorted(high, np.uint64(first), "left")
+    return entries[begin : np.searchsorted(high, np.uint64(last), "right")]
