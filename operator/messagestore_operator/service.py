@@ -20,7 +20,6 @@ from messagestore_operator.cluster import connection
 from messagestore_operator.cluster.api_objects import ApiObject, name_of, namespace_of
 from messagestore_operator.cluster.apply import Applier
 from messagestore_operator.cluster.backend import KubeflowBackend, SparkBackend
-from messagestore_operator.cluster.cache import ResourceKey
 from messagestore_operator.cluster.client import KubeClient, connect
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.drivers import Drivers
@@ -35,6 +34,7 @@ from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.queue import WorkQueue
 from messagestore_operator.cluster.ratelimit import TokenBucket
 from messagestore_operator.cluster.reconcile import Decide, Reconciler
+from messagestore_operator.cluster.references import ResourceKey
 from messagestore_operator.cluster.sync import KindMissingError, Sync
 from messagestore_operator.cluster.visitors import Visitors
 from messagestore_operator.decide.run_queue import RunBounds

@@ -10,30 +10,25 @@ missed a deletion, and they don't say which resources a change affects.
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from functools import lru_cache
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from pydantic import ValidationError
 
-from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.api import MessageStream, ReplayJob, Resource
 from messagestore_operator.api.kinds import KINDS
 from messagestore_operator.api.status import BaseStatus
 from messagestore_operator.cluster.api_objects import ApiObject, at, labels_of, metadata, name_of, namespace_of
-from messagestore_operator.cluster.backend.observe import ENDED_BY, app_state, driver_of, loss_of
-from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, PODS
-from messagestore_operator.cluster.labels import RUN
+from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.lease import TABLE, holder_of
-from messagestore_operator.cluster.owners import belongs_to
-from messagestore_operator.cluster.reports import CONTROL, REPORT
+from messagestore_operator.cluster.references import References, ResourceKey, refers_to, streams_named
 from messagestore_operator.cluster.resources import read
+from messagestore_operator.cluster.run_objects import RunKey, RunObjects, reduced, run_key, shared
 from messagestore_operator.cluster.runref import UID, owner_key, run_ref
 from messagestore_operator.decide.run_queue import RunSlot
 from messagestore_operator.decide.snapshot import AppState, Claim, ObservedRun, RunRef, TableKey
@@ -41,45 +36,8 @@ from messagestore_operator.decide.tables import claims_of, current_runs, slots_o
 
 _log = logging.getLogger(__name__)
 
-ResourceKey: TypeAlias = tuple[str, str, str]
-"""Kind, namespace, name."""
-RunKey: TypeAlias = tuple[str, str]
-"""Namespace, name."""
-
-_METADATA = (
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "labels",
-    "annotations",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "ownerReferences",
-)
-_SETTLED_METADATA = ("name", "namespace", "creationTimestamp", "deletionTimestamp")
-_SETTLED_STATUS = (*ENDED_BY, "phase")
 _DELETED_SECONDS = 600.0
 _NOBODY = ("", "", "")
-
-
-@dataclass(slots=True)
-class RunObjects:
-    """The objects of one run, and the uid of its resource."""
-
-    uid: str = ""
-    application: ApiObject | None = None
-    config_map: ApiObject | None = None
-    driver: ApiObject | None = None
-    executors: dict[str, ApiObject] = field(default_factory=dict)
-    lost_executors: dict[str, str] = field(default_factory=dict)
-    settled: bool = False
-    """Whether its objects are reduced to their names, times and end."""
-
-    @property
-    def empty(self) -> bool:
-        """Whether none of its objects is left."""
-        return not (self.application or self.config_map or self.driver or self.executors)
 
 
 class Cache:
@@ -92,8 +50,6 @@ class Cache:
 
     def __init__(self, application_kind: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._application_kind = application_kind
-        self._owned = {"ownerReferences": [{"kind": application_kind}]}
-        """The owner that is kept of a settled run's ConfigMap."""
         self._clock = clock
         self.missing_kind: str | None = None
         """The backend's kind, where that is not installed."""
@@ -105,13 +61,7 @@ class Cache:
         self._written: dict[ResourceKey, datetime] = {}
         self._slots: dict[ResourceKey, tuple[RunSlot, ...]] = {}
         self._streams: dict[str, dict[str, MessageStream]] = defaultdict(dict)
-        self._by_table: dict[TableKey, set[ResourceKey]] = defaultdict(set)
-        self._by_folder: dict[tuple[str, str], set[ResourceKey]] = defaultdict(set)
-        """Streams of all namespaces by endpoint and URI."""
-        self._naming: dict[tuple[str, str], set[ResourceKey]] = defaultdict(set)
-        """Policies and replays by the namespace and name of each stream that they name."""
-        self._selecting: dict[str, set[ResourceKey]] = defaultdict(set)
-        """Policies that select streams by labels, by namespace."""
+        self._references = References()
         self._runs: dict[RunKey, RunObjects] = {}
         self._runs_by_uid: dict[str, set[RunKey]] = defaultdict(set)
         self._refused: dict[RunKey, tuple[float, ObservedRun]] = {}
@@ -144,21 +94,20 @@ class Cache:
     def streams_of(self, resource: Resource) -> tuple[MessageStream, ...]:
         """The streams of its namespace that a resource refers to and that exist; a stream is its own."""
         known = self._streams[resource.metadata.namespace]
-        names = _streams_named(resource)
+        names = streams_named(resource)
         if names is None:
             return tuple(stream for stream in known.values() if refers_to(resource, stream))
         return tuple(known[name] for name in sorted(names) if name in known)
 
     def sharing(self, stream: MessageStream) -> tuple[MessageStream, ...]:
         """Other streams, of any namespace, with the same table folder."""
-        keys = self._by_folder.get(_folder(stream), set()) - {stream.identity}
-        found = (self._resources.get(key) for key in sorted(keys))
+        found = (self._resources.get(key) for key in sorted(self._references.sharing(stream)))
         return tuple(other for other in found if isinstance(other, MessageStream))
 
     def replays_of(self, stream: MessageStream) -> tuple[ReplayJob, ...]:
         """The replays of its namespace that read a stream, ended ones too."""
         _, namespace, name = stream.identity
-        found = (self._resources[key] for key in sorted(self._naming.get((namespace, name), ())))
+        found = (self._resources[key] for key in sorted(self._references.naming(namespace, name)))
         return tuple(job for job in found if isinstance(job, ReplayJob) and job.spec.stream_ref.name == name)
 
     def claims(self, table: TableKey) -> Iterator[tuple[Claim, bool]]:
@@ -176,13 +125,13 @@ class Cache:
 
     def interested(self, table: TableKey) -> set[ResourceKey]:
         """Resources whose runs may write to a table."""
-        streams = self._by_table.get(table, set())
+        streams = self._references.streams_of(table)
         found = set(streams)
         for _, namespace, name in streams:
             stream = self._streams[namespace].get(name)
             if stream is not None:
-                selecting = self._selecting.get(namespace, ())
-                found |= self._naming.get((namespace, name), set())
+                selecting = self._references.selecting(namespace)
+                found |= self._references.naming(namespace, name)
                 found |= {key for key in selecting if refers_to(self._resources[key], stream)}
         return found
 
@@ -220,19 +169,8 @@ class Cache:
 
         Some runs of each resource are kept for people to look at; the only decision left is which of them are removed.
         """
-        run = self._runs.get(key)
-        if run is None or run.settled:
-            return
-        if run.application and run.config_map and not belongs_to(run.config_map, self._application_kind):
-            # A launch that is half done is finished first.
-            return
-        like = run.application or run.config_map or run.driver or {}
-        run.application = _settled(run.application, like)
-        run.config_map = _settled(run.config_map, like, self._owned)
-        run.driver = _settled(run.driver, like)
-        run.executors = {name: _settled(pod, like) or pod for name, pod in run.executors.items()}
-        run.lost_executors = {}
-        run.settled = True
+        if run := self._runs.get(key):
+            run.settle(self._application_kind)
 
     # Updates.
 
@@ -247,7 +185,7 @@ class Cache:
         if not self.is_newer(document):
             return set()
         uid, version = (at(document, "metadata", key) for key in ("uid", "resourceVersion"))
-        self._versions[_shared((kind, namespace_of(document), name_of(document)))] = f"{uid} {version}"
+        self._versions[shared((kind, namespace_of(document), name_of(document)))] = f"{uid} {version}"
         if kind in KINDS:
             return self._put_resource(document)
         if kind == LEASES.name:
@@ -312,20 +250,10 @@ class Cache:
     def _stub(self, identity: tuple[str, str, str], uid: str) -> ApiObject:
         kind, namespace, name = identity
         labels: dict[str, str] = {}
-        for part in self._parts(kind):
+        for part in (part for run in self._runs.values() for part in run.parts(kind)):
             if part is not None and name_of(part) == name and namespace_of(part) == namespace:
                 labels = dict(labels_of(part))
         return {"kind": kind, "metadata": {"namespace": namespace, "name": name, "uid": uid, "labels": labels}}
-
-    def _parts(self, kind: str) -> Iterator[ApiObject | None]:
-        for run in self._runs.values():
-            if kind == self._application_kind:
-                yield run.application
-            elif kind == CONFIG_MAPS.name:
-                yield run.config_map
-            elif kind == PODS.name:
-                yield run.driver
-                yield from run.executors.values()
 
     # Resources.
 
@@ -343,15 +271,11 @@ class Cache:
         affected = {key} | (self._dependents(before) if before is not None and changed else set())
         self._resources[key] = resource
         self._note_problem(key, problem)
+        if before is not None:
+            self._references.remove(before)
+        self._references.add(resource)
         if isinstance(resource, MessageStream):
             self._streams[key[1]][key[2]] = resource
-            if isinstance(before, MessageStream):
-                self._forget_table(before)
-            self._by_table[table_key(resource)].add(key)
-            self._by_folder[_folder(resource)].add(key)
-        else:
-            self._forget_references(before)
-            self._note_references(resource)
         self._slots.pop(key, None)
         if slots := tuple(slots_of(resource, self.streams_of(resource))):
             self._slots[key] = slots
@@ -368,8 +292,7 @@ class Cache:
         self._slots.pop(key, None)
         if isinstance(resource, MessageStream):
             self._streams[key[1]].pop(key[2], None)
-            self._forget_table(resource)
-        self._forget_references(resource)
+        self._references.remove(resource)
         return affected
 
     def _note_problem(self, key: ResourceKey, problem: str | None) -> None:
@@ -377,28 +300,6 @@ class Cache:
             self._problems.pop(key, None)
         else:
             self._problems[key] = problem
-
-    def _forget_table(self, stream: MessageStream) -> None:
-        self._by_table[table_key(stream)].discard(stream.identity)
-        self._by_folder[_folder(stream)].discard(stream.identity)
-
-    def _note_references(self, user: Resource) -> None:
-        _, namespace, _ = user.identity
-        names = _streams_named(user)
-        if names is None:
-            self._selecting[namespace].add(user.identity)
-        for name in names or ():
-            self._naming[namespace, name].add(user.identity)
-
-    def _forget_references(self, user: Resource | None) -> None:
-        if user is None or isinstance(user, MessageStream):
-            return
-        _, namespace, _ = user.identity
-        self._selecting[namespace].discard(user.identity)
-        for name in _streams_named(user) or ():
-            self._naming[namespace, name].discard(user.identity)
-            if not self._naming[namespace, name]:
-                del self._naming[namespace, name]
 
     def _dependents(self, resource: Resource) -> set[ResourceKey]:
         """The resources whose decisions depend on a resource."""
@@ -410,24 +311,18 @@ class Cache:
     # Runs.
 
     def _put_part(self, kind: str, document: ApiObject) -> set[ResourceKey]:
-        key = _run_key(document)
+        key = run_key(document)
         if key is None:
             return set()
-        key = cast(RunKey, _shared(key))
+        key = cast(RunKey, shared(key))
         run = self._runs.setdefault(key, RunObjects())
-        run.settled = False
         if uid := labels_of(document).get(UID):
             run.uid = sys.intern(uid)
             self._runs_by_uid[run.uid].add(key)
-        if kind == self._application_kind:
-            run.application = _small(document, "status")
-        elif kind == CONFIG_MAPS.name:
-            run.config_map = _small_config_map(document)
-        elif kind == PODS.name:
-            _put_pod(run, document)
+        run.put(kind, document)
         if self._is_past(key, run):
             # An operator finds thousands of these at its start: they are reduced before their resources are reconciled.
-            self.settle(key)
+            run.settle(self._application_kind)
         return self._owner(document)
 
     def _is_past(self, key: RunKey, run: RunObjects) -> bool:
@@ -435,7 +330,7 @@ class Cache:
 
         Not so where its ConfigMap was not seen, or the status may be older than the run: then that is not certain.
         """
-        if run.application is None or run.config_map is None or not app_state(run.application).ended:
+        if not run.is_over or run.application is None:
             return False
         resource = self._resources.get(owner_key(run.application) or _NOBODY)
         ref = run_ref(run.application)
@@ -444,23 +339,14 @@ class Cache:
         status: BaseStatus | None = getattr(resource, "status", None)
         if status is None or (status.run_number or 0) < ref.number:
             return False
-        gone = run.driver is None or driver_of(run.driver).gone
-        return gone and all(current.name != key[1] for current, _ in current_runs(resource))
+        return all(current.name != key[1] for current, _ in current_runs(resource))
 
     def _remove_part(self, kind: str, document: ApiObject) -> set[ResourceKey]:
-        key = _run_key(document)
+        key = run_key(document)
         run = self._runs.get(key) if key else None
         if key is None or run is None:
             return set()
-        if kind == self._application_kind:
-            run.application = None
-        elif kind == CONFIG_MAPS.name:
-            run.config_map = None
-        elif kind == PODS.name:
-            if name_of(document) in run.executors:
-                del run.executors[name_of(document)]
-            else:
-                run.driver = None
+        run.remove(kind, document)
         if run.empty:
             del self._runs[key]
             self._runs_by_uid[run.uid].discard(key)
@@ -472,7 +358,7 @@ class Cache:
         """The resource of a run, and those that wait for the tables that it holds."""
         key = owner_key(document)
         found = {key} if key is not None else set()
-        if run := _run_key(document):
+        if run := run_key(document):
             for name in self._held.get("/".join(run), ()):
                 found |= self._of_lease(self._leases[name])
         return {key for key in found if key in self._resources}
@@ -480,7 +366,7 @@ class Cache:
     def _put_lease(self, document: ApiObject) -> set[ResourceKey]:
         name = name_of(document)
         affected = self._remove_lease(name) | self._of_lease(document)
-        self._leases[name] = _small(document, "spec")
+        self._leases[name] = reduced(document, "spec")
         self._held[holder_of(document) or ""].add(name)
         return affected
 
@@ -499,30 +385,6 @@ class Cache:
         return self.interested(table) if table else set()
 
 
-def _folder(stream: MessageStream) -> tuple[str, str]:
-    table = table_key(stream)
-    return table.endpoint, table.uri
-
-
-def refers_to(resource: Resource, stream: MessageStream) -> bool:
-    """Whether a resource refers to a stream of its namespace."""
-    if stream.metadata.namespace != resource.metadata.namespace:
-        return False
-    if isinstance(resource, RetentionPolicy) and resource.spec.stream_selector is not None:
-        return resource.spec.stream_selector.match_labels.items() <= stream.metadata.labels.items()
-    return stream.metadata.name in (_streams_named(resource) or ())
-
-
-def _streams_named(resource: Resource) -> set[str] | None:
-    """The streams that a resource refers to by their names; None where it selects them by labels."""
-    if isinstance(resource, RetentionPolicy):
-        return None if resource.spec.stream_selector is not None else {ref.name for ref in resource.spec.stream_refs}
-    if isinstance(resource, ReplayJob):
-        to = resource.spec.destination.stream
-        return {resource.spec.stream_ref.name, *([to.name] if to else [])}
-    return {resource.metadata.name}
-
-
 def _matters(resource: Resource) -> Any:
     """The parts of a resource that decisions about others depend on."""
     meta, status = resource.metadata, getattr(resource, "status", None)
@@ -532,71 +394,8 @@ def _matters(resource: Resource) -> Any:
     return meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, meta.annotations, current
 
 
-def _small(document: ApiObject, *keys: str) -> ApiObject:
-    kept = {key: value for key, value in metadata(document).items() if key in _METADATA}
-    parts = {key: document[key] for key in keys if key in document}
-    found = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind"), "metadata": kept, **parts}
-    return cast(ApiObject, _shared(found))
-
-
-def _shared(value: Any) -> Any:
-    """The same value with interned strings, as the objects of a run share their labels."""
-    if isinstance(value, str):
-        return sys.intern(value)
-    if isinstance(value, Mapping):
-        return {sys.intern(str(key)): _shared(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(_shared, value))
-    return value
-
-
-def _settled(document: ApiObject | None, like: ApiObject, more: ApiObject | None = None) -> ApiObject | None:
-    """An object of a settled run, reduced to its name, its times, and how it ended.
-
-    Labels and annotations say which run that is; all objects of a run share those of one.
-    """
-    if document is None:
-        return None
-    kept = {key: value for key, value in metadata(document).items() if key in _SETTLED_METADATA}
-    kept |= {"labels": labels_of(like), "annotations": _alike(metadata(like).get("annotations") or {})}
-    kept |= more or {}
-    status = {key: value for key, value in (document.get("status") or {}).items() if key in _SETTLED_STATUS}
-    return {"metadata": kept, "status": _alike(status)} if status else {"metadata": kept}
-
-
-def _alike(value: ApiObject) -> ApiObject:
-    """The same value, shared by all equal ones: most runs end alike."""
-    return _held(json.dumps(value))
-
-
-@lru_cache(maxsize=256)
-def _held(text: str) -> ApiObject:
-    return cast(ApiObject, _shared(json.loads(text)))
-
-
 def _uid(version: str) -> str:
     return version.partition(" ")[0]
-
-
-def _small_config_map(document: ApiObject) -> ApiObject:
-    data = {key: text for key, text in (document.get("data") or {}).items() if key in (REPORT, CONTROL)}
-    return {**_small(document), "data": data}
-
-
-def _put_pod(run: RunObjects, document: ApiObject) -> None:
-    pod = _small(document, "status")
-    if labels_of(document).get("spark-role") == "executor":
-        run.executors[name_of(document)] = pod
-        # The driver removes the pods of failed executors, so the cause is noted as soon as it is seen.
-        if loss := loss_of(document):
-            run.lost_executors[name_of(document)] = loss
-    else:
-        run.driver = pod
-
-
-def _run_key(document: ApiObject) -> RunKey | None:
-    run = labels_of(document).get(RUN)
-    return (namespace_of(document), run) if run else None
 
 
 def _namespaced_name(document: ApiObject) -> tuple[str, str]:

@@ -6,8 +6,9 @@ import math
 import time
 from collections.abc import Callable
 
-from messagestore_operator.cluster.cache import Cache, ResourceKey
+from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.ratelimit import TokenBucket
+from messagestore_operator.cluster.references import ResourceKey
 from messagestore_operator.decide.actions import CreateRun, Decision
 from messagestore_operator.decide.run_queue import RunBounds, RunQueue, RunSlot, startable
 

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import TypeVar
 
 from messagestore_operator.cluster.api_objects import ApiObject, name_of, namespace_of
-from messagestore_operator.cluster.cache import ResourceKey
 from messagestore_operator.cluster.client import ApiError, NotFoundError
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.kinds import LEASES, RESOURCES, Kind
 from messagestore_operator.cluster.labels import SELECTOR
 from messagestore_operator.cluster.metrics import Telemetry
+from messagestore_operator.cluster.references import ResourceKey
 from messagestore_operator.settings import Settings
 
 _log = logging.getLogger(__name__)

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from messagestore_operator.cluster.backend import KubeflowBackend
-from messagestore_operator.cluster.cache import ResourceKey
 from messagestore_operator.cluster.client import ApiError, ConflictError
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.health import Health
 from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.cluster.queue import WorkQueue
 from messagestore_operator.cluster.reconcile import Reconciler
+from messagestore_operator.cluster.references import ResourceKey
 from messagestore_operator.decide.run_queue import RunBounds
 
 ORDERS = ("MessageStream", "default", "orders")

@@ -1,0 +1,95 @@
+"""Which resources refer to which streams and tables."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Set
+from typing import TypeAlias, TypeVar
+
+from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.decide.snapshot import TableKey
+from messagestore_operator.decide.tables import table_key
+
+ResourceKey: TypeAlias = tuple[str, str, str]
+"""Kind, namespace, name."""
+_Key = TypeVar("_Key")
+
+
+class References:
+    """By what is referred to, the resources that refer to it."""
+
+    def __init__(self) -> None:
+        self._of_table: dict[TableKey, set[ResourceKey]] = defaultdict(set)
+        self._of_folder: dict[tuple[str, str], set[ResourceKey]] = defaultdict(set)
+        self._of_stream: dict[tuple[str, str], set[ResourceKey]] = defaultdict(set)
+        self._selecting: dict[str, set[ResourceKey]] = defaultdict(set)
+
+    def streams_of(self, table: TableKey) -> Set[ResourceKey]:
+        """The streams of a table, which is of one namespace."""
+        return self._of_table.get(table, set())
+
+    def sharing(self, stream: MessageStream) -> Set[ResourceKey]:
+        """Other streams, of any namespace, with the same endpoint and URI."""
+        return self._of_folder.get(_folder(stream), set()) - {stream.identity}
+
+    def naming(self, namespace: str, name: str) -> Set[ResourceKey]:
+        """Policies and replays that name a stream of their namespace."""
+        return self._of_stream.get((namespace, name), set())
+
+    def selecting(self, namespace: str) -> Set[ResourceKey]:
+        """Policies of a namespace that select streams by labels."""
+        return self._selecting.get(namespace, set())
+
+    def add(self, resource: Resource) -> None:
+        """Note what a resource refers to."""
+        key = resource.identity
+        if isinstance(resource, MessageStream):
+            self._of_table[table_key(resource)].add(key)
+            self._of_folder[_folder(resource)].add(key)
+            return
+        names = streams_named(resource)
+        if names is None:
+            self._selecting[key[1]].add(key)
+        for name in names or ():
+            self._of_stream[key[1], name].add(key)
+
+    def remove(self, resource: Resource) -> None:
+        """Forget what a resource referred to."""
+        key = resource.identity
+        if isinstance(resource, MessageStream):
+            _discard(self._of_table, table_key(resource), key)
+            _discard(self._of_folder, _folder(resource), key)
+            return
+        _discard(self._selecting, key[1], key)
+        for name in streams_named(resource) or ():
+            _discard(self._of_stream, (key[1], name), key)
+
+
+def _folder(stream: MessageStream) -> tuple[str, str]:
+    table = table_key(stream)
+    return table.endpoint, table.uri
+
+
+def refers_to(resource: Resource, stream: MessageStream) -> bool:
+    """Whether a resource refers to a stream of its namespace."""
+    if stream.metadata.namespace != resource.metadata.namespace:
+        return False
+    if isinstance(resource, RetentionPolicy) and resource.spec.stream_selector is not None:
+        return resource.spec.stream_selector.match_labels.items() <= stream.metadata.labels.items()
+    return stream.metadata.name in (streams_named(resource) or ())
+
+
+def streams_named(resource: Resource) -> set[str] | None:
+    """The streams that a resource refers to by their names; None where it selects them by labels."""
+    if isinstance(resource, RetentionPolicy):
+        return None if resource.spec.stream_selector is not None else {ref.name for ref in resource.spec.stream_refs}
+    if isinstance(resource, ReplayJob):
+        to = resource.spec.destination.stream
+        return {resource.spec.stream_ref.name, *([to.name] if to else [])}
+    return {resource.metadata.name}
+
+
+def _discard(index: dict[_Key, set[ResourceKey]], of: _Key, key: ResourceKey) -> None:
+    index[of].discard(key)
+    if not index[of]:
+        del index[of]

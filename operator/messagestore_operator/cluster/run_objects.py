@@ -1,0 +1,160 @@
+"""The objects of one run, as far as decisions need them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeAlias, cast
+
+from messagestore_operator.cluster.api_objects import ApiObject, labels_of, metadata, name_of, namespace_of
+from messagestore_operator.cluster.backend.observe import ENDED_BY, app_state, driver_of, loss_of
+from messagestore_operator.cluster.kinds import CONFIG_MAPS, PODS
+from messagestore_operator.cluster.labels import RUN
+from messagestore_operator.cluster.owners import belongs_to
+from messagestore_operator.cluster.reports import CONTROL, REPORT
+
+RunKey: TypeAlias = tuple[str, str]
+"""Namespace, name."""
+
+_METADATA = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "labels",
+    "annotations",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "ownerReferences",
+)
+_SETTLED_METADATA = ("name", "namespace", "creationTimestamp", "deletionTimestamp")
+_SETTLED_STATUS = (*ENDED_BY, "phase")
+
+
+@dataclass(slots=True)
+class RunObjects:
+    """The objects of one run, and the uid of its resource."""
+
+    uid: str = ""
+    application: ApiObject | None = None
+    config_map: ApiObject | None = None
+    driver: ApiObject | None = None
+    executors: dict[str, ApiObject] = field(default_factory=dict)
+    lost_executors: dict[str, str] = field(default_factory=dict)
+    settled: bool = False
+    """Whether its objects are reduced to their names, times and end."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether none of its objects is left."""
+        return not (self.application or self.config_map or self.driver or self.executors)
+
+    def parts(self, kind: str) -> tuple[ApiObject | None, ...]:
+        """Those of a kind."""
+        if kind == CONFIG_MAPS.name:
+            return (self.config_map,)
+        return (self.driver, *self.executors.values()) if kind == PODS.name else (self.application,)
+
+    def put(self, kind: str, document: ApiObject) -> None:
+        """Put an object in the place of the one that it is newer than."""
+        self.settled = False
+        if kind == CONFIG_MAPS.name:
+            data = {key: text for key, text in (document.get("data") or {}).items() if key in (REPORT, CONTROL)}
+            self.config_map = {**reduced(document), "data": data}
+        elif kind == PODS.name:
+            self._put_pod(document)
+        else:
+            self.application = reduced(document, "status")
+
+    def _put_pod(self, document: ApiObject) -> None:
+        pod = reduced(document, "status")
+        if labels_of(document).get("spark-role") == "executor":
+            self.executors[name_of(document)] = pod
+            # The driver removes the pods of failed executors, so the cause is noted as soon as it is seen.
+            if loss := loss_of(document):
+                self.lost_executors[name_of(document)] = loss
+        else:
+            self.driver = pod
+
+    def remove(self, kind: str, document: ApiObject) -> None:
+        """Remove an object."""
+        if kind == CONFIG_MAPS.name:
+            self.config_map = None
+        elif kind != PODS.name:
+            self.application = None
+        elif self.executors.pop(name_of(document), None) is None:
+            self.driver = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it ended and has no driver any more; not so where an object of it was not seen."""
+        if self.application is None or self.config_map is None or not app_state(self.application).ended:
+            return False
+        return self.driver is None or driver_of(self.driver).gone
+
+    def settle(self, application_kind: str) -> None:
+        """Reduce the objects to their names, times and end, once the application owns the ConfigMap.
+
+        A launch that is half done is finished first.
+        """
+        if self.settled or (self.application and self.config_map and not belongs_to(self.config_map, application_kind)):
+            return
+        like = self.application or self.config_map or self.driver or {}
+        self.application = _settled(self.application, like)
+        self.config_map = _settled(self.config_map, like, _alike({"ownerReferences": [{"kind": application_kind}]}))
+        self.driver = _settled(self.driver, like)
+        self.executors = {name: _settled(pod, like) or pod for name, pod in self.executors.items()}
+        self.lost_executors = {}
+        self.settled = True
+
+
+def run_key(document: ApiObject) -> RunKey | None:
+    """The run that an object is of, by its labels."""
+    run = labels_of(document).get(RUN)
+    return (namespace_of(document), run) if run else None
+
+
+def reduced(document: ApiObject, *keys: str) -> ApiObject:
+    """An object's metadata, as far as it is needed, and what stands under some keys."""
+    kept = {key: value for key, value in metadata(document).items() if key in _METADATA}
+    parts = {key: document[key] for key in keys if key in document}
+    found = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind"), "metadata": kept, **parts}
+    return cast(ApiObject, shared(found))
+
+
+def shared(value: Any) -> Any:
+    """The same value with interned strings, as the objects of a run share their labels."""
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, Mapping):
+        return {sys.intern(str(key)): shared(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(shared, value))
+    return value
+
+
+def _settled(document: ApiObject | None, like: ApiObject, more: ApiObject | None = None) -> ApiObject | None:
+    """An object of a settled run, reduced to its name, its times, and how it ended.
+
+    Labels and annotations say which run that is; all objects of a run share those of one.
+    """
+    if document is None:
+        return None
+    kept = {key: value for key, value in metadata(document).items() if key in _SETTLED_METADATA}
+    kept |= {"labels": labels_of(like), "annotations": _alike(metadata(like).get("annotations") or {})}
+    kept |= more or {}
+    status = {key: value for key, value in (document.get("status") or {}).items() if key in _SETTLED_STATUS}
+    return {"metadata": kept, "status": _alike(status)} if status else {"metadata": kept}
+
+
+def _alike(value: ApiObject) -> ApiObject:
+    """The same value, shared by all equal ones: most runs end alike."""
+    return _held(json.dumps(value))
+
+
+@lru_cache(maxsize=256)
+def _held(text: str) -> ApiObject:
+    return cast(ApiObject, shared(json.loads(text)))
