@@ -1,0 +1,60 @@
+"""A chunk's objects get their names without waiting for each other: object storage copies each."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from messagestore_core.contract.run_document import FilesDestination, Owner, ReplayTask, Table
+from messagestore_jobs.replay.chunks import StagedObjects
+from messagestore_jobs.replay.files import FilesDelivery
+from messagestore_jobs.replay.state import Chunk, Part
+from support.external_writes import observing
+from support.replays import Crash, replay_document
+
+COUNT = 40
+
+
+def delivery_to(folder: Path) -> FilesDelivery:
+    destination = FilesDestination(uri=str(folder), format="JSONLines")
+    table = Table(uri="file:///nowhere", owner=Owner(namespace="default", name="orders"))
+    task = ReplayTask(job_id="job-1", destination=destination)
+    return FilesDelivery(replay_document(table, task), task.job_id, destination)
+
+
+def staged_chunk(delivery: FilesDelivery) -> Chunk:
+    names = {f"{delivery.staging}/part-{n:05d}-x.txt": delivery.part_name(n) for n in range(COUNT)}
+    for name in names:
+        delivery.objects.write(name, name.encode())
+    parts = tuple(Part(staged=staged, name=name, messages=1, bytes=1) for staged, name in names.items())
+    return Chunk(number=0, next_grain=1, sent=COUNT, failed=0, bytes=COUNT, last_global_position=COUNT, parts=parts)
+
+
+def test_an_object_waits_for_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    delivery, move, met = delivery_to(tmp_path), StagedObjects.move, threading.Barrier(4)
+
+    def slow_move(self: StagedObjects, name: str, to: str) -> None:
+        met.wait(timeout=20)
+        move(self, name, to)
+
+    monkeypatch.setattr(StagedObjects, "move", slow_move)
+    delivery.deliver(staged_chunk(delivery), 0)
+    found = sorted(tmp_path.glob("part-*"))
+    assert [path.name for path in found] == [delivery.part_name(n) for n in range(COUNT)]
+    assert [path.read_text()[-11:] for path in found] == [f"{n:05d}-x.txt" for n in range(COUNT)]
+
+
+def test_what_was_cut_off_among_them_is_delivered_again(tmp_path: Path) -> None:
+    delivery = delivery_to(tmp_path)
+    chunk = staged_chunk(delivery)
+    crashed = threading.Event()
+
+    def observer(name: str, moment: str) -> None:
+        if moment == "after" and not crashed.is_set():
+            crashed.set()
+            raise Crash
+
+    with observing(observer), pytest.raises(Crash):
+        delivery.deliver(chunk, 0)
+    delivery.deliver(chunk, 0)
+    assert len(list(tmp_path.glob("part-*"))) == COUNT
