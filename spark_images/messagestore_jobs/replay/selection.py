@@ -4,6 +4,7 @@ An order is a key that no two records share, so that a place in it means the sam
 messages are due for a retry, and which of those are held back behind others of their group.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -52,9 +53,10 @@ _LASTING = frozenset(
 
 @dataclass(frozen=True)
 class Order:
-    """The expressions of a key and their types."""
+    """The expressions of a key and their types; ``near`` is what files' statistics can tell of a stretch."""
 
     parts: tuple[tuple[str, str], ...]
+    near: Callable[[Key, Key | None], list[Column]] = lambda _start, _end: []
 
     @property
     def columns(self) -> list[str]:
@@ -80,12 +82,36 @@ class Order:
 
     def between(self, start: Key, end: Key | None) -> Column:
         """Whether a keyed row stands at ``start`` or behind it, and before ``end``."""
-        return self.from_(start) if end is None else self.from_(start) & ~self.from_(end)
+        exact = self.from_(start) if end is None else self.from_(start) & ~self.from_(end)
+        return all_of([*self.near(start, end), exact])
 
     def _typed(self) -> list[tuple[str, tuple[str, str]]]:
         return list(zip(self.columns, self.parts, strict=True))
 
 
+def _near_sequences(start: Key, end: Key | None) -> list[Column]:
+    """Sequences come by id; what has none comes last, and by position where it has no number either."""
+    id_, first = F.col("sequence_id"), F.lit(start[1])
+    if not start[0]:
+        if end is None or end[0]:
+            return [id_.isNull() | (id_ >= first)]
+        return [id_.between(first, F.lit(end[1]))]
+    conditions = [id_.isNull()]
+    if start[2] == _NO_NUMBER:
+        conditions.append(F.col("global_position") >= start[3])
+        if end is not None:
+            conditions.append(F.col("global_position") < end[3])
+    return conditions
+
+
+def _near_failures(start: Key, end: Key | None) -> list[Column]:
+    conditions = [F.col("failed_at") >= F.timestamp_micros(F.lit(start[0]).cast("bigint"))]
+    if end is not None:
+        conditions.append(F.col("failed_at") <= F.timestamp_micros(F.lit(end[0]).cast("bigint")))
+    return conditions
+
+
+_NO_NUMBER = (1 << 63) - 1
 BY_POSITION = Order((("global_position", "bigint"),))
 """Order of arrival, which is the order of each stream too. Files of the table hold neighbours in it."""
 
@@ -94,9 +120,10 @@ BY_SEQUENCE = Order(
     (
         ("sequence_id IS NULL", "boolean"),
         ("coalesce(sequence_id, '')", "string"),
-        ("coalesce(sequence_number, 9223372036854775807)", "bigint"),
+        (f"coalesce(sequence_number, {_NO_NUMBER})", "bigint"),
         ("global_position", "bigint"),
-    )
+    ),
+    _near_sequences,
 )
 """Sequence by sequence, each by number; then what belongs to none, as it arrived."""
 
@@ -108,7 +135,8 @@ BY_FAILURE = Order(
         ("coalesce(source.partition, -1)", "int"),
         ("coalesce(source.offset, -1)", "bigint"),
         ("sha2(coalesce(raw, X''), 256)", "string"),
-    )
+    ),
+    _near_failures,
 )
 """Dead letters as they were set aside; what makes two of them the same is in the key."""
 

@@ -1,6 +1,7 @@
 """The store as a replay reads it: at the version that was frozen, or what is left of it."""
 
 from datetime import datetime
+from functools import cached_property
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -40,7 +41,7 @@ class Source:
         self.spark, self.store, self.task, self.version, self.now = spark, store, task, version, now
         self.order: Order = order_of(task)
         self.listed = task.origin == "Messages" and not lasts(task.select)
-        self._selected_uri: str | None = None
+        self._selected: DataFrame | None = None
         self._left: Column | None = None
 
     @property
@@ -58,18 +59,19 @@ class Source:
 
     def list_selected(self, uri: str) -> None:
         """Write down which positions are selected, so that they stay so whatever becomes of the messages."""
-        positions = selected_messages(self._table(), self.task.select, self.now).select("global_position")
+        positions = selected_messages(self._table, self.task.select, self.now).select("global_position")
         with external_write("replay-selected"):
             positions.write.mode("overwrite").parquet(uri)
-        self._selected_uri = uri
+        self.use_list(uri)
 
     def use_list(self, uri: str) -> None:
         """Take the positions that were written down for the selection."""
-        self._selected_uri = uri
+        self._selected = self.spark.read.schema("global_position bigint").parquet(uri)
 
     def use_what_is_left(self, frozen: Frozen) -> None:
         """Read the newest version from here on; what came after the frozen one is left out."""
         self.version = self.store.table(self.table).version()
+        self.__dict__.pop("_table", None)
         if self.task.origin == "DeadLetters":
             self._left = F.col("failed_at") <= F.lit(frozen.at)
         else:
@@ -80,7 +82,7 @@ class Source:
         return read_table(self.spark, self.store, self.table)
 
     def _chosen(self) -> DataFrame:
-        rows = self._table() if self._left is None else self._table().where(self._left)
+        rows = self._table if self._left is None else self._table.where(self._left)
         if self.task.origin == "DeadLetters":
             if self.task.destination.kind == "stream":
                 # A stream takes messages in, and an update is none.
@@ -89,12 +91,13 @@ class Source:
                     # They are in the store; an update has them tried again.
                     rows = rows.where(F.col("reason") != str(DeadLetterReason.RETRIES_EXHAUSTED))
             return selected_dead_letters(rows, self.task.select)
-        if self._selected_uri is None:
+        if self._selected is None:
             return selected_messages(rows, self.task.select, self.now)
-        listed = self.spark.read.schema("global_position bigint").parquet(self._selected_uri)
-        return rows.join(listed, "global_position", "left_semi").select(*rows.columns)
+        return rows.join(self._selected, "global_position", "left_semi").select(*rows.columns)
 
+    @cached_property
     def _table(self) -> DataFrame:
+        """Opened once, as each opening reads the log anew."""
         return read_table(self.spark, self.store, self.table, self.version)
 
 

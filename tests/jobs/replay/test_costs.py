@@ -1,9 +1,14 @@
 """What a chunk costs hangs on what it sends, and not on how many chunks there are."""
 
+from dataclasses import replace
+from datetime import timedelta
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import IngestTask, ReplayTask, StreamDestination
@@ -12,9 +17,10 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.replay.selection import BY_FAILURE, BY_SEQUENCE, Order
 from support.replay_costs import counting
-from support.replays import replay_document
-from support.stores import make_store, message
+from support.replays import Suspending, files_replay, replay_document
+from support.stores import START, add_dead_letters, add_messages, make_store, message
 
 
 @pytest.fixture(autouse=True)
@@ -23,8 +29,16 @@ def two_messages_in_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def store_of(folder: Path, size: int) -> Table:
-    """So many times two messages, each two in a file of their own."""
-    return make_store(folder, *([message(n), message(n + 1)] for n in range(1, 2 * size, 2)))
+    """So many times two messages of a sequence, and two dead letters, each two in a file of their own."""
+    table = make_store(folder, [])
+    for number in range(size):
+        arrive(table, number)
+    return table
+
+
+def arrive(table: Table, number: int) -> None:
+    add_messages(table.uri, [message(2 * number + i, sequence_id=f"s{number}", sequence_number=i) for i in (1, 2)])
+    add_dead_letters(table.uri, [{"raw": bytes([i]), "failed_at": START + timedelta(number)} for i in (1, 2)])
 
 
 def test_a_replay_opens_the_index_of_its_target_once(
@@ -40,3 +54,44 @@ def test_a_replay_opens_the_index_of_its_target_once(
     first, *others = [cost["objects"] for cost in costs.of_chunks]
     assert len(set(others)) == 1
     assert others[0] < first
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"order": "Global"},
+        {"order": "Sequence"},
+        {"origin": "DeadLetters"},
+    ],
+    ids=["by position", "by sequence", "dead letters"],
+)
+def test_a_chunk_reads_its_own_part(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: dict[str, Any]
+) -> None:
+    read: set[int] = set()
+    for size in (3, 5):
+        table = store_of(tmp_path / str(size), size)
+        document = files_replay(table, tmp_path / f"out-{size}", **task)
+        assert not run_replay(document, spark, Silent(), Suspending(0)).complete
+        # The version that was frozen is none that Spark has open.
+        arrive(table, size)
+        with counting(spark, monkeypatch) as costs:
+            assert run_replay(document, spark, Silent(), costs).complete
+        assert len(costs.of_chunks) == size
+        # Spark looks through the files' statistics, an entry each, which it has in memory.
+        read |= {cost["rows"] - size for cost in costs.of_chunks[1:-1]}
+    assert len(read) == 1
+
+
+@pytest.mark.parametrize("order", [BY_SEQUENCE, BY_FAILURE], ids=["by sequence", "dead letters"])
+def test_what_files_tell_of_a_stretch_leaves_none_of_it_out(spark: SparkSession, order: Order) -> None:
+    places = [(s, n, p) for p, (s, n) in enumerate(product(("", "a", "b", None), (1, 2, None)), 1)]
+    rows = spark.createDataFrame(places, "sequence_id string, sequence_number bigint, global_position bigint")
+    at = F.timestamp_micros(F.col("global_position") % 5)
+    place = F.expr("named_struct('uri', sequence_id, 'partition', 1, 'offset', sequence_number) AS source")
+    keyed = order.keyed(rows.select("*", at.alias("failed_at"), place, F.lit(b"x").alias("raw"))).cache()
+    keys = [tuple(row) for row in keyed.select(*order.columns).orderBy(*order.columns).collect()]
+    exact = replace(order, near=lambda _start, _end: [])
+    stretches = [(start, end) for i, start in enumerate(keys) for end in [*keys[i + 1 :], None]]
+    left_out = [F.count_if(exact.between(*s) & ~F.coalesce(order.between(*s), F.lit(False))) for s in stretches]
+    assert set(keyed.agg(F.array(*left_out)).collect()[0][0]) == {0}
