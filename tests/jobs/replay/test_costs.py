@@ -72,11 +72,11 @@ def test_a_chunk_reads_its_own_part(
     for size in (3, 5):
         table = store_of(tmp_path / str(size), size)
         document = files_replay(table, tmp_path / f"out-{size}", **task)
-        assert not run_replay(document, spark, Silent(), Suspending(0)).complete
+        assert not run_replay(Run.of(document, spark, Silent()), Suspending(0)).complete
         # The version that was frozen is none that Spark has open.
         arrive(table, size)
         with counting(spark, monkeypatch) as costs:
-            assert run_replay(document, spark, Silent(), costs).complete
+            assert run_replay(Run.of(document, spark, Silent()), costs).complete
         assert len(costs.of_chunks) == size
         # Spark looks through the files' statistics, an entry each, which it has in memory.
         read |= {cost["rows"] - size for cost in costs.of_chunks[1:-1]}

@@ -2,10 +2,14 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_document import FilesDestination, Owner, ReplayTask, Table
+from messagestore_core.contract.run_document import FilesDestination, ReplayTask
+from messagestore_core.contract.stores import Owner, Table
+from messagestore_jobs.context import Run
+from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.chunks import StagedObjects
 from messagestore_jobs.replay.files import FilesDelivery
 from messagestore_jobs.replay.state import Chunk, Part
@@ -13,13 +17,14 @@ from support.external_writes import observing
 from support.replays import Crash, replay_document
 
 COUNT = 40
+NO_SPARK: Any = None
 
 
 def delivery_to(folder: Path) -> FilesDelivery:
     destination = FilesDestination(uri=str(folder), format="JSONLines")
     table = Table(uri="file:///nowhere", owner=Owner(namespace="default", name="orders"))
     task = ReplayTask(job_id="job-1", destination=destination)
-    return FilesDelivery(replay_document(table, task), task.job_id, destination)
+    return FilesDelivery(Run.of(replay_document(table, task), NO_SPARK, Silent()), task.job_id, destination)
 
 
 def staged_chunk(delivery: FilesDelivery) -> Chunk:
