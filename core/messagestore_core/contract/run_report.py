@@ -1,14 +1,28 @@
 """The run report: the only thing that a job tells back."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from messagestore_core.contract.base import ContractModel
 
 
-class IngestCounts(ContractModel):
+class Counts(ContractModel):
+    """Whole numbers by name, which add up."""
+
+    def __add__(self, other: Self) -> Self:
+        """Both taken together."""
+        mine, theirs = self.model_dump(), other.model_dump()
+        return type(self)(**{name: mine[name] + theirs[name] for name in mine})
+
+    def __sub__(self, other: Self) -> Self:
+        """What was counted since."""
+        mine, theirs = self.model_dump(), other.model_dump()
+        return type(self)(**{name: mine[name] - theirs[name] for name in mine})
+
+
+class IngestCounts(Counts):
     """What became of the records received; received is always the sum of the others, but for ``unknown_fields``."""
 
     received: int = 0
@@ -20,13 +34,8 @@ class IngestCounts(ContractModel):
     unknown_fields: int = 0
     """Of those stored: how many had a field that their envelope doesn't know, which is nowhere in the store."""
 
-    def __add__(self, other: "IngestCounts") -> "IngestCounts":
-        """Both taken together."""
-        mine, theirs = self.model_dump(), other.model_dump()
-        return IngestCounts(**{name: mine[name] + theirs[name] for name in mine})
 
-
-class UpdateCounts(ContractModel):
+class UpdateCounts(Counts):
     """What became of status updates, and of messages whose time passed.
 
     ``received`` is applied + stale + dead_lettered + those that wait for their message, less what was erased meanwhile.
@@ -45,16 +54,6 @@ class UpdateCounts(ContractModel):
     """Of those applied: the ones that gave a message out of retries one more try."""
     timed_out: int = 0
     """Attempts that failed by the clock, as no answer came."""
-
-    def __add__(self, other: "UpdateCounts") -> "UpdateCounts":
-        """Both taken together."""
-        mine, theirs = self.model_dump(), other.model_dump()
-        return UpdateCounts(**{name: mine[name] + theirs[name] for name in mine})
-
-    def __sub__(self, other: "UpdateCounts") -> "UpdateCounts":
-        """What was counted since."""
-        mine, theirs = self.model_dump(), other.model_dump()
-        return UpdateCounts(**{name: mine[name] - theirs[name] for name in mine})
 
 
 class TableState(ContractModel):

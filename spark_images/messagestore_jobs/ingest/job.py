@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 
 from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import IngestTask
-from messagestore_core.contract.run_report import IngestCounts, IngestOutcome
+from messagestore_core.contract.run_report import IngestOutcome
 from messagestore_core.store.claims import claim_suffix
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state
 from messagestore_core.store.tombstones import open_erased
@@ -173,7 +173,7 @@ class Ingest:
 
     def _outcome(self, *, last: bool = False) -> IngestOutcome:
         return IngestOutcome(
-            counts=_difference(self._note.totals, self._first.totals),
+            counts=self._note.totals - self._first.totals,
             totals=self._note.totals,
             batches=self._batches,
             table=table_state(self._store),
@@ -218,8 +218,3 @@ def _arrivals(run: Run, task: IngestTask) -> Arrivals:
     if isinstance(task.source, KafkaSource):
         return KafkaArrivals(run, task, task.source)
     return FileArrivals(run, task, task.source)
-
-
-def _difference(after: IngestCounts, before: IngestCounts) -> IngestCounts:
-    later, earlier = after.model_dump(), before.model_dump()
-    return IngestCounts(**{name: later[name] - earlier[name] for name in later})
