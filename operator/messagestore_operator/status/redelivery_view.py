@@ -19,7 +19,7 @@ from messagestore_operator.status.conditions import (
 from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.replay import short_destination
 from messagestore_operator.status.replay_view import degraded
-from messagestore_operator.status.runs import failed_as_it_is
+from messagestore_operator.status.runs import failed_as_it_is, phase_of_current
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.status.words import count
 
@@ -69,10 +69,8 @@ def _condition_values(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook)
 
 def _phase(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook) -> ReplayPhase:
     current, last = status.current_run, status.last_run
-    if outlook.blocker is not None:
-        return "Stalled" if outlook.blocker.reason in TERMINAL else "Failing"
-    if current is not None and current.launched_at is not None:
-        return "Failing" if outlook.trouble is not None else "Running"
+    if (phase := phase_of_current(current, outlook)) is not None:
+        return phase
     if job.spec.suspend:
         return "Paused"
     if last is not None and failed_as_it_is(last, job):

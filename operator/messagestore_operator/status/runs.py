@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal
 
 from messagestore_core.contract.run_report import IngestOutcome, RunError, RunReport
 from messagestore_operator.api import MessageStream, Resource
@@ -10,6 +11,7 @@ from messagestore_operator.api import status as api
 from messagestore_operator.api.messagestream_status import StreamRun
 from messagestore_operator.reasons import TERMINAL, Reason
 from messagestore_operator.status.conditions import generation
+from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate.annotations import adopts
 
@@ -78,3 +80,12 @@ def is_final(run: api.FinishedRun, resource: Resource) -> bool:
     # The folder's owner may release it meanwhile, which changes nothing in this resource.
     asks = isinstance(resource, MessageStream) and adopts(resource)
     return not (asks and run.error.reason == Reason.TABLE_REFUSED)
+
+
+def phase_of_current(run: api.CurrentRun | None, outlook: Outlook) -> Literal["Stalled", "Failing", "Running"] | None:
+    """The phase of a resource with a trigger, where what keeps it from running or its current run says it."""
+    if outlook.blocker is not None:
+        return "Stalled" if outlook.blocker.reason in TERMINAL else "Failing"
+    if run is not None and run.launched_at is not None:
+        return "Failing" if outlook.trouble is not None else "Running"
+    return None

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from messagestore_operator.api import MessageStream, MessageStreamStatus
 from messagestore_operator.api.messagestream_status import StreamPhase
-from messagestore_operator.reasons import TERMINAL, Reason
+from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import (
     ConditionValue,
     after_error,
@@ -18,7 +18,7 @@ from messagestore_operator.status.conditions import (
     with_conditions,
 )
 from messagestore_operator.status.facts import Outlook
-from messagestore_operator.status.runs import failed, failed_as_it_is, is_final
+from messagestore_operator.status.runs import failed, failed_as_it_is, is_final, phase_of_current
 from messagestore_operator.status.stream import stored
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate.annotations import RUN_REQUESTED
@@ -109,10 +109,8 @@ def _of_beginning(stream: MessageStream, status: MessageStreamStatus, outlook: O
 
 def _phase(stream: MessageStream, status: MessageStreamStatus, outlook: Outlook) -> StreamPhase:
     current, last = status.current_run, status.last_run
-    if outlook.blocker is not None:
-        return "Stalled" if outlook.blocker.reason in TERMINAL else "Failing"
-    if current is not None and current.launched_at is not None:
-        return "Failing" if outlook.trouble is not None else "Running"
+    if (phase := phase_of_current(current, outlook)) is not None:
+        return phase
     if stream.spec.suspend:
         return "Suspended"
     if last is not None and failed_as_it_is(last, stream):
