@@ -183,8 +183,6 @@ class Gatherer:
         Args:
             key: of the run.
             sure: whether a decision depends on its being over, so that the API server is asked.
-            waits: whether it was not launched yet, as its status says; one that was can be another leader's, of whose
-            waits: whether it was not launched yet, as its status says; one that was can be another leader's, of whose
             waits: whether it was not launched yet, as its status says. One that was launched may be another leader's,
                 whose objects no watch has shown, and is asked for even if it had none a moment ago.
         """
