@@ -30,6 +30,10 @@ RUN: dict[str, tuple[str, ...]] = {
     "docs/patterns/event-sourced-entity.md": ("Event-sourced entity with expected version",),
     "examples/README.md": ("Examples",),
 }
+# The headings whose commands tests/e2e runs in the cluster that it has.
+RUN_IN_CLUSTER: dict[str, tuple[str, ...]] = {
+    "docs/tutorial.md": ("Make one", "Give it messages and credentials", "Store, purge, replay"),
+}
 # Why others are not, by page and heading.
 NOT_RUN: dict[str, dict[str, str]] = {
     "README.md": {"Try it": LONG, "Run it on Kubernetes": IMAGES},
@@ -48,12 +52,11 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/security.md": {"Secrets": CLUSTER, "Metrics": CLUSTER},
     "docs/tutorial.md": {
         "Set up": "is what make did before any test",
-        "Make one": IMAGES,
-        "Give it messages and credentials": CLUSTER,
-        "Store, purge, replay": CLUSTER,
         "Clean up": CLUSTER,
     },
 }
+FOLDERS = ("/tmp/messagestore-demo", "/tmp/messagestore-tutorial")
+"""The folders of the pages' data."""
 # Its blocks are usage, made by typer.
 USAGE = "docs/reference/command-line.md"
 
@@ -93,3 +96,10 @@ def blocks() -> Iterator[Block]:
                 heading = token.content
             elif token.type in {"fence", "code_block"}:
                 yield Block(name, heading, token.info.strip(), token.content)
+
+
+def within(folder: Path, text: str) -> str:
+    """A text in which the folders of the pages' data are in another one."""
+    for one in FOLDERS:
+        text = text.replace(one, str(folder / Path(one).name))
+    return text

@@ -145,10 +145,10 @@ class Cluster:
         try:
             yield name
         finally:
-            _remove(files, name)
+            remove_bucket(files, name)
 
 
-def _remove(files: S3FileSystem, bucket: str) -> None:
+def remove_bucket(files: S3FileSystem, bucket: str) -> None:
     """Take a bucket away; a run that a failed test has left may still write to it for a while."""
     for patience in range(_REMOVALS, 0, -1):
         try:

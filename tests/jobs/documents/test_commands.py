@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from support.documents import REPOSITORY, RUN, blocks
+from support.documents import REPOSITORY, RUN, blocks, within
 
 END = "-- end of a block --"
-FOLDERS = ("/tmp/messagestore-demo", "/tmp/messagestore-tutorial")
 
 PAGES = list(RUN) if os.environ.get("MESSAGESTORE_DOCUMENTS") == "all" else ["docs/tutorial.md"]
 
@@ -26,12 +25,12 @@ def test_the_commands_of_a_page(page: str, tmp_path: Path) -> None:
     """In a folder with the examples, in which that of the page's data is another one."""
     shutil.copytree(REPOSITORY / "examples", tmp_path / "examples")
     for manifest in (tmp_path / "examples").rglob("*.yaml"):
-        manifest.write_text(_within(tmp_path, manifest.read_text()))
+        manifest.write_text(within(tmp_path, manifest.read_text()))
     run = [block for block in blocks() if block.page == page and block.heading in RUN[page]]
     script = "".join(f"{block.commands}\necho '{END}'\n" for block in run)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", _within(tmp_path, script)],
+        ["bash", "-euo", "pipefail", "-c", within(tmp_path, script)],
         cwd=tmp_path,
         env={**os.environ, "PATH": path},
         capture_output=True,
@@ -42,15 +41,9 @@ def test_the_commands_of_a_page(page: str, tmp_path: Path) -> None:
     outputs = done.stdout.split(f"{END}\n")
     for block, output in zip(run, outputs, strict=False):
         if block.output is not None:
-            wanted = ".*".join(re.escape(part) for part in _plain(_within(tmp_path, block.output)).split("…"))
+            wanted = ".*".join(re.escape(part) for part in _plain(within(tmp_path, block.output)).split("…"))
             assert re.fullmatch(wanted, _plain(output), re.DOTALL), f"{block.text}\nprinted:\n{output}"
     assert outputs[len(run) :] == [""]
-
-
-def _within(folder: Path, text: str) -> str:
-    for one in FOLDERS:
-        text = text.replace(one, str(folder / Path(one).name))
-    return text
 
 
 def _plain(text: str) -> str:

@@ -1,0 +1,47 @@
+"""The tutorial's commands for a cluster, word for word; those before them are run by tests/jobs/documents."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.documents import REPOSITORY, RUN, RUN_IN_CLUSTER, blocks, within
+from support.kind import WAIT_SECONDS, Cluster, remove_bucket
+from support.site import Site
+
+PAGE = "docs/tutorial.md"
+
+
+@pytest.fixture
+def tutorial(cluster: Cluster) -> Iterator[Site]:
+    """The namespace and the bucket that the tutorial makes."""
+    yield Site(cluster, "tutorial", "tutorial")
+    cluster.kubectl("delete", "namespace", "tutorial", "--wait=false", "--ignore-not-found")
+    remove_bucket(cluster.s3.filesystem(), "tutorial")
+
+
+def test_the_tutorial_ends_with_its_last_message_replayed_in_a_cluster(tutorial: Site, tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", within(tmp_path, _script())],
+        cwd=REPOSITORY,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{tutorial.story()}"
+    assert '"messageId":"o-3"' in done.stdout.splitlines()[-1]
+
+
+def _script() -> str:
+    """What writes the tutorial's files, and its commands for a cluster, but for the one that makes the cluster."""
+    written = [block for block in blocks() if block.page == PAGE and block.heading in RUN[PAGE]]
+    there = [block for block in blocks() if block.page == PAGE and block.heading in RUN_IN_CLUSTER[PAGE]]
+    commands = [block.commands for block in written if block.language == "sh"] + [block.commands for block in there]
+    made = "".join(commands).replace("make cluster\n", "")
+    # The node shares its processors with other tests.
+    return made.replace("--timeout=300s", f"--timeout={WAIT_SECONDS}s")
