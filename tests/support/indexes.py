@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.clock import microseconds
 from messagestore_core.store.handle import Store
-from messagestore_core.store.heads import raise_heads, read_heads
+from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.schemas import MESSAGES
 from messagestore_jobs.index.keys import Keys, hash_here
 from messagestore_jobs.index.store_index import Added, StoreIndex
-from support.stores import START, message
+from support.stores import START, kept_heads, message
 
 OFTEN = {"SAVE_KEYS": 5, "SAVE_KEYS_AT_END": 2, "SAVE_COMMITS_AT_END": 3}
 """Of the module of the index: it is written for few keys, too."""
@@ -87,7 +87,7 @@ def _messages(store: Store) -> list[dict[str, Any]]:
 def next_position(store: Store, stream: str) -> int:
     """By the table, and the heads that purges have raised."""
     there = [row["position"] + 1 for row in _messages(store) if row["stream_name"] == stream]
-    return max([read_heads(store).next_position(stream), *there])
+    return max([kept_heads(store).next_position(stream), *there])
 
 
 def remove(store: Store, ids: Iterable[str]) -> None:

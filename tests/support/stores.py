@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.delta_log import CommitNote, last_note
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
-from messagestore_core.store.heads import read_heads
+from messagestore_core.store.heads import HiddenHeads, read_hidden_heads, read_named_heads
 from messagestore_core.store.schemas import DEAD_LETTERS, MESSAGES
 from messagestore_core.store.storage import Storage
 
@@ -88,10 +89,35 @@ def stored(uri: str) -> list[Row]:
     return [{**row, "headers": dict(row["headers"] or [])} for row in table.to_pylist()]
 
 
+@dataclass(frozen=True)
+class KeptHeads:
+    """All heads of a store."""
+
+    by_name: dict[str, int]
+    hidden: HiddenHeads
+
+    @property
+    def next_global(self) -> int:
+        """Of the table."""
+        return self.hidden.next_global
+
+    def next_position(self, stream: str) -> int:
+        """Of a stream, by its name or by what stands for it."""
+        return max(self.by_name.get(stream, 0), self.hidden.next_position(stream))
+
+
+def kept_heads(store: Store) -> KeptHeads:
+    """Read them."""
+    named = [row for rows in read_named_heads(store) for row in rows.to_pylist()]
+    by_name = {row["stream_name"]: row["next_position"] for row in named}
+    assert len(by_name) == len(named)
+    return KeptHeads(by_name, read_hidden_heads(store))
+
+
 def heads_of(store: Store) -> tuple[dict[str, int], int]:
     """The next positions that are kept, by name or by what stands for one, and the next global position."""
-    heads = read_heads(store)
-    return heads.by_name | {f"key {i}": position for i, position in enumerate(sorted(heads.by_key.values()))}, (
+    heads = kept_heads(store)
+    return heads.by_name | {f"key {i}": position for i, position in enumerate(sorted(heads.hidden.by_key.values()))}, (
         heads.next_global
     )
 

@@ -4,13 +4,16 @@ Messages tell them too; the larger counts. A purge raises them before it removes
 messages had a keyed hash of its name is kept, as the name may be personal.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from deltalake import write_deltalake
 
+from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
@@ -22,129 +25,156 @@ from messagestore_core.store.tombstones import tombstone_key
 
 _LAST = 1 << 60
 """Past any position; to count on from here would soon leave 64 bits."""
+_BATCH_ROWS = 1 << 20
+"""Of heads that are read at once; each batch is compared with all that are raised."""
 
 
 @dataclass
-class Heads:
-    """The next positions as they are kept; 0 where none is.
+class HiddenHeads:
+    """Next positions that are kept without a stream's name; 0 where none is.
 
     Attributes:
-        by_name: of streams.
-        by_key: of streams that only erased messages had.
+        by_key: of streams that only erased messages had, by a keyed hash of the name.
         next_global: of the table.
-        key: hashes their names.
+        key: hashes the names.
     """
 
-    by_name: dict[str, int] = field(default_factory=dict)
     by_key: dict[str, int] = field(default_factory=dict)
     next_global: int = 0
     key: bytes = b""
 
     def next_position(self, stream: str) -> int:
         """Of a stream."""
-        known = self.by_name.get(stream, 0)
-        return max(known, self.by_key.get(stream_key(self.key, stream), 0)) if self.by_key else known
+        return self.by_key.get(stream_key(self.key, stream), 0) if self.by_key else 0
 
     def hides(self, stream: str) -> bool:
         """Whether only a hash of its name is kept."""
         return bool(self.by_key) and stream_key(self.key, stream) in self.by_key
 
-    def raise_to(self, stream: str, position: int) -> None:
-        """Raise one to at least this, and keep it by its name."""
-        hidden = self.by_key.pop(stream_key(self.key, stream), 0) if self.by_key else 0
-        self.by_name[stream] = max(position, hidden, self.by_name.get(stream, 0))
+    def show(self, stream: str) -> int:
+        """Keep a stream's head by its name again; returns the head."""
+        return self.by_key.pop(stream_key(self.key, stream), 0) if self.by_key else 0
 
-    def forget(self, stream: str) -> None:
-        """Keep one by the hash of its name alone."""
-        self.by_key[stream_key(self.key, stream)] = self.next_position(stream)
-        self.by_name.pop(stream, None)
+    def hide(self, stream: str, position: int) -> None:
+        """Keep a stream's head by the hash of its name alone."""
+        self.by_key[stream_key(self.key, stream)] = max(position, self.next_position(stream))
 
 
-def read_heads(store: Store) -> Heads:
-    """All that are kept.
+def read_hidden_heads(store: Store) -> HiddenHeads:
+    """Those of the table, and of streams whose names are not kept.
 
     Raises:
         TableRefusedError: one is no position that was ever reached.
     """
-    rows = store.table("heads").to_pyarrow_table()
-    _refuse_unreached(store.uri, rows)
-    return _heads(store, rows)
-
-
-def read_hidden_heads(store: Store) -> Heads:
-    """Those of the table, and of streams whose names are not kept.
-
-    Raises:
-        TableRefusedError: as :func:`read_heads`.
-    """
     table = store.table("heads").to_pyarrow_dataset()
     rows = table.to_table(filter=pc.field("stream_name").is_null())
     _refuse_unreached(store.uri, rows)
-    return _heads(store, rows)
+    by_key = _by_key(rows) if "stream_key" in rows.column_names else {}
+    key = tombstone_key(store) or b"" if by_key else b""
+    return HiddenHeads(by_key, pc.max(rows["next_global_position"]).as_py() or 0, key)
 
 
-def read_named_heads(store: Store) -> pa.Table:
+def read_named_heads(store: Store) -> Iterator[pa.RecordBatch]:
     """Those of streams whose names are kept: columns stream_name, next_position.
 
     Raises:
-        TableRefusedError: as :func:`read_heads`.
+        TableRefusedError: as :func:`read_hidden_heads`.
     """
-    table = store.table("heads").to_pyarrow_dataset()
-    rows = table.to_table(["stream_name", "next_position"], filter=pc.field("stream_name").is_valid())
-    _refuse_unreached(store.uri, rows)
-    return rows
-
-
-def _refuse_unreached(uri: str, rows: pa.Table) -> None:
-    for name in {"next_position", "next_global_position"} & set(rows.column_names):
-        bounds = pc.min_max(rows[name])
-        if bounds["min"].is_valid and not 0 <= bounds["min"].as_py() <= bounds["max"].as_py() < _LAST:
-            raise TableRefusedError(f"{join(uri, 'heads')} has a {name} that nothing has reached: restore it")
-
-
-def _heads(store: Store, rows: pa.Table) -> Heads:
-    by_key = _by(rows, "stream_key") if "stream_key" in rows.column_names else {}
-    key = tombstone_key(store) or b"" if by_key else b""
-    return Heads(_by(rows, "stream_name"), by_key, pc.max(rows["next_global_position"]).as_py() or 0, key)
-
-
-def _by(rows: pa.Table, name: str) -> dict[str, int]:
-    found = rows.filter(pc.is_valid(rows[name]))
-    return dict(zip(found[name].to_pylist(), found["next_position"].to_pylist(), strict=True))
+    # Without delta-rs, which can read no file while it writes what comes of this.
+    filesystem, root = store.objects("heads").place("")
+    paths = [f"{root}/{path}" for path in files_of(store.table("heads"))["path"].to_pylist()]
+    rows = ds.dataset(paths, HEADS, format="parquet", filesystem=filesystem)
+    named = pc.field("stream_name").is_valid()
+    for batch in rows.to_batches(columns=["stream_name", "next_position"], filter=named, batch_size=_BATCH_ROWS):
+        _refuse_unreached(store.uri, batch)
+        yield batch
 
 
 def raise_heads(store: Store, streams: pa.Table, next_global_position: int, forget: Collection[str] = ()) -> None:
     """Raise heads to at least these, durably; none is ever lowered.
 
+    The others are copied batch by batch, so that no more than those to raise are held.
+
     Args:
         store: whose.
-        streams: columns stream_name, next_position.
+        streams: columns stream_name, next_position; a stream may come more than once.
         next_global_position: of the table.
         forget: streams whose names are not to be kept; there are tombstones.
     """
-    heads = read_heads(store)
+    hidden = read_hidden_heads(store)
+    hidden.next_global = max(next_global_position, hidden.next_global)
     if forget:
-        heads.key = tombstone_key(store) or b""
-    for name, position in zip(streams["stream_name"].to_pylist(), streams["next_position"].to_pylist(), strict=True):
-        heads.raise_to(name, position)
-    for name in forget:
-        heads.forget(name)
-    named, keyed = heads.by_name, heads.by_key
-    last = max(next_global_position, heads.next_global)
-    rows = pa.table(
-        [
-            pa.array([*named, *[None] * len(keyed), None], pa.string()),
-            pa.array([*named.values(), *keyed.values(), None], pa.int64()),
-            pa.array([*[None] * (len(named) + len(keyed)), last], pa.int64()),
-            pa.array([*[None] * len(named), *keyed, None], pa.string()),
-        ],
-        schema=HEADS,
-    )
+        hidden.key = tombstone_key(store) or b""
+    rows = raised_rows(read_named_heads(store), streams, hidden, forget)
     with external_write("heads"):
         write_deltalake(
             open_to_write(store, "heads"),
-            rows,
+            pa.RecordBatchReader.from_batches(HEADS, rows),
             mode="overwrite",
             schema_mode="merge",
             commit_properties=commit_properties(store),
         )
+
+
+def raised_rows(
+    known: Iterable[pa.RecordBatch], streams: pa.Table, hidden: HiddenHeads, forget: Collection[str]
+) -> Iterator[pa.RecordBatch]:
+    """All rows as they are to be: known heads raised, new ones, and last those without a name.
+
+    Args:
+        known: as :func:`read_named_heads` gives them.
+        streams: as for :func:`raise_heads`.
+        hidden: all that are hidden, and that of the table; changed to what they are to be.
+        forget: as for :func:`raise_heads`.
+    """
+    raised = _highest(streams, hidden)
+    names, there = raised["stream_name"].combine_chunks(), np.zeros(raised.num_rows, dtype=np.bool_)
+    for batch in known:
+        at = pc.index_in(batch["stream_name"], names)
+        there[at.drop_null().to_numpy()] = True
+        higher = pc.max_element_wise(batch["next_position"], pc.take(raised["next_position"], at))
+        yield from _kept(pa.table({"stream_name": batch["stream_name"], "next_position": higher}), hidden, forget)
+    yield from _kept(raised.filter(pa.array(~there)), hidden, forget)
+    for name in forget:
+        hidden.hide(name, 0)
+    keys, positions = list(hidden.by_key), list(hidden.by_key.values())
+    rest = {"stream_key": [*keys, None], "next_position": [*positions, None]}
+    yield from _as_heads(pa.table(rest | {"next_global_position": [*[None] * len(keys), hidden.next_global]}))
+
+
+def _highest(streams: pa.Table, hidden: HiddenHeads) -> pa.Table:
+    """The greatest position of each stream; what was hidden of them is not any more."""
+    highest = streams.group_by("stream_name").aggregate([("next_position", "max")])
+    names, positions = highest["stream_name"], highest["next_position_max"]
+    if hidden.by_key:
+        positions = pc.max_element_wise(positions, pa.array(map(hidden.show, names.to_pylist()), pa.int64()))
+    return pa.table({"stream_name": names, "next_position": positions})
+
+
+def _kept(rows: pa.Table, hidden: HiddenHeads, forget: Collection[str]) -> Iterator[pa.RecordBatch]:
+    """Rows by name, less those to forget, which are hidden."""
+    if forget:
+        leaving = pc.is_in(rows["stream_name"], pa.array(forget, pa.string()))
+        for row in rows.filter(leaving).to_pylist():
+            hidden.hide(row["stream_name"], row["next_position"])
+        rows = rows.filter(pc.invert(leaving))
+    yield from _as_heads(rows)
+
+
+def _as_heads(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Rows with all columns of the table; those that are not there are null."""
+    there = set(rows.column_names)
+    columns = [rows[f.name].cast(f.type) if f.name in there else pa.nulls(len(rows), f.type) for f in HEADS]
+    yield from pa.Table.from_arrays(columns, schema=HEADS).to_batches()
+
+
+def _refuse_unreached(uri: str, rows: pa.Table | pa.RecordBatch) -> None:
+    for name in {"next_position", "next_global_position"} & set(rows.schema.names):
+        bounds = pc.min_max(rows[name])
+        if bounds["min"].is_valid and not 0 <= bounds["min"].as_py() <= bounds["max"].as_py() < _LAST:
+            raise TableRefusedError(f"{join(uri, 'heads')} has a {name} that nothing has reached: restore it")
+
+
+def _by_key(rows: pa.Table) -> dict[str, int]:
+    found = rows.filter(pc.is_valid(rows["stream_key"]))
+    return dict(zip(found["stream_key"].to_pylist(), found["next_position"].to_pylist(), strict=True))

@@ -227,13 +227,20 @@ class StoreIndex:
         return True
 
     def _take_heads(self) -> None:
-        """Take in what purges have raised."""
+        """Take in what purges have raised, but for what the index tells already.
+
+        Raises:
+            TornRunError: of a stored run.
+        """
         version = self._store.table("heads").version()
         if version != self._heads:
             self._heads = version
-            for rows in read_named_heads(self._store).to_batches():
+            for rows in read_named_heads(self._store):
                 keys = self._hasher.keys(rows["stream_name"].to_pylist())
-                self._take(_NOTHING, entries_of(keys, rows["next_position"].fill_null(0).to_numpy()))
+                heads = rows["next_position"].fill_null(0).to_numpy()
+                known = np.zeros(len(keys), dtype=np.int64)
+                np.maximum.at(known, *self._found("streams", keys, None))
+                self._take(_NOTHING, entries_of(keys.where(heads > known), heads[heads > known]))
 
     def _changes(self, until: int) -> Changes:
         changes = changes_between(self._store, "messages", self._version, until, self._batches.__contains__)

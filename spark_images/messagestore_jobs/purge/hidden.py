@@ -6,7 +6,7 @@ from typing import Any
 
 from messagestore_core.store.audit import read_audit, replace_rules
 from messagestore_core.store.handle import Store
-from messagestore_core.store.heads import Heads, read_heads
+from messagestore_core.store.heads import HiddenHeads, read_hidden_heads
 from messagestore_core.store.keyed import message_key
 from messagestore_core.store.tombstones import Erased, names_in
 from messagestore_jobs.context import Run
@@ -40,7 +40,7 @@ def in_clear(store: Store, erased: Erased) -> Iterator[str]:
 
 def _in_clear(store: Store, erased: Erased) -> Iterator[tuple[dict[str, Any], str]]:
     """Those rows, and what column ``rules`` of each is to say."""
-    heads = read_heads(store)
+    heads = read_hidden_heads(store)
     for row in read_audit(store):
         told = row["rules"] or ""
         less = _less(told, erased, heads)
@@ -48,7 +48,7 @@ def _in_clear(store: Store, erased: Erased) -> Iterator[tuple[dict[str, Any], st
             yield row, less
 
 
-def _less(told: str, erased: Erased, heads: Heads) -> str:
+def _less(told: str, erased: Erased, heads: HiddenHeads) -> str:
     """What a row is to say."""
     if not erased.named_in(told.encode()) and not any(map(heads.hides, names_in(told))):
         return told

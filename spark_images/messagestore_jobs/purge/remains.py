@@ -20,7 +20,7 @@ from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.folder import MARKER
 from messagestore_core.store.handle import Store
-from messagestore_core.store.heads import Heads, read_heads
+from messagestore_core.store.heads import HiddenHeads, read_hidden_heads, read_named_heads
 from messagestore_core.store.keyed import KEY_OBJECT
 from messagestore_core.store.objects import sum_of
 from messagestore_core.store.pending_updates import read_pending
@@ -143,7 +143,7 @@ def not_needed(names: Iterable[str], files: Set[str], first: int, last: int) -> 
 def _remains(store: Store, erased: Erased, left: Mapping[str, int], claims: Set[str]) -> Iterator[str]:
     yield from strange(store.objects().names(recursive=True), _needed(store, left), claims)
     yield from _rows(store, erased)
-    yield from _names(store, read_heads(store))
+    yield from _names(store, read_hidden_heads(store))
     yield from copies_left(store, erased)
     if erased.any():
         if next(naming(store, erased), None) is not None:
@@ -185,11 +185,11 @@ def _around(files: pa.Table, positions: np.ndarray) -> pa.Array:
     return pa.array(np.searchsorted(positions, first, "left") < np.searchsorted(positions, last, "right"))
 
 
-def _names(store: Store, heads: Heads) -> Iterator[str]:
+def _names(store: Store, heads: HiddenHeads) -> Iterator[str]:
     """Names of streams that only erased messages had, in heads or in what the log tells of the messages' files."""
     if not heads.by_key:
         return
-    if any(map(heads.hides, heads.by_name)):
+    if any(heads.hides(name) for rows in read_named_heads(store) for name in rows["stream_name"].to_pylist()):
         yield "heads has the name of a stream that only erased messages had"
     table = store.table("messages")
     files = files_of(table)

@@ -18,7 +18,6 @@ from messagestore_core.contract.stores import Table
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
-from messagestore_core.store.heads import read_heads
 from messagestore_core.store.keyed import message_key
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import HEADS, TABLES
@@ -26,7 +25,7 @@ from messagestore_core.store.storage import Storage
 from messagestore_core.store.tombstones import open_erased, read_tombstone_keys, tombstone_key
 from messagestore_jobs.purge.remains import refuse_remains
 from support.purges import archived_positions, files_with, purge
-from support.stores import START, add_dead_letters, add_messages, make_store, message, positions
+from support.stores import START, add_dead_letters, add_messages, kept_heads, make_store, message, positions
 
 DAY = timedelta(days=1)
 NOW = START + 3 * DAY
@@ -108,7 +107,7 @@ def test_nothing_of_it_is_left_at_once_where_nothing_may_stay(spark: SparkSessio
     assert outcome.purge.erased_at == NOW
     for name in (b"customer-ann", b"id-of-ann", b"token-of-ann", SECRET):
         assert files_with(table, name) == []
-    heads = read_heads(Store(table.uri))
+    heads = kept_heads(Store(table.uri))
     assert (heads.by_name, heads.next_position("customer-ann"), heads.next_global) == ({"order-1": 3}, 1, 3)
     assert Reader(table.uri).stream_version("customer-ann") == 0
     key = tombstone_key(Store(table.uri))

@@ -12,10 +12,9 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Archive, Hold, Match, Rule, StreamPosition
 from messagestore_core.store.handle import Store
-from messagestore_core.store.heads import read_heads
 from messagestore_core.store.tombstones import read_tombstone_keys
 from support.purges import PREDICATES, archived_positions, purge, selected
-from support.stores import START, Row, make_store, message, stored
+from support.stores import START, Row, kept_heads, make_store, message, stored
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 NOW = START + 4 * DAY
@@ -128,7 +127,7 @@ def _check(
     assert outcome.purge is not None
     assert (outcome.purge.purged, outcome.purge.erased) == (len(going), len(erased))
     assert len(read_tombstone_keys(Store(table.uri))) == len(erased)
-    heads = read_heads(Store(table.uri))
+    heads = kept_heads(Store(table.uri))
     for number in going:
         row = before[number]
         assert heads.next_position(row["stream_name"]) > row["position"]

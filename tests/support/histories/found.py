@@ -7,10 +7,10 @@ from typing import Any
 
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store
-from messagestore_core.store.heads import read_heads
 from support.histories.state import Letter, Message, Place
 from support.ingests import Row
 from support.replays import records
+from support.stores import kept_heads
 
 EXHAUSTED = "RetriesExhausted"
 
@@ -72,7 +72,7 @@ def heads(uri: str, names: Iterable[str]) -> tuple[dict[str, int], int]:
 
     Only hashes may be kept of some of the names.
     """
-    kept = read_heads(Store(uri))
+    kept = kept_heads(Store(uri))
     streams = kept.by_name | {name: kept.next_position(name) for name in names if kept.next_position(name)}
     next_global = kept.next_global
     for message in messages(uri):

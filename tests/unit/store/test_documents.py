@@ -14,7 +14,6 @@ from messagestore_core.store.delta_log import last_note, table_state
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.folder import MARKER, open_folder
 from messagestore_core.store.handle import Store
-from messagestore_core.store.heads import read_heads
 from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, is_below
 from messagestore_core.store.schemas import AUDIT, HEADS
 from messagestore_core.store.storage import Storage
@@ -24,7 +23,7 @@ from messagestore_jobs.driver.failures import is_panic
 from messagestore_jobs.purge.erase import owed
 from messagestore_jobs.purge.plan import find_plans
 from messagestore_jobs.replay.state import unfinished
-from support.stores import add_messages, make_store, message
+from support.stores import add_messages, kept_heads, make_store, message
 
 NO_DOCUMENT = [b"", b"{", b"\xff", b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b"7", b"null", b'{"a":1}']
 
@@ -107,7 +106,7 @@ def test_a_head_that_was_never_reached_is_refused(table: Table, column: str, pos
     write_deltalake(Store(table.uri).table("heads"), pa.Table.from_pylist([row], schema=HEADS), mode="append")
 
     with pytest.raises(TableRefusedError, match=f"store/heads has a {column} that nothing has reached"):
-        read_heads(Store(table.uri))
+        kept_heads(Store(table.uri))
 
 
 @pytest.mark.parametrize("rules", ["[" * 50_000, "7", "[]", '{"eraseDueBy":7,"preview":"p"}', '{"eraseDueBy":"x"}'])

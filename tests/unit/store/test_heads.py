@@ -1,29 +1,92 @@
-"""Heads of streams, by name or by a keyed hash of it."""
+"""Heads of streams: raised, never lowered, and kept by a keyed hash where a name is not to be."""
 
-from messagestore_core.store.heads import Heads
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messagestore_core.store import heads
+from messagestore_core.store.handle import Store
+from messagestore_core.store.heads import HiddenHeads, raise_heads, raised_rows
 from messagestore_core.store.keyed import stream_key
+from support.stores import kept_heads, make_store
 
 KEY = b"k" * 32
+NAMES = [f"order-{n}" for n in range(6)]
 
 
-def test_a_stream_that_was_hidden_goes_on_by_its_name_from_where_it_was() -> None:
-    heads = Heads(by_key={stream_key(KEY, "order-1"): 7, stream_key(KEY, "order-2"): 3}, key=KEY)
-    heads.raise_to("order-1", 5)
-    assert heads.by_name == {"order-1": 7}
-    assert heads.by_key == {stream_key(KEY, "order-2"): 3}
+@dataclass(frozen=True)
+class Purge:
+    """Positions that streams have reached, and the streams of which only erased messages were left."""
+
+    reached: list[tuple[str, int]]
+    erased: list[str]
+
+    @property
+    def streams(self) -> pa.Table:
+        names, positions = [name for name, _ in self.reached], [position for _, position in self.reached]
+        return pa.table({"stream_name": pa.array(names, pa.string()), "next_position": pa.array(positions, pa.int64())})
 
 
-def test_a_head_is_raised_and_never_lowered() -> None:
-    heads = Heads(by_name={"order-1": 7})
-    heads.raise_to("order-1", 5)
-    heads.raise_to("order-2", 2)
-    heads.raise_to("order-2", 4)
-    assert heads.by_name == {"order-1": 7, "order-2": 4}
+purges = st.builds(
+    Purge,
+    st.lists(st.tuples(st.sampled_from(NAMES), st.integers(1, 50)), max_size=8),
+    st.lists(st.sampled_from(NAMES), unique=True, max_size=2),
+)
 
 
-def test_a_stream_that_is_forgotten_keeps_its_head_by_a_hash() -> None:
-    heads = Heads(by_name={"order-1": 7}, key=KEY)
-    heads.forget("order-1")
-    assert (heads.by_name, heads.by_key) == ({}, {stream_key(KEY, "order-1"): 7})
-    assert heads.hides("order-1")
-    assert heads.next_position("order-1") == 7
+@given(st.lists(purges, min_size=1, max_size=5), st.integers(1, 4))
+def test_whatever_purges_raise_the_highest_stays_and_the_erased_have_no_name(history: list[Purge], batch: int) -> None:
+    highest, nameless, hidden = dict[str, int](), set[str](), HiddenHeads(next_global=9, key=KEY)
+    known = pa.Table.from_batches([], heads.HEADS)
+    for purge in history:
+        named = known.filter(known["stream_name"].is_valid()).select(["stream_name", "next_position"])
+        rows = raised_rows(named.to_batches(batch), purge.streams, hidden, purge.erased)
+        known = pa.Table.from_batches(list(rows), heads.HEADS)
+        for name, position in purge.reached:
+            highest[name] = max(position, highest.get(name, 0))
+        nameless = nameless - set(dict(purge.reached)) | set(purge.erased)
+        wanted = {(name, highest[name], None, None) for name in set(highest) - nameless}
+        wanted |= {(None, highest.get(name, 0), None, stream_key(KEY, name)) for name in nameless}
+        found = [tuple(row[name] for name in heads.HEADS.names) for row in known.to_pylist()]
+        assert (len(found), set(found)) == (len(wanted) + 1, wanted | {(None, None, 9, None)})
+
+
+def test_heads_that_are_not_raised_are_copied_and_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_store(tmp_path / "store", [])
+    store = Store(f"file://{tmp_path}/store")
+    raise_heads(store, Purge([(f"order-{n}", n + 1) for n in range(1000)], []).streams, 1000)
+    monkeypatch.setattr(heads, "_BATCH_ROWS", 10)
+    sizes, write = list[int](), heads.write_deltalake
+
+    def noting(table: object, rows: pa.RecordBatchReader, **options: object) -> None:
+        def batches() -> Iterator[pa.RecordBatch]:
+            for batch in rows:
+                sizes.append(batch.num_rows)
+                yield batch
+
+        write(table, pa.RecordBatchReader.from_batches(rows.schema, batches()), **options)
+
+    monkeypatch.setattr(heads, "write_deltalake", noting)
+    raise_heads(store, Purge([("order-7", 20), ("order-1000", 1)], []).streams, 7)
+    assert (max(sizes), sum(sizes)) == (10, 1002)
+    assert kept_heads(store).by_name == {f"order-{n}": n + 1 for n in range(1000)} | {"order-7": 20, "order-1000": 1}
+    assert kept_heads(store).next_global == 1000
+
+
+def test_a_stream_that_was_hidden_is_not_hidden_any_more_once_it_is_shown() -> None:
+    hidden = HiddenHeads(by_key={stream_key(KEY, "order-1"): 7}, key=KEY)
+    assert hidden.hides("order-1")
+    assert (hidden.show("order-1"), hidden.show("order-1")) == (7, 0)
+    assert not hidden.hides("order-1")
+
+
+def test_a_hidden_head_is_never_lowered() -> None:
+    hidden = HiddenHeads(key=KEY)
+    hidden.hide("order-1", 7)
+    hidden.hide("order-1", 5)
+    assert hidden.next_position("order-1") == 7
