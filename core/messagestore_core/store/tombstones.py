@@ -26,6 +26,10 @@ from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.schemas import TOMBSTONES
 
 _KEY_BYTES = 32
+_DIGEST = np.dtype("S32")
+_HEX_DIGEST = "^[0-9a-f]{64}$"
+_KEYS_AT_ONCE = 65_536
+"""That are made bytes of: a text takes three times as much."""
 _WORD = re.compile(r"[\w-]+")
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
@@ -45,15 +49,6 @@ def tombstone_key(store: Store) -> bytes | None:
     if key is not None and len(key) != _KEY_BYTES:
         raise TableRefusedError(f"{store.path(KEY_OBJECT)} is no key of {_KEY_BYTES} bytes: restore it as it was")
     return key
-
-
-def read_tombstone_keys(store: Store, before: int | None = None) -> set[str]:
-    """The keys of all that was erased; of what may have stood ``before`` a global position, if one is given."""
-    rows = store.table("tombstones").to_pyarrow_table()
-    if before is not None and "global_position" in rows.column_names:
-        position = pc.field("global_position")
-        rows = rows.filter(position.is_null() | (position < before))
-    return set(rows["message_key"].to_pylist())
 
 
 def erased_positions(store: Store) -> npt.NDArray[np.int64]:
@@ -88,34 +83,44 @@ def add_tombstones(store: Store, erased: Iterable[tuple[str, int]], erased_at: d
 
 
 class Erased:
-    """The tombstones of a store."""
+    """The tombstones of a store, 32 bytes each.
 
-    def __init__(self, key: bytes, tombstones: set[str]) -> None:
+    Args:
+        key: of the hashes.
+        digests: the hashes, one after the other.
+    """
+
+    def __init__(self, key: bytes, digests: bytes) -> None:
         self.key = key
-        self._tombstones = tombstones
+        self._digests = np.unique(np.frombuffer(digests, _DIGEST))
+
+    def __len__(self) -> int:
+        return len(self._digests)
 
     def any(self) -> bool:
         """Whether anything was ever erased."""
-        return bool(self._tombstones)
+        return bool(len(self))
 
     def contains(self, ids: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
         """Which of the ids were erased; null is none of them."""
-        if not self._tombstones:
-            return np.zeros(len(ids), dtype=np.bool_)
-        return np.array(
-            [i is not None and message_key(self.key, i) in self._tombstones for i in ids.to_pylist()], dtype=np.bool_
-        )
+        found = np.zeros(len(ids), dtype=np.bool_)
+        if self.any():
+            found[pc.is_valid(ids).to_numpy(zero_copy_only=False)] = self._contains(ids.drop_null().to_pylist())
+        return found
 
     def hashes(self, length: int) -> bytes:
         """The first bytes of each tombstone's keyed hash, one after the other."""
-        return bytes.fromhex("".join(key[: 2 * length] for key in self._tombstones))
+        return self._digests.view(np.uint8).reshape(len(self), -1)[:, :length].tobytes()
 
     def named_in(self, content: bytes) -> bool:
         """Whether an erased id stands in some bytes as a word or as a JSON string of its own."""
-        if not self._tombstones:
-            return False
-        text = content.decode(errors="replace")
-        return any(message_key(self.key, name) in self._tombstones for name in names_in(text))
+        return self.any() and bool(self._contains(names_in(content.decode(errors="replace"))).any())
+
+    def _contains(self, ids: Iterable[str]) -> npt.NDArray[np.bool_]:
+        asked = np.frombuffer(bytes.fromhex("".join(message_key(self.key, i) for i in ids)), _DIGEST)
+        at = np.searchsorted(self._digests, asked)
+        found: npt.NDArray[np.bool_] = self._digests[np.minimum(at, len(self) - 1)] == asked
+        return found
 
 
 def names_in(text: str) -> Iterator[str]:
@@ -130,8 +135,21 @@ def names_in(text: str) -> Iterator[str]:
 
 
 def open_erased(store: Store, before: int | None = None) -> Erased:
-    """The tombstones of the store in a folder; of messages that may have stood ``before`` a global position."""
-    return Erased(tombstone_key(store) or b"", read_tombstone_keys(store, before))
+    """The tombstones of the store in a folder; of messages that may have stood ``before`` a global position.
+
+    Raises:
+        TableRefusedError: one is no keyed hash; or as :func:`tombstone_key`.
+    """
+    rows = store.table("tombstones").to_pyarrow_table()
+    if before is not None and "global_position" in rows.column_names:
+        position = pc.field("global_position")
+        rows = rows.filter(position.is_null() | (position < before))
+    keys = rows["message_key"]
+    if not pc.all(pc.fill_null(pc.match_substring_regex(keys, _HEX_DIGEST), False), min_count=0).as_py():
+        raise TableRefusedError(f"{store.path('tombstones')} has a message_key that is no keyed hash: restore it")
+    parts = (keys.slice(first, _KEYS_AT_ONCE) for first in range(0, len(keys), _KEYS_AT_ONCE))
+    digests = b"".join(bytes.fromhex("".join(part.to_pylist())) for part in parts)
+    return Erased(tombstone_key(store) or b"", digests)
 
 
 def _known(store: Store) -> set[tuple[str, int | None]]:

@@ -15,7 +15,7 @@ from messagestore_core.store.audit import read_audit
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES
-from messagestore_core.store.tombstones import read_tombstone_keys
+from messagestore_core.store.tombstones import open_erased
 from support.crash import crash_run
 from support.external_writes import observing
 from support.maintenance import maintain
@@ -121,7 +121,7 @@ def state(folder: Path, table: Table) -> dict[str, Any]:
         "rows": rows,
         "archived": archived_positions(f"file://{folder}/archive"),
         "heads": heads_of(Store(table.uri)),
-        "tombstones": len(read_tombstone_keys(Store(table.uri))),
+        "tombstones": len(open_erased(Store(table.uri))),
         "audit": audit,
         "dead letters": Store(table.uri).table("dead_letters").to_pyarrow_table()["raw"].to_pylist(),
         "objects": sorted(name for name in files_below(f"{table.uri}/payloads")),

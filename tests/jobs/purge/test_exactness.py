@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Archive, Hold, Match, Rule, StreamPosition
 from messagestore_core.store.handle import Store
-from messagestore_core.store.tombstones import read_tombstone_keys
+from messagestore_core.store.tombstones import open_erased
 from support.purges import PREDICATES, archived_positions, purge, selected
 from support.stores import START, Row, kept_heads, make_store, message, stored
 
@@ -126,7 +126,7 @@ def _check(
     assert outcome.preview.by_rule == {rule.name: sum(rule.name in by_rule[n] for n in going) for rule in named}
     assert outcome.purge is not None
     assert (outcome.purge.purged, outcome.purge.erased) == (len(going), len(erased))
-    assert len(read_tombstone_keys(Store(table.uri))) == len(erased)
+    assert len(open_erased(Store(table.uri))) == len(erased)
     heads = kept_heads(Store(table.uri))
     for number in going:
         row = before[number]

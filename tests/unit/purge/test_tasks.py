@@ -1,22 +1,21 @@
 """What of a purge needs no Spark."""
 
 from datetime import timedelta
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from messagestore_core.contract.run_document import Archive, Hold, Match, PurgeTask, Rule
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import KEY_OBJECT, message_key
-from messagestore_core.store.tombstones import (
-    add_tombstones,
-    erased_positions,
-    open_erased,
-    read_tombstone_keys,
-    tombstone_key,
-)
+from messagestore_core.store.schemas import TOMBSTONES
+from messagestore_core.store.tombstones import add_tombstones, erased_positions, open_erased, tombstone_key
 from messagestore_jobs.purge.rules import says_nothing
 from messagestore_jobs.purge.selection import holds_digest, spec_digest
+from support.stores import START, make_store
 
 RULES = (Rule(name="old", max_age=timedelta(days=1)),)
 
@@ -43,9 +42,7 @@ def test_a_rule_without_a_condition_says_nothing() -> None:
     assert not says_nothing(Rule(name="a", match=Match(types=("x",))))
 
 
-def test_a_tombstone_is_keyed_and_written_once(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    from support.stores import START, make_store
-
+def test_a_tombstone_is_keyed_and_written_once(tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [])
     other = make_store(tmp_path / "other", [])
     for store in (table, table, other):
@@ -54,13 +51,23 @@ def test_a_tombstone_is_keyed_and_written_once(tmp_path) -> None:  # type: ignor
     keys = [tombstone_key(Store(store.uri)) for store in (table, other)]
     assert None not in keys
     assert keys[0] != keys[1]
-    assert read_tombstone_keys(Store(table.uri)) == {message_key(keys[0] or b"", name) for name in ("m1", "m2")}
-    assert not read_tombstone_keys(Store(table.uri)) & read_tombstone_keys(Store(other.uri))
+    erased, others = open_erased(Store(table.uri)), open_erased(Store(other.uri))
+    assert erased.contains(pa.array(["m1", "m3", None, "m2"])).tolist() == [True, False, False, True]
+    assert erased.hashes(32) == b"".join(sorted(bytes.fromhex(message_key(keys[0] or b"", n)) for n in ("m1", "m2")))
+    assert not {erased.hashes(32)[i:][:32] for i in (0, 32)} & {others.hashes(32)[i:][:32] for i in (0, 32)}
 
 
-def test_tombstones_without_their_key_are_refused_and_no_other_key_is_made(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    from support.stores import START, make_store
+@pytest.mark.parametrize("key", ["", "7f", "g" * 64, "A" * 64, "7f" * 33])
+def test_a_tombstone_that_is_no_keyed_hash_is_refused(tmp_path: Path, key: str) -> None:
+    table = make_store(tmp_path / "store", [])
+    add_tombstones(Store(table.uri), [("m1", 1)], START, "run")
+    row = {"message_key": key, "erased_at": START, "run": "run", "global_position": 2}
+    write_deltalake(f"{table.uri}/tombstones", pa.Table.from_pylist([row], schema=TOMBSTONES), mode="append")
+    with pytest.raises(TableRefusedError, match="tombstones has a message_key that is no keyed hash: restore it"):
+        open_erased(Store(table.uri))
 
+
+def test_tombstones_without_their_key_are_refused_and_no_other_key_is_made(tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [])
     add_tombstones(Store(table.uri), [("m1", 1)], START, "run")
     (tmp_path / "store" / KEY_OBJECT).unlink()

@@ -12,7 +12,7 @@ from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.replay.erased import NO_RECORD, copies_left, take_out_copies
 
 KEY = b"k" * 32
-ERASED = Erased(KEY, {message_key(KEY, "m2"), message_key(KEY, "urn:x 1")})
+ERASED = Erased(KEY, bytes.fromhex(message_key(KEY, "m2") + message_key(KEY, "urn:x 1")))
 RECORDS = [b'{"messageId":"m1","payload":"m2"}', b'{"messageId":"m2"}', b'{"messageId":"m3"}']
 
 
