@@ -21,6 +21,10 @@ _SHARE_OF_MACHINE = 2
 JAVA_OPTIONS = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 """Generated code over many columns is one large method; by default the JVM would only interpret it."""
 
+LITTLE_JAVA_OPTIONS = f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"
+LITTLE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Where there is little data, compiling plans and optimizing methods takes longer than it saves."""
+
 UNREPEATED = ("message_id", "payload", "payload_sha256", "global_position", "source.offset")
 
 PARSING = {
@@ -109,8 +113,16 @@ def jars_folder() -> Path:
     return Path(os.environ.get(JARS) or Path(sys.prefix) / "share" / "messagestore" / "jars")
 
 
-def local_session(cores: int = 2, memory: str = "2g", settings: dict[str, str] | None = None) -> SparkSession:
+def local_session(
+    cores: int = 2, memory: str = "2g", settings: dict[str, str] | None = None, *, little: bool = False
+) -> SparkSession:
     """A session in this process's own JVM.
+
+    Args:
+        cores: that Spark works on.
+        memory: of the JVM.
+        settings: of Spark, beside ours.
+        little: whether it is for some megabytes of data: it then starts in about half the time.
 
     Raises:
         FileNotFoundError: the jars have not been installed.
@@ -124,13 +136,13 @@ def local_session(cores: int = 2, memory: str = "2g", settings: dict[str, str] |
         .appName("messagestore")
         .config("spark.driver.memory", memory)
         .config("spark.driver.extraClassPath", os.pathsep.join(jars))
-        .config("spark.driver.extraJavaOptions", JAVA_OPTIONS)
+        .config("spark.driver.extraJavaOptions", LITTLE_JAVA_OPTIONS if little else JAVA_OPTIONS)
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", str(cores))
         .config("spark.default.parallelism", str(cores))
     )
-    for name, value in {**DEFAULTS, **SETTINGS, **(settings or {})}.items():
+    for name, value in {**DEFAULTS, **SETTINGS, **(LITTLE if little else {}), **(settings or {})}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -52,7 +52,7 @@ class SharedSpark:
     def __init__(self, cores: int, memory: str, *, verbose: bool) -> None:
         self.started = True
 
-    def session(self) -> SparkSession:
+    def session(self, *, little: bool) -> SparkSession:
         assert self.given is not None
         return self.given
 

@@ -19,7 +19,7 @@ from messagestore_operator.decide.check import released
 from messagestore_operator.local.console import Console
 from messagestore_operator.local.kafka import kafka_credentials, kafka_files, with_local_files
 from messagestore_operator.local.secrets import environment, keys
-from messagestore_operator.local.spark import LocalSpark
+from messagestore_operator.local.spark import LocalSpark, holds_little
 from messagestore_operator.local.store import store_facts
 from messagestore_operator.manifests import LoadResult
 from messagestore_operator.reasons import Reason
@@ -122,7 +122,7 @@ class LocalRun:
             return report
         if not self.spark.started:
             self.console.say("starting Spark")
-        session = self.spark.session()
+        session = self.spark.session(little=holds_little(self.result.resources))
         with self.console.progress(document.run) as progress:
             return execute(document, lambda: session, progress, self.wait_seconds, self.now)
 

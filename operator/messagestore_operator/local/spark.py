@@ -1,4 +1,7 @@
-"""The Spark session of a local run: it starts when it is first needed, and keeps its log from the terminal."""
+"""The Spark session of a local run: it starts when it is first needed, and keeps its log from the terminal.
+
+How it is set up depends on how much data the run can meet.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,14 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
+
+from messagestore_core.store.objects import is_local, local_path
+from messagestore_operator.api import MessageStream, Resource
+from messagestore_operator.translate.folders import folders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +30,7 @@ _NOISY = ("py4j", "DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """Loggers that write each error with its Java stack trace, although the run reports it."""
 _PATIENCE_SECONDS = 10
 _LAST_LINES = 15
+_LITTLE_BYTES, _LITTLE_FILES = 8 << 20, 10_000
 
 
 class SparkStartError(Exception):
@@ -41,17 +50,20 @@ class LocalSpark:
         """Whether there is a session."""
         return self._session is not None
 
-    def session(self) -> SparkSession:
+    def session(self, *, little: bool) -> SparkSession:
         """The session.
+
+        Args:
+            little: what :func:`holds_little` says of the run; counts at the first call.
 
         Raises:
             SparkStartError: it could not be started.
         """
         if self._session is None:
-            self._session = self._start()
+            self._session = self._start(little=little)
         return self._session
 
-    def _start(self) -> SparkSession:
+    def _start(self, *, little: bool) -> SparkSession:
         # Imported late: a run with nothing to do, or with invalid manifests, needs no Spark.
         from messagestore_jobs.session import local_session
 
@@ -65,7 +77,7 @@ class LocalSpark:
         with tempfile.TemporaryFile() as log, _keeping_the_interrupt_handler():
             try:
                 with _output_to(sys.stderr.fileno() if self._verbose and _has_descriptor() else log.fileno()):
-                    return local_session(self._cores, self._memory)
+                    return local_session(self._cores, self._memory, little=little)
             except Exception as error:
                 raise SparkStartError(f"Spark did not start: {error}{_end_of(log)}") from error
 
@@ -92,6 +104,36 @@ class LocalSpark:
         gateway = self._session.sparkContext._gateway if self._session else None
         process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
         return process
+
+
+def holds_little(resources: Iterable[Resource]) -> bool:
+    """Whether all that the resources name are folders of this machine, of a few megabytes together."""
+    uris = set[str]()
+    for resource in resources:
+        if isinstance(resource, MessageStream) and _reads_kafka(resource):
+            return False
+        uris |= {folder.uri for folder in folders(resource)}
+    if not all(map(is_local, uris)):
+        return False
+    size = 0
+    for number, path in enumerate(_files(map(local_path, uris)), start=1):
+        # One that goes meanwhile is no matter.
+        with suppress(OSError):
+            size += path.stat().st_size
+        if size > _LITTLE_BYTES or number > _LITTLE_FILES:
+            return False
+    return True
+
+
+def _reads_kafka(stream: MessageStream) -> bool:
+    lifecycle = stream.spec.lifecycle
+    return stream.spec.source.kafka is not None or (lifecycle is not None and lifecycle.source.kafka is not None)
+
+
+def _files(roots: Iterable[str]) -> Iterator[Path]:
+    for root in roots:
+        for folder, _, names in os.walk(root):
+            yield from (Path(folder, name) for name in names)
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:
