@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.objects import Objects
 from messagestore_jobs.index.store_index import StoreIndex
-from messagestore_jobs.replay.sending import Unattended
+from messagestore_jobs.replay.sending import ReplayToEnd
 
 
-class Costs(Unattended):
+class Costs(ReplayToEnd):
     """Chunk by chunk: rows that Spark reads, indexes that are opened and objects that the driver reads."""
 
     def __init__(self, spark: SparkSession) -> None:

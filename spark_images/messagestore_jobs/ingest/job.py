@@ -34,7 +34,7 @@ from messagestore_jobs.source.kafka_arrivals import KafkaArrivals
 _LOOK_AGAIN_SECONDS = 0.25
 
 
-class Control(Protocol):
+class IngestControl(Protocol):
     """One a run; asked between batches, and while more input is waited for."""
 
     def stopped(self, wait: timedelta) -> bool:
@@ -47,7 +47,7 @@ class Control(Protocol):
         """Do what else is to be done with the store, while no batch is under way."""
 
 
-class Unattended:
+class IngestToEnd:
     """Nobody ends the run: it takes in what has arrived when it starts."""
 
     def stopped(self, wait: timedelta) -> bool:
@@ -78,7 +78,7 @@ class Throttle:
         if self._rate is not None:
             self._due += records / self._rate
 
-    def stopped(self, control: Control) -> bool:
+    def stopped(self, control: IngestControl) -> bool:
         """Wait until the next batch may begin; true where the run was stopped first."""
         while (left := self._due - self._clock()) > 0:
             if control.stopped(timedelta(0)):
@@ -88,14 +88,14 @@ class Throttle:
         return control.stopped(timedelta(0))
 
 
-def run_ingest(run: Run, control: Control | None = None) -> IngestOutcome:
+def run_ingest(run: Run, control: IngestControl | None = None) -> IngestOutcome:
     """Take in what has arrived; with a batch interval, look for more until told to stop.
 
     The caller holds the right to write, and the folder is open. A stop is heeded between batches.
     """
     task = run.document.task
     assert isinstance(task, IngestTask)
-    asked = control or Unattended()
+    asked = control or IngestToEnd()
     ingest = Ingest(run, task, asked)
     ingest.take_in_what_has_arrived()
     while task.batch_interval is not None and not asked.stopped(task.batch_interval):
@@ -106,7 +106,7 @@ def run_ingest(run: Run, control: Control | None = None) -> IngestOutcome:
 class Ingest:
     """One run, of a caller as :func:`run_ingest` has; what it knows of the store is read once, with its first batch."""
 
-    def __init__(self, run: Run, task: IngestTask, control: Control) -> None:
+    def __init__(self, run: Run, task: IngestTask, control: IngestControl) -> None:
         self._run, self._task, self._store = run, task, run.store
         self._progress, self._control = run.progress, control
         declare(run.store.objects(), task.translators)

@@ -14,7 +14,7 @@ from messagestore_jobs.replay.freeze import freeze, nothing_selected
 from messagestore_jobs.replay.kafka import KafkaDelivery
 from messagestore_jobs.replay.redelivery import forget_round, note_attempts, round_document, rounds_begun
 from messagestore_jobs.replay.selection import check
-from messagestore_jobs.replay.sending import Control, Sending, Unattended, place
+from messagestore_jobs.replay.sending import ReplayControl, ReplayToEnd, Sending, place
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import Frozen, digest
 from messagestore_jobs.replay.stream import StreamDelivery
@@ -49,7 +49,7 @@ def refuse_unsent(outcome: ReplayOutcome, task: ReplayTask) -> ReplayOutcome:
     return outcome
 
 
-def run_replay(run: Run, control: Control | None = None) -> ReplayOutcome:
+def run_replay(run: Run, control: ReplayControl | None = None) -> ReplayOutcome:
     """Send what is selected and not sent yet; into a stream, the caller holds the right to write its table.
 
     Raises:
@@ -60,7 +60,7 @@ def run_replay(run: Run, control: Control | None = None) -> ReplayOutcome:
     check(task.select, task.origin)
     if task.mode == "DryRun":
         return _preview(run)
-    asked = control or Unattended(task.messages_per_second)
+    asked = control or ReplayToEnd(task.messages_per_second)
     return refuse_unsent(_redeliver(run, asked) if task.select.due_for_retry else _replay(run, asked), task)
 
 
@@ -75,7 +75,7 @@ def _which(count: int, shown: tuple[int, ...]) -> str:
     return f": global positions {', '.join(map(str, shown))}{more}" if shown else ""
 
 
-def _replay(run: Run, control: Control) -> ReplayOutcome:
+def _replay(run: Run, control: ReplayControl) -> ReplayOutcome:
     delivery = _delivery(run)
     ended = delivery.ended()
     if ended is None:
@@ -84,7 +84,7 @@ def _replay(run: Run, control: Control) -> ReplayOutcome:
     return note_replay(run, ended)
 
 
-def _redeliver(run: Run, control: Control) -> ReplayOutcome:
+def _redeliver(run: Run, control: ReplayControl) -> ReplayOutcome:
     """End the round that was begun; then, where it selects in rounds or none was begun, begin one."""
     task = _task(run)
     begun = rounds_begun(run.store, task)

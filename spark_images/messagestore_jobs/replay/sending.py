@@ -31,7 +31,7 @@ from messagestore_jobs.replay.state import Chunk, Frozen, Part
 _LOOK_AGAIN_SECONDS = 0.25
 
 
-class Control(Protocol):
+class ReplayControl(Protocol):
     """One a run; asked between chunks and while the rate limit is waited for."""
 
     def suspended(self) -> bool:
@@ -44,7 +44,7 @@ class Control(Protocol):
         """Hear how far the replay is, after each chunk."""
 
 
-class Unattended:
+class ReplayToEnd:
     """Nobody changes anything: the rate limit of the document, to the end."""
 
     def __init__(self, messages_per_second: float | None) -> None:
@@ -71,7 +71,7 @@ class Pace:
 
     def __init__(
         self,
-        control: Control,
+        control: ReplayControl,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -146,7 +146,7 @@ class Sending:
     frozen: Frozen
     delivery: Delivery
     progress: Progress
-    control: Control
+    control: ReplayControl
     chunks: list[Chunk] = field(default_factory=list)
     sent_now: int = 0
     began: float = field(default_factory=time.monotonic)

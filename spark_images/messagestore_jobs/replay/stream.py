@@ -25,7 +25,7 @@ from messagestore_core.store.objects import join, read_document
 from messagestore_core.store.schemas import SOURCE, literal
 from messagestore_core.store.schemas import UTC as TIMESTAMP
 from messagestore_jobs.context import Run
-from messagestore_jobs.ingest.job import Ingest, Unattended
+from messagestore_jobs.ingest.job import Ingest, IngestToEnd
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.chunks import Format, StagedObjects
@@ -166,7 +166,7 @@ class StreamDelivery:
         task = _staged_task(self._target.ingest, self._task, join(self.objects.uri, _RECORDS))
         document = self._run.document.model_copy(update={"table": self._target.table, "task": task})
         run = replace(self._run, document=document, store=self._to, progress=Silent())
-        return Ingest(run, task, Unattended())
+        return Ingest(run, task, IngestToEnd())
 
     def _forget(self) -> None:
         self.state.remove()

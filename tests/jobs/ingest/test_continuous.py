@@ -14,14 +14,14 @@ from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.driver.control import Maintenance
-from messagestore_jobs.ingest.job import Unattended, run_ingest
+from messagestore_jobs.ingest.job import IngestToEnd, run_ingest
 from messagestore_jobs.maintain.job import maintaining
 from support.ingests import Stream, adds_up, lines, record
 
 INTERVAL = timedelta(seconds=10)
 
 
-class Scripted(Unattended):
+class Scripted(IngestToEnd):
     """Lets time pass at once: each wait for more is one act of the script; then the run is stopped."""
 
     def __init__(self, *acts: Callable[[], object]) -> None:
@@ -47,7 +47,7 @@ def compacted(uri: str, name: str) -> int:
     return sum(entry["operation"] == "OPTIMIZE" for entry in Store(uri).table(name).history())
 
 
-class StoppedAfterOneBatch(Unattended):
+class StoppedAfterOneBatch(IngestToEnd):
     def __init__(self) -> None:
         self.asked = 0
 

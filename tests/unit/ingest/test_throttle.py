@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from messagestore_jobs.ingest.job import Throttle, Unattended
+from messagestore_jobs.ingest.job import IngestToEnd, Throttle
 
 
 class Clock:
@@ -16,7 +16,7 @@ class Clock:
         self.now += seconds
 
 
-class Stopping(Unattended):
+class Stopping(IngestToEnd):
     def __init__(self, clock: Clock, at: float) -> None:
         self._clock, self._at = clock, at
 
@@ -27,14 +27,14 @@ class Stopping(Unattended):
 def test_a_batch_waits_until_those_before_it_were_due() -> None:
     clock = Clock()
     throttle = Throttle(10, clock, clock.sleep)
-    assert not throttle.stopped(Unattended())
+    assert not throttle.stopped(IngestToEnd())
     assert clock.now == 100
     throttle.taken(25)
-    assert not throttle.stopped(Unattended())
+    assert not throttle.stopped(IngestToEnd())
     assert clock.now == 102.5
     throttle.taken(10)
     clock.now += 0.4
-    assert not throttle.stopped(Unattended())
+    assert not throttle.stopped(IngestToEnd())
     assert round(clock.now, 6) == 103.5
 
 
@@ -42,7 +42,7 @@ def test_without_a_rate_nothing_waits() -> None:
     clock = Clock()
     throttle = Throttle(None, clock, clock.sleep)
     throttle.taken(1_000_000)
-    assert not throttle.stopped(Unattended())
+    assert not throttle.stopped(IngestToEnd())
     assert clock.now == 100
 
 
