@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Settings:
+class PodSettings:
     """What the environment of the pod says."""
 
     document: Path
@@ -45,9 +45,9 @@ class Settings:
     """How long the pod has from SIGTERM to its end."""
 
     @staticmethod
-    def of(environment: Mapping[str, str]) -> "Settings":
+    def of(environment: Mapping[str, str]) -> "PodSettings":
         """Read them."""
-        return Settings(
+        return PodSettings(
             document=Path(environment.get("MESSAGESTORE_RUN_DOCUMENT", "/etc/messagestore/run.json")),
             config_map=environment.get("MESSAGESTORE_CONFIGMAP") or None,
             termination_log=Path(environment.get("MESSAGESTORE_TERMINATION_LOG", "/dev/termination-log")),
@@ -57,7 +57,7 @@ class Settings:
 
 def main() -> int:
     """Carry out the run of this pod; 0 only where it succeeded."""
-    settings = Settings.of(os.environ)
+    settings = PodSettings.of(os.environ)
     try:
         document = RunDocument.model_validate_json(settings.document.read_bytes())
     except (OSError, ValidationError) as error:
@@ -72,7 +72,7 @@ def main() -> int:
 class Driver:
     """One run of one pod."""
 
-    def __init__(self, document: RunDocument, settings: Settings) -> None:
+    def __init__(self, document: RunDocument, settings: PodSettings) -> None:
         self._document, self._settings = document, settings
         self._secrets = secrets_of(document)
         self._tracker = Tracker()

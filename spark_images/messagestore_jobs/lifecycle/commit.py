@@ -27,7 +27,7 @@ from messagestore_core.store.fence import commit_properties, open_to_write, with
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import UTC
 from messagestore_core.store.tombstones import Erased, open_erased
-from messagestore_jobs.lifecycle.transitions import Change, Folded, Message, State, Update, fold
+from messagestore_jobs.lifecycle.transitions import Change, Folded, LifecycleState, StoredMessage, Update, fold
 from messagestore_jobs.lifecycle.updates import dead_letters
 from messagestore_jobs.native import with_native
 from messagestore_jobs.rows.messages import MERGE, Bounds, committing, messages_table, read_messages
@@ -195,7 +195,7 @@ def commit(
     return note
 
 
-def set_exhausted_aside(context: LifecycleRun, messages: Sequence[Message], at: datetime, batch: str) -> None:
+def set_exhausted_aside(context: LifecycleRun, messages: Sequence[StoredMessage], at: datetime, batch: str) -> None:
     """Set messages aside as their Native records, once by ``batch``; they stay in the store, as FAILED.
 
     A payload that lies in an object of its own is not in the record.
@@ -217,7 +217,7 @@ def set_exhausted_aside(context: LifecycleRun, messages: Sequence[Message], at: 
 
 def find_messages(
     spark: SparkSession, store: Store, message_ids: pa.Array, after: int | None = None
-) -> dict[str, Message]:
+) -> dict[str, StoredMessage]:
     """By id, those that are in the store; of several with one id the newest.
 
     One pass over the few columns that are asked for.
@@ -237,10 +237,10 @@ def find_messages(
     return {row["message_id"]: message_of(row) for row in rows}
 
 
-def message_of(row: dict[str, Any]) -> Message:
+def message_of(row: dict[str, Any]) -> StoredMessage:
     """The message of a row of COLUMNS."""
-    state = State(row["status"], row["retries"], row["next_retry_at"], row["expires_at"])
-    return Message(row["global_position"], row["inserted_date"], state)
+    state = LifecycleState(row["status"], row["retries"], row["next_retry_at"], row["expires_at"])
+    return StoredMessage(row["global_position"], row["inserted_date"], state)
 
 
 def _set() -> dict[str, Column]:

@@ -23,7 +23,7 @@ UPDATES = (*STATUSES, RETRY)
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class LifecycleState:
     """Where a message is.
 
     Attributes:
@@ -57,7 +57,7 @@ class Update:
     attempt: int | None = None
 
 
-def after(state: State, update: Update, retry: Retry, now: datetime) -> State | None:
+def after(state: LifecycleState, update: Update, retry: Retry, now: datetime) -> LifecycleState | None:
     """The message's state after an update that is taken in at ``now``; None where the update is stale."""
     if update.status == RETRY:
         return _again(state, update, now)
@@ -80,7 +80,7 @@ def after(state: State, update: Update, retry: Retry, now: datetime) -> State | 
     return replace(state, status=update.status, retries=failures, next_retry_at=None)
 
 
-def expire(state: State) -> State:
+def expire(state: LifecycleState) -> LifecycleState:
     """The state of a message whose time has passed."""
     return replace(state, status="EXPIRED", next_retry_at=None)
 
@@ -103,12 +103,12 @@ def wait(retry: Retry, failures: int) -> timedelta:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class StoredMessage:
     """A message that updates are for, as the store has it."""
 
     global_position: int
     inserted_date: date
-    state: State
+    state: LifecycleState
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,8 @@ class Change:
         outcome: the row of the update whose result and error stand from now on; None: they stay.
     """
 
-    message: Message
-    state: State
+    message: StoredMessage
+    state: LifecycleState
     outcome: int | None = None
 
 
@@ -138,13 +138,15 @@ class Folded:
     """Of those applied: the ones that gave a message one more try."""
 
     @property
-    def exhausted(self) -> tuple[Message, ...]:
+    def exhausted(self) -> tuple[StoredMessage, ...]:
         """The messages that failed and have no retry left."""
         ended = (change for change in self.changes.values() if change.state.status == "FAILED")
         return tuple(change.message for change in ended if change.state.terminal)
 
 
-def fold(updates: Iterable[tuple[str, Update]], messages: Mapping[str, Message], retry: Retry, now: datetime) -> Folded:
+def fold(
+    updates: Iterable[tuple[str, Update]], messages: Mapping[str, StoredMessage], retry: Retry, now: datetime
+) -> Folded:
     """Apply updates in order of arrival; the n-th is row n."""
     changes: dict[str, Change] = {}
     unknown: list[int] = []
@@ -166,7 +168,7 @@ def fold(updates: Iterable[tuple[str, Update]], messages: Mapping[str, Message],
     return Folded(changes, applied, stale, tuple(unknown), retried)
 
 
-def _again(state: State, update: Update, now: datetime) -> State | None:
+def _again(state: LifecycleState, update: Update, now: datetime) -> LifecycleState | None:
     """One more try, due at once, of what has failed for good; an attempt that is named is the one that failed last."""
     over = state.status == "FAILED" and state.terminal and not state.expired(now)
     return replace(state, next_retry_at=now) if over and update.attempt in (None, state.retries) else None

@@ -47,7 +47,7 @@ class Owed:
 
 
 @dataclass(frozen=True)
-class Erasure:
+class ErasureResult:
     """An erasure that was carried out: how many messages were erased (of scrubs, none), and what it does not reach."""
 
     erased: int
@@ -87,7 +87,7 @@ def run_erase(run: Run) -> EraseOutcome:
     )
 
 
-def erase_due(context: Run) -> Erasure | None:
+def erase_due(context: Run) -> ErasureResult | None:
     """Erase the bytes of every purge once one's erasure is due, look that they are gone, and say so in the audit.
 
     Raises:
@@ -116,7 +116,7 @@ def erase_due(context: Run) -> Erasure | None:
     refuse_remains(context.store, erased, left, claims)
     for one in due:
         _audit(context, one, before)
-    return Erasure(sum(one.erased for one in due), not_reached(context.store))
+    return ErasureResult(sum(one.erased for one in due), not_reached(context.store))
 
 
 def _forget_unnamed_runs(store: Store) -> None:

@@ -11,10 +11,10 @@ from messagestore_core.store.folder import exists
 from messagestore_jobs.context import Run
 from messagestore_jobs.purge.carry_out import Carried, Checked, carry_out, recheck
 from messagestore_jobs.purge.dead_letters import count_dead_letters
-from messagestore_jobs.purge.erase import Erasure, erase_due, owed
+from messagestore_jobs.purge.erase import ErasureResult, erase_due, owed
 from messagestore_jobs.purge.plan import Plan, PurgeRun, find_plans, forget, purge_run, sweep, write_plan, write_rows
 from messagestore_jobs.purge.selection import (
-    Selection,
+    PurgeSelection,
     Summary,
     holds_digest,
     preview_id,
@@ -94,7 +94,7 @@ def _of_no_store(here: PurgeRun) -> PurgeOutcome:
     return PurgeOutcome(preview=preview, table=TableState(version=0, messages=0, dead_letters=0, bytes=0))
 
 
-def _judge(here: PurgeRun) -> tuple[Selection, Summary]:
+def _judge(here: PurgeRun) -> tuple[PurgeSelection, Summary]:
     here.progress.step("select")
     selection = select(here)
     return selection, summarize(here, selection)
@@ -124,7 +124,7 @@ def _waiting(here: PurgeRun) -> list[Plan]:
     return [plan for plan in find_plans(here.store) if plan.waiting and plan.resource.identity == mine.identity]
 
 
-def _freeze(here: PurgeRun, selection: Selection, summary: Summary) -> _Decided:
+def _freeze(here: PurgeRun, selection: PurgeSelection, summary: Summary) -> _Decided:
     preview, task = summary.preview, here.task
     plan = Plan(
         preview=preview,
@@ -166,7 +166,7 @@ def _dead_letters(here: PurgeRun) -> dict[str, object]:
 
 
 def _purged(
-    here: PurgeRun, carried: list[Carried], decided: _Decided, version: int, erased: Erasure | None
+    here: PurgeRun, carried: list[Carried], decided: _Decided, version: int, erased: ErasureResult | None
 ) -> Purged | None:
     """What the run did, over all that it carried out; None for one that waits."""
     if decided.waiting and not carried:

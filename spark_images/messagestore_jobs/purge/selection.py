@@ -36,7 +36,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Selection:
+class PurgeSelection:
     """Days that leave whole, and of all others a row a message that any rule selects; None where there can't be any.
 
     Rows are of NARROW with ``rules`` (names), ``erase``, ``held`` and ``untold``. Rows that are untold and selected by
@@ -57,17 +57,17 @@ class Selection:
             self.rows.unpersist()
 
 
-def select(context: PurgeRun) -> Selection:
+def select(context: PurgeRun) -> PurgeSelection:
     """Judge every message of the store's current version, and once; but for whole days, lazily."""
     table = context.store.table("messages")
     version = table.version()
     whole = whole_days(context.task, files_of(table), context.as_of)
     if not whole.others:
-        return Selection(version, whole.days, None)
+        return PurgeSelection(version, whole.days, None)
     messages = read_messages(context.spark, context.store, version)
     if whole.days:
         messages = messages.where(~F.col("inserted_date").isin(*whole.days))
-    return Selection(version, whole.days, _judged(context, messages).persist(StorageLevel.MEMORY_AND_DISK))
+    return PurgeSelection(version, whole.days, _judged(context, messages).persist(StorageLevel.MEMORY_AND_DISK))
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def holds_digest(task: PurgeTask) -> str:
     return _digest(task.model_dump(mode="json", include={"holds"}))
 
 
-def summarize(context: PurgeRun, selection: Selection) -> Summary:
+def summarize(context: PurgeRun, selection: PurgeSelection) -> Summary:
     """Count a selection in one pass, and say what could not be told."""
     rules = context.task.rules
     names = [rule.name for rule in rules]

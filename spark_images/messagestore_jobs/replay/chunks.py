@@ -20,7 +20,7 @@ from messagestore_core.store.external import external_write
 from messagestore_core.store.objects import Objects
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.selection import Key, Order
-from messagestore_jobs.replay.state import Chunk, Frozen, Grain, Part, State
+from messagestore_jobs.replay.state import Chunk, Frozen, Grain, Part, ReplayState
 
 _CHUNK_ROWS = 1_000_000
 _CHUNK_BYTES = 2 << 30
@@ -152,7 +152,7 @@ class Delivery(Protocol):
 
     objects: StagedObjects
     """Names of parts are relative to it."""
-    state: State
+    state: ReplayState
     staging: str
     """The name below ``objects`` that chunks are staged under."""
     form: Format

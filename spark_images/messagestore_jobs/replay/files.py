@@ -12,7 +12,7 @@ from messagestore_core.store.objects import LARGEST_DOCUMENT, join, parsed_docum
 from messagestore_jobs.context import Run
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.chunks import Format, StagedObjects
-from messagestore_jobs.replay.state import Chunk, Frozen, Part, State
+from messagestore_jobs.replay.state import Chunk, Frozen, Part, ReplayState
 
 MANIFEST = "manifest.json"
 _FORMAT_VERSION = 1
@@ -28,7 +28,7 @@ class FilesDelivery:
         self._document, self._job_id = run.document, job_id
         self._own = f"_replay-{job_id}"
         self.objects = StagedObjects(destination.uri, run.store.storage)
-        self.state = State(self.objects.below(self._own))
+        self.state = ReplayState(self.objects.below(self._own))
         self.staging = f"{self._own}/staging"
         self.form: Format = destination.format
         self.line_breaks: LineBreaks = "Space" if destination.format == "JSONLines" else "Keep"

@@ -19,7 +19,7 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.chunks import Format, StagedObjects
 from messagestore_jobs.replay.freeze import nothing_selected
-from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, State
+from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, ReplayState
 from messagestore_jobs.source.kafka_listing import access, kafka_failure
 
 TRANSACTION_RECORDS = 10_000
@@ -33,7 +33,7 @@ class KafkaDelivery:
         self._store, self._spark, self._task, self._to = run.store, run.spark, task, destination
         own = run.store.path(REPLAYS, task.job_id)
         self.objects = StagedObjects(own, run.store.storage)
-        self.state = State(self.objects.below("state"))
+        self.state = ReplayState(self.objects.below("state"))
         self.staging = "state/staging"
         self.form: Format = "JSONLines"
         self.line_breaks: LineBreaks = "Space"

@@ -88,7 +88,7 @@ class Chunk(ContractModel):
     parts: tuple[Part, ...]
 
 
-class State:
+class ReplayState:
     """One folder; nothing of it is left once the replay has ended."""
 
     def __init__(self, objects: Objects) -> None:

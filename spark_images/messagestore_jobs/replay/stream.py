@@ -29,7 +29,7 @@ from messagestore_jobs.ingest.job import Ingest, IngestToEnd
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.chunks import Format, StagedObjects
-from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, State
+from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, ReplayState
 from messagestore_jobs.rows.tables import read_table
 
 _RECORDS = "records"
@@ -106,7 +106,7 @@ class StreamDelivery:
         self._run, self._task, self._target = run, task, target
         self._to = Store.of(target.table, run.store.storage)
         self.objects = StagedObjects(self._to.path(REPLAYS, task.job_id), run.store.storage)
-        self.state = State(self.objects.below("state"))
+        self.state = ReplayState(self.objects.below("state"))
         self.staging = "state/staging"
         self.form: Format = "Parquet" if task.origin == "DeadLetters" else "JSONLines"
         # The target is to have the bytes that this store has.

@@ -17,7 +17,7 @@ from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store
-from messagestore_jobs.lifecycle.transitions import State, Update, after, expire
+from messagestore_jobs.lifecycle.transitions import LifecycleState, Update, after, expire
 from support.external_writes import observing
 from support.ingests import START, adds_up, lines, record
 from support.lifecycles import Updated, update
@@ -62,7 +62,7 @@ class Round(NamedTuple):
 class Model:
     """Messages by id, and what waits."""
 
-    states: dict[str, State] = field(default_factory=dict)
+    states: dict[str, LifecycleState] = field(default_factory=dict)
     pending: list[tuple[datetime, str, Update]] = field(default_factory=list)
     letters: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
@@ -72,7 +72,7 @@ class Model:
     def run(self, chosen: Round, now: datetime) -> None:
         for number, hours in chosen.messages:
             expires = None if hours is None else now + hours * HOUR
-            self.states.setdefault(f"m{number}", State("RECEIVED", expires_at=expires))
+            self.states.setdefault(f"m{number}", LifecycleState("RECEIVED", expires_at=expires))
             self.since.setdefault(f"m{number}", now)
         waiting, self.pending = self.pending, []
         for since, message_id, told in waiting:
@@ -145,7 +145,7 @@ def cut_off(stream: Updated, now: datetime, write: int) -> None:
 
 def check(stream: Updated, model: Model, report: Any) -> None:
     found = {
-        row["message_id"]: State(row["status"], row["retries"], row["next_retry_at"], row["expires_at"])
+        row["message_id"]: LifecycleState(row["status"], row["retries"], row["next_retry_at"], row["expires_at"])
         for row in stream.messages()
     }
     assert found == model.states

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_document import Retry, Selection
 from messagestore_core.contract.stores import Table
 from messagestore_jobs.context import Run
-from messagestore_jobs.lifecycle.transitions import State, Update, after
+from messagestore_jobs.lifecycle.transitions import LifecycleState, Update, after
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from support.bpmcorrelate import Inbox, Kept, bpm_correlate
@@ -60,7 +60,7 @@ def tries_here(told: Retry) -> list[datetime]:
     """The same, by what an update FAILED of each attempt makes of a message."""
     tried: list[datetime] = []
     due: datetime | None = START
-    state = State("RECEIVED")
+    state = LifecycleState("RECEIVED")
     while due is not None:
         tried.append(due)
         changed = after(state, Update("FAILED", attempt=len(tried)), told, due)

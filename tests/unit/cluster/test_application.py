@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_jobs.driver.main import Settings
+from messagestore_jobs.driver.main import PodSettings
 from messagestore_jobs.session import JAVA_OPTIONS
 from messagestore_operator.api.scalars import Quantity
 from messagestore_operator.api.spark import Spark
@@ -127,7 +127,9 @@ def test_only_the_driver_reads_the_document_and_may_speak_with_the_api() -> None
 def test_a_driver_knows_how_long_its_pod_lets_it_live_after_sigterm() -> None:
     spec = _spec()
     environment = {one["name"]: one["value"] for one in _container(spec, "driver")["env"] if "value" in one}
-    assert Settings.of(environment).grace_seconds == spec["driver"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    assert (
+        PodSettings.of(environment).grace_seconds == spec["driver"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    )
 
 
 def test_the_drivers_jvm_has_the_options_that_the_jobs_want() -> None:

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_core.contract.run_document import Retry
-from messagestore_jobs.lifecycle.transitions import ENDED, STATUSES, Change, Folded, Message, State, Update, after, fold
+from messagestore_jobs.lifecycle.transitions import (
+    ENDED,
+    STATUSES,
+    Change,
+    Folded,
+    LifecycleState,
+    StoredMessage,
+    Update,
+    after,
+    fold,
+)
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -17,12 +27,12 @@ RETRY = Retry(max_retries=2)
 LATER = NOW + HOUR
 STALE = None
 
-RECEIVED = State("RECEIVED")
-PROCESSING = State("PROCESSING")
-COMPLETED = State("COMPLETED")
-FAILED = State("FAILED", 1, NOW + timedelta(minutes=2))
-EXHAUSTED = State("FAILED", 3)
-EXPIRED = State("EXPIRED")
+RECEIVED = LifecycleState("RECEIVED")
+PROCESSING = LifecycleState("PROCESSING")
+COMPLETED = LifecycleState("COMPLETED")
+FAILED = LifecycleState("FAILED", 1, NOW + timedelta(minutes=2))
+EXHAUSTED = LifecycleState("FAILED", 3)
+EXPIRED = LifecycleState("EXPIRED")
 
 
 @pytest.mark.parametrize(
@@ -39,14 +49,14 @@ EXPIRED = State("EXPIRED")
         (PROCESSING, "FAILED", FAILED),
         (PROCESSING, "EXPIRED", STALE),
         (FAILED, "RECEIVED", STALE),
-        (FAILED, "PROCESSING", State("PROCESSING", 1)),
-        (FAILED, "COMPLETED", State("COMPLETED", 1)),
+        (FAILED, "PROCESSING", LifecycleState("PROCESSING", 1)),
+        (FAILED, "COMPLETED", LifecycleState("COMPLETED", 1)),
         (FAILED, "FAILED", STALE),
         (FAILED, "EXPIRED", STALE),
         *((terminal, status, STALE) for terminal in (COMPLETED, EXHAUSTED, EXPIRED) for status in STATUSES),
     ],
 )
-def test_each_status_after_each_other(state: State, status: str, expected: State | None) -> None:
+def test_each_status_after_each_other(state: LifecycleState, status: str, expected: LifecycleState | None) -> None:
     assert after(state, Update(status), RETRY, NOW) == expected
 
 
@@ -57,43 +67,47 @@ def test_each_status_after_each_other(state: State, status: str, expected: State
         (FAILED, "FAILED", 1, STALE),
         (FAILED, "PROCESSING", 1, STALE),
         (FAILED, "COMPLETED", 1, STALE),
-        (FAILED, "PROCESSING", 2, State("PROCESSING", 1)),
-        (FAILED, "COMPLETED", 2, State("COMPLETED", 1)),
-        (FAILED, "FAILED", 2, State("FAILED", 2, NOW + timedelta(minutes=4))),
-        (State("PROCESSING", 1), "FAILED", 1, STALE),
-        (State("PROCESSING", 1), "PROCESSING", 2, STALE),
-        (State("PROCESSING", 1), "FAILED", 2, State("FAILED", 2, NOW + timedelta(minutes=4))),
-        (State("PROCESSING", 2), "FAILED", 3, EXHAUSTED),
-        (RECEIVED, "PROCESSING", 3, State("PROCESSING", 2)),
-        (PROCESSING, "PROCESSING", 2, State("PROCESSING", 1)),
-        (RECEIVED, "FAILED", 2, State("FAILED", 2, NOW + timedelta(minutes=4))),
+        (FAILED, "PROCESSING", 2, LifecycleState("PROCESSING", 1)),
+        (FAILED, "COMPLETED", 2, LifecycleState("COMPLETED", 1)),
+        (FAILED, "FAILED", 2, LifecycleState("FAILED", 2, NOW + timedelta(minutes=4))),
+        (LifecycleState("PROCESSING", 1), "FAILED", 1, STALE),
+        (LifecycleState("PROCESSING", 1), "PROCESSING", 2, STALE),
+        (LifecycleState("PROCESSING", 1), "FAILED", 2, LifecycleState("FAILED", 2, NOW + timedelta(minutes=4))),
+        (LifecycleState("PROCESSING", 2), "FAILED", 3, EXHAUSTED),
+        (RECEIVED, "PROCESSING", 3, LifecycleState("PROCESSING", 2)),
+        (PROCESSING, "PROCESSING", 2, LifecycleState("PROCESSING", 1)),
+        (RECEIVED, "FAILED", 2, LifecycleState("FAILED", 2, NOW + timedelta(minutes=4))),
         (RECEIVED, "PROCESSING", 4, STALE),
         (RECEIVED, "RECEIVED", 2, STALE),
     ],
 )
-def test_an_update_that_names_its_attempt(state: State, status: str, attempt: int, expected: State | None) -> None:
+def test_an_update_that_names_its_attempt(
+    state: LifecycleState, status: str, attempt: int, expected: LifecycleState | None
+) -> None:
     assert after(state, Update(status, attempt=attempt), RETRY, NOW) == expected
 
 
 @pytest.mark.parametrize(
     ("state", "attempt", "expected"),
     [
-        (EXHAUSTED, None, State("FAILED", 3, NOW)),
-        (EXHAUSTED, 3, State("FAILED", 3, NOW)),
+        (EXHAUSTED, None, LifecycleState("FAILED", 3, NOW)),
+        (EXHAUSTED, 3, LifecycleState("FAILED", 3, NOW)),
         (EXHAUSTED, 2, STALE),
         (replace(EXHAUSTED, expires_at=NOW), None, STALE),
         *((other, None, STALE) for other in (RECEIVED, PROCESSING, FAILED, COMPLETED, EXPIRED)),
     ],
 )
-def test_what_is_out_of_retries_gets_one_more_try(state: State, attempt: int | None, expected: State | None) -> None:
+def test_what_is_out_of_retries_gets_one_more_try(
+    state: LifecycleState, attempt: int | None, expected: LifecycleState | None
+) -> None:
     found = after(state, Update("RETRY", attempt=attempt), RETRY, NOW)
     assert found == expected
     if found is not None:
-        assert after(found, Update("FAILED", attempt=4), RETRY, NOW) == State("FAILED", 4)
+        assert after(found, Update("FAILED", attempt=4), RETRY, NOW) == LifecycleState("FAILED", 4)
 
 
 @pytest.mark.parametrize("open_", [RECEIVED, PROCESSING, FAILED])
-def test_what_is_open_expires_once_its_time_has_passed(open_: State) -> None:
+def test_what_is_open_expires_once_its_time_has_passed(open_: LifecycleState) -> None:
     due = replace(open_, expires_at=NOW)
     assert after(due, Update("EXPIRED"), RETRY, NOW) == replace(due, status="EXPIRED", next_retry_at=None)
     assert after(due, Update("COMPLETED"), RETRY, NOW) is STALE
@@ -113,9 +127,9 @@ def test_a_time_in_the_future_expires_nothing() -> None:
 
 
 def test_fewer_retries_than_before_leave_a_message_open_until_it_fails_again() -> None:
-    tried = State("PROCESSING", 2)
+    tried = LifecycleState("PROCESSING", 2)
     fewer = Retry(max_retries=0)
-    assert after(tried, Update("COMPLETED"), fewer, NOW) == State("COMPLETED", 2)
+    assert after(tried, Update("COMPLETED"), fewer, NOW) == LifecycleState("COMPLETED", 2)
     assert after(tried, Update("FAILED"), fewer, NOW) == EXHAUSTED
 
 
@@ -129,9 +143,9 @@ histories = st.lists(updates, max_size=12)
 expiries = st.none() | st.integers(-2, 2).map(lambda hours: NOW + hours * HOUR)
 
 
-def states(history: list[Update], expires_at: datetime | None = None) -> list[State]:
+def states(history: list[Update], expires_at: datetime | None = None) -> list[LifecycleState]:
     """Every state of a message through a history, from its arrival on."""
-    passed = [State("RECEIVED", expires_at=expires_at)]
+    passed = [LifecycleState("RECEIVED", expires_at=expires_at)]
     for update in history:
         state = after(passed[-1], update, RETRY, NOW)
         if state is not None:
@@ -178,7 +192,11 @@ def test_a_message_that_ended_stays_as_it_is(history: list[Update]) -> None:
 
 
 TODAY = date(2026, 1, 5)
-ONE, TWO, FAILING = Message(1, TODAY, RECEIVED), Message(2, TODAY, COMPLETED), Message(3, TODAY, EXHAUSTED)
+ONE, TWO, FAILING = (
+    StoredMessage(1, TODAY, RECEIVED),
+    StoredMessage(2, TODAY, COMPLETED),
+    StoredMessage(3, TODAY, EXHAUSTED),
+)
 KNOWN = {"one": ONE, "two": TWO, "failing": FAILING}
 
 
@@ -195,10 +213,12 @@ def test_each_update_of_a_batch_is_applied_or_stale_or_of_an_unknown_message_and
 
 def test_updates_of_a_message_follow_each_other_and_the_last_that_ended_it_gives_its_outcome() -> None:
     found = folded(("one", "FAILED"), ("one", "PROCESSING"), ("two", "FAILED"), ("one", "COMPLETED"))
-    assert found == Folded({"one": Change(ONE, State("COMPLETED", 1), outcome=3)}, applied=3, stale=1, unknown=())
+    assert found == Folded(
+        {"one": Change(ONE, LifecycleState("COMPLETED", 1), outcome=3)}, applied=3, stale=1, unknown=()
+    )
     # What is tried again keeps the outcome of the failure before.
     again = folded(("one", "FAILED"), ("one", "PROCESSING"))
-    assert again.changes == {"one": Change(ONE, State("PROCESSING", 1), outcome=0)}
+    assert again.changes == {"one": Change(ONE, LifecycleState("PROCESSING", 1), outcome=0)}
 
 
 def test_a_batch_counts_what_it_tries_again_and_tells_what_is_out_of_retries() -> None:
