@@ -25,7 +25,7 @@ from messagestore_core.store.storage import Storage
 from messagestore_jobs.index.entries import ENTRY, Entries
 from messagestore_jobs.index.keys import hash_here
 from messagestore_jobs.index.manifest import INDEX, MANIFEST, IndexManifest
-from messagestore_jobs.index.runs import RunInfo, write_run
+from messagestore_jobs.index.sorted_runs import SortedRunInfo, write_sorted_run
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.session import local_session
 
@@ -34,16 +34,16 @@ BATCH, BATCHES = 100_000, 7
 _PART = 1 << 20
 
 
-def keys(count: int) -> RunInfo:
-    """A run of so many random keys, made once."""
+def keys(count: int) -> SortedRunInfo:
+    """A sorted run of so many random keys, made once."""
     folder = data.folder() / "keys"
     kept = folder / f"{count}.json"
     if not kept.exists():
         name = f"ids-{UUID(int=count).hex}"
-        info = write_run(Objects(f"file://{folder}", Storage()), name, _random(count), count)
+        info = write_sorted_run(Objects(f"file://{folder}", Storage()), name, _random(count), count)
         assert info is not None
         kept.write_text(info.model_dump_json())
-    return RunInfo.model_validate_json(kept.read_text())
+    return SortedRunInfo.model_validate_json(kept.read_text())
 
 
 def _random(count: int) -> Iterator[Entries]:

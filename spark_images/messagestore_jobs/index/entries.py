@@ -1,4 +1,4 @@
-"""Entries of an index in order of their hashes, in memory; and how those of several runs come together."""
+"""Entries of an index in order of their hashes, in memory; and how those of several sorted runs are merged."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -22,7 +22,7 @@ class Found(NamedTuple):
     values: Values
 
 
-class Run(Protocol):
+class SortedRun(Protocol):
     """Entries in order of ``high``."""
 
     def __len__(self) -> int: ...
@@ -60,16 +60,16 @@ class MemoryRun:
         return False
 
     def find(self, asked: Keys) -> Found:
-        """As :class:`Run` has it."""
+        """As :class:`SortedRun` has it."""
         return matches(self.entries, self._high, asked, asked.by_high)
 
     def between(self, first: int, last: int) -> Entries:
-        """As :class:`Run` has it."""
+        """As :class:`SortedRun` has it."""
         return cut(self.entries, self._high, first, last)
 
 
-def merged(runs: Sequence[Run], settle: Callable[[Entries], Entries]) -> Iterator[Entries]:
-    """The entries of several runs in order, a bounded part at a time.
+def merged(runs: Sequence[SortedRun], settle: Callable[[Entries], Entries]) -> Iterator[Entries]:
+    """The entries of several sorted runs in order, a bounded part at a time.
 
     Args:
         runs: any.

@@ -1,4 +1,4 @@
-"""A filter that tells of most hashes that are not in a run that they aren't.
+"""A Bloom filter of a sorted run: tells of most hashes that are not in the run that they are not.
 
 A split block Bloom filter (Putze, Sanders and Singler 2007; Parquet has it too), here with its blocks in order of the
 hashes: asked in order, it is read in order, and little of it where it is mapped.

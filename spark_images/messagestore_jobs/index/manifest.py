@@ -1,4 +1,4 @@
-"""What says which runs an index has, and of which versions of the tables they tell."""
+"""The manifest of an index: its sorted runs, and the versions of the tables that they cover."""
 
 from contextlib import suppress
 from typing import Literal
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects, read_document
-from messagestore_jobs.index.runs import RunInfo, RunName
+from messagestore_jobs.index.sorted_runs import SortedRunInfo, SortedRunName
 
 INDEX = "_index"
 MANIFEST = "manifest.json"
@@ -30,14 +30,14 @@ class IndexManifest(BaseModel):
     """The digest of that version's files: a table that was restored from a copy may have others."""
     heads: int = -1
     """The version of ``heads`` whose streams are in it."""
-    ids: tuple[RunInfo, ...] = ()
-    streams: tuple[RunInfo, ...] = ()
-    superseded: tuple[RunName, ...] = ()
+    ids: tuple[SortedRunInfo, ...] = ()
+    streams: tuple[SortedRunInfo, ...] = ()
+    superseded: tuple[SortedRunName, ...] = ()
     """Objects that the manifest before this one named; whoever opened that may still read them."""
 
 
 def unnamed(store: Store) -> set[str]:
-    """Objects of an index that its manifest doesn't name, by their names in the store's folder: runs that broke off."""
+    """Objects of an index that its manifest doesn't name, by their names in the store's folder."""
     objects = store.objects(INDEX)
     found = read_manifest(objects)
     named = {MANIFEST, *names_in(found), *(found.superseded if found else ())}
@@ -53,7 +53,7 @@ def usable(found: IndexManifest | None, table: DeltaTable) -> IndexManifest | No
 
 
 def names_in(manifest: IndexManifest | None) -> set[str]:
-    """The runs that a manifest names."""
+    """The sorted runs that a manifest names."""
     return {info.name for info in (*manifest.ids, *manifest.streams)} if manifest else set()
 
 

@@ -1,4 +1,4 @@
-"""Which runs are merged, and what is left of their entries.
+"""Which sorted runs are merged, and what is left of their entries.
 
 An id's value is when its message was inserted, in microseconds; of one that left the table, the bitwise not of that. A
 stream's value is its next position, of which the largest counts.
@@ -13,7 +13,7 @@ from messagestore_jobs.index.entries import Entries, Found
 
 
 def to_merge(stored: Sequence[int], new: int, ratio: int, at_most: int | None) -> int:
-    """From which stored run on all are merged with what is new; their number where none is.
+    """The place of the first stored run that is merged with what is new; later ones are too. len(stored): none is.
 
     Args:
         stored: how many entries each has, oldest first.

@@ -18,7 +18,7 @@ from messagestore_core.store.objects import Objects, join
 from messagestore_jobs.index.changes import Changes
 from messagestore_jobs.index.entries import ENTRY, Entries, entries_of
 from messagestore_jobs.index.keys import hash_here, hashed, words
-from messagestore_jobs.index.runs import RunInfo, write_run
+from messagestore_jobs.index.sorted_runs import SortedRunInfo, write_sorted_run
 
 FEW_ROWS = 100_000
 """So many are read by this process in less time than Spark takes to plan it."""
@@ -81,13 +81,13 @@ def streams_by_spark(spark: SparkSession, key: bytes, rows: DataFrame) -> DataFr
     return last.select(hashed(spark, key, "stream_name").alias("hash"), (F.col("position") + 1).alias("value"))
 
 
-def write_by_spark(objects: Objects, rows: DataFrame, name: str, count: int) -> RunInfo | None:
-    """Write the entries of columns hash and value as one run; executors bring them in order.
+def write_by_spark(objects: Objects, rows: DataFrame, name: str, count: int) -> SortedRunInfo | None:
+    """Write the entries of columns hash and value as one sorted run; executors sort them.
 
     Args:
         objects: those of the index.
         rows: the entries.
-        name: of the run.
+        name: of the sorted run.
         count: how many there are at most.
     """
     parts = max(1, -(-count // _ROWS_A_PART))
@@ -97,13 +97,13 @@ def write_by_spark(objects: Objects, rows: DataFrame, name: str, count: int) -> 
     with external_write("index-parts"):
         ordered.write.partitionBy("part").mode("overwrite").parquet(join(objects.uri, folder))
     with external_write("index"):
-        info = write_run(objects, name, _parts(objects, folder, parts), count)
+        info = write_sorted_run(objects, name, _parts(objects, folder, parts), count)
     objects.delete_folder(folder)
     return info
 
 
-def run_name(kind: str) -> str:
-    """Of a new run."""
+def sorted_run_name(kind: str) -> str:
+    """The name of a new sorted run."""
     return f"{kind}-{uuid4().hex}"
 
 

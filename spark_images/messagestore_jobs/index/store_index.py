@@ -1,8 +1,8 @@
 """What an ingest must know of a store: which ids it holds, and the next position of each stream.
 
-The index lies in folder ``_index``: runs of entries, and a manifest that names them, the version of the table that they
-tell of, and the key of their hashes. It is never believed beyond that version: what has come and gone since is read
-from the table's log and files. Where it is lost, torn, another table's or older than the log, it is made anew.
+Folder ``_index`` holds it: sorted runs of entries, and a manifest. The manifest names the sorted runs, the version of
+the table that they cover, and the key of their hashes. What changed after that version is read from the table's log and
+files. An index that is lost, torn, another table's or older than the log is rebuilt.
 """
 
 import secrets
@@ -25,7 +25,7 @@ from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import read_hidden_heads, read_named_heads
 from messagestore_jobs.index.changes import Batch, Changes, all_of, changes_between, digest_of, paths_of
-from messagestore_jobs.index.entries import ENTRY, Entries, Found, MemoryRun, Run, entries_of, merged, together
+from messagestore_jobs.index.entries import ENTRY, Entries, Found, MemoryRun, SortedRun, entries_of, merged, together
 from messagestore_jobs.index.keys import Flags, Hasher, Keys
 from messagestore_jobs.index.manifest import INDEX, MANIFEST, IndexManifest, names_in, read_manifest, usable
 from messagestore_jobs.index.merge import less_what_left, settle_ids, settle_streams, to_merge
@@ -34,11 +34,11 @@ from messagestore_jobs.index.read import (
     files,
     ids_by_spark,
     read_here,
-    run_name,
+    sorted_run_name,
     streams_by_spark,
     write_by_spark,
 )
-from messagestore_jobs.index.runs import RunInfo, StoredRun, TornRunError, write_run
+from messagestore_jobs.index.sorted_runs import SortedRunInfo, StoredRun, TornIndexError, write_sorted_run
 from messagestore_jobs.rows.messages import read_messages
 
 Positions = npt.NDArray[np.int64]
@@ -50,13 +50,13 @@ SAVE_KEYS = 250_000
 """So many ids that are in no stored run yet are written."""
 SAVE_KEYS_AT_END = 50_000
 SAVE_COMMITS_AT_END = 20
-"""What a run leaves for the next one to read at most."""
+"""What a run of the job leaves for the next one to read at most."""
 _KEY_BYTES = 32
 _NOTHING = np.empty(0, dtype=ENTRY)
 _SMALL = 2_000_000
-"""Runs of so many entries together are merged while batches wait; larger ones by maintenance."""
+"""Sorted runs of so many entries together are merged while batches wait; larger ones by maintenance."""
 _RATIO, _RATIO_OF_MAINTENANCE = 2, 4
-"""A run is merged with younger ones that are together as large as this part of it."""
+"""A sorted run is merged with younger ones that are together as large as this part of it."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class StoreIndex:
             self.save()
 
     def close(self) -> None:
-        """Leave little for the next run to read."""
+        """Leave little for the next run of the job to read."""
         behind = self._store.table("messages").version() - self._manifest.version
         known = self._manifest.version >= 0
         if self._new_ids >= SAVE_KEYS_AT_END or (known and behind > SAVE_COMMITS_AT_END):
@@ -135,7 +135,7 @@ class StoreIndex:
         self._write(_RATIO, _SMALL)
 
     def merge(self) -> None:
-        """Write what is new, and merge runs that have grown too many, however large."""
+        """Write what is new, and merge sorted runs that have grown too many, however large."""
         self._write(_RATIO_OF_MAINTENANCE, None)
 
     def go_on_behind_a_cut(self) -> None:
@@ -146,8 +146,8 @@ class StoreIndex:
     def _follow(self, manifest: IndexManifest | None) -> bool:
         """Take in what has come and gone since a manifest, or since the last look.
 
-        Where that can't be told, or a run is torn, all is made anew from the table; but for the key, by which the
-        columns of a run hash.
+        Where the log no longer has it, or a sorted run is torn, the index is rebuilt from the table. It keeps its key,
+        as columns of the job under way hold hashes by it.
 
         Returns:
             Whether stored runs were written, or can't be used any more.
@@ -156,7 +156,7 @@ class StoreIndex:
             if manifest is not None:
                 self._start(manifest)
             return self._catch_up()
-        except (TornRunError, FileNotFoundError):
+        except (TornIndexError, FileNotFoundError):
             self._start(self._blank())
             self._catch_up()
             return True
@@ -170,10 +170,10 @@ class StoreIndex:
         self._paths: set[str] = set()
         self._batches: set[Batch] = set()
         self._new: dict[Kind, list[MemoryRun]] = {"ids": [], "streams": []}
-        told: dict[Kind, Sequence[RunInfo]] = {"ids": manifest.ids, "streams": manifest.streams}
+        told: dict[Kind, Sequence[SortedRunInfo]] = {"ids": manifest.ids, "streams": manifest.streams}
         self._stored = {kind: [self._opened(info) for info in infos] for kind, infos in told.items()}
 
-    def _opened(self, info: RunInfo) -> StoredRun:
+    def _opened(self, info: SortedRunInfo) -> StoredRun:
         return StoredRun(self._objects, info, Path(self._folder.name))
 
     @property
@@ -183,7 +183,7 @@ class StoreIndex:
     def _find(self, kind: Kind, asked: Keys, not_before: int | None = None) -> Found:
         try:
             return self._found(kind, asked, not_before)
-        except TornRunError:
+        except TornIndexError:
             self._start(self._blank())
             self.save()
             return self._found(kind, asked, not_before)
@@ -192,11 +192,11 @@ class StoreIndex:
         runs = [run for run in self._runs(kind) if not_before is None or not run.is_older(not_before)]
         return together([run.find(asked) for run in runs])
 
-    def _runs(self, kind: Kind) -> list[Run]:
+    def _runs(self, kind: Kind) -> list[SortedRun]:
         return [*self._stored[kind], *self._new[kind]]
 
     def _take(self, ids: Entries, streams: Entries) -> None:
-        """Hold new entries, in few runs."""
+        """Hold new entries, in few sorted runs."""
         new: dict[Kind, Entries] = {"ids": ids, "streams": streams}
         for kind, entries in new.items():
             runs = self._new[kind]
@@ -207,10 +207,10 @@ class StoreIndex:
                 runs.append(MemoryRun(np.concatenate(list(merged(both, lambda part: part)))))
 
     def _catch_up(self) -> bool:
-        """Take in what has come and gone since; whether it was so much that Spark has written runs of it.
+        """Take in what has come and gone since; whether it was so much that Spark has written sorted runs of it.
 
         Raises:
-            TornRunError: the log no longer tells.
+            TornIndexError: the log no longer tells.
         """
         if not self._trusted:
             self._take_heads()
@@ -245,9 +245,11 @@ class StoreIndex:
     def _changes(self, until: int) -> Changes:
         changes = changes_between(self._store, "messages", self._version, until, self._batches.__contains__)
         if changes is None:
-            raise TornRunError(f"the log of {self._store.uri} no longer tells what came after version {self._version}")
+            raise TornIndexError(
+                f"the log of {self._store.uri} no longer tells what came after version {self._version}"
+            )
         if not self._trusted and digest_of(changes.before(self._paths)) != self._manifest.files:
-            raise TornRunError(f"the index is of another version {self._version} of {self._store.uri}")
+            raise TornIndexError(f"the index is of another version {self._version} of {self._store.uri}")
         return changes
 
     def _rows_of(self, paths: Collection[str]) -> DataFrame | None:
@@ -259,7 +261,7 @@ class StoreIndex:
             "streams": None if added is None else streams_by_spark(self._spark, self.key, added),
         }
         for kind, frame in frames.items():
-            info = None if frame is None else write_by_spark(self._objects, frame, run_name(kind), rows)
+            info = None if frame is None else write_by_spark(self._objects, frame, sorted_run_name(kind), rows)
             if info is not None:
                 self._stored[kind].append(self._opened(info))
 
@@ -268,15 +270,15 @@ class StoreIndex:
 
         Args:
             ratio: a stored run is merged while it is less than this times as large as what comes after it.
-            at_most: how large a run may become; None is no bound.
+            at_most: how large a sorted run may become; None is no bound.
         """
         found = read_manifest(self._objects)
-        # A maintenance may have merged runs meanwhile.
+        # A maintenance may have merged sorted runs meanwhile.
         changed = found is not None and found != self._seen and (found.table, found.key) == self._identity
         self._follow(found if changed else None)
         try:
             self._write_new(ratio, at_most)
-        except TornRunError:
+        except TornIndexError:
             self._start(self._blank())
             self._catch_up()
             self._write_new(ratio, at_most)
@@ -311,7 +313,7 @@ class StoreIndex:
         runs = self._runs(kind)[kept:]
         settle = settle_streams if kind == "streams" else settle_ids(whole=kept == 0)
         with external_write("index"):
-            info = write_run(self._objects, run_name(kind), merged(runs, settle), sum(map(len, runs)))
+            info = write_sorted_run(self._objects, sorted_run_name(kind), merged(runs, settle), sum(map(len, runs)))
         self._stored[kind] = [*stored[:kept], *([self._opened(info)] if info else [])]
         self._new[kind] = []
 

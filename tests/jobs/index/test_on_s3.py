@@ -1,4 +1,4 @@
-"""Runs of entries on object storage, of which few blocks are read, or all."""
+"""Sorted runs of entries on object storage, of which few blocks are read, or all."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.index.entries import entries_of
 from messagestore_jobs.index.keys import hash_here
-from messagestore_jobs.index.runs import StoredRun, TornRunError, write_run
+from messagestore_jobs.index.sorted_runs import StoredRun, TornIndexError, write_sorted_run
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.storage import using
 from support.indexes import Ingested, day
@@ -39,7 +39,7 @@ def objects(storage: Storage) -> Objects:
 
 @pytest.fixture
 def run(objects: Objects, tmp_path: Path) -> StoredRun:
-    info = write_run(objects, RUN, [entries_of(EVERY, np.arange(len(NAMES)))], len(NAMES))
+    info = write_sorted_run(objects, RUN, [entries_of(EVERY, np.arange(len(NAMES)))], len(NAMES))
     assert info is not None
     return StoredRun(objects, info, tmp_path)
 
@@ -67,7 +67,7 @@ def test_what_is_not_what_was_written_is_noticed(objects: Objects, run: StoredRu
     content = bytearray(objects.read(RUN) or b"")
     content[100] ^= 1
     objects.write(RUN, bytes(content))
-    with pytest.raises(TornRunError):
+    with pytest.raises(TornIndexError):
         StoredRun(objects, run.info, tmp_path).find(EVERY)
 
 

@@ -33,20 +33,20 @@ _WHOLE = 4
 """Once a fourth of an object has been read piece by piece, all of it is fetched."""
 
 
-class TornRunError(Exception):
+class TornIndexError(Exception):
     """An object is not what was written there, or is gone."""
 
 
-RunName = Annotated[str, Field(pattern=r"^(ids|streams)-[0-9a-f]{32}$")]
+SortedRunName = Annotated[str, Field(pattern=r"^(ids|streams)-[0-9a-f]{32}$")]
 """An object of an index, and never one that lies elsewhere."""
 
 
-class RunInfo(BaseModel):
-    """What is known of a run without reading it."""
+class SortedRunInfo(BaseModel):
+    """What the manifest says of a sorted run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: RunName
+    name: SortedRunName
     count: int = Field(gt=0, lt=1 << 40)
     filter_blocks: int = Field(gt=0, lt=1 << 32)
     digest: str
@@ -71,7 +71,7 @@ class RunInfo(BaseModel):
 
 
 class _Parts(NamedTuple):
-    """Of the blocks of a run: the first hash and the checksum of each, and a filter over all."""
+    """Of the blocks of a sorted run: the first hash and the checksum of each, and a filter over all."""
 
     first: Words
     sums: npt.NDArray[np.uint32]
@@ -85,11 +85,11 @@ class StoredRun:
 
     Args:
         objects: those of the index.
-        info: of the run.
+        info: of the sorted run.
         folder: on this machine's disk, for what is fetched from object storage.
     """
 
-    def __init__(self, objects: Objects, info: RunInfo, folder: Path) -> None:
+    def __init__(self, objects: Objects, info: SortedRunInfo, folder: Path) -> None:
         self.info = info
         self._objects, self._folder = objects, folder
         self._file: pa.NativeFile | None = None
@@ -101,7 +101,7 @@ class StoredRun:
         """What stands behind the entries.
 
         Raises:
-            TornRunError: the object is gone, or not what was written.
+            TornIndexError: the object is gone, or not what was written.
         """
         info = self.info
         filesystem, path = self._objects.place(info.name)
@@ -109,7 +109,7 @@ class StoredRun:
         try:
             size = filesystem.get_file_info(path).size
             if size != info.bytes:
-                raise TornRunError(f"{path} has {size} bytes, not {info.bytes}")
+                raise TornIndexError(f"{path} has {size} bytes, not {info.bytes}")
             if local is None:
                 self._file = filesystem.open_input_file(path)
                 tail = np.memmap(self._fetch("tail", info.entry_bytes, info.bytes), mode="r")
@@ -117,9 +117,9 @@ class StoredRun:
                 self._entries = np.memmap(local, ENTRY, "r", shape=(info.count,))
                 tail = np.memmap(local, mode="r", offset=info.entry_bytes)
         except OSError as error:
-            raise TornRunError(f"{path} can't be read: {error}") from error
+            raise TornIndexError(f"{path} can't be read: {error}") from error
         if hashlib.sha256(tail.data).hexdigest() != info.digest:
-            raise TornRunError(f"{path} is not what was written")
+            raise TornIndexError(f"{path} is not what was written")
         sums, bits = info.blocks * 8, info.blocks * 12
         return _Parts(
             first=tail[:sums].view("<u8"),
@@ -131,11 +131,11 @@ class StoredRun:
         return self.info.count
 
     def is_older(self, than: int) -> bool:
-        """As :class:`Run` has it."""
+        """As :class:`SortedRun` has it."""
         return self.info.newest < than
 
     def find(self, asked: Keys) -> Found:
-        """As :class:`Run` has it."""
+        """As :class:`SortedRun` has it."""
         parts, order = self._parts, asked.by_high
         high = asked.high[order]
         order = order[filters.may_have(parts.filter, high, asked.low[order])]
@@ -153,7 +153,7 @@ class StoredRun:
         return matches(entries, np.ascontiguousarray(entries["high"]), asked, order)
 
     def between(self, first: int, last: int) -> Entries:
-        """As :class:`Run` has it."""
+        """As :class:`SortedRun` has it."""
         firsts = self._parts.first
         begin = max(0, int(np.searchsorted(firsts, np.uint64(first), "left")) - 1)
         end = int(np.searchsorted(firsts, np.uint64(last), "right"))
@@ -164,13 +164,13 @@ class StoredRun:
         """The entries of some blocks (ascending).
 
         Raises:
-            TornRunError: one is not what was written.
+            TornIndexError: one is not what was written.
         """
         if not len(numbers):
             return np.empty(0, dtype=ENTRY)
         entries = self._here(numbers) if self._entries is not None else self._from_store(numbers)
         if not np.array_equal(_sums(entries), self._parts.sums[numbers]):
-            raise TornRunError(f"{self.info.name} is not what was written")
+            raise TornIndexError(f"{self.info.name} is not what was written")
         return entries
 
     def _here(self, numbers: Order) -> Entries:
@@ -201,7 +201,7 @@ class StoredRun:
         try:
             return bytes(self._file.read_at(end - begin, begin))
         except OSError as error:
-            raise TornRunError(f"{self.info.name} can't be read: {error}") from error
+            raise TornIndexError(f"{self.info.name} can't be read: {error}") from error
 
     def _fetch(self, what: str, begin: int, end: int) -> Path:
         path = self._folder / f"{self.info.name}.{what}"
@@ -213,12 +213,12 @@ class StoredRun:
         return path
 
 
-def write_run(objects: Objects, name: str, chunks: Iterable[Entries], at_most: int) -> RunInfo | None:
+def write_sorted_run(objects: Objects, name: str, chunks: Iterable[Entries], at_most: int) -> SortedRunInfo | None:
     """Write entries that come in order; None where there are none, and nothing is kept of the object.
 
     Args:
         objects: those of the index.
-        name: of the run.
+        name: of the sorted run.
         chunks: the entries.
         at_most: how many there are at most.
     """
@@ -240,7 +240,7 @@ def write_run(objects: Objects, name: str, chunks: Iterable[Entries], at_most: i
     if not count:
         objects.delete(name)
         return None
-    return RunInfo(name=name, count=count, filter_blocks=filter_blocks, digest=digest.hexdigest(), newest=newest)
+    return SortedRunInfo(name=name, count=count, filter_blocks=filter_blocks, digest=digest.hexdigest(), newest=newest)
 
 
 def _sums(entries: Entries) -> npt.NDArray[np.uint32]:

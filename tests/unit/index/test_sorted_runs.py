@@ -1,4 +1,4 @@
-"""Runs of entries, in memory and in objects, against plain lists."""
+"""Sorted runs of entries, in memory and in objects, against plain lists."""
 
 from pathlib import Path
 from uuid import uuid4
@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.index import entries as entries_module
-from messagestore_jobs.index.entries import Entries, MemoryRun, Run, entries_of, merged
+from messagestore_jobs.index.entries import Entries, MemoryRun, SortedRun, entries_of, merged
 from messagestore_jobs.index.keys import Keys, hash_here, words
-from messagestore_jobs.index.runs import BLOCK, StoredRun, TornRunError, write_run
+from messagestore_jobs.index.sorted_runs import BLOCK, StoredRun, TornIndexError, write_sorted_run
 
 Entry = tuple[int, int, int]
 
@@ -36,12 +36,12 @@ def entries(of: list[Entry]) -> Entries:
 def stored(of: Entries, folder: Path) -> StoredRun:
     objects = Objects(f"file://{folder}", Storage())
     half = len(of) // 2
-    info = write_run(objects, f"ids-{uuid4().hex}", [of[:half], of[half:]], len(of))
+    info = write_sorted_run(objects, f"ids-{uuid4().hex}", [of[:half], of[half:]], len(of))
     assert info is not None
     return StoredRun(objects, info, folder)
 
 
-def found(run: Run, asked: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def found(run: SortedRun, asked: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return sorted(zip(*(side.tolist() for side in run.find(keys(asked))), strict=True))
 
 
@@ -63,7 +63,7 @@ def test_a_run_has_the_entries_that_were_put_in(folder: Path, of: list[Entry], o
 def test_a_range_has_what_lies_in_it(folder: Path, of: list[Entry], one: int, other: int) -> None:
     first, last = min(one, other), max(one, other)
     expected = sorted(e for e in of if first <= e[0] <= last)
-    either: list[Run] = [MemoryRun(entries(of)), *([stored(entries(of), folder)] if of else [])]
+    either: list[SortedRun] = [MemoryRun(entries(of)), *([stored(entries(of), folder)] if of else [])]
     for run in either:
         assert sorted(run.between(first, last).tolist()) == expected
 
@@ -100,24 +100,24 @@ def test_merged_runs_have_all_entries_in_order(folder: Path, several: list[list[
 def test_a_changed_byte_is_noticed_and_never_believed(tmp_path: Path, at: int) -> None:
     every = hash_here(b"key", [f"m{number}" for number in range(1000)])
     objects = Objects(f"file://{tmp_path}", Storage())
-    info = write_run(objects, f"ids-{uuid4().hex}", [entries_of(every, np.arange(1000))], 1000)
+    info = write_sorted_run(objects, f"ids-{uuid4().hex}", [entries_of(every, np.arange(1000))], 1000)
     assert info is not None
     content = bytearray((tmp_path / info.name).read_bytes())
     content[at] ^= 1
     (tmp_path / info.name).write_bytes(content)
-    with pytest.raises(TornRunError, match="is not what was written"):
+    with pytest.raises(TornIndexError, match="is not what was written"):
         StoredRun(objects, info, tmp_path).find(every)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"x" * 100])
 def test_an_object_that_is_gone_or_cut_short_is_noticed(tmp_path: Path, content: bytes | None) -> None:
     objects = Objects(f"file://{tmp_path}", Storage())
-    info = write_run(objects, f"ids-{uuid4().hex}", [entries([(1, 2, 3)])], 1)
+    info = write_sorted_run(objects, f"ids-{uuid4().hex}", [entries([(1, 2, 3)])], 1)
     assert info is not None
     (tmp_path / info.name).unlink()
     if content is not None:
         (tmp_path / info.name).write_bytes(content)
-    with pytest.raises(TornRunError):
+    with pytest.raises(TornIndexError):
         StoredRun(objects, info, tmp_path).find(hash_here(b"key", ["m1"]))
 
 
@@ -125,14 +125,14 @@ def test_a_run_tells_when_the_newest_of_its_messages_came_also_of_one_that_left(
     objects = Objects(f"file://{tmp_path}", Storage())
     came, left = [(1, 1, 70), (2, 2, 50)], [(3, 3, ~90)]
     for told, newest in ((came, 70), (left, 90), (came + left, 90)):
-        info = write_run(objects, f"ids-{uuid4().hex}", [entries(told)], len(told))
+        info = write_sorted_run(objects, f"ids-{uuid4().hex}", [entries(told)], len(told))
         assert info is not None
         run = StoredRun(objects, info, tmp_path)
         assert (run.is_older(newest), run.is_older(newest + 1)) == (False, True)
 
 
 def test_a_run_of_nothing_leaves_no_object(tmp_path: Path) -> None:
-    assert write_run(Objects(f"file://{tmp_path}", Storage()), f"ids-{uuid4().hex}", [], 5) is None
+    assert write_sorted_run(Objects(f"file://{tmp_path}", Storage()), f"ids-{uuid4().hex}", [], 5) is None
     assert list(tmp_path.iterdir()) == []
 
 
