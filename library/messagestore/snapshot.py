@@ -10,8 +10,8 @@ from deltalake import DeltaTable, QueryBuilder
 from messagestore import sql
 from messagestore.location import refusals
 from messagestore.ordering import in_order
+from messagestore.read_ranges import ReadRange, pieces, read_ranges, together
 from messagestore.reads import Chosen, Read
-from messagestore.stretches import Stretch, pieces, stretches, together
 from messagestore_core.store.schemas import MESSAGES
 
 PAGE = 1000
@@ -60,7 +60,7 @@ class Snapshot:
     def pages(self, read: Read) -> Iterator[pa.Table]:
         """The rows of a read, page by page, in its order: each file that can hold any of them is gone through once."""
         left = read.limit
-        for piece in pieces(together(self._stretches(read)), read):
+        for piece in pieces(together(self._read_ranges(read)), read):
             if left == 0:
                 return
             for page in self._within(read, piece, left):
@@ -70,10 +70,10 @@ class Snapshot:
     def newest(self, read: Read, count: int | None) -> Iterator[pa.Table]:
         """As :meth:`pages`, of the last ``count`` rows alone, None being all."""
         start, left = read.start, count
-        for stretch in together(reversed(self._stretches(read))):
+        for read_range in together(reversed(self._read_ranges(read))):
             if left is None or left == 0:
                 break
-            keys = self._keys(_conditions(read, stretch), read.key)[-left:]
+            keys = self._keys(_conditions(read, read_range), read.key)[-left:]
             start, left = (keys[0].as_py(), left - len(keys)) if len(keys) else (start, left)
         return iter(()) if count == 0 else self.pages(replace(read, start=start))
 
@@ -82,12 +82,12 @@ class Snapshot:
         value = pc.max(self._keys(where, column)).as_py()
         return None if value is None else int(value)
 
-    def _stretches(self, read: Read) -> list[Stretch]:
+    def _read_ranges(self, read: Read) -> list[ReadRange]:
         assert self._files is not None
-        return stretches(self._files, read)
+        return read_ranges(self._files, read)
 
-    def _within(self, read: Read, stretch: Stretch, limit: int | None) -> Iterator[pa.Table]:
-        where = _conditions(read, stretch)
+    def _within(self, read: Read, read_range: ReadRange, limit: int | None) -> Iterator[pa.Table]:
+        where = _conditions(read, read_range)
         chosen = read.chosen
         keys = self._keys(where, read.key) if chosen is None else self._chosen_keys(read, chosen, where, limit)
         keys = keys[:limit]
@@ -151,5 +151,5 @@ class Snapshot:
             return next(batches, None)
 
 
-def _conditions(read: Read, stretch: Stretch) -> tuple[str, ...]:
-    return (*read.conditions, f"global_position between {stretch.first} and {stretch.last}")
+def _conditions(read: Read, read_range: ReadRange) -> tuple[str, ...]:
+    return (*read.conditions, f"global_position between {read_range.first} and {read_range.last}")

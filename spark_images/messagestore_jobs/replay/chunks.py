@@ -52,7 +52,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class ChunkRange:
     """What one chunk sends: all that is selected from ``cuts[0]`` on and before ``end``; a cut begins an object."""
 
     cuts: tuple[Key, ...]
@@ -70,7 +70,7 @@ def chunk_size(messages_per_second: float | None, cores: int) -> Size:
     return Size(max(1, messages_per_second * _PACED_SECONDS), _CHUNK_BYTES)
 
 
-def next_stretch(frozen: Frozen, first: int, size: Size, cores: int) -> Stretch:
+def next_range(frozen: Frozen, first: int, size: Size, cores: int) -> ChunkRange:
     """The grains from ``first`` on that make up one chunk."""
     grains = _up_to(frozen.grains, first, size)
     total = Size(sum(g.messages for g in grains), sum(g.bytes for g in grains))
@@ -78,7 +78,7 @@ def next_stretch(frozen: Frozen, first: int, size: Size, cores: int) -> Stretch:
     # Large chunks keep all cores busy, small ones are one object.
     parts = cores if total.messages > _OBJECT_ROWS else 1
     objects = Size(min(_OBJECT_ROWS * 4, -(-total.messages // parts)), _OBJECT_BYTES)
-    return Stretch(
+    return ChunkRange(
         cuts=_object_starts(grains, objects),
         end=frozen.grains[following].start if following < len(frozen.grains) else frozen.end,
         next_grain=following,
@@ -97,10 +97,12 @@ class Staged:
     first_failed: tuple[int, ...] = ()
 
 
-def stage(records: DataFrame, order: Order, stretch: Stretch, form: Format, folder: str, *, sort: bool) -> Staged:
+def stage(
+    records: DataFrame, order: Order, chunk_range: ChunkRange, form: Format, folder: str, *, sort: bool
+) -> Staged:
     """Write records (key and ``value``, null where it can't be sent); the object's number is in Spark's file name."""
     if sort or form == "JSON":
-        placed, objects = _by_object(records, order, stretch, form), len(stretch.cuts)
+        placed, objects = _by_object(records, order, chunk_range, form), len(chunk_range.cuts)
     else:
         placed, objects = _as_they_lie(records)
     counted = Observation("replay")
@@ -219,11 +221,11 @@ def _first_failed(records: DataFrame, order: Order) -> tuple[int, ...]:
     return tuple(row[0] for row in failed.collect())
 
 
-def _by_object(records: DataFrame, order: Order, stretch: Stretch, form: Format) -> DataFrame:
+def _by_object(records: DataFrame, order: Order, chunk_range: ChunkRange, form: Format) -> DataFrame:
     """Each row to its object: the bounds are known, so that nothing is sampled and rows are moved once."""
-    objects = len(stretch.cuts)
+    objects = len(chunk_range.cuts)
     number: Column = F.lit(0)
-    for cut in stretch.cuts[1:]:
+    for cut in chunk_range.cuts[1:]:
         number = number + order.from_(cut).cast("int")
     rows = records.select("*", number.alias("_object"), F.lit(False).alias("_end"))
     if form == "JSON":

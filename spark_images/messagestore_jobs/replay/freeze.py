@@ -62,7 +62,7 @@ def _sums() -> list[Column]:
 
 
 def _position_grains(source: Source, measured: DataFrame) -> list[Grain]:
-    """Stretches of positions of one width, counted in one pass without a sort."""
+    """Ranges of positions of one width, counted in one pass without a sort."""
     bounds = source.rows().agg(F.min("global_position"), F.max("global_position")).first()
     if bounds is None or bounds[0] is None:
         return []
@@ -74,7 +74,7 @@ def _position_grains(source: Source, measured: DataFrame) -> list[Grain]:
 
 
 def _ranked_grains(source: Source, measured: DataFrame) -> list[Grain]:
-    """Stretches of so many rows each, counted along the sorted keys."""
+    """Ranges of so many rows each, counted along the sorted keys."""
     width = measured.count() // GRAINS + 1
     keys = source.order.columns
     placed = measured.orderBy(*keys).select("*", F.monotonically_increasing_id().alias("id"))

@@ -15,7 +15,7 @@ from messagestore_core.store.claims import CLAIMS
 from messagestore_core.store.tombstones import open_erased
 from messagestore_jobs.integrity import is_sealed, key_of
 from messagestore_jobs.native import LineBreaks, base64_string, json_string, rfc3339, with_native
-from messagestore_jobs.replay.chunks import Stretch
+from messagestore_jobs.replay.chunks import ChunkRange
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import Frozen
 from messagestore_jobs.rows.messages import claimed_objects, is_own_claim, own_claim_name
@@ -34,10 +34,10 @@ _RUN = ("job", "run", "time")
 _NAME = re.compile(r"\{(" + "|".join([*_COLUMNS, *_RUN]) + r")\}")
 
 
-def native_records(source: Source, frozen: Frozen, stretch: Stretch, line_breaks: LineBreaks) -> DataFrame:
+def native_records(source: Source, frozen: Frozen, chunk_range: ChunkRange, line_breaks: LineBreaks) -> DataFrame:
     """The key and the Native record (string ``value``) of each message; null where it can't be sent."""
-    rows = without_erased(source.between(stretch.cuts[0], stretch.end), source)
-    if stretch.claims:
+    rows = without_erased(source.between(chunk_range.cuts[0], chunk_range.end), source)
+    if chunk_range.claims:
         rows = with_payloads(rows, source)
     rows = translated(
         rows.select("*", is_sound(source.store.uri, source.task.integrity).alias("_sound")), source.task.translators
@@ -52,9 +52,9 @@ def native_records(source: Source, frozen: Frozen, stretch: Stretch, line_breaks
     return sound.select(*source.order.columns, F.when(F.col("_sound"), F.col("value")).alias("value"))
 
 
-def raw_records(source: Source, stretch: Stretch) -> DataFrame:
+def raw_records(source: Source, chunk_range: ChunkRange) -> DataFrame:
     """The key, the bytes as they came (binary ``value``), headers and the place they came from, of each dead letter."""
-    rows = source.between(stretch.cuts[0], stretch.end)
+    rows = source.between(chunk_range.cuts[0], chunk_range.end)
     # A store as an earlier release left it, frozen at a version from then, has no headers.
     headers = F.col("headers") if "headers" in rows.columns else F.lit(None).cast("map<string,string>").alias("headers")
     # What is only the start of a record is none; the ingest sets it aside again.
@@ -62,9 +62,9 @@ def raw_records(source: Source, stretch: Stretch) -> DataFrame:
     return rows.select(*source.order.columns, F.col("raw").alias("value"), headers, fault, *_place())
 
 
-def dead_letter_records(source: Source, stretch: Stretch) -> DataFrame:
+def dead_letter_records(source: Source, chunk_range: ChunkRange) -> DataFrame:
     """The key and a JSON object (string ``value``) of each dead letter, for people to look at."""
-    rows = source.between(stretch.cuts[0], stretch.end)
+    rows = source.between(chunk_range.cuts[0], chunk_range.end)
     about = F.struct(F.col("reason"), F.col("detail"), rfc3339(F.col("failed_at")).alias("failedAt"), F.col("source"))
     head = F.to_json(about).cast("binary")
     value = F.concat(F.substring(head, F.lit(1), F.octet_length(head) - 1), _raw_member(), F.lit(b"}"))

@@ -53,7 +53,7 @@ _LASTING = frozenset(
 
 @dataclass(frozen=True)
 class Order:
-    """The expressions of a key and their types; ``near`` is what files' statistics can tell of a stretch."""
+    """The expressions of a key and their types; ``near`` is what files' statistics can tell of a range."""
 
     parts: tuple[tuple[str, str], ...]
     near: Callable[[Key, Key | None], list[Column]] = lambda _start, _end: []

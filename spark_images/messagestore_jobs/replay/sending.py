@@ -22,7 +22,7 @@ from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.tombstones import erased_positions, open_erased
 from messagestore_jobs.progress import Progress
-from messagestore_jobs.replay.chunks import SHOWN, Delivery, Staged, Stretch, chunk_size, next_stretch, stage
+from messagestore_jobs.replay.chunks import SHOWN, ChunkRange, Delivery, Staged, chunk_size, next_range, stage
 from messagestore_jobs.replay.erased import without_erased_since
 from messagestore_jobs.replay.records import dead_letter_records, native_records, raw_records
 from messagestore_jobs.replay.source import Source, is_gone
@@ -114,14 +114,16 @@ def place(source: Source, frozen: Frozen, uri: str) -> Frozen:
     return frozen.model_copy(update={"placed": True})
 
 
-def missing(source: Source, frozen: Frozen, first: int, stretch: Stretch, short: int, placed_uri: str) -> Missing:
+def missing(
+    source: Source, frozen: Frozen, first: int, chunk_range: ChunkRange, short: int, placed_uri: str
+) -> Missing:
     """Why a chunk has fewer messages than were selected.
 
     Args:
         source: as the chunk was read.
         frozen: the selection.
         first: the chunk's first grain.
-        stretch: what it sends.
+        chunk_range: what it sends.
         short: so many fewer.
         placed_uri: where the positions were written down, if they were.
     """
@@ -129,10 +131,10 @@ def missing(source: Source, frozen: Frozen, first: int, stretch: Stretch, short:
         return Missing()
     if source.task.origin == "DeadLetters":
         return Missing(lost=short)
-    there = _positions(source.between(stretch.cuts[0], stretch.end))
-    expected = _expected(source, frozen, first, stretch, placed_uri)
+    there = _positions(source.between(chunk_range.cuts[0], chunk_range.end))
+    expected = _expected(source, frozen, first, chunk_range, placed_uri)
     if expected is None:
-        gone = stretch.messages - len(there)
+        gone = chunk_range.messages - len(there)
         return Missing(short - gone, gone)
     lost = np.setdiff1d(np.setdiff1d(expected, there), erased_positions(source.store))
     return Missing(short - len(lost), len(lost), tuple(lost[:SHOWN].tolist()))
@@ -197,8 +199,8 @@ class Sending:
 
     def _send_next(self, pace: Pace) -> bool:
         """Stage a chunk, wait until it may go, seal and send it; false when the replay was suspended first."""
-        stretch = self._stretch()
-        chunk = self._staged_chunk(stretch)
+        chunk_range = self._next_range()
+        chunk = self._staged_chunk(chunk_range)
         if not pace.wait(chunk.sent):
             return False
         if chunk.failed:
@@ -212,42 +214,42 @@ class Sending:
         self.progress.advance(_done(chunk))
         return True
 
-    def _stretch(self) -> Stretch:
+    def _next_range(self) -> ChunkRange:
         cores = self.source.spark.sparkContext.defaultParallelism
         size = chunk_size(self.control.messages_per_second(), cores)
-        return next_stretch(self.frozen, self._next_grain(), size, cores)
+        return next_range(self.frozen, self._next_grain(), size, cores)
 
     def _next_grain(self) -> int:
         return self.chunks[-1].next_grain if self.chunks else 0
 
-    def _staged_chunk(self, stretch: Stretch) -> Chunk:
+    def _staged_chunk(self, chunk_range: ChunkRange) -> Chunk:
         try:
-            staged = self._stage(stretch)
+            staged = self._stage(chunk_range)
         except Exception as error:
             if not is_gone(error):
                 raise
             self.progress.say("the frozen version can't be read any more; what is left of the selection is sent")
             self.source.use_what_is_left(self.frozen)
-            staged = self._stage(stretch)
-        return self._chunk(stretch, staged, self._missing(stretch, staged))
+            staged = self._stage(chunk_range)
+        return self._chunk(chunk_range, staged, self._missing(chunk_range, staged))
 
-    def _missing(self, stretch: Stretch, staged: Staged) -> Missing:
-        short = stretch.messages - sum(staged.messages.values()) - staged.failed
-        return missing(self.source, self.frozen, self._next_grain(), stretch, short, self.delivery.state.placed_uri)
+    def _missing(self, chunk_range: ChunkRange, staged: Staged) -> Missing:
+        short = chunk_range.messages - sum(staged.messages.values()) - staged.failed
+        return missing(self.source, self.frozen, self._next_grain(), chunk_range, short, self.delivery.state.placed_uri)
 
-    def _stage(self, stretch: Stretch) -> Staged:
+    def _stage(self, chunk_range: ChunkRange) -> Staged:
         folder = self.delivery.state.staging_uri
         sort = self.source.task.order != "None"
-        return stage(self._records(stretch), self.source.order, stretch, self.delivery.form, folder, sort=sort)
+        return stage(self._records(chunk_range), self.source.order, chunk_range, self.delivery.form, folder, sort=sort)
 
-    def _records(self, stretch: Stretch) -> DataFrame:
+    def _records(self, chunk_range: ChunkRange) -> DataFrame:
         if self.source.task.origin == "Messages":
-            return native_records(self.source, self.frozen, stretch, self.delivery.line_breaks)
+            return native_records(self.source, self.frozen, chunk_range, self.delivery.line_breaks)
         if self.delivery.form == "Parquet":
-            return raw_records(self.source, stretch)
-        return dead_letter_records(self.source, stretch)
+            return raw_records(self.source, chunk_range)
+        return dead_letter_records(self.source, chunk_range)
 
-    def _chunk(self, stretch: Stretch, staged: Staged, missing: Missing) -> Chunk:
+    def _chunk(self, chunk_range: ChunkRange, staged: Staged, missing: Missing) -> Chunk:
         """What was staged, and what its objects will be called: numbers go on over all chunks."""
         number = sum(len(chunk.parts) for chunk in self.chunks)
         written = self.delivery.objects.staged(self.delivery.staging)
@@ -258,13 +260,13 @@ class Sending:
         )
         return Chunk(
             number=len(self.chunks),
-            next_grain=stretch.next_grain,
+            next_grain=chunk_range.next_grain,
             sent=sum(part.messages for part in parts),
             failed=staged.failed,
             first_failed=staged.first_failed,
             **missing._asdict(),
             bytes=sum(part.bytes for part in parts),
-            last_global_position=stretch.last_global_position,
+            last_global_position=chunk_range.last_global_position,
             parts=parts,
         )
 
@@ -288,10 +290,10 @@ class Sending:
 
 
 def _expected(
-    source: Source, frozen: Frozen, first: int, stretch: Stretch, placed_uri: str
+    source: Source, frozen: Frozen, first: int, chunk_range: ChunkRange, placed_uri: str
 ) -> npt.NDArray[np.int64] | None:
     """The positions that were selected; None of a replay that an earlier release froze, where they are not known."""
-    grains = frozen.grains[first : stretch.next_grain]
+    grains = frozen.grains[first : chunk_range.next_grain]
     if all(grain.dense for grain in grains):
         firsts = [cast("int", grain.first_global_position) for grain in grains]
         return np.concatenate([np.arange(first, first + g.messages) for first, g in zip(firsts, grains, strict=True)])
@@ -299,7 +301,7 @@ def _expected(
         return None
     before = sum(grain.messages for grain in frozen.grains[:first])
     rows = source.spark.read.schema("global_position bigint, n bigint").parquet(placed_uri).orderBy("n")
-    return _positions(rows.offset(before).limit(stretch.messages))
+    return _positions(rows.offset(before).limit(chunk_range.messages))
 
 
 def _positions(rows: DataFrame) -> npt.NDArray[np.int64]:

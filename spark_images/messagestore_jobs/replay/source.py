@@ -54,7 +54,7 @@ class Source:
         return self.order.keyed(self._chosen())
 
     def between(self, start: Key, end: Key | None) -> DataFrame:
-        """The selected rows of one stretch of the order, with their key."""
+        """The selected rows of one range of the order, with their key."""
         return self.rows().where(self.order.between(start, end))
 
     def list_selected(self, uri: str) -> None:

@@ -30,7 +30,7 @@ _STAGING = "staging"
 
 
 class Grain(NamedTuple):
-    """The smallest stretch of the selection that a chunk may begin or end at."""
+    """The smallest range of the selection that a chunk may begin or end at."""
 
     start: Key
     messages: int

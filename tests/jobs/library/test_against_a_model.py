@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from messagestore import ordering, snapshot, stretches
+from messagestore import ordering, read_ranges, snapshot
 from messagestore.names import cardinal_id, hash_64
 from messagestore.reader import Reader
 from support.stores import Row, make_store, message
@@ -52,7 +52,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     with pytest.MonkeyPatch.context() as small:
         small.setattr(snapshot, "PAGE", 7)
         small.setattr(snapshot, "_CANDIDATES", 11)
-        small.setattr(stretches, "FEW", 100)
+        small.setattr(read_ranges, "FEW", 100)
         small.setattr(ordering, "HELD_BYTES", 3000)
         yield Reader(uri)
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from messagestore import ordering, stretches
+from messagestore import ordering, read_ranges
 from messagestore.errors import StorageError
 from messagestore.reader import Reader
 from support.stores import Row, make_store, message
@@ -43,7 +43,7 @@ def test_a_page_behind_a_cursor_opens_no_file_that_ends_before_it(tmp_path: Path
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads look at few rows together, as files here are small."""
-    monkeypatch.setattr(stretches, "FEW", 1)
+    monkeypatch.setattr(read_ranges, "FEW", 1)
 
 
 def test_a_full_page_opens_no_file_behind_it(tmp_path: Path, few: None) -> None:

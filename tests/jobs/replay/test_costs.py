@@ -84,7 +84,7 @@ def test_a_chunk_reads_its_own_part(
 
 
 @pytest.mark.parametrize("order", [BY_SEQUENCE, BY_FAILURE], ids=["by sequence", "dead letters"])
-def test_what_files_tell_of_a_stretch_leaves_none_of_it_out(spark: SparkSession, order: Order) -> None:
+def test_what_files_tell_of_a_range_leaves_none_of_it_out(spark: SparkSession, order: Order) -> None:
     places = [(s, n, p) for p, (s, n) in enumerate(product(("", "a", "b", None), (1, 2, None)), 1)]
     rows = spark.createDataFrame(places, "sequence_id string, sequence_number bigint, global_position bigint")
     at = F.timestamp_micros(F.col("global_position") % 5)
@@ -92,6 +92,6 @@ def test_what_files_tell_of_a_stretch_leaves_none_of_it_out(spark: SparkSession,
     keyed = order.keyed(rows.select("*", at.alias("failed_at"), place, F.lit(b"x").alias("raw"))).cache()
     keys = [tuple(row) for row in keyed.select(*order.columns).orderBy(*order.columns).collect()]
     exact = replace(order, near=lambda _start, _end: [])
-    stretches = [(start, end) for i, start in enumerate(keys) for end in [*keys[i + 1 :], None]]
-    left_out = [F.count_if(exact.between(*s) & ~F.coalesce(order.between(*s), F.lit(False))) for s in stretches]
+    ranges = [(start, end) for i, start in enumerate(keys) for end in [*keys[i + 1 :], None]]
+    left_out = [F.count_if(exact.between(*s) & ~F.coalesce(order.between(*s), F.lit(False))) for s in ranges]
     assert set(keyed.agg(F.array(*left_out)).collect()[0][0]) == {0}

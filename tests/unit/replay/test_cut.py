@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_core.contract.run_report import FrozenSelection
-from messagestore_jobs.replay.chunks import Size, chunk_size, next_stretch
+from messagestore_jobs.replay.chunks import Size, chunk_size, next_range
 from messagestore_jobs.replay.state import Frozen, Grain
 
 GRAINS = st.lists(st.tuples(st.integers(1, 400_000), st.integers(0, 1 << 28)), max_size=40).map(
@@ -26,15 +26,17 @@ def test_chunks_take_every_grain_once_in_order_and_keep_to_their_size(
 ) -> None:
     selection, at, seen = frozen(grains), 0, []
     while at < len(grains):
-        stretch = next_stretch(selection, at, Size(messages, size), cores)
-        taken = grains[at : stretch.next_grain]
+        chunk_range = next_range(selection, at, Size(messages, size), cores)
+        taken = grains[at : chunk_range.next_grain]
         assert len(taken) == 1 or (sum(g.messages for g in taken) <= messages and sum(g.bytes for g in taken) <= size)
-        assert stretch.messages == sum(g.messages for g in taken)
-        assert stretch.cuts[0] == taken[0].start
-        assert list(stretch.cuts) == sorted(set(stretch.cuts))
-        assert stretch.end == (grains[stretch.next_grain].start if stretch.next_grain < len(grains) else None)
+        assert chunk_range.messages == sum(g.messages for g in taken)
+        assert chunk_range.cuts[0] == taken[0].start
+        assert list(chunk_range.cuts) == sorted(set(chunk_range.cuts))
+        assert chunk_range.end == (
+            grains[chunk_range.next_grain].start if chunk_range.next_grain < len(grains) else None
+        )
         seen += taken
-        at = stretch.next_grain
+        at = chunk_range.next_grain
     assert tuple(seen) == grains
 
 

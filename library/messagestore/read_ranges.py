@@ -1,4 +1,4 @@
-"""Where messages can lie: the stretches of global positions that a table's files hold, by what its log says of them."""
+"""Where messages can lie: the ranges of global positions that a table's files hold, by what its log says of them."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -15,7 +15,7 @@ _PIECE = 16
 _LAST = 1 << 62
 
 
-class Stretch(NamedTuple):
+class ReadRange(NamedTuple):
     """Global positions that some files hold, the last included, and how many rows these files have."""
 
     first: int
@@ -23,8 +23,8 @@ class Stretch(NamedTuple):
     rows: int
 
 
-def stretches(files: pa.Table, read: Read) -> list[Stretch]:
-    """Stretches that hold all rows of a read, in order and apart from each other.
+def read_ranges(files: pa.Table, read: Read) -> list[ReadRange]:
+    """Ranges that hold all rows of a read, in order and apart from each other.
 
     Args:
         files: add actions of ``messages``, flattened. What one doesn't tell, its file may hold.
@@ -42,14 +42,14 @@ def stretches(files: pa.Table, read: Read) -> list[Stretch]:
             "rows": pc.fill_null(files["num_records"], FEW),
         }
     ).sort_by("first")
-    return list(_apart(map(Stretch, *(column.to_pylist() for column in bounds.columns))))
+    return list(_apart(map(ReadRange, *(column.to_pylist() for column in bounds.columns))))
 
 
-def together(found: Iterable[Stretch]) -> Iterator[Stretch]:
+def together(found: Iterable[ReadRange]) -> Iterator[ReadRange]:
     """Neighbours as one, each with more rows than the one before."""
     least, one = FEW, None
-    for stretch in found:
-        one = stretch if one is None else _both(one, stretch)
+    for read_range in found:
+        one = read_range if one is None else _both(one, read_range)
         if one.rows >= least:
             yield one
             least, one = min(least * 4, MANY), None
@@ -57,33 +57,33 @@ def together(found: Iterable[Stretch]) -> Iterator[Stretch]:
         yield one
 
 
-def pieces(found: Iterable[Stretch], read: Read) -> Iterator[Stretch]:
-    """Stretches, or where few rows are wanted longer and longer pieces of them: the first may have enough."""
+def pieces(found: Iterable[ReadRange], read: Read) -> Iterator[ReadRange]:
+    """The ranges, or where few rows are wanted growing pieces of them: the first may have enough."""
     if read.limit is None or read.key != "global_position":
         yield from found
         return
     width = _PIECE * max(read.limit, 1)
-    for stretch in found:
-        first = max(stretch.first, read.start)
-        while first <= stretch.last:
-            last = min(first + width - 1, stretch.last)
-            yield stretch._replace(first=first, last=last)
+    for read_range in found:
+        first = max(read_range.first, read.start)
+        while first <= read_range.last:
+            last = min(first + width - 1, read_range.last)
+            yield read_range._replace(first=first, last=last)
             first, width = last + 1, width * 8
 
 
-def _apart(found: Iterable[Stretch]) -> Iterator[Stretch]:
+def _apart(found: Iterable[ReadRange]) -> Iterator[ReadRange]:
     one = None
-    for stretch in found:
-        if one is not None and stretch.first > one.last:
+    for read_range in found:
+        if one is not None and read_range.first > one.last:
             yield one
             one = None
-        one = stretch if one is None else _both(one, stretch)
+        one = read_range if one is None else _both(one, read_range)
     if one is not None:
         yield one
 
 
-def _both(one: Stretch, other: Stretch) -> Stretch:
-    return Stretch(min(one.first, other.first), max(one.last, other.last), one.rows + other.rows)
+def _both(one: ReadRange, other: ReadRange) -> ReadRange:
+    return ReadRange(min(one.first, other.first), max(one.last, other.last), one.rows + other.rows)
 
 
 def _within(files: pa.Table, column: str, low: int | str, high: int | str | None) -> pa.ChunkedArray:

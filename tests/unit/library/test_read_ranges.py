@@ -4,8 +4,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from messagestore.read_ranges import FEW, ReadRange, pieces, read_ranges, together
 from messagestore.reads import Read
-from messagestore.stretches import FEW, Stretch, pieces, stretches, together
 
 
 def file(first: int | None, last: int | None, rows: int = 10, category: str | None = "a") -> dict[str, Any]:
@@ -19,10 +19,10 @@ def file(first: int | None, last: int | None, rows: int = 10, category: str | No
 
 
 def found(*files: dict[str, Any], **asked: Any) -> list[tuple[int, int, int]]:
-    return [tuple(one) for one in stretches(pa.Table.from_pylist(list(files)), Read(**asked))]
+    return [tuple(one) for one in read_ranges(pa.Table.from_pylist(list(files)), Read(**asked))]
 
 
-def test_files_that_overlap_are_one_stretch() -> None:
+def test_files_that_overlap_are_one_range() -> None:
     days = [file(1, 50), file(20, 60), file(30, 40), file(61, 70)]
 
     assert found(*reversed(days)) == [(1, 60, 30), (61, 70, 10)]
@@ -40,7 +40,7 @@ def test_a_file_that_tells_nothing_may_hold_anything() -> None:
 
 
 def test_neighbours_are_looked_at_together_and_more_each_time() -> None:
-    small = [Stretch(n, n, FEW // 4) for n in range(100)]
+    small = [ReadRange(n, n, FEW // 4) for n in range(100)]
 
     sizes = [one.last - one.first + 1 for one in together(small)]
 
@@ -48,7 +48,7 @@ def test_neighbours_are_looked_at_together_and_more_each_time() -> None:
 
 
 def test_who_wants_few_gets_longer_and_longer_pieces() -> None:
-    found = [Stretch(1, 1000, 1000), Stretch(2000, 3000, 1000)]
+    found = [ReadRange(1, 1000, 1000), ReadRange(2000, 3000, 1000)]
 
     few = [(piece.first, piece.last) for piece in pieces(found, Read(start=5, limit=1))]
 
