@@ -11,7 +11,7 @@ from messagestore_core.store.delta_log import CommitNote, last_note
 from messagestore_core.store.fence import with_epoch
 from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.progress import Progress
+from messagestore_jobs.progress import ProgressListener
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,13 @@ class Run:
     document: RunDocument
     store: Store
     spark: SparkSession
-    progress: Progress
+    progress: ProgressListener
     as_of: datetime
 
     @staticmethod
-    def of(document: RunDocument, spark: SparkSession, progress: Progress, storage: Storage | None = None) -> "Run":
+    def of(
+        document: RunDocument, spark: SparkSession, progress: ProgressListener, storage: Storage | None = None
+    ) -> "Run":
         """A run of a document; without storage its store lies on this machine."""
         store = Store.of(document.table, storage or Storage())
         return Run(document, store, spark, progress, now(document))

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 
-class Progress(Protocol):
+class ProgressListener(Protocol):
     """One listener a run."""
 
     def step(self, name: str, total: int | None = None) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import Lifecycle, Retry
-from messagestore_core.contract.run_report import IngestOutcome
-from messagestore_core.contract.run_report import Lifecycle as LifecycleReport
+from messagestore_core.contract.run_report import IngestOutcome, LifecycleOutcome
 from messagestore_core.store.handle import Store
 from messagestore_core.store.pending_updates import read_pending
 from support.ingests import START, Row, Stream, lines, write_file
@@ -40,7 +39,7 @@ class Updated(Stream):
     def run(self, at: datetime = START, **settings: Any) -> IngestOutcome:
         return super().run(at, **{"lifecycle": self.lifecycle(), "retry": self.retry, **settings})
 
-    def told(self, at: datetime = START, **settings: Any) -> LifecycleReport:
+    def told(self, at: datetime = START, **settings: Any) -> LifecycleOutcome:
         """What a run says of the lifecycle."""
         report = self.run(at, **settings).lifecycle
         assert report is not None

@@ -102,8 +102,8 @@ class Lag(ContractModel):
     oldest_pending_time: datetime | None = None
 
 
-class Lifecycle(ContractModel):
-    """The lifecycle of a store's messages, as a run left it."""
+class LifecycleOutcome(ContractModel):
+    """What a run did to the lifecycle of a store's messages, and what it left."""
 
     counts: UpdateCounts = UpdateCounts()
     """Of this run."""
@@ -155,7 +155,7 @@ class IngestOutcome(ContractModel):
     """Absent: no message belongs to a sequence."""
     lag: Lag
     loss: Loss | None = None
-    lifecycle: Lifecycle | None = None
+    lifecycle: LifecycleOutcome | None = None
     """Absent where the stream has no updates, and no message expires."""
     upkeep: UpkeepDone | None = None
     """Absent where none was asked for, or it is not through."""

@@ -11,7 +11,7 @@ from rich.console import Console as RichConsole
 from rich.progress import BarColumn, SpinnerColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
-from messagestore_jobs.progress import Progress
+from messagestore_jobs.progress import ProgressListener
 from messagestore_operator.local import Console
 
 
@@ -31,7 +31,7 @@ class PlainConsole:
         print(text, file=self._stream, flush=True)
 
     @contextmanager
-    def progress(self, run: str) -> Iterator[Progress]:
+    def progress(self, run: str) -> Iterator[ProgressListener]:
         """Lines that begin with the run's name."""
         yield _Lines(self, run)
 
@@ -61,7 +61,7 @@ class TerminalConsole:
         self._rich.print(text, markup=False)
 
     @contextmanager
-    def progress(self, run: str) -> Iterator[Progress]:
+    def progress(self, run: str) -> Iterator[ProgressListener]:
         """One bar below the other; each stays when it is full."""
         columns = (
             SpinnerColumn(finished_text="✓"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from messagestore_jobs.progress import Progress
+from messagestore_jobs.progress import ProgressListener
 
 
 class Console(Protocol):
@@ -14,5 +14,5 @@ class Console(Protocol):
     def say(self, text: str) -> None:
         """Print a line."""
 
-    def progress(self, run: str) -> AbstractContextManager[Progress]:
+    def progress(self, run: str) -> AbstractContextManager[ProgressListener]:
         """The progress of one run, while it lasts."""

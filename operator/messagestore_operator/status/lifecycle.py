@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messagestore_core.contract.run_report import IngestOutcome, Lag, Lifecycle, RunReport
+from messagestore_core.contract.run_report import IngestOutcome, Lag, LifecycleOutcome, RunReport
 from messagestore_operator.api.messagestream_status import LifecycleStatus, UnfinishedMessages
 from messagestore_operator.status.words import count
 
@@ -21,7 +21,7 @@ def lifecycle_status(before: LifecycleStatus | None, report: RunReport | None) -
     )
 
 
-def _unfinished(found: Lifecycle) -> UnfinishedMessages | None:
+def _unfinished(found: LifecycleOutcome) -> UnfinishedMessages | None:
     if found.unfinished is None:
         return None
     return UnfinishedMessages(**{status.lower(): messages for status, messages in found.unfinished.items()})

@@ -23,7 +23,7 @@ from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.versions.rules import NAME as TRANSLATORS
 from messagestore_jobs.index.manifest import INDEX
-from messagestore_jobs.progress import Progress
+from messagestore_jobs.progress import ProgressListener
 from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.replay.state import REPLAYS
 
@@ -33,7 +33,7 @@ OBJECTS = (KEY_OBJECT, TRANSLATORS, MARKER)
 _PARTIAL = ".partial"
 
 
-def run_delete(store: Store, document: RunDocument, progress: Progress) -> DeleteOutcome:
+def run_delete(store: Store, document: RunDocument, progress: ProgressListener) -> DeleteOutcome:
     """Delete the store. The caller holds the right to write, and has not opened the folder.
 
     Raises:

@@ -23,7 +23,7 @@ from messagestore_jobs.driver.control import Maintenance, RunControl, Steps
 from messagestore_jobs.driver.failures import error_of, is_panic
 from messagestore_jobs.driver.places import granted_tables, storage_uris, written_tables
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
-from messagestore_jobs.progress import Progress
+from messagestore_jobs.progress import ProgressListener
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +51,7 @@ def look(document: RunDocument, clock: Callable[[], datetime]) -> RunReport | No
 def execute(
     document: RunDocument,
     spark: Callable[[], "SparkSession"],
-    progress: Progress,
+    progress: ProgressListener,
     wait_seconds: float,
     clock: Callable[[], datetime],
     control: RunControl | None = None,
@@ -114,7 +114,11 @@ def _check_reachable(document: RunDocument) -> None:
 
 
 def _carry_out(
-    document: RunDocument, spark: "SparkSession", progress: Progress, wait_seconds: float, control: RunControl | None
+    document: RunDocument,
+    spark: "SparkSession",
+    progress: ProgressListener,
+    wait_seconds: float,
+    control: RunControl | None,
 ) -> Outcome:
     from messagestore_core.store.fence import holding
     from messagestore_core.store.handle import Store

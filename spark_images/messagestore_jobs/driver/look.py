@@ -14,7 +14,7 @@ import pyarrow as pa
 from messagestore_core.clock import now
 from messagestore_core.contract.records import FilesSource, RecordsSource
 from messagestore_core.contract.run_document import IngestTask, RunDocument
-from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, Lag, Lifecycle, UpdateCounts
+from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, Lag, LifecycleOutcome, UpdateCounts
 from messagestore_core.store.audit import holds_to_note
 from messagestore_core.store.delta_log import (
     CommitNote,
@@ -129,7 +129,7 @@ def _outcome(store: Store, document: RunDocument, task: IngestTask, note: Commit
     lag = Lag(as_of=now(document), files=0)
     lifecycle = None
     if task.lifecycle is not None or note.updates != UpdateCounts():
-        lifecycle = Lifecycle(totals=note.updates, lag=lag if task.lifecycle else None)
+        lifecycle = LifecycleOutcome(totals=note.updates, lag=lag if task.lifecycle else None)
     return IngestOutcome(
         counts=IngestCounts(),
         totals=note.totals,

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 
 from messagestore_core.clock import now
 from messagestore_core.contract.run_document import IngestTask, Memory
-from messagestore_core.contract.run_report import Lifecycle, UpdateCounts
+from messagestore_core.contract.run_report import LifecycleOutcome, UpdateCounts
 from messagestore_core.store.delta_log import CommitNote, table_state
 from messagestore_core.store.pending_updates import count_pending, forget_waiting, let_wait
 from messagestore_core.store.schemas import PENDING_UPDATES, UTC
@@ -85,7 +85,7 @@ class LifecycleWork:
             self._unfinished, self._counted_at = count_open(self._context), note
         return note
 
-    def outcome(self, note: CommitNote) -> Lifecycle | None:
+    def outcome(self, note: CommitNote) -> LifecycleOutcome | None:
         """What the run did, and what is left to do; None where the store has no lifecycle to speak of.
 
         Args:
@@ -93,7 +93,7 @@ class LifecycleWork:
         """
         if not self._is_used(note):
             return None
-        return Lifecycle(
+        return LifecycleOutcome(
             counts=note.updates - self._first.updates,
             totals=note.updates,
             pending=count_pending(self._context.store),

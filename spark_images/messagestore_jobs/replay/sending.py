@@ -21,7 +21,7 @@ from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.tombstones import erased_positions, open_erased
-from messagestore_jobs.progress import Progress
+from messagestore_jobs.progress import ProgressListener
 from messagestore_jobs.replay.chunks import SHOWN, ChunkRange, Delivery, Staged, chunk_size, next_range, stage
 from messagestore_jobs.replay.erased import without_erased_since
 from messagestore_jobs.replay.records import dead_letter_records, native_records, raw_records
@@ -147,7 +147,7 @@ class Sending:
     source: Source
     frozen: Frozen
     delivery: Delivery
-    progress: Progress
+    progress: ProgressListener
     control: ReplayControl
     chunks: list[Chunk] = field(default_factory=list)
     sent_now: int = 0

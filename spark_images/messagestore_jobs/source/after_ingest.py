@@ -10,7 +10,7 @@ from messagestore_core.store.external import external_write
 from messagestore_core.store.files import SourceFile
 from messagestore_core.store.objects import is_below, is_local, local_path
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.progress import Progress
+from messagestore_jobs.progress import ProgressListener
 
 _REFUSALS = 100
 """After so many files that can't be put away, the others are left to the next look."""
@@ -19,7 +19,7 @@ _REFUSALS = 100
 class AfterIngest:
     """Puts files of one source away. Cut off anywhere, it is done again: what is still there is still to be done."""
 
-    def __init__(self, source: FilesSource, storage: Storage, progress: Progress) -> None:
+    def __init__(self, source: FilesSource, storage: Storage, progress: ProgressListener) -> None:
         self._uri, self._archive_uri, self._storage = source.uri, source.archive_uri, storage
         self._progress = progress
         self._told = False

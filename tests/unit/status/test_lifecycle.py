@@ -6,7 +6,7 @@ from messagestore_core.contract.run_report import (
     IngestCounts,
     IngestOutcome,
     Lag,
-    Lifecycle,
+    LifecycleOutcome,
     RunReport,
     TableState,
     UpdateCounts,
@@ -21,7 +21,7 @@ NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 TOTALS = UpdateCounts(received=9, applied=5, stale=1, dead_lettered=1, exhausted=1, expired=3)
 
 
-def report(lifecycle: Lifecycle | None) -> RunReport:
+def report(lifecycle: LifecycleOutcome | None) -> RunReport:
     outcome = IngestOutcome(
         counts=IngestCounts(),
         totals=IngestCounts(),
@@ -35,7 +35,7 @@ def report(lifecycle: Lifecycle | None) -> RunReport:
 
 def test_the_status_has_the_totals_and_what_is_left_to_do() -> None:
     lag = Lag(as_of=NOW, files=1)
-    found = Lifecycle(totals=TOTALS, pending=2, lag=lag, unfinished={"RECEIVED": 4, "FAILED": 1})
+    found = LifecycleOutcome(totals=TOTALS, pending=2, lag=lag, unfinished={"RECEIVED": 4, "FAILED": 1})
     assert lifecycle_status(None, report(found)) == LifecycleStatus(
         received=9,
         applied=5,
@@ -51,7 +51,7 @@ def test_the_status_has_the_totals_and_what_is_left_to_do() -> None:
 
 def test_a_run_that_changed_nothing_leaves_what_is_unfinished() -> None:
     before = LifecycleStatus(applied=5, unfinished=UnfinishedMessages(processing=7))
-    after = lifecycle_status(before, report(Lifecycle(totals=TOTALS)))
+    after = lifecycle_status(before, report(LifecycleOutcome(totals=TOTALS)))
     assert after is not None
     assert after.unfinished == UnfinishedMessages(processing=7)
     assert lifecycle_status(before, report(None)) == before
@@ -59,7 +59,7 @@ def test_a_run_that_changed_nothing_leaves_what_is_unfinished() -> None:
 
 
 def test_a_run_is_listed_with_its_updates() -> None:
-    counts = counts_of(report(Lifecycle(counts=UpdateCounts(applied=4, expired=2))))
+    counts = counts_of(report(LifecycleOutcome(counts=UpdateCounts(applied=4, expired=2))))
     assert (counts["updates"], counts["expired"]) == (4, 2)
 
 
