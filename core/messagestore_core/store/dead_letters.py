@@ -18,7 +18,9 @@ _EARLIER = 10
 """How many refusals a dead letter keeps beside the last."""
 LetterKey = tuple[str, int | None, int, bytes | None]
 """What makes two dead letters the same: uri, partition, offset, and the SHA-256 of the bytes."""
-PLACES = pa.schema([("uri", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("digest", pa.binary())])
+LETTER_KEY = pa.schema(
+    [("uri", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("digest", pa.binary())]
+)
 """The same as columns."""
 
 _LETTERS_AT_ONCE = 64
@@ -35,16 +37,16 @@ def new_letters(columns: Mapping[str, pa.Array | pa.ChunkedArray], failed_at: da
     return pa.table({name: given.get(name, pa.nulls(count)) for name in DEAD_LETTERS.names}).cast(DEAD_LETTERS)
 
 
-def places(rows: pa.Table) -> list[LetterKey]:
-    """The key of each row (schema DEAD_LETTERS, or one that has PLACES)."""
-    columns = rows if "digest" in rows.column_names else _places(rows)
-    return list(zip(*(columns[name].to_pylist() for name in PLACES.names), strict=True))
+def letter_keys(rows: pa.Table) -> list[LetterKey]:
+    """The key of each row (schema DEAD_LETTERS, or one that has LETTER_KEY)."""
+    columns = rows if "digest" in rows.column_names else _key_columns(rows)
+    return list(zip(*(columns[name].to_pylist() for name in LETTER_KEY.names), strict=True))
 
 
-def _places(rows: pa.Table | pa.RecordBatch) -> pa.Table:
+def _key_columns(rows: pa.Table | pa.RecordBatch) -> pa.Table:
     digests = [hashlib.sha256(raw.as_buffer()).digest() if raw.is_valid else None for raw in rows["raw"]]
-    source = [pc.struct_field(rows["source"], name) for name in PLACES.names[:-1]]
-    return pa.table([*source, digests], names=PLACES.names).cast(PLACES)
+    source = [pc.struct_field(rows["source"], name) for name in LETTER_KEY.names[:-1]]
+    return pa.table([*source, digests], names=LETTER_KEY.names).cast(LETTER_KEY)
 
 
 def set_aside_before(store: Store, uris: set[str]) -> dict[LetterKey, str]:
@@ -52,11 +54,11 @@ def set_aside_before(store: Store, uris: set[str]) -> dict[LetterKey, str]:
     if not uris:
         return {}
     found = _from(store, uris)
-    return dict(zip(places(found), found["batch"].to_pylist(), strict=True))
+    return dict(zip(letter_keys(found), found["batch"].to_pylist(), strict=True))
 
 
 def set_aside_for(store: Store, uris: set[str], reasons: Sequence[DeadLetterReason]) -> pa.Table:
-    """What has been set aside from these source URIs for one of the reasons: PLACES, reason and batch."""
+    """What has been set aside from these source URIs for one of the reasons: LETTER_KEY, reason and batch."""
     return _from(store, uris, pc.field("reason").isin(pa.array([str(reason) for reason in reasons])))
 
 
@@ -75,9 +77,10 @@ def _from(store: Store, uris: set[str], condition: pc.Expression | None = None) 
         )
         .to_batches()
     )
-    schema = PLACES.append(pa.field("reason", pa.string())).append(pa.field("batch", pa.string()))
+    schema = LETTER_KEY.append(pa.field("reason", pa.string())).append(pa.field("batch", pa.string()))
     found = [
-        _places(b).append_column("reason", b["reason"]).append_column("batch", b["batch"]).cast(schema) for b in batches
+        _key_columns(b).append_column("reason", b["reason"]).append_column("batch", b["batch"]).cast(schema)
+        for b in batches
     ]
     return pa.concat_tables([schema.empty_table(), *found])
 

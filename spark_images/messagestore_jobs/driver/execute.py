@@ -21,7 +21,7 @@ from messagestore_core.contract.run_report import Outcome, RunError, RunReport
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.driver.control import Maintenance, RunControl, Steps
 from messagestore_jobs.driver.failures import error_of, is_panic
-from messagestore_jobs.driver.places import granted_tables, storage_uris, written_tables
+from messagestore_jobs.driver.folders import granted_tables, storage_uris, written_tables
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
 from messagestore_jobs.progress import ProgressListener
 
@@ -107,7 +107,7 @@ def _nothing_new(document: RunDocument) -> Outcome | None:
 
 def _check_reachable(document: RunDocument) -> None:
     from messagestore_core.store.storage import reaching
-    from messagestore_jobs.driver.places import check_reachable
+    from messagestore_jobs.driver.folders import check_reachable
 
     with reaching(document.storage) as storage:
         check_reachable(storage_uris(document), storage)

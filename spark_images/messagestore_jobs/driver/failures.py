@@ -7,7 +7,7 @@ from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.run_report import RunError
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.text import clipped
-from messagestore_jobs.driver.places import storage_uris
+from messagestore_jobs.driver.folders import storage_uris
 
 RUN_FAILED = "RunFailed"
 STORAGE_DENIED = "StorageDenied"

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from messagestore_core.clock import microseconds
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.store.claims import CLAIMS
-from messagestore_core.store.dead_letters import places, set_aside, set_aside_again, set_aside_before
+from messagestore_core.store.dead_letters import letter_keys, set_aside, set_aside_again, set_aside_before
 from messagestore_core.store.delta_log import CommitNote, committed_batch
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
@@ -188,7 +188,7 @@ def _set_aside(context: BatchContext, batch: Planned, letters: Iterator[pa.Table
         return 0
     known, own, earlier = set_aside_before(context.store, read_before), _id(context.task, batch), 0
     for rows in letters:
-        by = [known.get(place) for place in places(rows)] if known else [None] * rows.num_rows
+        by = [known.get(key) for key in letter_keys(rows)] if known else [None] * rows.num_rows
         new = rows.filter(pa.array([batch_id is None for batch_id in by]))
         if new.num_rows:
             set_aside(context.store, new)

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_core.store.dead_letters import PLACES, new_letters, set_aside_for
+from messagestore_core.store.dead_letters import LETTER_KEY, new_letters, set_aside_for
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import SOURCE
@@ -166,7 +166,7 @@ def _at(letters: pa.Table, judged: DataFrame, starts: Numbers, rows: int) -> Fla
     found = np.zeros(rows, dtype=np.bool_)
     if not letters.num_rows:
         return found
-    known = F.broadcast(judged.sparkSession.createDataFrame(letters.select(PLACES.names))).alias("letter")
+    known = F.broadcast(judged.sparkSession.createDataFrame(letters.select(LETTER_KEY.names))).alias("letter")
     same = [F.col(f"letter.{name}").eqNullSafe(F.col(f"record.{name}")) for name in ("uri", "partition", "offset")]
     same.append(F.col("letter.digest") == F.unhex(F.sha2("record.value", 256)))
     records = judged.where("row >= 0").alias("record")

@@ -19,7 +19,7 @@ from messagestore_core.contract.run_document import Resource, Retry
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.audit import AuditEntry, add_audit
-from messagestore_core.store.dead_letters import places, set_aside, set_aside_for
+from messagestore_core.store.dead_letters import letter_keys, set_aside, set_aside_for
 from messagestore_core.store.delta_log import CommitNote, committed_batch
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
@@ -210,7 +210,7 @@ def set_exhausted_aside(context: LifecycleRun, messages: Sequence[StoredMessage]
     why = pa.table({"reason": reasons, "detail": [_DETAIL] * records.num_rows})
     letters = dead_letters(records["raw"], records["source"], why, at, batch)
     known = _set_aside_by(context.store, batch, set(pc.struct_field(records["source"], "uri").to_pylist()))
-    new = letters.filter(pa.array([place[:3] not in known for place in places(letters)], pa.bool_()))
+    new = letters.filter(pa.array([key[:3] not in known for key in letter_keys(letters)], pa.bool_()))
     if new.num_rows:
         set_aside(context.store, new)
 
@@ -282,4 +282,4 @@ def _set_aside_by(store: Store, batch: str, uris: set[str]) -> set[tuple[str, in
     Their record may be another by now: one that was due has been sent again meanwhile, say.
     """
     letters = set_aside_for(store, uris, (DeadLetterReason.RETRIES_EXHAUSTED,))
-    return {place[:3] for place in places(letters.filter(pc.equal(letters["batch"], batch)))}
+    return {key[:3] for key in letter_keys(letters.filter(pc.equal(letters["batch"], batch)))}

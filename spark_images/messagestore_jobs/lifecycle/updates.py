@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.reasons import DeadLetterReason as Reason
-from messagestore_core.store.dead_letters import new_letters, places, set_aside, set_aside_before
+from messagestore_core.store.dead_letters import letter_keys, new_letters, set_aside, set_aside_before
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import SOURCE
 from messagestore_jobs.lifecycle.transitions import UPDATES
@@ -59,7 +59,7 @@ def set_aside_once(store: Store, letters: pa.Table, batch: str, read_before: set
     if not letters.num_rows:
         return 0
     known = set_aside_before(store, read_before)
-    by = [known.get(place) for place in places(letters)]
+    by = [known.get(key) for key in letter_keys(letters)]
     new = letters.filter(pa.array([one is None for one in by], pa.bool_()))
     if new.num_rows:
         set_aside(store, new)

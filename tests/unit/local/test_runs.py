@@ -29,7 +29,7 @@ from messagestore_core.contract.run_report import (
     TableState,
 )
 from messagestore_core.contract.stores import Owner, Table
-from messagestore_jobs.driver.places import written_tables
+from messagestore_jobs.driver.folders import written_tables
 from messagestore_operator.cli.options import memory, moment, seconds
 from messagestore_operator.local import run
 from messagestore_operator.manifests import load
