@@ -1,7 +1,7 @@
 """A user's `where`, turned into something that is safe to run.
 
-Spark SQL can call any Java method and read any path, so what a user writes never reaches Spark. It is parsed,
-every part of it is held to an allow list, and `spark` makes columns of the checked parts: no text is parsed again.
+Spark SQL can call any Java method and read any path, so a user's text never reaches Spark. The text is parsed,
+every part of it is checked against an allow list, and `spark` makes columns of the checked parts.
 """
 
 from messagestore_core.predicate.columns import (

@@ -1,4 +1,4 @@
-"""The rule for function calls: those of the table, and those that need more than a table says."""
+"""The rule for function calls: those in FUNCTIONS, and those that need a rule of their own."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -66,7 +66,7 @@ def _if(context: Context, node: exp.Expr, name: str, parts: Sequence[exp.Expr]) 
 
 
 def _size(context: Context, node: exp.Expr, name: str, parts: Sequence[exp.Expr]) -> Term:
-    """Call another function than Spark's size(), which gives -1 for NULL outside ANSI mode."""
+    """Use array_size() in place of Spark's size(), which gives -1 for NULL outside ANSI mode."""
     term = context.become(context.term(parts[0]), (Kind.MAP, Kind.LIST), parts[0])
     values = call("map_keys", term.expression) if term.kind is Kind.MAP else term.expression
     return Term(call("array_size", values), Kind.NUMBER)

@@ -1,4 +1,4 @@
-"""The columns a predicate may read, by the place it stands in."""
+"""The columns that a predicate may read, by where it is used."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 
 class Kind(Enum):
-    """The type of an expression, as coarse as a predicate needs it; the value is its name in a message."""
+    """The type of an expression, as coarse as predicates need; the value is its name in error messages."""
 
     BOOLEAN = "a condition"
     NUMBER = "a number"
@@ -32,7 +32,7 @@ SOURCE_FIELDS: Mapping[str, Kind] = MappingProxyType(
 
 @dataclass(frozen=True)
 class ColumnSet:
-    """The columns of one place: json() reads `documents`, and `absent` are known elsewhere only."""
+    """The columns for one use. json() reads `documents`; `absent` are columns that exist only later."""
 
     place: str
     kinds: Mapping[str, Kind]
@@ -40,7 +40,7 @@ class ColumnSet:
     absent: frozenset[str] = field(default=frozenset())
 
     def explain(self, name: str) -> str:
-        """Say why `name` cannot be read here, with the name that was probably meant."""
+        """Say why `name` cannot be read, and which column was probably meant."""
         snake = sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
         if snake in self.absent:
             return f"{snake} is not known yet {self.place}"
@@ -90,8 +90,8 @@ _MESSAGES: Mapping[str, Kind] = MappingProxyType(
     }
 )
 
-# What the store adds after the filter has let a message in. `inserted_at` is the clock of the run: a batch
-# that is done again would be filtered otherwise.
+# Columns that the store sets after the filter. `inserted_at` is the clock of the run: a repeated batch would be
+# filtered differently.
 _ADDED_BY_STORE = frozenset(
     {
         "position",

@@ -1,4 +1,4 @@
-"""A user's predicate, parsed with every bound on the way, and checked."""
+"""Parse a user's predicate within bounds, and check it."""
 
 from dataclasses import dataclass
 
@@ -52,7 +52,7 @@ class _Parser(SparkParser):
 
 
 def parse(text: str) -> exp.Expr:
-    """Parse one expression, whatever it is; PredicateError when `text` is none or is beyond a bound."""
+    """Parse one expression of any kind; PredicateError if `text` is no expression or exceeds a bound."""
     if len(text) > MAX_TEXT:
         raise PredicateError.of(text, f"is longer than {MAX_TEXT} characters")
     if any(_is_unfit(character) for character in text):
@@ -67,7 +67,7 @@ def parse(text: str) -> exp.Expr:
     except ParseError as error:
         raise _explain(error, text) from None
     except Exception:
-        # On some broken texts sqlglot falls over before it finds the error.
+        # sqlglot raises errors of any type on some broken texts.
         raise PredicateError.of(text, "is no SQL expression") from None
     if len(trees) != 1 or trees[0] is None:
         raise PredicateError.of(text, "is no SQL expression")
@@ -79,9 +79,9 @@ class Predicate:
     """A predicate that may run.
 
     `text` is what the user wrote, `columns` what it reads. `failure` is true for a record on which `condition`
-    could not be told: its result is NULL and something in it failed (a CAST, a calculation, json() on bytes that
-    are no JSON). Both must hold: a part that failed behind a CASE or beside a false AND has not changed the
-    result, and a NULL alone is an absent value, which selects nothing.
+    could not be evaluated: its result is NULL and a part of it failed (a CAST, a calculation, json() on bytes that
+    are no JSON). Both are needed: a failed part in an unused branch of CASE or beside a false AND doesn't change
+    the result, and a NULL alone is an absent value, which selects nothing.
     """
 
     text: str
@@ -91,10 +91,9 @@ class Predicate:
 
 
 def compile_predicate(text: str, columns: ColumnSet = MESSAGE_COLUMNS) -> Predicate:
-    """Check `text` and make of it what Spark is told; PredicateError says what is refused and why.
+    """Check `text` and compile it; PredicateError says what is refused and why.
 
-    It is meant for a session in UTC. Nothing in it is left to Spark's implicit conversions, and what cannot be
-    evaluated is NULL.
+    The session must be in UTC. Nothing is left to Spark's implicit conversions, and what cannot be evaluated is NULL.
     """
     tree = parse(text)
     context = Context(columns, _RULES)
@@ -126,7 +125,7 @@ def _explain(error: ParseError, text: str) -> PredicateError:
 
 
 def _check(tokens: list[Token], text: str) -> list[Token]:
-    """Refuse what is seen at the tokens already, and settle what sqlglot would read otherwise than Spark."""
+    """Refuse what tokens show already, and change tokens that sqlglot would read differently from Spark."""
     if not tokens:
         raise PredicateError.of(text, "is empty; a predicate is a condition such as payload_size > 2")
     if len(tokens) > MAX_TOKENS:
@@ -163,7 +162,7 @@ def _why_not(token: Token, source: str) -> str | None:
 
 
 def _settle_name(checked: list[Token]) -> None:
-    """Make the name of a type a plain one before a sign: sqlglot tries both readings, at each level anew."""
+    """Turn a type's name before a sign into a plain name, as sqlglot would try both readings at each level."""
     if checked and checked[-1].token_type in _Parser.TYPE_TOKENS and not _is_type(checked):
         name = checked.pop()
         checked.append(Token(TokenType.VAR, name.text, name.line, name.col, name.start, name.end, []))
@@ -175,12 +174,12 @@ def _is_name(checked: list[Token]) -> bool:
 
 
 def _is_type(checked: list[Token]) -> bool:
-    """Whether the last token is what something is cast to."""
+    """Whether the last token is the type of a cast."""
     return len(checked) > 1 and checked[-2].token_type in _BEFORE_TYPE
 
 
 def _add_string(checked: list[Token], token: Token, text: str) -> None:
-    """Add a string; one that touches the one before it (`'it''s'`) is the same literal with a quote in it."""
+    """Add a string. One right after another (`'it''s'`) continues that literal, with a quote between."""
     source = text[token.start : token.end + 1]
     try:
         value = read_string(source)

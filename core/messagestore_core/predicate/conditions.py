@@ -1,6 +1,6 @@
-"""Rules for what is true or false.
+"""Rules for conditions.
 
-Patterns of LIKE and RLIKE are only such as cannot make a running job throw, or take long.
+Patterns of LIKE and RLIKE are limited to those that can neither make a running job throw nor slow it down.
 """
 
 import re
@@ -40,7 +40,7 @@ _LIKES: Mapping[type[exp.Expr], str] = MappingProxyType({exp.Like: "LIKE", exp.I
 
 
 def escape_like(pattern: str, escape: str) -> str:
-    """Give a LIKE pattern with a backslash as its escape; ValueError when another sign than `%`, `_` is escaped."""
+    """Give a LIKE pattern with backslash as its escape; ValueError if a sign other than `%`, `_` is escaped."""
     _check_length(pattern)
     written = []
     rest = iter(pattern)
@@ -56,12 +56,12 @@ def escape_like(pattern: str, escape: str) -> str:
 
 
 def is_simple_like(pattern: str) -> bool:
-    """Tell whether a pattern is one that Spark makes a plain comparison of."""
+    """Tell whether Spark turns a pattern into a plain comparison."""
     return _SIMPLE_LIKE.fullmatch(pattern) is not None
 
 
 def check_regex(pattern: str) -> None:
-    """Refuse (ValueError) a regular expression outside what RE2 and Python both take and read alike."""
+    """Raise ValueError unless RE2 and Python both take a regular expression, with the same meaning."""
     _check_length(pattern)
     flags = _FLAGS.match(pattern)
     index = flags.end() if flags else 0
@@ -87,7 +87,7 @@ class _Steps:
         self._last = 0
 
     def add(self, part: str) -> None:
-        """Count one more part; ValueError past the bound."""
+        """Count one more part; ValueError beyond the bound."""
         repeat = _REPEAT.fullmatch(part)
         if part == ")" and len(self._open) > 1:
             self._last = self._open.pop() + 1
@@ -112,7 +112,7 @@ def _not(context: Context, node: exp.Not) -> Term:
 
 
 def _connect(context: Context, node: exp.And | exp.Or) -> Term:
-    """Make a chain of AND or of OR; however long it is, it is one level deep."""
+    """Make one call of a chain of AND or of OR, however long it is."""
     parts: list[exp.Expr] = []
     rest: exp.Expr = node
     while type(rest) is type(node):
@@ -160,7 +160,7 @@ def _is(context: Context, node: exp.Is) -> Term:
 
 
 def _like(context: Context, node: exp.Like | exp.ILike, sign: str = "\\") -> Term:
-    """Leave to Spark what it makes a comparison of; on the rest it takes long, and a function of ours does not."""
+    """Leave simple patterns to Spark; for others use our own function, as Spark's takes long."""
     name = _LIKES[type(node)]
 
     def match(value: Expression, pattern: str) -> Expression:

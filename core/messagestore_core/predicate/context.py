@@ -1,4 +1,4 @@
-"""What the rules share while they walk one predicate, and what is said to the author of one that is not taken."""
+"""State that rules share while they check one predicate, and the error for its author."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _SHOWN = 80
 MAX_DEPTH = 64
 TIMES = (Kind.DATE, Kind.TIMESTAMP)
 ANY = (Kind.NULL, Kind.UNKNOWN)
-# What text is read as where another kind is due: whole numbers up to 20 digits stay exact.
+# The types that text is cast to where another kind is needed: whole numbers of up to 20 digits stay exact.
 READ_FROM_TEXT = {
     Kind.NUMBER: "DECIMAL(38, 18)",
     Kind.BOOLEAN: "BOOLEAN",
@@ -51,7 +51,7 @@ def shorten(text: str) -> str:
 
 @dataclass(frozen=True)
 class Refusal:
-    """One part of a predicate that is not allowed: its text, where it begins (counted from 1), and why."""
+    """A part of a predicate that is not allowed: its text, its first character (counted from 1), and why."""
 
     part: str
     position: int | None
@@ -63,7 +63,7 @@ class Refusal:
 
 
 class PredicateError(ValueError):
-    """A predicate is refused; `refusals` names every part that is at fault."""
+    """A predicate is refused; `refusals` has every part that is not allowed."""
 
     def __init__(self, refusals: Iterable[Refusal]) -> None:
         self.refusals = tuple(refusals)
@@ -77,7 +77,7 @@ class PredicateError(ValueError):
 
 @dataclass(frozen=True)
 class Term:
-    """A checked expression; `text` is the value of a string literal, `constant` says that it is a literal."""
+    """A checked expression. `text` is the value if it is a string literal; `constant`: whether it is a literal."""
 
     expression: Expression
     kind: Kind
@@ -90,14 +90,14 @@ REFUSED_TERM = Term(NULL, Kind.UNKNOWN)
 
 @dataclass(frozen=True)
 class Rule:
-    """How one type of node is checked and made into a term, and which of its arguments are taken."""
+    """How one type of node is checked and turned into a term, and which arguments it may have."""
 
     apply: "Callable[[Context, Any], Term]"
     arguments: frozenset[str] = frozenset({"this", "expression"})
 
 
 class Context:
-    """One walk over a tree: keeps what is refused, what can fail and what is read."""
+    """One walk over a tree: collects refusals, possible failures and the columns read."""
 
     def __init__(self, columns: ColumnSet, rules: Mapping[type[exp.Expr], Rule]) -> None:
         self.columns = columns
@@ -109,23 +109,23 @@ class Context:
 
     @property
     def refusals(self) -> list[Refusal]:
-        """What is refused so far, as much of it as a message should hold."""
+        """The refusals so far, at most as many as a message should have."""
         return list(dict.fromkeys(self._refusals))
 
     def refuse(self, node: exp.Expr, why: str) -> Term:
-        """Note that `node` is refused; the term given back causes no further refusals."""
+        """Refuse `node`; the returned term causes no further refusals."""
         if len(self._refusals) >= _MAX_REFUSALS:
             return REFUSED_TERM
         try:
             text = node.sql(dialect="spark", normalize_functions=False)
         except Exception:
-            # A tree that sqlglot read from nonsense is not always one that it can write.
+            # sqlglot can't write every tree that it reads from a broken text.
             text = type(node).__name__
         self._refusals.append(Refusal(shorten(text), _position(node), why))
         return REFUSED_TERM
 
     def term(self, node: exp.Expr) -> Term:
-        """Check `node` by the rule of its very type; what has no rule is refused."""
+        """Check `node` by the rule of its exact type; refuse it if there is no rule."""
         rule = self._rules.get(type(node))
         if rule is None:
             return self.refuse(node, _why_not(node))
@@ -142,7 +142,7 @@ class Context:
             self._depth -= 1
 
     def condition(self, node: exp.Expr, why: str = "must be a condition") -> Term:
-        """Check `node`, and that it is true or false."""
+        """Check `node`, and that it is a condition."""
         term = self.term(node)
         if term.kind in (Kind.BOOLEAN, Kind.UNKNOWN):
             return term
@@ -153,20 +153,20 @@ class Context:
         return self.become(self.term(node), (Kind.TEXT,), node)
 
     def constant(self, node: exp.Expr, kind: Kind, read: Callable[[str], str], value: str) -> Term:
-        """Make a literal, or refuse it with what `read` has to say."""
+        """Make a literal, or refuse it with the error of `read`."""
         try:
             return Term(Literal(read(value), kind), kind, constant=True)
         except ValueError as error:
             return self.refuse(node, str(error))
 
     def fallible(self, operands: Sequence[Term], expression: Expression, kind: Kind) -> Term:
-        """Note that `expression` has failed where it is NULL though no operand is."""
+        """Note a possible failure: `expression` is NULL and no operand is."""
         given = [call("IS NOT NULL", term.expression) for term in operands if not term.constant]
         self.failures[call("AND", *given, call("IS NULL", expression))] = None
         return Term(expression, kind)
 
     def alike(self, node: exp.Expr, parts: Sequence[exp.Expr]) -> list[Term]:
-        """Bring `parts` to one kind, so that Spark converts nothing on its own."""
+        """Bring `parts` to one kind, so that Spark doesn't convert them implicitly."""
         terms = [self.term(part) for part in parts]
         wanted = common_kind(terms)
         if wanted not in _COMPARABLE:
@@ -175,7 +175,7 @@ class Context:
         return [self.become(term, (wanted,), part) for term, part in zip(terms, parts, strict=True)]
 
     def become(self, term: Term, kinds: tuple[Kind, ...], node: exp.Expr) -> Term:
-        """Give `term` as one of `kinds`; text is read as what is wanted, the rest the user must cast."""
+        """Give `term` as one of `kinds`. Text is converted; anything else the user must cast."""
         wanted = kinds[0]
         if term.kind in (*kinds, *ANY) or wanted in ANY:
             return term
@@ -192,7 +192,7 @@ class Context:
         return self.refuse(node, f"is {term.kind.value}, expected is {wanted.value}{hint}")
 
     def _retime(self, term: Term, wanted: Kind) -> Term:
-        """Make a date of a time or the other way round; Spark's own conversion throws on far dates."""
+        """Turn a date into a time or a time into a date; Spark's own conversion throws on far dates."""
         cast = Cast(term.expression, READ_FROM_TEXT[wanted])
         if wanted is Kind.DATE or term.constant:
             return Term(cast, wanted, constant=term.constant)
@@ -200,7 +200,7 @@ class Context:
 
 
 def common_kind(terms: Sequence[Term]) -> Kind:
-    """Give the kind `terms` are brought to: of the first that is neither text nor NULL, otherwise text."""
+    """Give the kind for all `terms`: that of the first that is neither text nor NULL, otherwise text."""
     kinds = [term.kind for term in terms]
     if Kind.UNKNOWN in kinds:
         return Kind.UNKNOWN
@@ -211,7 +211,7 @@ def common_kind(terms: Sequence[Term]) -> Kind:
 
 
 def _position(node: exp.Expr) -> int | None:
-    """Give where `node` begins, or else the expression it belongs to."""
+    """Give the first character of `node`, or else that of its parent."""
     for holder in (node, node.parent):
         starts = [part.meta["start"] for part in holder.walk() if "start" in part.meta] if holder else []
         if starts:

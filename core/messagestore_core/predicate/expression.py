@@ -1,4 +1,4 @@
-"""What a checked predicate is made of: values, columns, and calls of them."""
+"""The parts of a checked predicate: values, columns, casts and calls."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -8,7 +8,7 @@ from messagestore_core.predicate.columns import Kind
 
 @dataclass(frozen=True)
 class Literal:
-    """A value of `kind`, as text in the form that literals.py gives it; true, false or null as they are."""
+    """A value of `kind`, as text in the form of literals.py; true, false and null as they are."""
 
     value: str | bool | None
     kind: Kind
@@ -24,7 +24,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Cast:
-    """A value as another type; null where it can't be."""
+    """A value cast to another type; null where it can't be cast."""
 
     value: "Expression"
     type: str
@@ -32,7 +32,7 @@ class Cast:
 
 @dataclass(frozen=True)
 class Call:
-    """A function or an operator, and what it is given."""
+    """A function or an operator with its arguments."""
 
     name: str
     parts: tuple["Expression", ...]
@@ -50,7 +50,7 @@ def call(name: str, *parts: Expression) -> Call:
 
 
 def size(expression: Expression) -> int:
-    """Count the parts, as many times as Spark will hold each: some functions ask their first argument again."""
+    """Count the parts as often as Spark's plan has each: some functions repeat their first argument."""
     match expression:
         case Cast(value, _):
             return 1 + size(value)

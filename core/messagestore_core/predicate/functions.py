@@ -9,7 +9,7 @@ from messagestore_core.predicate.columns import Kind
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument: the kinds it takes, best first; with `choices` a literal among them, or a plain `column`."""
+    """One parameter: its kinds, best first. With `choices` only these literals; with `column` only a plain column."""
 
     kinds: tuple[Kind, ...]
     choices: tuple[str, ...] | None = None
@@ -18,7 +18,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Function:
-    """A Spark function; `optional` counts the last parameters, `repeats` lets the last one come again."""
+    """A Spark function. The last `optional` parameters may be absent; with `repeats` the last one may come again."""
 
     parameters: tuple[Parameter, ...]
     gives: Kind
@@ -70,7 +70,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
             ),
             Function((_TIME,), Kind.NUMBER),
         ),
-        # Spark throws when it cuts a time at the very end of its range; times in the store are not there.
+        # Spark throws for times at the very end of its range; no column of the store has such times.
         "date_trunc": Function((_UNITS, Parameter((Kind.TIMESTAMP,), column=True)), Kind.TIMESTAMP),
         "datediff": Function((_of(Kind.DATE, Kind.TIMESTAMP),) * 2, Kind.NUMBER),
         **dict.fromkeys(

@@ -1,4 +1,4 @@
-"""Literals: read as Spark reads them, each held to what Spark can hold."""
+"""Literals: read as Spark reads them, and limited to values that Spark can hold."""
 
 import re
 from datetime import UTC, date, datetime
@@ -17,7 +17,7 @@ _INTERVAL_UNITS = frozenset({"DAY", "HOUR", "MINUTE", "SECOND"})
 _DECIMAL_DIGITS = 38
 _INT64 = range(-(2**63), 2**63)
 
-# Within what the function in Spark takes: there it is the record that would fail, and not the manifest.
+# A part of what the function in Spark takes: otherwise each record would fail, and not the manifest.
 _PATH = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_-]*|\['(?:[^'\\]|\\['\\])*'\]|\[[0-9]{1,9}\])*")
 _PATH_LENGTH = 1024
 
@@ -25,7 +25,7 @@ _PATH_LENGTH = 1024
 def read_string(source: str) -> str:
     r"""Give the value of a string literal as Spark's parser does (`\n`, `\u00e9`, `\'`, r'raw').
 
-    Raises ValueError when `source` is no single literal, or its value no Unicode text.
+    Raises ValueError if `source` is not one literal, or its value is not Unicode text.
     """
     if _RAW.fullmatch(source):
         value = source[2:-1]
@@ -49,7 +49,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def read_number(text: str) -> str:
-    """Give a number as it stands; ValueError when it is none that Spark can hold."""
+    """Give a number as it is written; ValueError if it is no number that Spark can hold."""
     match = _NUMBER.fullmatch(text)
     if not match:
         raise ValueError("is no decimal number")
@@ -66,7 +66,7 @@ def read_number(text: str) -> str:
 
 
 def read_date(text: str) -> str:
-    """Give a date such as `2026-01-05`; ValueError when it is none."""
+    """Give a date such as `2026-01-05`; ValueError if it is no date."""
     if not _DATE.fullmatch(text):
         raise ValueError("is no date: write it as 2026-01-05")
     try:
@@ -76,7 +76,7 @@ def read_date(text: str) -> str:
 
 
 def read_timestamp(text: str) -> str:
-    """Give a time of RFC 3339 in UTC, which is its zone if it has none; ValueError when it is no time."""
+    """Give an RFC 3339 time in UTC; a time without a zone is in UTC. ValueError if it is no time."""
     if not _TIME.fullmatch(text):
         raise ValueError("is no time: write it as 2026-01-05T08:15:00Z")
     head, point, tail = text.partition(".")
@@ -91,7 +91,7 @@ def read_timestamp(text: str) -> str:
 
 
 def read_bytes(digits: str) -> str:
-    """Give bytes as hexadecimal digits; ValueError when they make no bytes."""
+    """Give bytes as hexadecimal digits; ValueError if the digits make no bytes."""
     try:
         return bytes.fromhex(digits).hex()
     except ValueError:
@@ -99,7 +99,7 @@ def read_bytes(digits: str) -> str:
 
 
 def read_interval(text: str) -> str:
-    """Give an interval such as `30 DAY`; ValueError for months and years, of no fixed length."""
+    """Give an interval such as `30 DAY`; ValueError for months and years, which have no fixed length."""
     amount, _, unit = text.upper().partition(" ")
     days, name = (7, "DAY") if unit.startswith("WEEK") else (1, unit.removesuffix("S"))
     count = int(amount) * days if _COUNT.fullmatch(amount) else _MAX_INTERVAL + 1
@@ -109,7 +109,7 @@ def read_interval(text: str) -> str:
 
 
 def check_path(path: str) -> None:
-    """Hold a JSON path to `$`, `.name`, `['name']` and `[n]`; ValueError when it is anything else."""
+    """Raise ValueError if a JSON path has anything but `$`, `.name`, `['name']` and `[n]`."""
     if len(path) > _PATH_LENGTH:
         raise ValueError(f"is a path longer than {_PATH_LENGTH} characters")
     if not _PATH.fullmatch(path):

@@ -1,4 +1,4 @@
-"""A checked predicate as columns of Spark, made part by part: no text of it is ever parsed again."""
+"""A checked predicate as Spark columns, made part by part: Spark parses none of its text."""
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -15,17 +15,17 @@ _INTERVAL_PARTS = ("DAY", "HOUR", "MINUTE", "SECOND")
 
 
 def condition(predicate: Predicate) -> Column:
-    """True for what the predicate selects."""
+    """A column that is true for rows that the predicate selects."""
     return _Columns().of(predicate.condition)
 
 
 def failure(predicate: Predicate) -> Column:
-    """True where the predicate could not be told."""
+    """A column that is true for rows on which the predicate could not be evaluated."""
     return _Columns().of(predicate.failure)
 
 
 class _Columns:
-    """Makes columns; what stands at several places in a predicate is made once."""
+    """Makes columns; an expression that a predicate uses several times is made once."""
 
     def __init__(self) -> None:
         self._made: dict[int, Column] = {}
@@ -74,7 +74,7 @@ def _quoted(name: str) -> str:
 
 
 def _joined(join: Callable[[Column, Column], Column]) -> Callable[..., Column]:
-    """Join many as a tree that is as flat as can be: Spark goes through it by recursion."""
+    """Join many columns as a balanced tree, as Spark walks it by recursion."""
 
     def balanced(*columns: Column) -> Column:
         if len(columns) == 1:

@@ -1,6 +1,6 @@
-"""Rules for what is computed: CASE, ||, arithmetic and CAST.
+"""Rules for computed values: CASE, ||, arithmetic and CAST.
 
-Arithmetic is written as Spark's try_ functions: where `+` would wrap or throw they give NULL, a failure.
+Arithmetic becomes Spark's try_ functions: where `+` would wrap or throw, they give NULL, which counts as a failure.
 """
 
 import re
@@ -68,7 +68,7 @@ def calculate(context: Context, name: str, parts: Sequence[exp.Expr], *, fallibl
 
 
 def _moved(name: str, left: Kind, right: Kind) -> Kind:
-    """Give the kind of a sum or difference of times and intervals; a number when it is no such thing."""
+    """Give the kind of a sum or difference of times and intervals; for anything else a number."""
     if name == "try_subtract" and left in TIMES and right in TIMES:
         return Kind.INTERVAL
     if name in ("try_add", "try_subtract") and right is Kind.INTERVAL and left in (*TIMES, Kind.INTERVAL):

@@ -1,5 +1,5 @@
-"""Messages of older envelope versions, brought to the current one as they are read; what is stored stays as it came.
+"""Translate messages of older envelope versions to the current one as they are read; stored messages don't change.
 
-``rules`` has the declaration, also that of a store for whoever reads the store alone; ``rows`` carries it out over
-Python and Arrow, and the jobs' ``rows.versions`` over Spark.
+``rules`` says what translators mean, and keeps them in the store for its readers. ``rows`` applies them in Python and
+Arrow, and ``rows.versions`` of the jobs in Spark.
 """

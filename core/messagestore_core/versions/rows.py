@@ -1,6 +1,6 @@
 """Translators over rows of ``messages`` in Python and Arrow.
 
-What lies at a path of a JSON document is read as ``messagestore.json_text`` reads it in Spark.
+Values at paths of JSON documents are read as ``messagestore.json_text`` reads them in Spark.
 """
 
 import json
@@ -23,7 +23,7 @@ def translate_row(row: Row, translators: Sequence[Translator]) -> dict[str, Any]
     """One message at the current version.
 
     Args:
-        row: by the columns of ``messages``, headers a mapping or pairs; the payload is there, also a claimed one.
+        row: by the columns of ``messages``; headers are a mapping or pairs, and a claimed payload has been fetched.
         translators: of its stream.
     """
     found = dict(row)
@@ -34,7 +34,7 @@ def translate_row(row: Row, translators: Sequence[Translator]) -> dict[str, Any]
 
 
 def translate_table(rows: pa.Table, translators: Sequence[Translator]) -> pa.Table:
-    """Rows of ``messages`` at the current version, in their order; those that have it are not looked at."""
+    """Rows of ``messages`` at the current version, in their order; those that have it already stay as they are."""
     if not translators or not rows.num_rows:
         return rows
     versions = pc.fill_null(rows["schema_version"], FIRST_VERSION)
@@ -54,9 +54,10 @@ def translate_table(rows: pa.Table, translators: Sequence[Translator]) -> pa.Tab
 
 
 def json_text(document: bytes | None, steps: Sequence[str | int]) -> str | None:
-    """A string unescaped, anything else as its exact JSON text; None where nothing lies there.
+    """Return the value at a path: a string unescaped, anything else as its exact JSON text.
 
-    Also where the document is not JSON by RFC 8259, has a key twice or is nested too deeply; and null is nothing.
+    None where there is no value or null, and where the document is not JSON by RFC 8259, has a key twice or is nested
+    too deeply.
     """
     if document is None:
         return None
@@ -67,7 +68,7 @@ def json_text(document: bytes | None, steps: Sequence[str | int]) -> str | None:
         if found is None or text.startswith("null", found):
             return None
         told = scanstring(text, found + 1, True)[0] if text[found] == '"' else text[found : _end(text, found)]
-        told.encode()  # Half a surrogate pair is no text.
+        told.encode()  # Raises for half a surrogate pair.
         return str(told)
     except (ValueError, RecursionError):
         return None

@@ -1,6 +1,6 @@
-"""What a declaration of translators means, and the declaration as a store keeps it, for those who read it alone.
+"""What a declaration of translators means, and how a store keeps the declaration for its readers.
 
-No Spark, no Arrow.
+Needs neither Spark nor Arrow.
 """
 
 import json
@@ -26,14 +26,14 @@ COLUMNS = {
 }
 """The columns of the fields that a translator may change, by their names in manifests."""
 FIRST_VERSION = 0
-"""Of a message that names none."""
+"""The version of a message that names none."""
 NAME = "_translators.json"
 _LARGEST = 16 << 20
 _TRANSLATORS = TypeAdapter(list[Translator])
 
 
 def in_order(translators: Sequence[Translator]) -> list[Translator]:
-    """As they are applied: each takes what the one before made."""
+    """The translators in the order in which they are applied: each takes what the one before made."""
     return sorted(translators, key=lambda one: one.from_version)
 
 
@@ -41,7 +41,7 @@ def place(path: str) -> tuple[str, list[str | int]]:
     """Where a path leads: ``payload`` or ``metadata`` and the steps within, or ``headers`` and one name.
 
     Raises:
-        ValueError: elsewhere.
+        ValueError: it leads elsewhere.
     """
     match steps(path):
         case ["headers", str() as name]:
@@ -52,19 +52,19 @@ def place(path: str) -> tuple[str, list[str | int]]:
 
 
 def emptied(translator: Translator) -> set[str]:
-    """Columns whose fields have another name in the next version."""
+    """Columns that are empty in the next version, as their fields were renamed."""
     renamed = {COLUMNS[source.rename] for source in translator.fields.values() if source.rename is not None}
     return renamed - {COLUMNS[name] for name in translator.fields}
 
 
 def taken_out(translator: Translator) -> set[str]:
-    """Headers that are not in the next version under their own name with their own value."""
+    """Headers that the next version doesn't take over as they are."""
     renamed = {source.rename for source in translator.headers.values() if source.rename is not None}
     return renamed | set(translator.headers)
 
 
 def declare(objects: Objects, translators: Sequence[Translator]) -> None:
-    """Keep them in the table folder, where that says something new."""
+    """Write them to the table folder if they differ from what it has."""
     if is_declared(objects, translators):
         return
     content = [one.model_dump(mode="json", by_alias=True, exclude_defaults=True) for one in translators]
@@ -73,7 +73,7 @@ def declare(objects: Objects, translators: Sequence[Translator]) -> None:
 
 
 def is_declared(objects: Objects, translators: Sequence[Translator]) -> bool:
-    """Whether the table folder keeps just these."""
+    """Whether the table folder has exactly these."""
     try:
         return list(translators) == declared(objects)
     except ValidationError:
@@ -81,6 +81,6 @@ def is_declared(objects: Objects, translators: Sequence[Translator]) -> bool:
 
 
 def declared(objects: Objects) -> list[Translator]:
-    """Those that the table folder keeps; none where it keeps none."""
+    """The translators that the table folder has; empty where it has none."""
     content = objects.read(NAME, _LARGEST)
     return list(_TRANSLATORS.validate_json(content)) if content else []
