@@ -1,4 +1,4 @@
-"""The audit: one row for each thing done to the store, and for each hold added or released; append only."""
+"""The audit: one row for each action on the store, and for each hold added or released; append only."""
 
 import hashlib
 import json
@@ -27,9 +27,9 @@ _ADDED, _RELEASED = "HoldAdded", "HoldReleased"
 
 @dataclass(frozen=True)
 class AuditEntry:
-    """One thing done: who, by which run, under which rules, from which table version to which.
+    """One action: who asked, which run did it, under which rules, from which table version to which.
 
-    ``detail`` is what was asked for (rules, holds, the preview's id …); it is part of what makes a row the same again.
+    ``detail`` is what was asked for (rules, holds, the preview's id …); rows with another detail are other rows.
     """
 
     at: datetime
@@ -43,18 +43,18 @@ class AuditEntry:
     bytes: int = 0
     refers_to: str | None = None
     asked_by: str | None = None
-    """Who asked for it, where that is somebody else than who wrote the resource's spec."""
+    """Who asked for it; None: the one who wrote the resource's spec."""
     once: bool = False
-    """Whether it is the same row whichever run of the resource writes it."""
+    """Whether only one run of the resource writes the row."""
 
 
 def add_audit(store: Store, done: AuditEntry) -> None:
-    """Append a row, durably; the same run's same action is written once, however often the run is repeated.
+    """Append a row, durably; a run writes the same row once, however often it is repeated.
 
-    It is appended blindly, so that it clashes with no other writer, and a run without a grant may do so too.
+    It is a blind append: it conflicts with no other writer, and a run without a grant may do it too.
 
     Raises:
-        FencedError: the store has been written under a newer epoch than this run's.
+        FencedError: the store was written under a newer epoch than this run's.
     """
     rules, resource = rules_text(done.detail), done.resource
     row = {
@@ -79,7 +79,7 @@ def add_audit(store: Store, done: AuditEntry) -> None:
         table = open_to_write(store, "audit")
         if table.to_pyarrow_dataset().to_table(filter=same, columns=["run"]).num_rows:
             return
-        # Who only reads doesn't upgrade, so that the newest columns may not be there.
+        # A run that only reads doesn't upgrade the store, so the newest columns may be missing.
         there = {field.name for field in table.schema().fields}
         rows = pa.Table.from_pylist([row], schema=AUDIT).select([name for name in AUDIT.names if name in there])
         with suppress(CommitFailedError), external_write(f"audit-{done.action.lower()}"):
@@ -89,14 +89,14 @@ def add_audit(store: Store, done: AuditEntry) -> None:
 
 
 def note(store: Store, document: RunDocument, action: str, detail: dict[str, Any], **told: Any) -> None:
-    """Append a row about what a run does at this moment; of the versions of ``messages`` both are the present one.
+    """Append a row about what a run does now; both versions are the present one of ``messages``.
 
     Args:
         store: whose.
         document: the run's.
         action: what is done.
         detail: what was asked for.
-        told: more of :class:`AuditEntry`.
+        told: further fields of :class:`AuditEntry`.
     """
     version = store.table("messages").version()
     given = {"version_before": version, "version_after": version, **told}
@@ -104,12 +104,12 @@ def note(store: Store, document: RunDocument, action: str, detail: dict[str, Any
 
 
 def rules_text(detail: dict[str, Any]) -> str:
-    """As column ``rules`` has it."""
+    """The value of column ``rules``."""
     return json.dumps(detail, sort_keys=True, separators=(",", ":"))
 
 
 def rows_of(store: Store, *actions: str) -> list[dict[str, Any]]:
-    """Action, rules, actor and counts of the rows about some actions."""
+    """Columns action, rules, actor and counts of the rows of some actions."""
     wanted = pc.field("action").isin(pa.array(actions))
     columns = ["action", "rules", "actor", "counts"]
     rows = store.table("audit").to_pyarrow_dataset().to_table(filter=wanted, columns=columns)
@@ -117,7 +117,7 @@ def rows_of(store: Store, *actions: str) -> list[dict[str, Any]]:
 
 
 def replace_rules(store: Store, rules: str, by: str) -> None:
-    """Let rows say something else of what was asked for, durably."""
+    """Replace the value of column ``rules`` in all rows that have it, durably."""
     with external_write("audit-hidden"):
         open_to_write(store, "audit").update(
             {"rules": literal(by)}, predicate=f"rules = {literal(rules)}", commit_properties=commit_properties(store)
@@ -132,7 +132,7 @@ def read_audit(store: Store) -> list[dict[str, Any]]:
 
 
 def note_holds(store: Store, document: RunDocument) -> None:
-    """Tell the audit which of the stream's holds are new, and which are no more."""
+    """Add rows for the stream's new holds, and for those that are gone."""
     new, gone = holds_to_note(store, document)
     for rules in sorted(new):
         note(store, document, _ADDED, json.loads(rules))
@@ -141,7 +141,7 @@ def note_holds(store: Store, document: RunDocument) -> None:
 
 
 def holds_to_note(store: Store, document: RunDocument) -> tuple[set[str], set[str]]:
-    """The new ones and those that are no more, as column ``rules`` has them."""
+    """The new holds and those that are gone, as values of column ``rules``."""
     assert isinstance(document.task, IngestTask)
     given = {rules_text(_detail_of_hold(hold)) for hold in document.task.holds}
     known = _known_holds(store)
@@ -155,7 +155,7 @@ def _known_holds(store: Store) -> set[str]:
 
 
 def _tells_a_hold(rules: str | None) -> bool:
-    """Whether a run has written it: what lies in a store may be anybody's."""
+    """Whether a run has written a value of column ``rules``: others may have written to the store."""
     try:
         detail = json.loads(rules or "")
     except (ValueError, RecursionError):
@@ -164,7 +164,7 @@ def _tells_a_hold(rules: str | None) -> bool:
 
 
 def _detail_of_hold(hold: Hold) -> dict[str, Any]:
-    """A digest stands for what is held: it may name what is to be erased one day."""
+    """The detail of a hold, with a digest of its match, as that may name what is erased one day."""
     match = json.dumps(hold.match.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
     until = hold.until.isoformat() if hold.until else None
     return {"hold": hold.name, "match": hashlib.sha256(match.encode()).hexdigest(), "until": until}

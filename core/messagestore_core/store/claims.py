@@ -1,7 +1,7 @@
-"""Claim checks: payloads that lie in objects of their own, below the store's folder and nowhere else.
+"""Claim checks: payloads in objects of their own, always below the store's folder.
 
-A row says where its payload lies, and whoever may write to the bucket may write rows. So a row is believed a name,
-never a place: the object is looked for below the store's own folder, and nothing else is read, sent or deleted for it.
+A row names its object, and anyone who can write to the bucket can write rows. So only the object's name is taken from a
+row, never its folder: no row makes a run read, send or delete anything outside the store's own folder.
 """
 
 import hashlib
@@ -17,19 +17,19 @@ CLAIM_NAME = r"[0-9]{20}(?:-[0-9a-f-]+)?"
 
 
 def claim_suffix(run: str, epoch: int | None) -> str:
-    """What the names of a run's claim checks end with, so that no run that was overtaken can overwrite another's."""
+    """The end of the names of a run's claim checks, so that no fenced run can overwrite those of a newer one."""
     return hashlib.sha256(f"{run}/{epoch}".encode()).hexdigest()[:16]
 
 
 def claims_uri(uri: str) -> str:
-    """Where the claim checks of the store in a folder lie."""
+    """The URI of a store's claim checks."""
     return join(uri, CLAIMS)
 
 
 def claim_pattern(uri: str) -> str:
-    """What ``payload_uri`` is in the store in a folder, the name as its one group; for Java's regular expressions too.
+    """A regular expression, for Python and Java, of ``payload_uri`` in a store; its one group is the object's name.
 
-    A folder may be spelled as Hadoop, as people and as S3's own tools do; below it there is one spelling.
+    It takes the spellings of the folder that Hadoop, people and S3's tools use; below it there is one spelling.
     """
     folder = uri.rstrip("/")
     if is_local(uri):
@@ -40,7 +40,7 @@ def claim_pattern(uri: str) -> str:
 
 
 def claim_name(uri: str, payload_uri: str) -> str | None:
-    """The name of a row's claim check below :func:`claims_uri`; None where it would lie elsewhere."""
+    """The name of a row's claim check below :func:`claims_uri`; None where ``payload_uri`` leads elsewhere."""
     found = _compiled(uri).fullmatch(payload_uri)
     return found[1] if found else None
 

@@ -1,4 +1,4 @@
-"""The ``dead_letters`` table: each record that was set aside, once."""
+"""The ``dead_letters`` table: one row for each record that was set aside."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import DEAD_LETTERS, REFUSAL, SOURCE, UTC
 
 _EARLIER = 10
-"""How many refusals a dead letter keeps beside the last."""
+"""How many refusals before the last a dead letter keeps."""
 LetterKey = tuple[str, int | None, int, bytes | None]
 """What makes two dead letters the same: uri, partition, offset, and the SHA-256 of the bytes."""
 LETTER_KEY = pa.schema(
@@ -27,7 +27,7 @@ _LETTERS_AT_ONCE = 64
 
 
 def new_letters(columns: Mapping[str, pa.Array | pa.ChunkedArray], failed_at: datetime, batch: str) -> pa.Table:
-    """Rows of DEAD_LETTERS that a batch sets aside; what is not among the columns is null. Reason is."""
+    """Rows of DEAD_LETTERS that a batch sets aside; columns that are not given are null. ``reason`` must be given."""
     count = len(columns["reason"])
     given = {
         **columns,
@@ -50,7 +50,7 @@ def _key_columns(rows: pa.Table | pa.RecordBatch) -> pa.Table:
 
 
 def set_aside_before(store: Store, uris: set[str]) -> dict[LetterKey, str]:
-    """What has been set aside from these source URIs, and by which batch."""
+    """The dead letters from these source URIs: their keys, and the batch that set each aside."""
     if not uris:
         return {}
     found = _from(store, uris)
@@ -58,12 +58,12 @@ def set_aside_before(store: Store, uris: set[str]) -> dict[LetterKey, str]:
 
 
 def set_aside_for(store: Store, uris: set[str], reasons: Sequence[DeadLetterReason]) -> pa.Table:
-    """What has been set aside from these source URIs for one of the reasons: LETTER_KEY, reason and batch."""
+    """The dead letters from these source URIs with one of the reasons: columns LETTER_KEY, reason and batch."""
     return _from(store, uris, pc.field("reason").isin(pa.array([str(reason) for reason in reasons])))
 
 
 def _from(store: Store, uris: set[str], condition: pc.Expression | None = None) -> pa.Table:
-    """Of the bytes no more is held at once than a few letters'."""
+    """Read a few dead letters at a time, as each may have many bytes."""
     wanted = pc.field("source", "uri").isin(pa.array(sorted(uris)))
     batches = (
         store.table("dead_letters")
@@ -97,9 +97,9 @@ def set_aside(store: Store, rows: pa.Table) -> None:
 
 
 def set_aside_again(store: Store, rows: pa.Table) -> None:
-    """Dead letters that were sent again and failed again: they get the newer reason, and keep the earlier ones.
+    """Give dead letters that were redriven and failed again the newer reason; the earlier ones are kept.
 
-    One whose row is gone meanwhile is set aside anew. A batch that is done again counts as one try.
+    A dead letter whose row is gone is added again. A batch that is repeated counts as one try.
     """
     again = {name: f's."{name}"' for name in ("reason", "detail", "failed_at", "redriven_at", "redriven_by", "batch")}
     last = "named_struct(" + ", ".join(f"'{field.name}', d.\"{field.name}\"" for field in REFUSAL) + ")"

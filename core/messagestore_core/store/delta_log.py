@@ -1,7 +1,7 @@
-"""What a table's log tells: of its files, without reading any of them, and of the commits on ``messages``.
+"""What a table's log says about its files, without reading them, and about the commits on ``messages``.
 
-The messages commit is a batch's commit point, so its counts can't differ from what it wrote. Every commit carries the
-totals on, so that the newest one tells them however old the log is.
+A batch takes effect with its commit on ``messages``, so counts in that commit always match what it wrote. Every commit
+repeats the totals, so that the newest one has them even where older log entries are gone.
 """
 
 from datetime import UTC, date, datetime, time, timedelta
@@ -17,33 +17,33 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import LARGEST_DOCUMENT
 
 DAY = "partition.inserted_date"
-"""The column that has the day of a file of ``messages``."""
+"""The column of add actions with the day of a file of ``messages``."""
 EPOCH = "messagestore-epoch"
 """The transaction whose version is the newest epoch under which a table was written."""
 
 _COUNTS = 1 << 53
 
 COMPACT_BYTES = 96 << 20
-"""A file of this size is left as it is."""
+"""Compaction leaves files of this size and larger as they are."""
 
 
 def files_of(table: DeltaTable) -> pa.Table:
-    """The table's add actions, flattened: a row a file; without any file, what columns there are isn't told."""
+    """The table's add actions, flattened: one row per file. Without any file the columns may be missing."""
     return pa.table(table.get_add_actions(flatten=True))
 
 
 def of_day(files: pa.Table, day: date) -> pa.Table:
-    """The files of one day; there is at least one file."""
+    """The files of one day; ``files`` is not empty."""
     return files.filter(pc.field(DAY) == pa.scalar(day, files[DAY].type))
 
 
 def end_of(day: date) -> datetime:
-    """The moment after a day, in UTC."""
+    """The first moment after a day, in UTC."""
     return datetime.combine(day + timedelta(days=1), time(), UTC)
 
 
 def may_hold(files: pa.Table, column: str) -> bool:
-    """Whether any row can have a value in a column; files that tell nothing of it may."""
+    """Whether any row can have a value in a column; files without statistics of it may."""
     if not files.num_rows:
         return False
     if f"null_count.{column}" not in files.column_names:
@@ -53,7 +53,7 @@ def may_hold(files: pa.Table, column: str) -> bool:
 
 
 def without(files: pa.Table, column: str) -> int:
-    """How many rows have no value in a column; those of a file that tells nothing of it count."""
+    """How many rows have no value in a column; all rows count of files without statistics of it."""
     if not files.num_rows:
         return 0
     name = f"null_count.{column}"
@@ -63,7 +63,7 @@ def without(files: pa.Table, column: str) -> int:
 
 
 def may_be_before(files: pa.Table, column: str, edge: datetime) -> bool:
-    """Whether any row can have a time before ``edge`` in a column; files that tell nothing of it may."""
+    """Whether any row can have a time before ``edge`` in a column; files without statistics of it may."""
     name = f"min.{column}"
     if name not in files.column_names:
         return bool(files.num_rows)
@@ -80,27 +80,27 @@ class CommitNote(ContractModel):
     totals: IngestCounts = IngestCounts()
     updates: UpdateCounts = UpdateCounts()
     epoch: int | None = None
-    """Of the run's grant; see ``fence``."""
+    """The epoch of the run's grant; see ``fence``."""
     events_since: int | None = None
-    """From which global position on CloudEvents are told apart by source and id; absent: none came since they are."""
+    """The first global position since which CloudEvents are identified by source and id; absent: none came since."""
 
     def json_text(self) -> str:
-        """As it stands in the commit."""
+        """The text in the commit."""
         return self.model_dump_json(by_alias=True)
 
 
 def committed_batch(store: Store, source_id: str) -> int:
-    """The last batch of a source that is in the table; 0 before the first. Delta keeps it, however old the log."""
+    """The number of a source's last committed batch; 0 before the first. Delta keeps it, however old the log."""
     return store.table("messages").transaction_version(source_id) or 0
 
 
 def last_note(store: Store) -> CommitNote:
-    """The newest note; commits made by other hands (an OPTIMIZE, say) carry none and are passed over."""
+    """The newest note; commits of others, such as an OPTIMIZE, have none and are skipped."""
     return note_of(store.table("messages"))
 
 
 def note_of(table: DeltaTable) -> CommitNote:
-    """As :func:`last_note`, of ``messages`` as it was opened."""
+    """Like :func:`last_note`, for an opened table ``messages``."""
     for limit in (1, 100, None):
         for commit in table.history(limit):
             note = _note(commit.get("userMetadata"))
@@ -110,12 +110,12 @@ def note_of(table: DeltaTable) -> CommitNote:
 
 
 def is_own_note(text: str | None) -> bool:
-    """Whether the user metadata of a commit on ``messages`` is what a run of ours writes."""
+    """Whether user metadata of a commit on ``messages`` is a note of one of our runs."""
     return _note(text) is not None
 
 
 def epoch_of(table: DeltaTable) -> int | None:
-    """The newest epoch under which a table was written, as it was opened; None where no run has had one."""
+    """The newest epoch under which an opened table was written; None: it was never written under one."""
     epoch = table.transaction_version(EPOCH)
     return None if epoch is None else int(epoch)
 
@@ -152,13 +152,13 @@ def _note(text: str | None) -> CommitNote | None:
 
 
 def _can_be(note: CommitNote) -> bool:
-    """Whether a note has counts that a store can reach; one that has others is of other hands, too."""
+    """Whether a note has counts that a store can reach; one with other counts is not ours."""
     counts = [*note.totals.model_dump().values(), *note.updates.model_dump().values()]
     return all(0 <= count < _COUNTS for count in counts)
 
 
 def _small_files(files: pa.Table) -> int:
-    """Files that are not compact, of days that have more than one such."""
+    """How many files are small, in days with more than one small file."""
     if files.num_rows == 0:
         return 0
     small = files.filter(pc.field("size_bytes") < COMPACT_BYTES)
@@ -172,7 +172,7 @@ def _checkpoint(store: Store) -> int:
     try:
         return _LastCheckpoint.model_validate_json(content).version if content else 0
     except ValidationError:
-        # Who reads the table finds its check point without this.
+        # Delta readers find the checkpoint without this object.
         return 0
 
 

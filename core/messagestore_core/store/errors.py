@@ -1,10 +1,10 @@
-"""What a run can't go on with: a reason constant and words that say what to do."""
+"""Errors that end a run: a constant reason, and a message that says what to do."""
 
 from messagestore_core.contract.run_report import Outcome
 
 
 class RunFailedError(Exception):
-    """Ends a run; ``reason`` goes into the report, the condition and the Event, and what was done all the same, too."""
+    """Ends a run; report, condition and Event have ``reason``, and the report has ``outcome``: what was done before."""
 
     def __init__(self, reason: str, message: str, outcome: Outcome | None = None) -> None:
         super().__init__(message)
@@ -13,7 +13,7 @@ class RunFailedError(Exception):
 
 
 class TableRefusedError(RunFailedError):
-    """The table folder is not this stream's to write to; nothing in it was touched."""
+    """This stream may not write to the table folder; nothing in it was touched."""
 
     def __init__(self, message: str) -> None:
         super().__init__("TableRefused", message)

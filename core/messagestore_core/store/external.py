@@ -1,6 +1,6 @@
-"""A name for each moment at which a run changes something outside its own process.
+"""Names for all moments at which a run changes something outside its own process.
 
-A run may be killed at any of them and must go on from there; naming them lets that be shown for each.
+A run may be killed at each of them, and the next run must go on from there. Names let tests stop a run at each.
 """
 
 import logging
@@ -20,7 +20,7 @@ def observe(observer: Observer) -> None:
 
 @contextmanager
 def observing(observer: Observer) -> Iterator[None]:
-    """As :func:`observe`, while the block lasts."""
+    """Like :func:`observe`, while the block lasts."""
     _observers.append(observer)
     try:
         yield

@@ -1,12 +1,12 @@
-"""The fence around a store: of two runs that were given it, only the one with the newer epoch can write.
+"""The fence around a store: of two runs with a grant for it, only the one with the newer epoch can write.
 
-A run begins by committing its epoch to every table, as the version of transaction ``messagestore-epoch``. From there on
-each commit is refused before which a newer one stands. For delta-rs that is a conflict: each of our commits writes that
-transaction, and no other commit that wrote it may have come since the table was opened. For Spark on object storage the
-log store looks at what was committed before it creates the next version (``Fence.java``).
+A run begins by committing its epoch to every table, as the version of transaction ``messagestore-epoch``. Each later
+commit fails if a newer epoch was committed before it. For delta-rs that is a conflict: each of our commits writes that
+transaction, so none succeeds if another commit wrote it since the table was opened. For Spark on object storage the log
+store checks the committed epoch before it creates the next version (``Fence.java``).
 
-What is no commit (an object, a marker, a plan) can't be refused by the store. Before each such write the table is
-looked at, at most once a second.
+Delta can't refuse writes that are no commits (objects, markers, plans). Before such a write the run checks the table's
+epoch, at most once a second.
 """
 
 import time
@@ -29,7 +29,7 @@ _LOOK_AGAIN_SECONDS = 1.0
 
 
 class FencedError(RunFailedError):
-    """The right to write has gone to a newer run."""
+    """A newer run has the right to write."""
 
     def __init__(self, message: str) -> None:
         super().__init__("Fenced", message)
@@ -37,11 +37,11 @@ class FencedError(RunFailedError):
 
 @contextmanager
 def holding(stores: Sequence[Store], run: str) -> Iterator[None]:
-    """Write these stores, each under its epoch, while the block lasts. Their folders are open.
+    """Hold the right to write these stores, each under its epoch, while the block lasts. Their folders are open.
 
     Raises:
-        FencedError: one has been written under a newer epoch, before the block or within it; or the run has no epoch
-            and the store is one that an operator hands out.
+        FencedError: one was written under a newer epoch, before the block or within it; or the run has no epoch, and
+            an operator grants the right to write the store.
     """
     held = [store for store in stores if store.epoch is not None]
     for store in stores:
@@ -62,7 +62,7 @@ def open_to_write(store: Store, name: str) -> DeltaTable:
     """One table of a folder, for one commit that carries :func:`commit_properties`.
 
     Raises:
-        FencedError: it has been written under a newer epoch.
+        FencedError: it was written under a newer epoch.
     """
     table = store.opened(name)
     _refuse_older(store, epoch_of(table))
@@ -70,7 +70,7 @@ def open_to_write(store: Store, name: str) -> DeltaTable:
 
 
 def commit_properties(store: Store, note: CommitNote | None = None) -> CommitProperties:
-    """What a commit by delta-rs carries: the epoch, so that it is refused after a newer one, and a note."""
+    """The properties of a commit by delta-rs: a note, and the epoch, so that the commit fails after a newer one."""
     return CommitProperties(
         custom_metadata={"userMetadata": with_epoch(store, note).json_text()} if note else None,
         app_transactions=[Transaction(EPOCH, store.epoch)] if store.epoch is not None else None,
@@ -78,40 +78,40 @@ def commit_properties(store: Store, note: CommitNote | None = None) -> CommitPro
 
 
 def carrying_on(store: Store, name: str, table: DeltaTable, run: str) -> CommitProperties:
-    """What a commit by delta-rs carries that changes no row: of ``messages`` also the totals, as they were."""
+    """The properties of a commit by delta-rs that changes no row; on ``messages`` it repeats the totals."""
     note = with_epoch(store, note_of(table).model_copy(update={"run": run})) if name == "messages" else None
     return commit_properties(store, note)
 
 
 def with_epoch(store: Store, note: CommitNote) -> CommitNote:
-    """The note of a commit of this run."""
+    """The note with the epoch of this run."""
     return note.model_copy(update={"epoch": store.epoch})
 
 
 def claim(store: Store, run: str) -> None:
-    """Commit a store's epoch to every table of it: from here on no older one gets through.
+    """Commit a store's epoch to all of its tables; from then on commits of older epochs fail.
 
     Raises:
-        FencedError: a newer one is there.
+        FencedError: a table has a newer one.
     """
     with external_write("claim"), ThreadPoolExecutor(len(TABLES)) as threads:
         list(threads.map(partial(_claim, store, run), TABLES))
 
 
 def _claim(store: Store, run: str, name: str) -> None:
-    """Commit the epoch to one table, right after the commit whose totals it carries on."""
+    """Commit the epoch to one table, right after the commit whose totals it repeats."""
     for _ in range(_ATTEMPTS):
         try:
             table = store.opened(name)
         except TableNotFoundError:
-            # A deletion that was cut off is carried on.
+            # A deletion that broke off goes on without this table.
             return
         newest = epoch_of(table)
         _refuse_older(store, newest)
         if newest == store.epoch:
             return
         properties = carrying_on(store, name, table, run)
-        # Not to be committed behind anything else than what was read.
+        # A commit after one that was not read would repeat wrong totals.
         properties.max_commit_retries = 0
         try:
             table.create_write_transaction(
@@ -124,7 +124,7 @@ def _claim(store: Store, run: str, name: str) -> None:
 
 
 def _look_before_writes(held: Sequence[Store]) -> Observer:
-    """An observer of external writes that raises where a table has been handed on."""
+    """An observer of external writes that raises FencedError where a newer run has the store."""
     looked_at = -_LOOK_AGAIN_SECONDS
 
     def observer(name: str, moment: str) -> None:
@@ -139,7 +139,7 @@ def _look_before_writes(held: Sequence[Store]) -> Observer:
 
 
 def _newest(store: Store) -> int | None:
-    """The newest epoch of a store; None where there is none, or no store."""
+    """The newest epoch of a store; None without an epoch or without a store."""
     try:
         return epoch_of(store.table("messages"))
     except TableNotFoundError:
@@ -164,7 +164,7 @@ def _refuse_without_epoch(store: Store) -> None:
 
 
 def _explain(store: Store, error: Exception) -> None:
-    """Say that the run was fenced where that is what stopped it, whichever way the refusal came."""
+    """Raise FencedError if a newer epoch is the cause of an error, which may be of any type."""
     if isinstance(error, FencedError):
         return
     try:

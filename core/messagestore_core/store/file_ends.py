@@ -1,4 +1,4 @@
-"""How far files have been read: of any number of them, in 24 bytes each."""
+"""How far files have been read, in 24 bytes a file."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -9,16 +9,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 NOT_READ = -1
-"""How far a file has been read that has not been; an empty one that has been read ends at 0."""
+"""The end of a file that has not been read; an empty file that has been read ends at 0."""
 
 _BITS = 128
-"""Of a file's digest: wide enough that equal means the same file."""
+"""The width of a file's digest: so wide that equal digests mean the same file."""
 Ends = npt.NDArray[np.int64]
 _Digests = npt.NDArray[np.bytes_]
 
 
 class FileEnds:
-    """The end of what was read of each file, by a digest of its URI, size and modification time."""
+    """How far each file has been read, by a digest of its URI, size and modification time."""
 
     def __init__(self, read: Iterable[pa.Table | pa.RecordBatch] = ()) -> None:
         """From tables with columns ``uri``, ``size``, ``modified_at`` and ``end``, in any order."""
@@ -31,7 +31,7 @@ class FileEnds:
     def of(self, files: pa.Table | pa.RecordBatch) -> Ends:
         """How far each of these has been read; :data:`NOT_READ` where it has not been."""
         digests = _digests(files)
-        # Looked up in their order, neighbours are found among neighbours, which caches reward.
+        # Sorted look-ups use the CPU's caches better.
         order = np.argsort(digests)
         at, known = self._places(digests[order])
         ends = np.full(len(digests), NOT_READ, np.int64)
@@ -39,7 +39,7 @@ class FileEnds:
         return ends
 
     def add(self, files: pa.Table | pa.RecordBatch) -> None:
-        """More that was read, as at the beginning."""
+        """Add files that were read; columns as of the constructor."""
         digests, ends = _largest(_digests(files), _numbers(files, "end"))
         at, known = self._places(digests)
         self._ends[at[known]] = np.maximum(self._ends[at[known]], ends[known])
@@ -47,7 +47,7 @@ class FileEnds:
         self._ends = np.insert(self._ends, at[~known], ends[~known])
 
     def _places(self, digests: _Digests) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-        """Where each is or would be, and whether it is there."""
+        """The index of each digest, or where it would be inserted, and whether it is known."""
         at = np.searchsorted(self._digests, digests)
         known = np.zeros(len(digests), np.bool_)
         within = at < len(self._digests)

@@ -1,8 +1,8 @@
 """What has been read from each source: which ranges of which files, in which batch.
 
-A batch's rows are written before it; they are in force once the messages commit carries the batch's number. A batch
-that was cut off is done again with the same ranges and the same clock. What was gone by then keeps its row, as a try
-before may have set records of it aside.
+A batch's rows are written before it; they are in force once a commit on ``messages`` has the batch's number. A batch
+that broke off is repeated with the same ranges and the same clock. Files that are gone by then keep their rows, as the
+earlier try may have made dead letters of their records.
 """
 
 from collections.abc import Iterator, Set
@@ -25,7 +25,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import FILES, literal
 
 _GONE = -1
-"""The end of a range that could not be read any more."""
+"""The end of a range whose file is gone."""
 _IN_LITTLE_MEMORY: dict[str, Any] = {
     "columns": ["source_id", "batch", "uri", "size", "modified_at", "end"],
     "batch_size": 16_384,
@@ -34,12 +34,12 @@ _IN_LITTLE_MEMORY: dict[str, Any] = {
     "use_threads": False,
     "fragment_scan_options": ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False),
 }
-"""How the table is read; by default whole groups of rows are held, and some more ahead."""
+"""How the table is read. By default whole row groups are held in memory, and more are read ahead."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file as it was listed. Two listings with the same three are the same file."""
+    """A listed file. The same URI, size and modification time mean the same file."""
 
     uri: str
     size: int
@@ -57,7 +57,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch as planned: its number, its clock, and what it reads in order of arrival."""
+    """One planned batch: its number, its clock, and what it reads, in order of arrival."""
 
     number: int
     at: datetime
@@ -65,9 +65,9 @@ class Batch:
 
 
 class ReadFiles(ReadBatches[Batch]):
-    """What one source's batches have read, kept in the folder's table ``files``.
+    """What one source's batches have read, kept in the store's table ``files``.
 
-    The table is read once, a portion at a time: of each of its rows a few bytes are held.
+    The table is read once, in portions; only a few bytes of each row are kept in memory.
     """
 
     def __init__(self, store: Store, source_id: str) -> None:
@@ -76,11 +76,11 @@ class ReadFiles(ReadBatches[Batch]):
 
     @property
     def last_batch(self) -> int:
-        """As :class:`ReadBatches` has it."""
+        """See :class:`ReadBatches`."""
         return self._last_batch
 
     def planned(self, number: int) -> Batch | None:
-        """As :func:`planned_batch`."""
+        """See :func:`planned_batch`."""
         return planned_batch(self._store, self._source_id, number)
 
     def _load(self) -> None:
@@ -104,22 +104,22 @@ class ReadFiles(ReadBatches[Batch]):
     def read_before(self, batch: Batch) -> set[str]:
         """The URIs of a batch that an earlier batch or try, of this source or another, may have read too.
 
-        Where the record of what was read has been lost, that may be any.
+        All of them where the store's table ``files`` was lost.
         """
         uris = sorted({r.file.uri for r in batch.ranges})
         if self._lost:
             return set(uris)
-        # Of two URIs with one hash one may be taken for the other, and is then looked for in vain.
+        # A collision of hashes only adds a URI that is then looked up in vain.
         known = np.isin(_hashes(pa.array(uris, pa.string())), self._uris)
         return {uri for uri, is_known in zip(uris, known, strict=True) if is_known}
 
     def planned_since(self, number: int) -> frozenset[SourceFile]:
-        """The files of batches behind one of them."""
+        """The files of all batches after one."""
         own = (pc.field("source_id") == self._source_id) & (pc.field("batch") > number)
         return frozenset(source_files(self._store.table("files").to_pyarrow_table(filters=own)))
 
     def write_down(self, batch: Batch) -> None:
-        """Plan a batch, durably."""
+        """Write the plan of a batch, durably."""
         rows = pa.Table.from_pylist([self._row(batch, r) for r in batch.ranges], schema=FILES)
         with external_write("plan"):
             write_deltalake(
@@ -133,7 +133,7 @@ class ReadFiles(ReadBatches[Batch]):
         self._last_batch = batch.number
 
     def take_out(self, batch: Batch, files: Set[SourceFile]) -> None:
-        """Note of files of a planned batch that has not been committed that they are gone, durably."""
+        """Mark files of a planned, uncommitted batch as gone, durably."""
         literals = ", ".join(literal(uri) for uri in sorted({file.uri for file in files}))
         own = f"source_id = {literal(self._source_id)} and batch = {batch.number}"
         with external_write("take-out"):
@@ -158,7 +158,7 @@ class ReadFiles(ReadBatches[Batch]):
 
 
 def planned_batch(store: Store, source_id: str, number: int) -> Batch | None:
-    """A batch as it was written down, without what was gone later; None where nothing is left."""
+    """A batch as it was planned, without files that are gone; None where nothing is left."""
     own = (pc.field("source_id") == source_id) & (pc.field("batch") == number) & (pc.field("end") != _GONE)
     rows = store.table("files").to_pyarrow_table(filters=own)
     if not rows.num_rows:
@@ -169,11 +169,11 @@ def planned_batch(store: Store, source_id: str, number: int) -> Batch | None:
 
 
 def source_files(files: pa.Table | pa.RecordBatch) -> list[SourceFile]:
-    """The files of a listing, or of rows of the table."""
+    """The files in a listing or in rows of the table."""
     columns = (files[name].to_pylist() for name in ("uri", "size", "modified_at"))
     return [SourceFile(uri, size, modified_at) for uri, size, modified_at in zip(*columns, strict=True)]
 
 
 def _hashes(uris: pa.Array) -> npt.NDArray[np.int64]:
-    """Of this process alone."""
+    """Hashes that hold in this process only."""
     return np.fromiter(map(hash, uris.to_numpy(zero_copy_only=False)), np.int64, len(uris))

@@ -1,4 +1,4 @@
-"""The table folder: whose it is, and the tables in it."""
+"""The table folder: its owner, and the tables in it."""
 
 import json
 
@@ -19,14 +19,14 @@ from messagestore_core.store.objects import LARGEST_DOCUMENT, delta_uri, first_l
 from messagestore_core.store.schemas import TABLES, properties
 
 FORMAT_VERSION = 2
-"""Raised with each release that adds tables, columns or properties; an earlier release refuses the store then."""
+"""Grows with each release that adds tables, columns or properties; earlier releases then refuse the store."""
 MARKER = "_messagestore.json"
 _READ = ("tombstones", "dead_letters", "messages")
-"""The tables that a run needs which only reads; every release has had them."""
+"""The tables that a read-only run needs; every release has had them."""
 
 
 def check_folder(store: Store) -> None:
-    """Make sure that a folder is this owner's, or one that may become it. Nothing is written.
+    """Check that a folder is this owner's, or may become it. Nothing is written.
 
     Raises:
         TableRefusedError: the folder is another's, holds something else, or is of a newer format.
@@ -46,30 +46,30 @@ def check_folder(store: Store) -> None:
 
 
 def open_folder(store: Store, by: RunDocument | None = None) -> None:
-    """Bring the folder to the form of this release: an empty one is made a store, what an earlier one lacks is added.
+    """Bring the folder to the format of this release: make a store in an empty one, upgrade one of an earlier release.
 
-    The caller holds the right to write. Whatever this is cut off after, it can be done again.
+    The caller holds the right to write. If this breaks off at any point, it can be repeated.
 
     Args:
         store: in the folder.
-        by: the run's document; what becomes of a store that was there is told in its audit.
+        by: the run's document; an adoption or upgrade is noted in the audit under it.
 
     Raises:
-        TableRefusedError: as :func:`check_folder`; or a table says what no run of ours writes.
+        TableRefusedError: as in :func:`check_folder`; or a table's log has something that no run of ours writes.
     """
     check_folder(store)
     _own(store, by)
     run = by.run if by else ""
-    # The messages come last: where they are, all is.
+    # Messages come last: if they exist, all tables do.
     for name in reversed(TABLES):
         _complete(store, name, run)
 
 
 def is_complete(store: Store) -> bool:
-    """Whether :func:`open_folder` would change nothing of a store that is there.
+    """Whether :func:`open_folder` would change nothing of an existing store.
 
     Raises:
-        TableRefusedError: a table says what no run of ours writes.
+        TableRefusedError: a table's log has something that no run of ours writes.
         TableNotFoundError: a table is missing.
     """
     if store.objects().read(MARKER, LARGEST_DOCUMENT) != _marker(store):
@@ -79,10 +79,10 @@ def is_complete(store: Store) -> bool:
 
 
 def owner_of(store: Store, marker: bytes) -> Owner:
-    """Whose a folder is, by its marker.
+    """The owner of a folder, by its marker.
 
     Raises:
-        TableRefusedError: it is no marker, or one of a newer format.
+        TableRefusedError: the content is no marker, or one of a newer format.
     """
     said = _said(store, marker)
     if said.format_version > FORMAT_VERSION:
@@ -98,7 +98,7 @@ def _said(store: Store, marker: bytes) -> "_Marker":
 
 
 class _Marker(BaseModel):
-    """What a marker of any format says."""
+    """What a marker of any format has."""
 
     format_version: int = Field(alias="formatVersion")
 
@@ -108,7 +108,7 @@ class _OwnersMarker(_Marker):
 
 
 def refuse_links(uri: str) -> None:
-    """Refuse a local folder with a link in it: what it leads to is not the store's.
+    """Refuse a local folder with a link in it, as the link's target is not the store's.
 
     Raises:
         TableRefusedError: there is one.
@@ -119,13 +119,13 @@ def refuse_links(uri: str) -> None:
 
 
 def _own(store: Store, by: RunDocument | None) -> None:
-    """Let the marker name this owner and this format, before any table has what an earlier release can't know."""
+    """Make the marker name this owner and this format, before a table has what an earlier release doesn't know."""
     objects, wanted = store.objects(), _marker(store)
     marker = objects.read(MARKER, LARGEST_DOCUMENT)
     if marker is None:
         with external_write("marker"):
             made = objects.create(MARKER, wanted)
-        # Of two that found the folder empty, one has made it its own.
+        # If two found the folder empty, one of them made the marker.
         marker = wanted if made else objects.read(MARKER, LARGEST_DOCUMENT) or b""
         _refuse_others(store, owner_of(store, marker))
     if marker != wanted:
@@ -135,7 +135,7 @@ def _own(store: Store, by: RunDocument | None) -> None:
 
 
 def _tell(store: Store, by: RunDocument | None, marker: bytes) -> None:
-    """What the new marker changes; told before, so that it is not done untold."""
+    """Note in the audit what the new marker changes; before it changes, so that no change lacks a row."""
     if by is None or not exists(store):
         return
     owner, version = owner_of(store, marker), _said(store, marker).format_version
@@ -155,7 +155,7 @@ def _refuse_others(store: Store, owner: Owner) -> None:
 
 
 def belongs(store: Store, owner: Owner) -> str:
-    """Whose the folder is, in words that tell another namespace nothing about its owner."""
+    """Who owns the folder, for people; other namespaces don't learn the owner's name."""
     if not _is_neighbour(store, owner):
         return f"{store.uri} belongs to another namespace's MessageStream"
     return f"{store.uri} belongs to MessageStream {owner.namespace}/{owner.name}"
@@ -171,7 +171,7 @@ def _marker(store: Store) -> bytes:
 
 
 def _complete(store: Store, name: str, run: str) -> None:
-    """Make a table, or add what it lacks."""
+    """Make a table, or add what it lacks to it."""
     try:
         table = open_to_write(store, name)
     except TableNotFoundError:
@@ -195,7 +195,7 @@ def _create(store: Store, name: str) -> None:
 
 
 def _add_columns(store: Store, name: str, table: DeltaTable, run: str) -> None:
-    """The columns that the table lacks, which an earlier release has made; its rows have nulls there."""
+    """Add columns that a table of an earlier release lacks; its rows have nulls there."""
     missing = _missing_columns(name, table)
     if missing:
         added = Schema.from_arrow(pa.schema(missing)).fields
@@ -221,7 +221,7 @@ def _missing_properties(name: str, table: DeltaTable) -> dict[str, str]:
 
 
 def exists(store: Store) -> bool:
-    """Whether there is a message store in the folder; one that is only begun holds nothing, and is none."""
+    """Whether the folder has a complete message store."""
     options = store.storage.delta_options(store.uri)
     return store.objects().exists(MARKER) and all(
         DeltaTable.is_deltatable(delta_uri(store.path(name)), options) for name in _READ

@@ -1,9 +1,9 @@
-"""What a table says of itself that no run of ours writes: the reason not to open it.
+"""Refuse tables whose log has something that no run of ours writes.
 
-Whoever may write to the bucket may write a log. Delta heeds what stands there: an expression that makes a column is
-evaluated at each write, by Spark and with all that its SQL can do; a path leads anywhere. So a table has to say what we
-write and nothing else. That is looked at as delta-rs reads the log (each time a table is opened) and as Spark does
-(right before it opens one), since the two need not agree on a log that was made to deceive.
+Anyone who can write to the bucket can write a log, and Delta follows it: Spark evaluates the expression of a generated
+column at each write, with all of its SQL, and a file's path may lead anywhere. So a log may have only what we write. It
+is checked as delta-rs reads it, each time a table is opened, and as Spark reads it, right before Spark opens a table:
+the two may read a crafted log differently.
 """
 
 import json
@@ -22,14 +22,14 @@ from messagestore_core.store.schemas import GROWN, TABLES, earlier_properties, p
 from messagestore_core.text import one_line
 
 _READER, _WRITER = 1, 2
-"""The newest protocol that we write; neither has table features."""
+"""The newest protocol versions that we write; neither has table features."""
 _RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 _INTERVAL = re.compile(r"interval [0-9]{1,12} (second|minute|hour|day|week)s?")
 PATH = r"^(inserted_date=[0-9]{4}-[0-9]{2}-[0-9]{2}/)?[A-Za-z0-9][A-Za-z0-9._-]*$"
-"""A data file's, as Spark and delta-rs name them: below the table, and spelled in one way."""
+"""The paths of data files that Spark and delta-rs write: below the table, with one spelling."""
 _SHOWN = 200
 _looked_at: dict[str, int] = {}
-"""Of each table the version whose files were last looked at; one that is opened again and again changes little."""
+"""For each table the version whose files were checked last, so that a version is checked once."""
 
 
 class TableSays(NamedTuple):
@@ -45,10 +45,10 @@ class TableSays(NamedTuple):
 
 
 def refuse_foreign(uri: str, name: str, table: DeltaTable) -> None:
-    """Refuse a table that was opened by delta-rs, before anything is done with it.
+    """Check a table that delta-rs has opened, before anything is done with it.
 
     Raises:
-        TableRefusedError: it says what no run of ours writes.
+        TableRefusedError: its log has something that no run of ours writes.
     """
     told = says(table)
     refuse(uri, name, told.version, not_ours(name, told))
@@ -59,10 +59,10 @@ def refuse_foreign(uri: str, name: str, table: DeltaTable) -> None:
 
 
 def refuse(uri: str, name: str, version: int, what: str | None) -> None:
-    """Refuse a version of a table, in words, where there is something to say.
+    """Refuse a version of a table if there is something that no run of ours writes.
 
     Raises:
-        TableRefusedError: there is.
+        TableRefusedError: ``what`` is not None.
     """
     if what is not None:
         raise TableRefusedError(
@@ -73,7 +73,7 @@ def refuse(uri: str, name: str, version: int, what: str | None) -> None:
 
 
 def says(table: DeltaTable) -> TableSays:
-    """As delta-rs reads the log."""
+    """Protocol and metadata of an opened table, as delta-rs reads them."""
     protocol, metadata = table.protocol(), table.metadata()
     return TableSays(
         table.version(),
@@ -87,20 +87,20 @@ def says(table: DeltaTable) -> TableSays:
 
 
 def not_ours(name: str, told: TableSays) -> str | None:
-    """What a table says that no run of ours writes, in words; None where there is nothing."""
+    """The first thing in a table's log that no run of ours writes, for people; None without any."""
     return next(_unwritten(name, told), None)
 
 
 def not_to_be_read(table: DeltaTable) -> str | None:
-    """What keeps a reader from a table, in words: its rows would not be read from its own files as they are.
+    """Why a reader can't read a table, for people: its rows would not come from its own files as they are; else None.
 
-    A reader looks at the columns that it knows, so that it can also read a store of a newer release.
+    Columns are not checked, so that a reader can also read a store of a newer release.
     """
     return next(_unwritten_protocol(says(table)), None) or outside(table)
 
 
 def outside(table: DeltaTable) -> str | None:
-    """A data file that would not lie below the table, or is not named as ours are, in words; None without one."""
+    """A data file outside the table or with a name that is not ours, for people; None without one."""
     paths = pa.table(table.get_add_actions())["path"]
     strange = pc.invert(pc.match_substring_regex(paths, PATH))
     found = paths.filter(strange)
@@ -130,12 +130,12 @@ def _is_our_property(name: str, key: str, value: str) -> bool:
 
 
 def partition_columns(name: str) -> list[str]:
-    """What a table of ours is partitioned by."""
+    """The columns that a table of ours is partitioned by."""
     return ["inserted_date"] if name == "messages" else []
 
 
 def _unwritten_columns(name: str, schema: str) -> Iterator[str]:
-    """A column is as we make it to the last key, also within: an expression is one that we don't write."""
+    """Compare each column's whole JSON with ours: an expression would be a key that we don't write."""
     try:
         fields = json.loads(schema, object_pairs_hook=_once)["fields"]
         found = {field["name"]: field for field in fields}
@@ -169,5 +169,5 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _shown(text: str) -> str:
-    """As much of a text of somebody else's as a message has room for."""
+    """A text of somebody else, cut to what a message has room for."""
     return one_line(text, _SHOWN)

@@ -1,4 +1,4 @@
-"""The handle for a store: what every read and write of it begins with."""
+"""The handle for a store; every read and write of it begins here."""
 
 from collections.abc import Sequence
 
@@ -17,11 +17,11 @@ class Store:
     """One folder with its tables and objects.
 
     Attributes:
-        uri: where it lies.
-        storage: how that is reached.
-        owner: whose it has to be; None for who does not look.
+        uri: of the folder.
+        storage: how its bucket is reached.
+        owner: who must own it; None: that is not checked.
         adopt_from: former owners from which it may be taken over.
-        epoch: under which it is written; None where nobody hands it out.
+        epoch: that of the run's grant; None: no operator grants the right to write.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Store:
         self.storage = storage or Storage()
         self.owner, self.adopt_from, self.epoch = owner, adopt_from, epoch
         self._tables: dict[str, tuple[DeltaTable, bytes | None]] = {}
-        """Open tables, and which check point each had: it goes on reading its log from there."""
+        """Open tables with the checkpoint that each had when it was opened."""
 
     @staticmethod
     def of(table: Table, storage: Storage) -> "Store":
@@ -45,7 +45,7 @@ class Store:
         return Store(table.uri, storage, owner=table.owner, adopt_from=table.adopt_from, epoch=table.epoch)
 
     def path(self, *names: str) -> str:
-        """The URI of what lies below the folder."""
+        """The URI of a name below the folder."""
         return join(self.uri, *names)
 
     def objects(self, *names: str) -> Objects:
@@ -53,35 +53,35 @@ class Store:
         return Objects(self.path(*names) if names else self.uri, self.storage)
 
     def table(self, name: str, version: int | None = None) -> DeltaTable:
-        """One table, by delta-rs, as it is now or was at a version; to read, as the same one may be handed out again.
+        """One table, by delta-rs, as it is now or at a version. Only for reading, as callers share it.
 
-        It is opened again only after a commit: to open one of 100,000 files takes a second.
+        It is opened again only after a commit, as opening a table of 100,000 files takes a second.
 
         Raises:
-            TableRefusedError: it says what no run of ours writes.
+            TableRefusedError: its log has something that no run of ours writes.
         """
         if version is not None:
             return self.opened(name, version)
         log = self.objects(name, "_delta_log")
         check_point = log.read_first(_LAST_CHECKPOINT, _CHECKPOINT_BYTES)
         table, before = self._tables.get(name, (None, None))
-        # A log is cut behind a check point only.
+        # A log loses entries only before a checkpoint.
         if table is None or check_point != before or log.exists(f"{table.version() + 1:020d}.json"):
             table = self.opened(name)
             self._tables[name] = table, check_point
         return table
 
     def opened(self, name: str, version: int | None = None) -> DeltaTable:
-        """As :meth:`table`, for the caller alone: a commit by it moves it on.
+        """Like :meth:`table`, for the caller alone: its version advances with a commit by it.
 
         Raises:
-            TableRefusedError: it says what no run of ours writes.
+            TableRefusedError: its log has something that no run of ours writes.
         """
         table = self.read(name, version)
         refuse_foreign(self.uri, name, table)
         return table
 
     def read(self, name: str, version: int | None = None) -> DeltaTable:
-        """As :meth:`opened`, whatever it says: for who looks at that."""
+        """Like :meth:`opened`, without a check of what its log says."""
         options = self.storage.delta_options(self.uri)
         return DeltaTable(delta_uri(self.path(name)), version=version, storage_options=options)

@@ -1,4 +1,4 @@
-"""Plain objects beside the tables: markers, manifests, claim checks, and documents that are not believed unread."""
+"""Plain objects beside the tables: markers, manifests, claim checks, and documents, which are checked when read."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from messagestore_core.store.storage import Storage
 
 LOCAL = "file://"
 LARGEST_DOCUMENT = 256 << 20
-"""A frozen selection has up to 65,536 keys; the other documents are far smaller."""
+"""Bytes. A frozen selection has up to 65,536 keys; other documents are far smaller."""
 _Document = TypeVar("_Document", bound=BaseModel)
 
 
@@ -27,14 +27,14 @@ def is_local(uri: str) -> bool:
 
 
 def local_path(uri: str) -> str:
-    """The path of a local URI, byte for byte: nothing is percent-decoded, as Hadoop reads such URIs too."""
+    """The path of a local URI. Nothing is percent-decoded, as Hadoop doesn't either."""
     if uri.startswith(LOCAL):
         return uri.removeprefix(LOCAL)
     return uri.removeprefix("file:")
 
 
 def delta_uri(uri: str) -> str:
-    """The URI as delta-rs takes it, which decodes what is percent-encoded in one of object storage."""
+    """The URI for delta-rs, with % encoded, as delta-rs decodes URIs of object storage."""
     return local_path(uri) if is_local(uri) else uri.replace("s3a://", "s3://", 1).replace("%", "%25")
 
 
@@ -44,19 +44,19 @@ def join(uri: str, *names: str) -> str:
 
 
 def is_below(uri: str, other: str) -> bool:
-    """Whether a URI is another's own or leads below it; a local folder and S3 are spelled in more than one way."""
+    """Whether ``other`` is ``uri`` or lies below it, whichever spelling of local folders and S3 they use."""
     own, path = _spelled(uri), _spelled(other)
     return ".." not in path.split("/") and (path == own or path.startswith(f"{own}/"))
 
 
 def sum_of(name: str) -> str:
-    """The object that a local file of Hadoop's sums is about; any other is about itself."""
+    """The name of the object that a checksum file of Hadoop belongs to; any other name as it is."""
     folder, slash, base = name.rpartition("/")
     return f"{folder}{slash}{base[1:-4]}" if base.startswith(".") and base.endswith(".crc") else name
 
 
 def first_link(uri: str) -> str | None:
-    """What below a local folder is neither a file nor a folder, such as a link to elsewhere; None without any."""
+    """The first path below a local folder that is neither file nor folder, such as a link; None without any."""
     folders = [local_path(uri)] if is_local(uri) else []
     while folders:
         with suppress(FileNotFoundError), os.scandir(folders.pop()) as entries:
@@ -77,7 +77,7 @@ class Objects:
         self._fs, self._root = _open(uri, self._storage)
 
     def below(self, *names: str) -> "Objects":
-        """The objects below a folder of these."""
+        """The objects below a folder."""
         return Objects(join(self.uri, *names), self._storage)
 
     @property
@@ -85,7 +85,7 @@ class Objects:
         return isinstance(self._fs, fs.LocalFileSystem)
 
     def _make_parent(self, path: str) -> None:
-        """Object storage has no folders, only objects that would pretend to be some."""
+        """Make the folder of a local path; object storage needs none."""
         if self._local:
             self._fs.create_dir(str(PurePosixPath(path).parent), recursive=True)
 
@@ -93,7 +93,7 @@ class Objects:
         return f"{self._root}/{name}" if name else self._root
 
     def read(self, name: str, at_most: int | None = None) -> bytes | None:
-        """The object's bytes, or None where there is none.
+        """The object's bytes; None where there is no object.
 
         Raises:
             TableRefusedError: it has more than ``at_most`` bytes.
@@ -110,22 +110,22 @@ class Objects:
             return bytes(stream.read())
 
     def place(self, name: str) -> tuple[fs.FileSystem, str]:
-        """An object as pyarrow reaches it."""
+        """The file system and the path by which pyarrow reaches an object."""
         return self._fs, self._path(name)
 
     def local_path(self, name: str) -> str | None:
-        """The path of an object that is a file of this machine; None where it is none."""
+        """The path of a local object; None on object storage."""
         return self._path(name) if self._local else None
 
     def read_first(self, name: str, length: int) -> bytes | None:
-        """The object's first bytes, ``length`` of them at most, or None where there is none."""
+        """At most the first ``length`` bytes of an object; None where there is no object."""
         if not self.exists(name):
             return None
         with self._fs.open_input_stream(self._path(name), compression=None) as stream:
             return bytes(stream.read(length))
 
     def exists(self, name: str) -> bool:
-        """Whether there is such an object."""
+        """Whether the object exists."""
         return bool(self._fs.get_file_info(self._path(name)).type == fs.FileType.File)
 
     def write(self, name: str, content: bytes) -> None:
@@ -135,7 +135,7 @@ class Objects:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[pa.NativeFile]:
-        """Write an object piece by piece; of a local file a reader sees all of it or none."""
+        """Write an object piece by piece; readers of a local file see all of it or none."""
         path = self._path(name)
         self._make_parent(path)
         target = f"{path}.partial" if self._local else path
@@ -145,9 +145,9 @@ class Objects:
             self._fs.move(target, path)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Write an object where there is none; of two that do so at once one succeeds.
+        """Write an object if it is absent, and return whether it was; of two writers at once, one succeeds.
 
-        On object storage the store itself decides; of a local folder there is a lock.
+        On object storage the put is conditional; for a local folder the caller holds a lock.
         """
         if not self._local:
             return self._storage.create(join(self.uri, name), content)
@@ -157,19 +157,19 @@ class Objects:
         return True
 
     def delete(self, name: str) -> None:
-        """Delete an object if it is there."""
+        """Delete an object if it exists."""
         if self.exists(name):
             self._fs.delete_file(self._path(name))
 
     def delete_folder(self, name: str) -> None:
-        """Delete everything below a name if it is there."""
+        """Delete everything below a name if it exists."""
         left = None
         while self._fs.get_file_info(self._path(name)).type == fs.FileType.Directory:
             try:
                 self._fs.delete_dir(self._path(name))
                 return
             except OSError:
-                # Some stores won't delete a folder's own object together with what is in it: again, for what is left.
+                # Some stores don't delete a folder's own object with its content: try again while less is left.
                 before, left = left, len(self.names(name, recursive=True))
                 if left == before:
                     raise
@@ -185,20 +185,20 @@ class Objects:
 
 
 def read_document(objects: Objects, name: str, model: type[_Document]) -> _Document | None:
-    """The document of a name; None where there is none.
+    """Read a document; None where there is no object.
 
     Raises:
-        TableRefusedError: it is something else.
+        TableRefusedError: the object is no such document.
     """
     content = objects.read(name, LARGEST_DOCUMENT)
     return None if content is None else parsed_document(model, content, join(objects.uri, name))
 
 
 def parsed_document(model: type[_Document], content: bytes, place: str) -> _Document:
-    """The document that was read at a place.
+    """Parse a document that was read at a place.
 
     Raises:
-        TableRefusedError: it is something else.
+        TableRefusedError: the content is no such document.
     """
     try:
         return model.model_validate_json(content)

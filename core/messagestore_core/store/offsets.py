@@ -1,8 +1,8 @@
 """What has been read from each Kafka source: which offsets of which partitions, in which batch.
 
-As for files, a batch's rows are written before it and are in force once the messages commit carries its number. A topic
-that was deleted and made again is another one: its id tells. Of each partition the last batch's rows count, and those
-that tell what was lost: the others go, many at a time.
+A batch's rows are written before it, and are in force once a commit on ``messages`` has its number. A topic that was
+deleted and made again has another id, and counts as another topic. Only the rows of each partition's last batch count,
+and those about lost records; the others are deleted, many at a time.
 """
 
 from collections.abc import Iterable
@@ -21,15 +21,15 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import OFFSETS, literal
 
 URI = "kafka:"
-"""Begins the URI of a record's source; the topic follows."""
+"""The prefix of a Kafka record's source URI; the topic follows."""
 SUPERSEDED = 10_000
-"""So many rows that count no more stay at most, or as many as there are others."""
+"""How many superseded rows stay at most; more where there are more others."""
 _PARTITION = ["topic", "topic_id", "partition"]
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition of a topic. The id tells a topic from another one of its name."""
+    """A partition of a topic. The topic's id distinguishes topics of the same name."""
 
     topic: str
     topic_id: str
@@ -41,11 +41,11 @@ class OffsetRange:
     """The records of a partition with offsets in [start, end).
 
     Attributes:
-        partition: whose.
+        partition: of the records.
         start: the first offset.
         end: one past the last offset.
-        latest: where the partition ended when it was looked at.
-        lost: why the range can't be read; None for one that is read.
+        latest: the end of the partition when the range was planned.
+        lost: why the range can't be read; None: it is read.
     """
 
     partition: Partition
@@ -57,7 +57,7 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class OffsetBatch:
-    """One batch as planned: its number, its clock, and what it reads in order of arrival."""
+    """One planned batch: its number, its clock, and what it reads, in order of arrival."""
 
     number: int
     at: datetime
@@ -66,14 +66,14 @@ class OffsetBatch:
 
 @dataclass(frozen=True)
 class ReadUpTo:
-    """How far a partition has been read, and where it ended when that was planned."""
+    """How far a partition has been read, and its end at that time."""
 
     offset: int
     latest: int
 
 
 class ReadOffsets(ReadBatches[OffsetBatch]):
-    """What one source's batches have read, kept in the folder's table ``offsets``."""
+    """What one source's batches have read, kept in the store's table ``offsets``."""
 
     def __init__(self, store: Store, source_id: str) -> None:
         super().__init__(store, source_id)
@@ -84,11 +84,11 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
 
     @property
     def last_batch(self) -> int:
-        """The last batch that was written down; 0 before the first."""
+        """See :class:`ReadBatches`."""
         return pc.max(self._rows["batch"]).as_py() or 0
 
     def planned(self, number: int) -> OffsetBatch | None:
-        """A batch as it was written down."""
+        """See :class:`ReadBatches`."""
         rows = self._rows.filter(pc.field("batch") == number).to_pylist()
         if not rows:
             return None
@@ -96,7 +96,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
         return OffsetBatch(number, rows[0]["at"], offsets_in_order(ranges))
 
     def read_up_to(self) -> dict[Partition, ReadUpTo]:
-        """How far each partition has been read, by the last batch that had it."""
+        """How far each partition has been read, by its last batch."""
         return self._read
 
     def read_before(self, batch: OffsetBatch) -> set[str]:
@@ -108,7 +108,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
         return {f"{URI}{topic}" for topic in topics & (again | namesakes | self._topics_of_others)}
 
     def write_down(self, batch: OffsetBatch) -> None:
-        """Plan a batch, durably."""
+        """Write the plan of a batch, durably."""
         kept, rows = self._kept(), self._table(batch)
         with external_write("plan"):
             if kept is self._rows:
@@ -119,7 +119,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
         self._read = self._read | _read_up_to(rows)
 
     def plan_anew(self, batch: OffsetBatch) -> None:
-        """Plan a batch that has not been committed in another way, durably and in one commit."""
+        """Replace the plan of an uncommitted batch, durably and in one commit."""
         rows = self._table(batch)
         with external_write("plan-anew"):
             self._write(rows, mode="overwrite", predicate=f"{self._own()} and batch = {batch.number}")
@@ -127,7 +127,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
         self._read = _read_up_to(self._rows)
 
     def lost(self) -> tuple[int, OffsetBatch] | None:
-        """How many offsets this source's batches found gone, and the last batch that did, with those ranges alone."""
+        """How many offsets were lost, and the last batch that lost any, with its lost ranges; None without loss."""
         rows = self._rows.filter(pc.is_valid(pc.field("lost")))
         if not rows.num_rows:
             return None
@@ -141,7 +141,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
         return read is not None and read.offset > r.start
 
     def _kept(self) -> pa.Table:
-        """All rows, while few of them count no more; else those that count."""
+        """All rows while few are superseded, otherwise those that count."""
         if self._rows.num_rows <= SUPERSEDED:
             return self._rows
         counts = pc.or_(pc.is_valid(self._rows["lost"]), pc.equal(self._rows["batch"], self.last_batch))
@@ -177,7 +177,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
 
 
 def offsets_in_order(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
-    """Ranges in order of arrival: by partition and offset, topic after topic."""
+    """Ranges in order of arrival: by topic, partition and offset."""
     return tuple(sorted(ranges, key=lambda r: (r.partition.topic, r.partition.topic_id, r.partition.number, r.start)))
 
 
@@ -187,7 +187,7 @@ def _read_up_to(rows: pa.Table) -> dict[Partition, ReadUpTo]:
 
 
 def _of_last(rows: pa.Table) -> pa.Table:
-    """The rows of each partition's last batch: more than one where one range of it was lost and the next was read."""
+    """The rows of each partition's last batch: two where one range was lost and the next was read."""
     last = rows.group_by(_PARTITION).aggregate([("batch", "max")]).rename_columns([*_PARTITION, "batch"])
     return rows.join(last, [*_PARTITION, "batch"], join_type="left semi")
 

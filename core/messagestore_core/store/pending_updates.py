@@ -1,7 +1,7 @@
 """The ``pending_updates`` table: status updates that came before their messages, in order of arrival.
 
-What waits is dealt with in steps: the rows of a step are marked with its number, then comes the commit on ``messages``
-that carries that number, then the rows leave. A step that was cut off before its commit is done again, the same.
+They are applied in steps: first the rows of a step are marked with its number, then a commit on ``messages`` carries
+that number, then the rows are deleted. A step that broke off before its commit is repeated with the same rows.
 """
 
 from collections.abc import Sequence
@@ -17,19 +17,19 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import PENDING_UPDATES, literal
 
 STEP = "pending-updates"
-"""The transaction on ``messages`` whose version is the last step that was committed."""
+"""The transaction on ``messages`` whose version is the last committed step."""
 _PLACE = ("source_id", "batch", "row")
 _ORDER = [(name, "ascending") for name in ("received_at", *_PLACE)]
 
 
 def count_pending(store: Store) -> int:
-    """How many updates wait, by the log alone."""
+    """How many updates wait, by the table's log alone."""
     files = files_of(store.table("pending_updates"))
     return int(pc.sum(files["num_records"]).as_py() or 0) if files.num_rows else 0
 
 
 def read_pending(store: Store) -> pa.Table:
-    """All that wait (schema PENDING_UPDATES), in order of arrival."""
+    """All waiting updates (schema PENDING_UPDATES), in order of arrival."""
     rows = store.table("pending_updates").to_pyarrow_table()
     if not rows.num_rows:
         return PENDING_UPDATES.empty_table()
@@ -37,30 +37,30 @@ def read_pending(store: Store) -> pa.Table:
 
 
 def let_wait(store: Store, rows: pa.Table, source_id: str, batch: int) -> None:
-    """Keep a batch's updates (schema PENDING_UPDATES) in place of those that an earlier try of it kept, durably."""
+    """Write a batch's updates (schema PENDING_UPDATES), durably; they replace those of an earlier try of it."""
     _overwrite(store, rows, f"source_id = {literal(source_id)} and batch = {batch}", "pending-updates")
 
 
 def forget_waiting(store: Store, source_id: str, batch: int) -> None:
-    """Let go of what a batch kept that has not been committed, durably."""
+    """Delete the updates of a batch that has not been committed, durably."""
     if count_pending(store):
         let_wait(store, PENDING_UPDATES.empty_table(), source_id, batch)
 
 
 def take(store: Store, rows: pa.Table, number: int) -> None:
-    """Mark rows as those that a step deals with; all others are marked by none."""
+    """Mark rows as those of a step, and clear the mark of all others."""
     marked = rows.set_column(rows.column_names.index("taken"), "taken", pa.array([number] * rows.num_rows, pa.int64()))
     _overwrite(store, _with(store, marked), None, "pending-taken")
 
 
 def drop_taken(store: Store, number: int) -> None:
-    """Let go of the rows of all steps up to this one, which has been committed."""
+    """Delete the rows of all steps up to this one, which has been committed."""
     with external_write("pending-dropped"):
         open_to_write(store, "pending_updates").delete(f"taken <= {number}", commit_properties=commit_properties(store))
 
 
 def forget_pending(store: Store, message_ids: Sequence[str]) -> None:
-    """Delete what waits for these messages, durably."""
+    """Delete the updates that wait for these messages, durably."""
     if not count_pending(store):
         return
     rows = read_pending(store)
@@ -70,7 +70,7 @@ def forget_pending(store: Store, message_ids: Sequence[str]) -> None:
 
 
 def _with(store: Store, marked: pa.Table) -> pa.Table:
-    """All that waits, with these rows as they are given."""
+    """All waiting updates, some replaced by these."""
     rows = read_pending(store)
     own = set(_keys(marked))
     kept = rows.filter(pa.array([key not in own for key in _keys(rows)], pa.bool_()))
@@ -79,7 +79,7 @@ def _with(store: Store, marked: pa.Table) -> pa.Table:
 
 
 def _keys(rows: pa.Table) -> list[tuple[object, ...]]:
-    """What tells rows apart."""
+    """The key of each row."""
     return list(zip(*(rows[name].to_pylist() for name in _PLACE), strict=True))
 
 

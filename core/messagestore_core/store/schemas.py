@@ -1,4 +1,4 @@
-"""The tables' columns, as any Delta reader sees them."""
+"""The tables of a store: their columns and properties."""
 
 import pyarrow as pa
 
@@ -56,9 +56,9 @@ MESSAGES = pa.schema(
         pa.field("scrubs", pa.list_(pa.string())),
     ]
 )
-"""``inserted_date`` (UTC, of inserted_at) partitions the table, so that whole days leave it unread.
+"""``inserted_date`` (UTC, of inserted_at) partitions the table, so that whole days are deleted without being read.
 
-``scrubs`` is what scrubs have taken from the row, and how: see ``purge.applied``.
+``scrubs`` says what scrubs have removed from the row, and how.
 ``hmac`` is the message's seal, where its stream has a key: see ``integrity``.
 """
 
@@ -86,10 +86,10 @@ DEAD_LETTERS = pa.schema(
         pa.field("earlier", pa.list_(REFUSAL)),
     ]
 )
-"""``batch`` is the ingest batch that set the record aside, so that a repeated batch knows its own.
+"""``batch`` is the ingest batch that set the record aside, so that a repeated batch recognizes its own.
 
-``headers`` is what a record of Kafka says beside its value, its key and time among it. ``tries`` is how often it was
-set aside, null for once; ``earlier`` has the times before the last, the oldest first.
+``headers`` has a Kafka record's headers, key and time. ``tries`` is how often it was set aside, null for once;
+``earlier`` has the refusals before the last, oldest first.
 """
 
 HEADS = pa.schema(
@@ -100,10 +100,10 @@ HEADS = pa.schema(
         pa.field("stream_key", pa.string()),
     ]
 )
-"""One row a stream that a purge took messages from, as it was by then; ``messages`` may tell of later positions.
+"""One row for each stream that a purge took messages from, as of then; ``messages`` may have later ones.
 
-``next_global_position`` is set in the one row that has neither stream_name nor stream_key. ``stream_key`` stands for
-the name of a stream that only erased messages had: see ``tombstones.stream_key``.
+``next_global_position`` is set in the one row that has neither stream_name nor stream_key. ``stream_key`` is the hash
+of the name of a stream that only erased messages had: see ``keyed.stream_key``.
 """
 
 PENDING_UPDATES = pa.schema(
@@ -124,10 +124,10 @@ PENDING_UPDATES = pa.schema(
         pa.field("taken", pa.int64()),
     ]
 )
-"""``after`` is the last global position when its message was looked for and not found: what came later may be it.
+"""``after`` is the last global position when its message was not found: only later messages can be it.
 
-``source_id``, ``batch`` and ``row`` are the batch that brought it, and its place in it. ``taken`` is the number of the
-step that deals with it, until it is gone.
+``source_id``, ``batch`` and ``row`` are the batch that brought it, and its row there. ``taken`` is the number of the
+step that applies it.
 """
 
 TOMBSTONES = pa.schema(
@@ -138,7 +138,7 @@ TOMBSTONES = pa.schema(
         pa.field("global_position", pa.int64()),
     ]
 )
-"""``global_position`` is where the message was: a replay that had frozen it knows by that why it is not there."""
+"""``global_position`` is that of the erased message: by it a replay that selected the message knows why it is gone."""
 
 AUDIT = pa.schema(
     [
@@ -157,9 +157,9 @@ AUDIT = pa.schema(
         pa.field("requested_by", pa.string()),
     ]
 )
-"""``rules`` is JSON; ``refers_to`` names the run whose row an erasure completes.
+"""``rules`` is JSON; ``refers_to`` is the run whose row an erasure completes.
 
-``requested_by`` is who asked, as far as it is known: ``fieldManager:NAME`` of Kubernetes, ``user:NAME`` of a local run.
+``requested_by`` is who asked, where known: ``fieldManager:NAME`` of Kubernetes, ``user:NAME`` of a local run.
 """
 
 FILES = pa.schema(
@@ -174,7 +174,7 @@ FILES = pa.schema(
         pa.field("end", pa.int64(), nullable=False),
     ]
 )
-"""One row a range of a source file in a batch; written before the batch, in force once it committed."""
+"""One row for each range of a source file in a batch; written before the batch, in force once it is committed."""
 
 OFFSETS = pa.schema(
     [
@@ -190,10 +190,10 @@ OFFSETS = pa.schema(
         pa.field("lost", pa.string()),
     ]
 )
-"""One row a range of Kafka offsets in a batch, as ``files`` has it.
+"""One row for each range of Kafka offsets in a batch, like ``files``.
 
-``latest`` is where the partition ended when the batch was planned; ``lost`` says why a range could not be read, and is
-null for one that was.
+``latest`` is the end of the partition when the batch was planned. ``lost`` says why a range could not be read, and is
+null for ranges that were read.
 """
 
 TABLES: dict[str, pa.Schema] = {
@@ -208,28 +208,28 @@ TABLES: dict[str, pa.Schema] = {
 }
 
 GROWN = ("messages", "dead_letters", "heads", "pending_updates", "tombstones", "audit")
-"""The tables that got columns since format 1; those of earlier releases get them by an upgrade: see ``folder``."""
+"""The tables with columns that are newer than format 1; an upgrade adds them: see ``folder``."""
 
 PROPERTIES = {"delta.enableExpiredLogCleanup": "false"}
-"""Of every table: a check point takes no entry of the log away, as only maintenance knows who still needs it."""
+"""Of every table: checkpoints delete no entries of the log, as only maintenance knows which are still needed."""
 
 _STATISTICS = "delta.dataSkippingStatsColumns"
 _EARLIER_STATISTICS = "global_position,position,stream_name,time,inserted_at,expires_at,status,sequence_id"
 
 MESSAGES_PROPERTIES = PROPERTIES | {
-    # What reads ask for: by default the first 32 columns would have statistics, at a fifth of a write's time.
+    # The columns that reads filter by. By default 32 columns would have statistics, at a fifth of a write's time.
     _STATISTICS: f"{_EARLIER_STATISTICS},category,message_id,correlation_id",
     "delta.checkpointInterval": "50",
 }
 
 
 def properties(name: str) -> dict[str, str]:
-    """What a table of ours is made with."""
+    """The properties that a table is made with."""
     return MESSAGES_PROPERTIES if name == "messages" else PROPERTIES
 
 
 def earlier_properties(name: str) -> dict[str, str]:
-    """What else a table of ours may say: what an earlier release made it with, until an upgrade."""
+    """The properties that an earlier release made a table with, and that it has until an upgrade."""
     return {_STATISTICS: _EARLIER_STATISTICS} if name == "messages" else {}
 
 

@@ -1,7 +1,7 @@
-"""How buckets are reached: by delta-rs, by pyarrow and by Hadoop's file system, from the same entries.
+"""How delta-rs, pyarrow and Hadoop's file system reach buckets, all by the same entries.
 
-Credentials are read from the environment where they are used. They never become a Spark setting, as those are logged
-and shown.
+Credentials are read from the environment where they are used. They never become a Spark setting, as Spark logs and
+shows its settings.
 """
 
 import os
@@ -20,7 +20,7 @@ from messagestore_core.store.errors import RunFailedError
 S3_CONNECT_SECONDS = 10
 _ENTRY = "fs.s3a.bucket.{bucket}."
 _AUTHORITIES = "SSL_CERT_FILE"
-"""delta-rs knows no other way: the file is all that it trusts."""
+"""The only setting of delta-rs for certificate authorities; it trusts those in the file alone."""
 
 
 class Storage:
@@ -28,7 +28,7 @@ class Storage:
 
     Args:
         entries: of a run document.
-        bundle: a file with all certificate authorities that are trusted; None for those of the machine.
+        bundle: a file with all trusted certificate authorities; None: those of the machine.
     """
 
     def __init__(self, entries: Sequence[StorageEntry] = (), bundle: str | None = None) -> None:
@@ -36,7 +36,7 @@ class Storage:
         self._bundle = bundle
 
     def delta_options(self, uri: str) -> dict[str, str]:
-        """What delta-rs is told for a URI. Commits are conditional puts: of two writers the second is refused.
+        """The options of delta-rs for a URI. Commits are conditional puts: of two writers the second is refused.
 
         Raises:
             RunFailedError: credentials are not in the environment.
@@ -80,19 +80,19 @@ class Storage:
         )
 
     def create(self, uri: str, content: bytes) -> bool:
-        """Make an object if it is absent, by the object store's own word; false where there is another one.
+        """Make an object if it is absent, by a conditional put; false where there is one already.
 
         Raises:
-            NotImplementedError: of the clients at hand Hadoop's alone can ask for that, in a run with Spark.
+            NotImplementedError: without Spark; of our clients only Hadoop's can do this.
         """
         raise NotImplementedError(f"only a run with Spark makes {uri}")
 
     def versions_kept(self, uri: str) -> str | None:
-        """How a bucket keeps earlier versions of objects: Enabled, Suspended or nothing; None if nobody tells."""
+        """Whether a bucket keeps earlier versions of objects: Enabled, Suspended or empty; None: unknown."""
         return None
 
     def hadoop_settings(self) -> dict[str, str]:
-        """What Hadoop's S3A is told: names of variables and files, no secret."""
+        """The settings of Hadoop's S3A: names of variables and files, no secret."""
         return {name: value for entry in self._entries.values() for name, value in _hadoop(entry).items()}
 
     def _entry(self, uri: str) -> StorageEntry | None:
@@ -111,7 +111,7 @@ def reaching(entries: Sequence[StorageEntry]) -> Iterator[Storage]:
 
 
 def credentials(entry: StorageEntry, environment: Mapping[str, str]) -> tuple[str | None, str | None, str | None]:
-    """Access key, secret key and session token; all None where the pod's own identity is meant.
+    """Access key, secret key and session token; all None where the pod's own identity is used.
 
     Raises:
         RunFailedError: a variable that must be there is missing or empty.
@@ -132,7 +132,7 @@ def credentials(entry: StorageEntry, environment: Mapping[str, str]) -> tuple[st
 
 @contextmanager
 def trusting(entries: Sequence[StorageEntry]) -> Iterator[str | None]:
-    """Trust the authorities that entries name, too; yields one file with all that is trusted, None without any.
+    """Trust the authorities of entries beside the usual ones; yields a file with all of them, or None.
 
     Raises:
         RunFailedError: a file can't be read.
@@ -155,7 +155,7 @@ def trusting(entries: Sequence[StorageEntry]) -> Iterator[str | None]:
 
 
 def _with_bucket(entry: StorageEntry) -> str:
-    """delta-rs takes an endpoint as it is, so the bucket has to stand in the host's name."""
+    """The endpoint with the bucket in its host name, as delta-rs does not add it."""
     parts = urlsplit(entry.endpoint or "")
     return f"{parts.scheme}://{entry.bucket}.{parts.netloc}"
 
