@@ -11,5 +11,5 @@ def now(document: RunDocument) -> datetime:
 
 
 def microseconds(moment: datetime) -> int:
-    """Since 1970, exactly."""
+    """Return whole microseconds since 1970, without rounding by floats."""
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

@@ -6,10 +6,10 @@ _STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\['((?:[^'\\]|\\.)*)'\]|\[([0-9
 
 
 def steps(path: str) -> list[str | int]:
-    """The steps of a path: names, and places in arrays.
+    """Return the steps of a path: names, and indexes of arrays.
 
     Raises:
-        ValueError: it is no such path.
+        ValueError: the text is no such path.
     """
     if not path.startswith("$"):
         raise ValueError(f"{path!r} is no path: it starts with $")
@@ -19,7 +19,7 @@ def steps(path: str) -> list[str | int]:
         step = _STEP.match(path, at)
         if step is None:
             raise ValueError(f"{path!r} is no path from {path[at:]!r} on: steps are .name, ['name'] and [n]")
-        name, quoted, place = step.groups()
-        found.append(int(place) if place is not None else name or re.sub(r"\\(.)", r"\1", quoted))
+        name, quoted, index = step.groups()
+        found.append(int(index) if index is not None else name or re.sub(r"\\(.)", r"\1", quoted))
         at = step.end()
     return found

@@ -1,4 +1,4 @@
-"""Why a record was set aside as a dead letter: the one list."""
+"""All reasons for which a record becomes a dead letter."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from enum import StrEnum
 class DeadLetterReason(StrEnum):
     """Constants of column ``dead_letters.reason``; a new one is added here and nowhere else.
 
-    Each has what it means and what to do, in Markdown with links from docs/, of which docs/reasons.md is made.
+    Each has its meaning and its remedy in Markdown, with links relative to docs/. docs/reasons.md is made of them.
     """
 
     meaning: str
     remedy: str
 
     def __new__(cls, value: str, meaning: str, remedy: str) -> DeadLetterReason:
-        """A text with two more."""
+        """Make a text with a meaning and a remedy."""
         reason = str.__new__(cls, value)
         reason._value_, reason.meaning, reason.remedy = value, meaning, remedy
         return reason

@@ -1,14 +1,14 @@
-"""Texts as long as there is room for them."""
+"""Shorten texts to the room that there is for them."""
 
 LONGEST_MESSAGE = 1000
-"""What a report has room for."""
+"""Characters that a report has room for."""
 
 
 def clipped(text: str, longest: int = LONGEST_MESSAGE) -> str:
-    """The text, or its beginning."""
+    """Return the text, cut to ``longest`` characters."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def one_line(text: str, longest: int) -> str:
-    """The text on one line, or the beginning of that."""
+    """Return the text on one line, cut to ``longest`` characters."""
     return clipped(" ".join(text.split()), longest)

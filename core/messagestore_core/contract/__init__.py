@@ -1,1 +1,1 @@
-"""What an operator and a job tell each other: the run document in, the run report out."""
+"""What operator and job exchange: the run document goes in, the run report comes out."""

@@ -1,4 +1,4 @@
-"""How the contract's models are written down: camelCase JSON, nothing unknown, immutable."""
+"""The base of the contract's models: camelCase JSON, no unknown fields, immutable."""
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel

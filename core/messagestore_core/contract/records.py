@@ -1,4 +1,4 @@
-"""What arrives, as a run document tells it: sources, and how their records are read."""
+"""Sources of a run document, and how their records are read."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ FileFormat = Literal["JSONLines", "JSON", "Text"]
 class FieldMapping(ContractModel):
     """Where a record holds one canonical field: the value at ``path`` (else ``default``), or always ``value``.
 
-    Of Kafka, in place of a path: a header, or what the record is or says beside its value.
+    For Kafka, a header or another part of the record may stand in place of a path.
     """
 
     path: str | None = None
@@ -27,7 +27,7 @@ class Envelope(ContractModel):
     fields: dict[str, FieldMapping] = {}
     required: tuple[str, ...] = ()
     unknown_fields: Literal["Ignore", "Refuse"] = "Ignore"
-    """What becomes of a Native record that has a field which no Native record has."""
+    """What happens to a Native record that has a field which the Native format doesn't define."""
 
 
 class FieldSource(ContractModel):
@@ -40,7 +40,7 @@ class FieldSource(ContractModel):
 
 
 class Translator(ContractModel):
-    """What brings messages of one schemaVersion (none is 0) to the next; fields are by wire name."""
+    """Brings messages of one schemaVersion (0 where absent) to the next; fields are by wire name."""
 
     from_version: int
     fields: dict[str, FieldSource] = {}
@@ -60,7 +60,7 @@ class Integrity(ContractModel):
 
     key_environment: str
     unsigned: Literal["Refuse", "Accept"] = "Refuse"
-    """What becomes of a message without a seal when it is sent."""
+    """What happens to a message without a seal when it is sent."""
 
 
 class _UnderPrefix(ContractModel):
@@ -77,25 +77,25 @@ class FilesSource(_UnderPrefix):
 
     kind: Literal["files"] = "files"
     after_ingest: Literal["Keep", "Delete", "Archive"] = "Keep"
-    """What becomes of a file once all in it is committed."""
+    """What happens to a file once all of its records are committed."""
     archive_uri: str | None = None
-    """With Archive: the folder that files are copied into, under the path that they have below ``uri``."""
+    """With Archive: the folder that files are copied into. They keep their path below ``uri``."""
 
 
 class RecordsSource(_UnderPrefix):
-    """Records that were set aside, to be taken in again.
+    """Dead letters that are ingested again.
 
     Parquet with columns value, kind, uri, partition, offset and headers.
-    ``format`` is that of the files which they were read from.
+    ``format`` is that of the files that they were read from first.
     """
 
     kind: Literal["records"] = "records"
     of_kafka: bool = False
-    """Whether the stream reads Kafka, so that what a record says beside its value counts."""
+    """Whether the stream reads Kafka. Then a record's key, headers and time count too."""
 
 
 class KafkaCredentials(ContractModel):
-    """Names of the environment variables that hold a user's name and password; the values stand nowhere else."""
+    """Names of the environment variables with a user's name and password; no document has the values."""
 
     username: str
     password: str
@@ -114,14 +114,14 @@ class KafkaCluster(ContractModel):
 
 
 class KafkaSource(ContractModel):
-    """Topics of a Kafka cluster, by name or those whose whole name matches a pattern."""
+    """Topics of a Kafka cluster: listed by name, or all whose whole name matches a pattern."""
 
     kind: Literal["kafka"] = "kafka"
     cluster: KafkaCluster
     topics: tuple[str, ...] = ()
     topic_pattern: str | None = None
     starting_offsets: Literal["Earliest", "Latest"] = "Earliest"
-    """Where the first look at the source begins; what appears later is read from its first record."""
+    """Where reading begins in partitions that the first run finds; later ones are read from their first record."""
     max_records_per_batch: int | None = None
     format: Literal["JSON"] = "JSON"
     """A record's value is one JSON object."""

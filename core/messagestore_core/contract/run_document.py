@@ -1,4 +1,4 @@
-"""The run document: the only thing that a job is told."""
+"""The run document: all input of a job."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
@@ -20,14 +20,14 @@ from messagestore_core.contract.stores import StorageEntry, Table
 
 
 class Resource(ContractModel):
-    """The resource that asked for a run; goes into the audit."""
+    """The resource that asks for a run; the audit names it."""
 
     kind: Literal["MessageStream", "RetentionPolicy", "ReplayJob"]
     namespace: str
     name: str
     generation: int = 1
     requested_by: str | None = None
-    """Who wrote its spec, as far as that is known."""
+    """Who wrote its spec; absent where that is unknown."""
 
     @property
     def identity(self) -> tuple[str, str, str]:
@@ -46,11 +46,11 @@ class Retry(ContractModel):
 
 
 class Memory(ContractModel):
-    """What a driver may hold, so that its memory is bounded by its pod and not by the table."""
+    """How much a driver may hold in memory: as much as its pod allows, however large the table is."""
 
     index_bytes: int | None = None
-    """What is known of sequences; past it they are looked up in the table, batch by batch.
-    None: a third of what the pod has for Python's data."""
+    """For sequences that are held in memory; beyond it each batch looks sequences up in the table.
+    None: a third of the pod's memory for Python's data."""
     batch_bytes: int = 1 << 30
     """Bytes of input in one batch; larger files are read in several."""
     batch_records: int = 1_000_000
@@ -58,19 +58,19 @@ class Memory(ContractModel):
 
 
 class Lifecycle(ContractModel):
-    """Where status updates come from; they are read after what has arrived of messages."""
+    """Where status updates come from; a run reads them after new messages."""
 
     source_id: str
-    """Names what has been read of updates, as the task's own does of messages."""
+    """Under this id the store notes which updates have been read; ``IngestTask.source_id`` is that of messages."""
     source: Annotated[FilesSource | KafkaSource, Field(discriminator="kind")]
     pending_for: timedelta = timedelta(days=1)
     """How long an update waits for its message."""
     processing_timeout: timedelta | None = None
-    """How long a message may be PROCESSING before that attempt has failed; None: for ever."""
+    """How long a message may be PROCESSING before that attempt counts as failed; None: for ever."""
 
 
 class Match(ContractModel):
-    """What a rule or hold selects: every field that is given must hold, one of a list's values is enough."""
+    """What a rule or hold selects: all given fields must match, a list by any of its values."""
 
     stream_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class Match(ContractModel):
 
 
 class Hold(ContractModel):
-    """Beats every rule while it lasts."""
+    """Keeps messages from all rules while it lasts."""
 
     name: str
     match: Match
@@ -92,15 +92,15 @@ class Hold(ContractModel):
 
 
 class IngestTask(ContractModel):
-    """Take what has arrived into the store."""
+    """Store what has arrived."""
 
     kind: Literal["ingest"] = "ingest"
     source_id: str
-    """Names what has been read from this source; another source has another."""
+    """Under this id the store notes what has been read; each source has its own."""
     source: Annotated[FilesSource | RecordsSource | KafkaSource, Field(discriminator="kind")]
     envelope: Envelope = Envelope()
     translators: tuple[Translator, ...] = ()
-    """Kept with the store for its readers; what is stored stays as it came."""
+    """The store keeps them for its readers; messages are stored as they came."""
     integrity: Integrity | None = None
     filter: Filter = Filter()
     deduplication_window: timedelta | None = None
@@ -115,11 +115,11 @@ class IngestTask(ContractModel):
     compression: Literal["None", "Zstd"] = "Zstd"
     memory: Memory = Memory()
     messages_per_second: float | None = None
-    """How fast records are taken in at most."""
+    """The rate limit; None: no limit."""
     holds: tuple[Hold, ...] = ()
-    """Of the store; what becomes of them is noted in the audit."""
+    """Of the store; the audit notes which are new and which are gone."""
     batch_interval: timedelta | None = None
-    """Continuous: how often to look for more, until told to stop. Absent: what has arrived, and no more."""
+    """Continuous: how often to look for more, until the run is stopped. Absent: the run ends with what has arrived."""
 
 
 class TimeWindow(ContractModel):
@@ -137,7 +137,7 @@ class Interval(ContractModel):
 
 
 class StreamPosition(ContractModel):
-    """A place in one stream; what lies before it is meant."""
+    """A position in one stream; all before it is meant."""
 
     stream_name: str
     position: int
@@ -172,7 +172,7 @@ class Scrub(ContractModel):
 
 
 class Archive(ContractModel):
-    """Where removed messages are written first."""
+    """Where messages are written before they are removed."""
 
     uri: str
     format: Literal["Parquet", "JSONLines"] = "Parquet"
@@ -184,16 +184,16 @@ class PurgeTask(ContractModel):
     kind: Literal["purge"] = "purge"
     mode: Literal["DryRun", "Enforce"] = "DryRun"
     approved_preview: str | None = None
-    """With ``approval_required``: the preview that may be carried out."""
+    """With ``approval_required``: the id of the preview that may be enforced."""
     approved_by: str | None = None
-    """Who approved it, as far as that is known; absent: who asks for the run."""
+    """Who approved it; absent: the one who asks for the run, or unknown."""
     approval_required: bool = False
     rules: tuple[Rule, ...] = ()
     holds: tuple[Hold, ...] = ()
     action: Literal["Delete", "Scrub"] = "Delete"
     scrub: Scrub | None = None
     integrity: Integrity | None = None
-    """Of the store: what is scrubbed is sealed anew, if it was as it was sealed."""
+    """Of the store: scrubbed messages get a new seal if their old one was valid."""
     archive: Archive | None = None
     erase_within: timedelta = timedelta(days=7)
     dead_letters_max_age: timedelta | None = None
@@ -207,7 +207,7 @@ class Sequences(ContractModel):
 
 
 class Selection(ContractModel):
-    """What a replay sends: all that are given must hold; none: everything."""
+    """What a replay sends: all given fields must match; without any, everything."""
 
     time_window: TimeWindow | None = None
     global_positions: Interval | None = None
@@ -223,8 +223,8 @@ class Selection(ContractModel):
     sequences: Sequences | None = None
     due_for_retry: bool = False
     held_back: Literal["Retrying", "Failed"] | None = None
-    """With due_for_retry: by which earlier message of its correlation id one is held back, that is tried again or that
-    has failed, be it for good; absent: by none."""
+    """With due_for_retry: which earlier messages of the same correlation id hold a message back. Retrying: those that
+    will be tried again. Failed: all that failed. Absent: none."""
     where: str | None = None
     limit: int | None = None
 
@@ -247,7 +247,7 @@ class KafkaDestination(ContractModel):
 
 
 class StreamDestination(ContractModel):
-    """Another stream's table, and how that stream takes records in."""
+    """Another stream's table, and how that stream ingests records."""
 
     kind: Literal["stream"] = "stream"
     table: Table
@@ -255,67 +255,67 @@ class StreamDestination(ContractModel):
 
 
 class ReplayTask(ContractModel):
-    """Send a chosen part of the past somewhere again."""
+    """Send a selection of stored messages or dead letters to a destination."""
 
     kind: Literal["replay"] = "replay"
     job_id: str
-    """One replay, over all its runs: what was frozen and sent is kept under this name."""
+    """The name of one replay over all its runs; its state is kept under this name."""
     rounds: bool = False
-    """With due_for_retry: each run ends the round that an earlier one began, then selects anew. A round is a replay of
-    its own, and has a folder of its own in the destination."""
+    """With due_for_retry: each run ends the round that an earlier run began, then selects again. A round is a replay of
+    its own, with its own folder in the destination."""
     origin: Literal["Messages", "DeadLetters"] = "Messages"
     select: Selection = Selection()
     translators: tuple[Translator, ...] = ()
-    """Applied to what is sent; the selection is over what is stored."""
+    """Applied to what is sent; the selection looks at messages as they are stored."""
     integrity: Integrity | None = None
-    """Of the store that is read: what is not as it was sealed is not sent."""
+    """Of the store that is read: a message that doesn't match its seal is not sent."""
     order: Literal["PerStream", "Global", "Sequence", "None"] = "PerStream"
     destination: Annotated[FilesDestination | KafkaDestination | StreamDestination, Field(discriminator="kind")]
     messages_per_second: float | None = None
     mark_headers: dict[str, str] = {}
     mode: Literal["DryRun", "Run"] = "Run"
     on_failed: Literal["Fail", "Continue"] = "Fail"
-    """Whether a replay that could not send some of its selection has failed, once all else was sent."""
+    """Whether a replay counts as failed that could not send some of its selection, after it sent the rest."""
 
 
 class EraseTask(ContractModel):
-    """Remove from storage the bytes of what was erased, as far as that is due."""
+    """Remove the bytes of erased messages from storage where that is due."""
 
     kind: Literal["erase"] = "erase"
 
 
 class MaintainTask(ContractModel):
-    """Keep the tables fast: compact small files, check points, remove what nothing refers to any more."""
+    """Keep the tables fast: compact small files, write checkpoints, remove what nothing refers to any more."""
 
     kind: Literal["maintain"] = "maintain"
     target_file_bytes: int = Field(default=128 << 20, ge=1 << 20)
-    """About how large a file becomes; one of three quarters of it is left alone."""
+    """About how large files become; those of three quarters of it and more are left as they are."""
     log_retention: timedelta = timedelta(days=30)
-    """How long a table's earlier versions are known by its log."""
+    """How long a table's log keeps earlier versions."""
     deleted_file_retention: timedelta = timedelta(days=7)
-    """How long a file stays that a table no longer has, for those who still read an earlier version."""
+    """How long a removed file stays for readers of earlier versions."""
     oldest_replay: datetime | None = None
-    """When the oldest replay out of this store that has not ended froze its selection; absent: there is none."""
+    """When the oldest replay of this store that has not ended froze its selection; absent: there is none."""
 
 
 class Upkeep(ContractModel):
-    """Maintenance that is asked of an ingest while it goes on."""
+    """Maintenance that a continuous ingest does between batches."""
 
     asked: int = Field(ge=0)
-    """Names the wish: the version of ``messages`` that it was made at."""
+    """The id of the request: the version of ``messages`` at that time."""
     oldest_replay: datetime | None = None
-    """As a :class:`MaintainTask` has it."""
+    """See :class:`MaintainTask`."""
 
 
 class DeleteTask(ContractModel):
-    """Delete the store: its tables, what lies beside them, and its marker last."""
+    """Delete the store: its tables, its objects, and last its marker."""
 
     kind: Literal["delete"] = "delete"
     holds: tuple[Hold, ...] = ()
 
 
 class RunDocument(ContractModel):
-    """One run: who asks, over which table, what to do, and the clock that every time rule sees."""
+    """One run: who asks for it, the table, the task, and the time that all time rules see."""
 
     run: str
     resource: Resource
@@ -323,7 +323,7 @@ class RunDocument(ContractModel):
     at: datetime | None = None
     """Absent: the wall clock."""
     storage: tuple[StorageEntry, ...] = ()
-    """One entry a bucket; a bucket without one is reached by the pod's own identity at the default endpoint."""
+    """One entry per bucket; without one, the pod's own identity and the default endpoint are used."""
     task: Annotated[
         IngestTask | PurgeTask | EraseTask | ReplayTask | MaintainTask | DeleteTask, Field(discriminator="kind")
     ]

@@ -1,4 +1,4 @@
-"""The run report: the only thing that a job tells back."""
+"""The run report: all output of a job but what it writes to stores and destinations."""
 
 from datetime import datetime
 from typing import Annotated, Literal, Self
@@ -9,21 +9,21 @@ from messagestore_core.contract.base import ContractModel
 
 
 class Counts(ContractModel):
-    """Whole numbers by name, which add up."""
+    """Counts by name, with sum and difference."""
 
     def __add__(self, other: Self) -> Self:
-        """Both taken together."""
+        """Return the sums by name."""
         mine, theirs = self.model_dump(), other.model_dump()
         return type(self)(**{name: mine[name] + theirs[name] for name in mine})
 
     def __sub__(self, other: Self) -> Self:
-        """What was counted since."""
+        """Return the differences by name."""
         mine, theirs = self.model_dump(), other.model_dump()
         return type(self)(**{name: mine[name] - theirs[name] for name in mine})
 
 
 class IngestCounts(Counts):
-    """What became of the records received; received is always the sum of the others, but for ``unknown_fields``."""
+    """What happened to records; ``received`` is the sum of the others but ``unknown_fields``."""
 
     received: int = 0
     stored: int = 0
@@ -32,32 +32,32 @@ class IngestCounts(Counts):
     filtered: int = 0
     discarded: int = 0
     unknown_fields: int = 0
-    """Of those stored: how many had a field that their envelope doesn't know, which is nowhere in the store."""
+    """Of those stored: how many had a field that their envelope doesn't define and the store doesn't keep."""
 
 
 class UpdateCounts(Counts):
-    """What became of status updates, and of messages whose time passed.
+    """What happened to status updates, and to messages that expired.
 
-    ``received`` is applied + stale + dead_lettered + those that wait for their message, less what was erased meanwhile.
+    ``received`` is applied + stale + dead_lettered + those that wait for their message, less those erased since.
     """
 
     received: int = 0
     applied: int = 0
     stale: int = 0
     dead_lettered: int = 0
-    """What was no update, and what waited for its message in vain."""
+    """Records that were no update, and updates whose message did not come in time."""
     exhausted: int = 0
     """How often a message failed and had no retry left."""
     expired: int = 0
     """Messages that became EXPIRED by the clock."""
     retried: int = 0
-    """Of those applied: the ones that gave a message out of retries one more try."""
+    """Of those applied: the ones that gave a message without retries left one more try."""
     timed_out: int = 0
-    """Attempts that failed by the clock, as no answer came."""
+    """Attempts that failed because no answer came in time."""
 
 
 class TableState(ContractModel):
-    """What the store holds after a run, read from the tables themselves; bytes are those of the messages' files."""
+    """What the store holds after a run, by its tables' logs; ``bytes`` are those of the messages' files."""
 
     version: int
     messages: int
@@ -70,21 +70,21 @@ class TableState(ContractModel):
     files: int = 0
     """Of messages."""
     small_files: int = 0
-    """Of those, the ones that a compaction would put together."""
+    """Of those: the ones that a compaction would merge."""
     versions_since_checkpoint: int = 0
-    """How many commits a reader of messages reads beside the last checkpoint."""
+    """How many commits a reader of messages reads after the last checkpoint."""
     epoch: int | None = None
     """The newest epoch under which the store was written; the next grant needs a larger one."""
 
 
 class Loss(ContractModel):
-    """Records of Kafka that were gone before they were read, over the source's life.
+    """Kafka records that were gone before they were read, over the source's life.
 
-    The others tell of the last ones that were found: [start, end) of a partition, and why.
+    All fields but ``records`` are about the last loss: offsets [start, end) of a partition, and why.
     """
 
     records: int
-    """As far as offsets tell; some of them may not have held one."""
+    """Counted by offsets; some offsets may have had no record."""
     at: datetime
     topic: str
     partition: int
@@ -122,20 +122,20 @@ class SequenceState(ContractModel):
 
     incomplete: int = 0
     overdue: int = 0
-    """Of those: the ones that wait for longer than they are to."""
+    """Of those: the ones that wait for longer than the timeout."""
     oldest_time: datetime | None = None
     oldest_id: str | None = Field(default=None, max_length=1024)
 
 
 class RunError(ContractModel):
-    """Why a run failed: a constant reason and words that say what to do."""
+    """Why a run failed: a constant reason, and a message that says what to do."""
 
     reason: str
     message: str
 
 
 class UpkeepDone(ContractModel):
-    """What came of maintenance that was asked of an ingest; with an error, nothing that matters."""
+    """What maintenance within an ingest did; with ``error`` the other figures mean nothing."""
 
     asked: int
     table_version: int | None = None
@@ -144,7 +144,7 @@ class UpkeepDone(ContractModel):
 
 
 class IngestOutcome(ContractModel):
-    """Of this run, and over the store's life."""
+    """What an ingest did: ``counts`` of this run, ``totals`` over the store's life."""
 
     kind: Literal["ingest"] = "ingest"
     counts: IngestCounts
@@ -152,17 +152,17 @@ class IngestOutcome(ContractModel):
     batches: int
     table: TableState
     sequences: SequenceState | None = None
-    """Absent: no message belongs to a sequence."""
+    """Absent where no message belongs to a sequence."""
     lag: Lag
     loss: Loss | None = None
     lifecycle: LifecycleOutcome | None = None
     """Absent where the stream has no updates, and no message expires."""
     upkeep: UpkeepDone | None = None
-    """Absent where none was asked for, or it is not through."""
+    """Absent where none was asked for, or it has not ended."""
 
 
 class Preview(ContractModel):
-    """What a purge would take, by rule; a message that several rules select counts under each."""
+    """What a purge would remove or scrub; ``by_rule`` counts a message under each rule that selects it."""
 
     id: str
     table_version: int
@@ -174,7 +174,7 @@ class Preview(ContractModel):
     by_rule: dict[str, int] = {}
     held: int = 0
     undecided: int = 0
-    """Messages that stay as a rule's predicate could not be told on them."""
+    """Messages that stay because a rule's predicate could not be evaluated on them."""
 
 
 class Purged(ContractModel):
@@ -193,11 +193,11 @@ class Purged(ContractModel):
     erased_at: datetime | None = None
     erase_due_by: datetime | None = None
     not_erased: tuple[str, ...] = ()
-    """Where copies may be that no erasure reaches, in words."""
+    """Where copies may be that no erasure reaches, for people."""
 
 
 class PurgeOutcome(ContractModel):
-    """A preview always; the purge where it was enforced and not waiting for approval."""
+    """Always a preview; the purge too where it was enforced and doesn't wait for approval."""
 
     kind: Literal["purge"] = "purge"
     preview: Preview
@@ -207,7 +207,7 @@ class PurgeOutcome(ContractModel):
 
 
 class FrozenSelection(ContractModel):
-    """What a replay set out to send; for dead letters the positions are absent."""
+    """What a replay is to send; dead letters have no positions."""
 
     table_version: int
     messages: int
@@ -217,7 +217,7 @@ class FrozenSelection(ContractModel):
 
 
 def _several(positions: object) -> object:
-    """An earlier release wrote down the lowest alone, or null."""
+    """Read what an earlier release wrote: the lowest position alone, or null."""
     return () if positions is None else (positions,) if isinstance(positions, int) else positions
 
 
@@ -225,7 +225,7 @@ FailedPositions = Annotated[tuple[int, ...], BeforeValidator(_several)]
 
 
 class ReplayProgress(ContractModel):
-    """How far a replay is; failed counts what was selected and could not be sent."""
+    """How far a replay is; ``failed`` counts messages that could not be sent."""
 
     replayed: int = 0
     failed: int = 0
@@ -234,15 +234,15 @@ class ReplayProgress(ContractModel):
     )
     """The lowest global positions of those; dead letters have none."""
     stored: int | None = None
-    """Of dead letters that were sent to a stream to their end: those that it took in."""
+    """Once all dead letters were sent to a stream: how many it stored."""
     dead_lettered: int | None = None
-    """Of those: the ones that it set aside again."""
+    """Of those sent: the ones that became dead letters again."""
     duplicates: int | None = None
-    """Of those: the others, that it had already or doesn't want."""
+    """Of those sent: the others, which the stream had already or doesn't want."""
     erased: int = 0
-    """Selected, and not sent because it was erased since."""
+    """Selected, and not sent because they were erased since."""
     lost: int = 0
-    """Selected, and neither in the store any more nor erased."""
+    """Selected, no longer in the store, and not erased."""
     first_lost_positions: tuple[int, ...] = Field(default=(), max_length=10)
     """The lowest global positions of those, as far as they are known; dead letters have none."""
     percent: int = 0
@@ -258,9 +258,9 @@ class ReplayOutcome(ContractModel):
     progress: ReplayProgress
     complete: bool = False
     round: int | None = None
-    """Of a replay that selects in rounds: which one it is about, counted from 1; 0 before the first."""
+    """Of a replay in rounds: the number of this round, from 1; 0 before the first."""
     redelivered: int | None = None
-    """Of such a replay: the messages sent over all its rounds."""
+    """Of a replay in rounds: the messages sent over all rounds."""
 
 
 class EraseOutcome(ContractModel):
@@ -286,21 +286,21 @@ class MaintainOutcome(ContractModel):
     table_version_after: int
     tables_compacted: int = 0
     files_removed: int = 0
-    """From storage, over all tables: what no version within the retention refers to."""
+    """Files removed from storage, over all tables: no version within the retention refers to them."""
     objects_removed: int = 0
-    """Beside the tables: claim checks that nothing refers to, and what broken runs left half written."""
+    """Objects removed: claim checks that nothing refers to, and what runs that broke off left half written."""
     kept_because: str | None = None
     """Why files and log entries that are past their retention were kept, if they were."""
     table: TableState
 
 
 class DeleteOutcome(ContractModel):
-    """What was deleted; nothing where the store was gone already."""
+    """What was deleted; empty where the store was gone already."""
 
     kind: Literal["delete"] = "delete"
     deleted: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
-    """What else lies in the folder; it is not the store's, and was not touched."""
+    """What else lies in the folder; it is not the store's, and stays."""
 
 
 Outcome = Annotated[
@@ -310,7 +310,7 @@ Outcome = Annotated[
 
 
 class RunProgress(ContractModel):
-    """Where a run is: its step, how much of it is done in whatever the step counts, and the last line for people."""
+    """Where a run is: its step, how much of it is done in the step's own unit, and the last line for people."""
 
     step: str
     done: int = 0
@@ -319,7 +319,7 @@ class RunProgress(ContractModel):
 
 
 class RunReport(ContractModel):
-    """One state of one run; of several the highest sequence counts."""
+    """One state of one run; of several reports the one with the highest ``sequence`` counts."""
 
     run: str
     sequence: int

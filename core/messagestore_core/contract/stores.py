@@ -1,4 +1,4 @@
-"""Stores as a run document names them: whose they are, and how their buckets are reached."""
+"""Stores in a run document: who owns them, and how their buckets are reached."""
 
 from pydantic import Field
 
@@ -6,20 +6,20 @@ from messagestore_core.contract.base import ContractModel
 
 
 class Owner(ContractModel):
-    """The resource that a table folder belongs to, as its marker names it."""
+    """The resource that owns a table folder; the folder's marker names it."""
 
     namespace: str
     name: str
 
 
 class FormerOwner(ContractModel):
-    """Whose folder may be taken over: a resource's, or any of a namespace."""
+    """An owner whose folder may be taken over: one resource, or all of a namespace."""
 
     namespace: str
     name: str | None = None
 
     def covers(self, owner: Owner) -> bool:
-        """Whether an owner is meant."""
+        """Return whether it includes an owner."""
         return owner.namespace == self.namespace and self.name in (None, owner.name)
 
 
@@ -29,13 +29,13 @@ class Table(ContractModel):
     uri: str
     owner: Owner
     adopt_from: tuple[FormerOwner, ...] = ()
-    """A folder whose marker names one of these is taken over; that of any other owner is refused."""
+    """The folder is taken over from these owners; a folder of any other owner is refused."""
     epoch: int | None = Field(default=None, ge=1)
-    """Of the grant to write this table; each grant has a larger one. Absent: a local run, or one that only reads."""
+    """The number of the grant to write this table; it grows with each. Absent: a local run, or one that only reads."""
 
 
 class CredentialVariables(ContractModel):
-    """Names of the environment variables that hold an object store's credentials; the values stand nowhere else."""
+    """Names of the environment variables with an object store's credentials; no document has the values."""
 
     access_key: str
     secret_key: str
@@ -44,11 +44,11 @@ class CredentialVariables(ContractModel):
 
 
 class StorageEntry(ContractModel):
-    """How one bucket of an object store that speaks the S3 protocol is reached."""
+    """How one S3 bucket is reached."""
 
     bucket: str
     endpoint: str | None = None
-    """Absent: the region's own."""
+    """Absent: that of the region."""
     region: str = "us-east-1"
     path_style_access: bool = False
     environment: CredentialVariables | None = None
