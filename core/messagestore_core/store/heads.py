@@ -1,7 +1,7 @@
-"""Heads: the next position of each stream, and of the table, kept over purges.
+"""Heads: the next position of each stream, and the next global position, kept over purges.
 
-Messages tell them too; the larger counts. A purge raises them before it removes anything. Of a stream that only erased
-messages had a keyed hash of its name is kept, as the name may be personal.
+Messages have positions too; the larger counts. A purge raises heads before it removes anything. If a stream had only
+erased messages, a keyed hash replaces its name, as the name may be personal data.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -24,19 +24,19 @@ from messagestore_core.store.schemas import HEADS
 from messagestore_core.store.tombstones import tombstone_key
 
 _LAST = 1 << 60
-"""Past any position; to count on from here would soon leave 64 bits."""
+"""Larger than any position. Counting on from here would soon exceed 64 bits."""
 _BATCH_ROWS = 1 << 20
-"""Of heads that are read at once; each batch is compared with all that are raised."""
+"""Heads that are read at once. Each batch is compared with all heads that are raised."""
 
 
 @dataclass
 class HiddenHeads:
-    """Next positions that are kept without a stream's name; 0 where none is.
+    """The next positions that are kept without a stream's name; 0 where there is none.
 
     Attributes:
-        by_key: of streams that only erased messages had, by a keyed hash of the name.
-        next_global: of the table.
-        key: hashes the names.
+        by_key: those of streams that had only erased messages, by the hash of their names.
+        next_global: the next global position.
+        key: of the hashes.
     """
 
     by_key: dict[str, int] = field(default_factory=dict)
@@ -44,27 +44,27 @@ class HiddenHeads:
     key: bytes = b""
 
     def next_position(self, stream: str) -> int:
-        """Of a stream."""
+        """The next position of a stream."""
         return self.by_key.get(stream_key(self.key, stream), 0) if self.by_key else 0
 
     def hides(self, stream: str) -> bool:
-        """Whether only a hash of its name is kept."""
+        """Whether only a hash of a stream's name is kept."""
         return bool(self.by_key) and stream_key(self.key, stream) in self.by_key
 
     def show(self, stream: str) -> int:
-        """Keep a stream's head by its name again; returns the head."""
+        """Forget the hash of a stream, whose name is kept from now on; returns its next position."""
         return self.by_key.pop(stream_key(self.key, stream), 0) if self.by_key else 0
 
     def hide(self, stream: str, position: int) -> None:
-        """Keep a stream's head by the hash of its name alone."""
+        """Keep a stream's next position only by the hash of its name; it is never lowered."""
         self.by_key[stream_key(self.key, stream)] = max(position, self.next_position(stream))
 
 
 def read_hidden_heads(store: Store) -> HiddenHeads:
-    """Those of the table, and of streams whose names are not kept.
+    """The next global position, and the heads of streams whose names are not kept.
 
     Raises:
-        TableRefusedError: one is no position that was ever reached.
+        TableRefusedError: one is a position that cannot have been reached.
     """
     table = store.table("heads").to_pyarrow_dataset()
     rows = table.to_table(filter=pc.field("stream_name").is_null())
@@ -75,12 +75,12 @@ def read_hidden_heads(store: Store) -> HiddenHeads:
 
 
 def read_named_heads(store: Store) -> Iterator[pa.RecordBatch]:
-    """Those of streams whose names are kept: columns stream_name, next_position.
+    """The heads of streams whose names are kept: columns stream_name, next_position.
 
     Raises:
-        TableRefusedError: as :func:`read_hidden_heads`.
+        TableRefusedError: as in :func:`read_hidden_heads`.
     """
-    # Without delta-rs, which can read no file while it writes what comes of this.
+    # Arrow reads the files, as delta-rs cannot read while it writes these rows back.
     filesystem, root = store.objects("heads").place("")
     paths = [f"{root}/{path}" for path in files_of(store.table("heads"))["path"].to_pylist()]
     rows = ds.dataset(paths, HEADS, format="parquet", filesystem=filesystem)
@@ -91,9 +91,9 @@ def read_named_heads(store: Store) -> Iterator[pa.RecordBatch]:
 
 
 def raise_heads(store: Store, streams: pa.Table, next_global_position: int, forget: Collection[str] = ()) -> None:
-    """Raise heads to at least these, durably; none is ever lowered.
+    """Raise heads to at least these positions, durably; none is lowered.
 
-    The others are copied batch by batch, so that no more than those to raise are held.
+    Other heads are copied batch by batch: memory holds only those that are raised.
 
     Args:
         store: whose.
@@ -119,12 +119,12 @@ def raise_heads(store: Store, streams: pa.Table, next_global_position: int, forg
 def raised_rows(
     known: Iterable[pa.RecordBatch], streams: pa.Table, hidden: HiddenHeads, forget: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
-    """All rows as they are to be: known heads raised, new ones, and last those without a name.
+    """All rows to write: known heads, raised; new heads; then those without a name.
 
     Args:
-        known: as :func:`read_named_heads` gives them.
+        known: as :func:`read_named_heads` returns them.
         streams: as for :func:`raise_heads`.
-        hidden: all that are hidden, and that of the table; changed to what they are to be.
+        hidden: the heads without a name; changed in place.
         forget: as for :func:`raise_heads`.
     """
     raised = _highest(streams, hidden)
@@ -143,7 +143,7 @@ def raised_rows(
 
 
 def _highest(streams: pa.Table, hidden: HiddenHeads) -> pa.Table:
-    """The greatest position of each stream; what was hidden of them is not any more."""
+    """The highest position of each stream; a stream that was hidden is hidden no more."""
     highest = streams.group_by("stream_name").aggregate([("next_position", "max")])
     names, positions = highest["stream_name"], highest["next_position_max"]
     if hidden.by_key:
@@ -152,7 +152,7 @@ def _highest(streams: pa.Table, hidden: HiddenHeads) -> pa.Table:
 
 
 def _kept(rows: pa.Table, hidden: HiddenHeads, forget: Collection[str]) -> Iterator[pa.RecordBatch]:
-    """Rows by name, less those to forget, which are hidden."""
+    """The rows, without those of streams to forget, which are hidden."""
     if forget:
         leaving = pc.is_in(rows["stream_name"], pa.array(forget, pa.string()))
         for row in rows.filter(leaving).to_pylist():
@@ -162,7 +162,7 @@ def _kept(rows: pa.Table, hidden: HiddenHeads, forget: Collection[str]) -> Itera
 
 
 def _as_heads(rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Rows with all columns of the table; those that are not there are null."""
+    """The rows with all columns of the table; missing ones are null."""
     there = set(rows.column_names)
     columns = [rows[f.name].cast(f.type) if f.name in there else pa.nulls(len(rows), f.type) for f in HEADS]
     yield from pa.Table.from_arrays(columns, schema=HEADS).to_batches()

@@ -1,7 +1,7 @@
-"""Tombstones: which messages were erased, so that a late copy of one does not come back, and none is sent again.
+"""Tombstones: which messages were erased, so that no late copy is stored and none is sent again.
 
-A tombstone is the keyed hash of a message id, as a plain digest of a guessable id would tell who had been there. The
-key is made once and stays in the folder; without it the tombstones say nothing.
+A tombstone is the keyed hash of a message id: a plain digest would let anybody test guessed ids. The key is made once
+and stays in the folder; without it the tombstones are useless.
 """
 
 import json
@@ -29,16 +29,16 @@ _KEY_BYTES = 32
 _DIGEST = np.dtype("S32")
 _HEX_DIGEST = "^[0-9a-f]{64}$"
 _KEYS_AT_ONCE = 65_536
-"""That are made bytes of: a text takes three times as much."""
+"""Tombstones that are decoded at once: as texts they take three times as much."""
 _WORD = re.compile(r"[\w-]+")
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def tombstone_key(store: Store) -> bytes | None:
-    """The folder's key, or None while nothing has ever been erased.
+    """The folder's key; None while nothing has been erased.
 
     Raises:
-        TableRefusedError: what lies there is no key, or there are tombstones and no key: they would say nothing.
+        TableRefusedError: the object is no key, or there are tombstones and no key.
     """
     key = store.objects().read(KEY_OBJECT, LARGEST_DOCUMENT)
     if key is None and (buried := store.table("tombstones").count()):
@@ -52,7 +52,7 @@ def tombstone_key(store: Store) -> bytes | None:
 
 
 def erased_positions(store: Store) -> npt.NDArray[np.int64]:
-    """The global positions of all that was erased, as far as the tombstones tell them."""
+    """The global positions of erased messages; older tombstones have none."""
     rows = store.table("tombstones").to_pyarrow_table()
     if "global_position" not in rows.column_names:
         return np.array([], dtype=np.int64)
@@ -61,7 +61,7 @@ def erased_positions(store: Store) -> npt.NDArray[np.int64]:
 
 
 def add_tombstones(store: Store, erased: Iterable[tuple[str, int]], erased_at: datetime, run: str) -> None:
-    """Remember messages as erased, durably; one that is remembered already is not written again.
+    """Add tombstones of messages, durably; those that exist are not written again.
 
     Args:
         erased: message id and global position of each.
@@ -102,7 +102,7 @@ class Erased:
         return bool(len(self))
 
     def contains(self, ids: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-        """Which of the ids were erased; null is none of them."""
+        """Which of the ids were erased; null is not."""
         found = np.zeros(len(ids), dtype=np.bool_)
         if self.any():
             found[pc.is_valid(ids).to_numpy(zero_copy_only=False)] = self._contains(ids.drop_null().to_pylist())
@@ -113,7 +113,7 @@ class Erased:
         return self._digests.view(np.uint8).reshape(len(self), -1)[:, :length].tobytes()
 
     def named_in(self, content: bytes) -> bool:
-        """Whether an erased id stands in some bytes as a word or as a JSON string of its own."""
+        """Whether some bytes contain an erased id as a word or as a whole JSON string."""
         return self.any() and bool(self._contains(names_in(content.decode(errors="replace"))).any())
 
     def _contains(self, ids: Iterable[str]) -> npt.NDArray[np.bool_]:
@@ -124,10 +124,10 @@ class Erased:
 
 
 def names_in(text: str) -> Iterator[str]:
-    """What stands in a text as a word, or as a JSON string of its own."""
+    """The words and the JSON strings of a text."""
     yield from set(_WORD.findall(text))
     for quoted in set(_JSON_STRING.findall(text)):
-        # Half of a surrogate pair is no text.
+        # encode() raises for half of a surrogate pair.
         with suppress(ValueError):
             name = json.loads(quoted, strict=False)
             name.encode()
@@ -135,10 +135,10 @@ def names_in(text: str) -> Iterator[str]:
 
 
 def open_erased(store: Store, before: int | None = None) -> Erased:
-    """The tombstones of the store in a folder; of messages that may have stood ``before`` a global position.
+    """The tombstones of a store, or those of messages that may have been ``before`` a global position.
 
     Raises:
-        TableRefusedError: one is no keyed hash; or as :func:`tombstone_key`.
+        TableRefusedError: one is no keyed hash, or as in :func:`tombstone_key`.
     """
     rows = store.table("tombstones").to_pyarrow_table()
     if before is not None and "global_position" in rows.column_names:
