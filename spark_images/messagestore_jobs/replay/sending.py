@@ -15,7 +15,6 @@ from typing import NamedTuple, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_core.store.errors import TableRefusedError
@@ -26,7 +25,7 @@ from messagestore_jobs.replay.chunks import SHOWN, ChunkRange, Delivery, Staged,
 from messagestore_jobs.replay.erased import without_erased_since
 from messagestore_jobs.replay.records import dead_letter_records, native_records, raw_records
 from messagestore_jobs.replay.source import Source, is_gone
-from messagestore_jobs.replay.state import Chunk, Frozen, Part
+from messagestore_jobs.replay.state import Chunk, Frozen, Part, ReplayState
 
 _LOOK_AGAIN_SECONDS = 0.25
 
@@ -107,15 +106,14 @@ def place(source: Source, frozen: Frozen, uri: str) -> Frozen:
     if source.task.origin == "DeadLetters" or all(grain.dense for grain in frozen.grains):
         return frozen
     rows = source.between(frozen.grains[0].start, frozen.end)
-    number = F.monotonically_increasing_id().alias("n")
-    positions = rows.orderBy(*source.order.columns).select("global_position", number)
+    positions = rows.orderBy(*source.order.columns).select("global_position")
     with external_write("replay-placed"):
         positions.write.mode("overwrite").parquet(uri)
     return frozen.model_copy(update={"placed": True})
 
 
 def missing(
-    source: Source, frozen: Frozen, first: int, chunk_range: ChunkRange, short: int, placed_uri: str
+    source: Source, frozen: Frozen, first: int, chunk_range: ChunkRange, short: int, state: ReplayState
 ) -> Missing:
     """Why a chunk has fewer messages than were selected.
 
@@ -125,14 +123,14 @@ def missing(
         first: the chunk's first grain.
         chunk_range: what it sends.
         short: so many fewer.
-        placed_uri: where the positions were written down, if they were.
+        state: has the positions in order, if they were placed.
     """
     if not short:
         return Missing()
     if source.task.origin == "DeadLetters":
         return Missing(lost=short)
     there = _positions(source.between(chunk_range.cuts[0], chunk_range.end))
-    expected = _expected(source, frozen, first, chunk_range, placed_uri)
+    expected = _expected(frozen, first, chunk_range, state)
     if expected is None:
         gone = chunk_range.messages - len(there)
         return Missing(short - gone, gone)
@@ -235,7 +233,7 @@ class Sending:
 
     def _missing(self, chunk_range: ChunkRange, staged: Staged) -> Missing:
         short = chunk_range.messages - sum(staged.messages.values()) - staged.failed
-        return missing(self.source, self.frozen, self._next_grain(), chunk_range, short, self.delivery.state.placed_uri)
+        return missing(self.source, self.frozen, self._next_grain(), chunk_range, short, self.delivery.state)
 
     def _stage(self, chunk_range: ChunkRange) -> Staged:
         folder = self.delivery.state.staging_uri
@@ -289,9 +287,7 @@ class Sending:
         return ReplayOutcome(selection=self.frozen.selection, progress=reached, complete=complete)
 
 
-def _expected(
-    source: Source, frozen: Frozen, first: int, chunk_range: ChunkRange, placed_uri: str
-) -> npt.NDArray[np.int64] | None:
+def _expected(frozen: Frozen, first: int, chunk_range: ChunkRange, state: ReplayState) -> npt.NDArray[np.int64] | None:
     """The positions that were selected; None of a replay that an earlier release froze, where they are not known."""
     grains = frozen.grains[first : chunk_range.next_grain]
     if all(grain.dense for grain in grains):
@@ -300,8 +296,7 @@ def _expected(
     if not frozen.placed:
         return None
     before = sum(grain.messages for grain in frozen.grains[:first])
-    rows = source.spark.read.schema("global_position bigint, n bigint").parquet(placed_uri).orderBy("n")
-    return _positions(rows.offset(before).limit(chunk_range.messages))
+    return state.placed(before, chunk_range.messages)
 
 
 def _positions(rows: DataFrame) -> npt.NDArray[np.int64]:

@@ -5,6 +5,11 @@ import json
 from datetime import datetime
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.dataset as ds
+
 from messagestore_core.contract.base import ContractModel
 from messagestore_core.contract.run_document import (
     FilesDestination,
@@ -27,6 +32,7 @@ _SELECTED = "selected"
 _PLACED = "placed"
 _CHUNKS = "chunks"
 _STAGING = "staging"
+_NO_POSITIONS = pa.table({"global_position": pa.array([], pa.int64())})
 
 
 class Grain(NamedTuple):
@@ -103,6 +109,20 @@ class ReplayState:
     def placed_uri(self) -> str:
         """Where the selected positions are in their order, if they are placed."""
         return join(self.uri, _PLACED)
+
+    def placed(self, first: int, count: int) -> npt.NDArray[np.int64]:
+        """``count`` placed positions from the ``first`` on, in the order of the replay."""
+        filesystem, folder = self._objects.place(_PLACED)
+        parts = ds.dataset(folder, format="parquet", filesystem=filesystem).get_fragments()
+        found = [_NO_POSITIONS]
+        for part in sorted(parts, key=lambda part: part.path):
+            held = part.count_rows()
+            if count and first < held:
+                found.append(part.to_table(columns=["global_position"]).slice(first, count))
+                count -= found[-1].num_rows
+            first = max(0, first - held)
+        positions: npt.NDArray[np.int64] = pa.concat_tables(found)["global_position"].to_numpy()
+        return positions
 
     @property
     def staging_uri(self) -> str:

@@ -1,0 +1,31 @@
+"""What a replay keeps of itself."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from messagestore_core.store.objects import Objects
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.replay.state import ReplayState
+
+PLACED = [7, 3, 9, 1, 8, 2, 6]
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> ReplayState:
+    """Whose positions Spark has placed in three files and an empty one."""
+    folder = tmp_path / "placed"
+    folder.mkdir()
+    (folder / "_SUCCESS").touch()
+    for number, positions in enumerate(([], PLACED[:3], PLACED[3:4], PLACED[4:])):
+        rows = pa.table({"global_position": pa.array(positions, pa.int64())})
+        pq.write_table(rows, folder / f"part-0000{number}-7f.zstd.parquet")
+    return ReplayState(Objects(f"file://{tmp_path}", Storage()))
+
+
+@pytest.mark.parametrize("first", range(len(PLACED) + 1))
+def test_placed_positions_are_read_from_any_of_them_on(state: ReplayState, first: int) -> None:
+    for count in range(len(PLACED) + 2 - first):
+        assert state.placed(first, count).tolist() == PLACED[first : first + count]
