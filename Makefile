@@ -16,7 +16,7 @@ TWO_AT_ONCE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 export MESSAGESTORE_CACHE := $(CACHE)
 
 .PHONY: help install tools images cluster cluster-down demo demo-cluster test test-quick test-unit test-jobs \
-	test-hostile test-documents test-operator test-e2e test-histories test-faults fuzz fuzz-records mutants bench docs lint format crds lock \
+	test-hostile test-documents test-operator test-e2e test-histories test-faults fuzz fuzz-records mutants bench bench-large docs lint format crds lock \
 	sbom clean
 
 help: ## This list
@@ -147,6 +147,12 @@ mutants: install ## Changes to a package that no test of it notices; MODULE says
 bench: install ## Benchmarks: tables of ratios, and the operator under load
 	$(PYTHON) -m tests.perf
 	$(PYTHON) -m tests.perf.operator_load
+
+bench-large: install ## Benchmarks of stores of 100 M messages and 1,000 M ids; takes some 60 GB in the cache
+	$(PYTHON) -m tests.perf.large_index
+	$(PYTHON) -m tests.perf.large_tables
+	$(PYTHON) -m tests.perf.large_files
+	$(PYTHON) -m tests.perf.large_reads
 
 docs: install ## The documentation as a site, in build/docs; a dead link or anchor fails
 	@rm -rf build/docs
