@@ -1,1 +1,1 @@
-"""Message stores for applications: read one, and write to what feeds one. Needs neither Spark nor a JVM."""
+"""The library for applications: read a message store, and write to its sources. Needs neither Spark nor a JVM."""

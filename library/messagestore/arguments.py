@@ -1,4 +1,4 @@
-"""What message-db's functions take, and the words in which they refuse the rest."""
+"""Check arguments as message-db's functions do, with message-db's error messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ _SMALLINT = 32767
 
 @dataclass(frozen=True)
 class ConsumerGroup:
-    """One member of a group that shares the streams of a category by the hash of their cardinal ids."""
+    """One member of a group; members share a category's streams by the hash of their cardinal ids."""
 
     member: int
     size: int
 
 
 def batch_limit(batch_size: int | None) -> int | None:
-    """How many messages at most; None where there is no bound.
+    """How many messages at most; None: no limit.
 
     Raises:
-        ArgumentError: it is below -1.
+        ArgumentError: ``batch_size`` is below -1.
     """
     if batch_size is None:
         return BATCH_SIZE
@@ -35,7 +35,7 @@ def batch_limit(batch_size: int | None) -> int | None:
 
 
 def check_stream_name(stream_name: str | None) -> None:
-    """Refuse what is no stream's name.
+    """Refuse a name that is no stream's.
 
     Raises:
         ArgumentError: it is a category, or absent.
@@ -45,7 +45,7 @@ def check_stream_name(stream_name: str | None) -> None:
 
 
 def check_category(category: str | None) -> None:
-    """Refuse what is no category.
+    """Refuse a name that is no category.
 
     Raises:
         ArgumentError: it is a stream's name.
@@ -65,10 +65,10 @@ def check_correlation(correlation: str | None) -> None:
 
 
 def consumer_group(member: int | None, size: int | None) -> ConsumerGroup | None:
-    """The group that two arguments name; None where neither is given.
+    """The group member of two arguments; None where neither is given.
 
     Raises:
-        ArgumentError: one is absent, or they fit no group.
+        ArgumentError: one is absent, or they make no group member.
     """
     if member is None and size is None:
         return None
@@ -87,20 +87,20 @@ def consumer_group(member: int | None, size: int | None) -> ConsumerGroup | None
 
 
 def check_condition(condition: str | None) -> None:
-    """Refuse any condition, as a message-db does that has not been told otherwise.
+    """Refuse any condition, as message-db does by default.
 
     Raises:
-        ArgumentError: there is one.
+        ArgumentError: a condition is given.
     """
     if condition is not None:
         raise ArgumentError("Retrieval with SQL condition is not activated")
 
 
 def check_reasons(reasons: Sequence[str]) -> None:
-    """Refuse what is no reason of a dead letter.
+    """Refuse reasons that no dead letter has.
 
     Raises:
-        ArgumentError: one is none.
+        ArgumentError: there is an unknown one.
     """
     unknown = [reason for reason in reasons if reason not in list(DeadLetterReason)]
     if unknown:

@@ -1,4 +1,4 @@
-"""The records that a store set aside."""
+"""Read a store's dead letters."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from messagestore_core.store.schemas import DEAD_LETTERS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """One record that was set aside: its bytes, where it was read, and why it was not stored.
+    """One record that was set aside: its bytes, its source, and why it was not stored.
 
-    ``tries`` is how often it was set aside; ``earlier`` has when and why before the last, the oldest first.
+    ``tries`` is how often it was set aside; ``earlier`` has time and reason of the tries before the last, oldest first.
     """
 
     raw: bytes | None

@@ -1,12 +1,12 @@
-"""What readers and writers raise."""
+"""The errors of readers and writers."""
 
 
 class MessageStoreError(Exception):
-    """The root of all of them."""
+    """The base class of all of them."""
 
 
 class ArgumentError(MessageStoreError, ValueError):
-    """A function was called with what it does not take. Where message-db refuses the same, in its words."""
+    """A function got an argument that it does not take. Where message-db refuses it too, the text is message-db's."""
 
 
 class StoreNotFoundError(MessageStoreError):
@@ -14,24 +14,24 @@ class StoreNotFoundError(MessageStoreError):
 
 
 class StoreUnreadableError(MessageStoreError):
-    """The store is of a newer format, or its marker is none."""
+    """The store has a newer format, an invalid marker, or a log that leads outside the store."""
 
 
 class StorageError(MessageStoreError):
-    """Storage or Kafka refuses or fails, or a file that is needed is lost."""
+    """Storage or Kafka refuses or fails, or a needed file is lost."""
 
 
 class VersionNotFoundError(MessageStoreError):
-    """The store has no such version, or none of that time."""
+    """The store has no such version, or no version of that time."""
 
 
 class BrokenMessageError(MessageStoreError):
-    """A message is not what was stored; nothing of it is handed on.
+    """A message is not what was stored; nothing of it is returned.
 
     Attributes:
         message_id: its id.
         stream_name: its stream.
-        global_position: where it stands.
+        global_position: its position in the store.
         problem: what is wrong with it.
     """
 
@@ -44,4 +44,4 @@ class BrokenMessageError(MessageStoreError):
 
 
 class RecordError(MessageStoreError, ValueError):
-    """A record can't be written: the store would set it aside."""
+    """A record can't be written: the store would make a dead letter of it."""

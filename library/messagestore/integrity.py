@@ -1,4 +1,4 @@
-"""No payload is handed on that is not what was stored, and none from outside of the store."""
+"""Check payloads: only those that were stored are returned, and none from outside the store."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
@@ -20,15 +20,15 @@ _FETCHES = 8
 
 
 def sound_rows(location: Location, rows: pa.Table, on_broken: OnBroken | None) -> Iterator[pa.Table]:
-    """The rows with the payloads that lie under claim checks, some at a time so that memory is bounded.
+    """Yield the rows with payloads of claim checks filled in, in parts of bounded size.
 
     Args:
         location: of the store.
         rows: columns of ``messages``.
-        on_broken: told of each broken message, which is then left out.
+        on_broken: called with each broken message, which is then left out.
 
     Raises:
-        BrokenMessageError: a payload is missing, has another digest or lies elsewhere, and there is no ``on_broken``.
+        BrokenMessageError: a payload is missing, differs from its digest or lies elsewhere; without ``on_broken``.
     """
     for part in _parts(rows):
         filled = _filled(location, part)
@@ -67,7 +67,7 @@ def _problem(location: Location, row: Mapping[str, Any]) -> BrokenMessageError |
 
 
 def _inside(row: Mapping[str, Any]) -> str | None:
-    """What is wrong with a payload that the row itself has."""
+    """What is wrong with a payload in the row itself; None if nothing is."""
     payload, digest = row["payload"], row["payload_sha256"]
     if payload is None:
         return "there is no payload any more" if digest is not None else None
@@ -75,7 +75,7 @@ def _inside(row: Mapping[str, Any]) -> str | None:
 
 
 def _under_claim_check(location: Location, row: Mapping[str, Any]) -> str | None:
-    """What is wrong with a payload that lies in an object of its own, which the row must tell all about."""
+    """What is wrong with a payload in an object of its own; None if nothing is. The row must have digest and size."""
     payload, uri, digest = row["payload"], row["payload_uri"], row["payload_sha256"]
     if claim_name(location.uri, uri) is None:
         return f"its payload would lie at {uri}, and is no claim check of the store in {location.uri}"
@@ -96,7 +96,7 @@ def _differs(payload: bytes, digest: str) -> str | None:
 
 
 def _parts(rows: pa.Table) -> Iterator[pa.Table]:
-    """The rows in order, cut so that the payloads of each part are bounded in all."""
+    """The rows in order, in parts whose payloads have a bounded size together."""
     begin, together = 0, 0
     for at, size in enumerate(rows["payload_size"].to_pylist()):
         if together and together + (size or 0) > _TOGETHER_BYTES:
@@ -123,6 +123,6 @@ def _filled(location: Location, rows: pa.Table) -> pa.Table:
 
 
 def _fetch(objects: Objects, name: str, size: int) -> bytes | None:
-    """An object's bytes, or one more than a payload of this size has: whoever put it there may fill all memory."""
+    """At most ``size + 1`` bytes of an object: anyone may have put an object there that would fill the memory."""
     with refusals(objects.uri):
         return objects.read_first(name, size + 1)

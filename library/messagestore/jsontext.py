@@ -1,4 +1,4 @@
-"""JSON as a store takes it: strict, and byte for byte where it comes as bytes."""
+"""JSON as a store takes it: strict, and unchanged where it is given as bytes."""
 
 import json
 from typing import Any
@@ -10,14 +10,14 @@ JSON = Any
 
 _WHITE_SPACE = b" \t\r\n"
 _DEPTH = 500
-"""Deeper payloads go as base64: a record may be nested a thousand deep, itself included."""
+"""Deeper payloads are written as base64: a whole record may be nested 1000 levels deep."""
 
 
 def dumped(value: JSON, name: str) -> bytes:
-    """A JSON value as its text, on one line.
+    """The text of a JSON value, on one line.
 
     Raises:
-        RecordError: it is none, and which field it was meant for.
+        RecordError: it is no JSON value; the message names the field.
     """
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
@@ -26,7 +26,7 @@ def dumped(value: JSON, name: str) -> bytes:
 
 
 def stands_alone(content: bytes) -> bool:
-    """Whether bytes are one JSON value that comes back the same from its place in a record on one line."""
+    """Whether bytes are one JSON value that can be put into a one-line record and read back unchanged."""
     bare = content[:1].strip(_WHITE_SPACE) and content[-1:].strip(_WHITE_SPACE)
     return bool(bare) and b"\n" not in content and b"\r" not in content and content != b"null" and is_strict(content)
 
@@ -61,7 +61,7 @@ def _object(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
 
 
 def _depth(value: JSON) -> int:
-    """How deep a value is nested; told level by level, as it may be deeper than calls go."""
+    """How deep a value is nested; without recursion, as it may be deeper than Python's stack."""
     depth, level = 0, [value]
     while level:
         depth += 1

@@ -1,4 +1,4 @@
-"""A topic of Kafka as a writer's sink."""
+"""A Kafka topic as a writer's sink."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class KafkaSink:
-    """A topic: each batch is one transaction, which readers of committed records see as a whole or not at all.
+    """A topic. Each batch is one transaction: readers of committed records see all of it or nothing.
 
-    May be shared by writers and threads. It connects with the first batch, and anew after a failure.
+    Writers and threads may share it. It connects with the first batch, and again after a failure.
 
     Args:
         topic: its name.
-        cluster: how it is reached, as a run document says it, which names the variables that hold user and password.
-            Text: the bootstrap servers of a cluster that takes everybody.
-        transactional_id: absent: one of the sink's own, ``messagestore-writer-…``. A sink that is given one puts an end
-            to an earlier one with that id: what that has open is taken back, and what it writes later is refused.
+        cluster: how it is reached; it names the environment variables with user and password. A text is the bootstrap
+            servers of a cluster without authentication.
+        transactional_id: absent: one of the sink's own, ``messagestore-writer-…``. A given id ends an earlier sink with
+            that id: the brokers abort its open transaction, and refuse its later writes.
         timeout_seconds: how long a batch may take, connecting included; at least 1.
 
     Raises:
@@ -51,7 +51,7 @@ class KafkaSink:
         self._timeout = timeout_seconds
         self._open: Transactions | None = None
         self._lock = threading.Lock()
-        # What can be told now is not left to the first batch.
+        # Find errors of the settings now, and not with the first batch.
         _client()
         client_settings(self._cluster, os.environ)
 
@@ -59,13 +59,13 @@ class KafkaSink:
         """Write a batch as one transaction; nothing without records.
 
         Raises:
-            StorageError: topic or brokers refuse it, and nothing of it is there; or its commit was not answered, and
-                it may be.
+            StorageError: topic or brokers refuse it, and none of it was written; or the commit was not answered, and
+                the batch may have been written.
         """
         if not records:
             return
         with self._lock:
-            # Out of reach while it is in use: only one that did all it was told to is used again.
+            # After a failure the client is not used again, so it is put back only at the end.
             transactions, self._open = self._open, None
             try:
                 until = time.monotonic() + self._timeout
@@ -80,7 +80,7 @@ class KafkaSink:
             self._open = transactions
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         with self._lock:
             if self._open is not None:
                 self._open.close()
@@ -91,7 +91,7 @@ class KafkaSink:
         return _client()(settings, self._id, self._timeout)
 
     def _give_up(self, transactions: Transactions, refusal: RefusalError) -> None:
-        """One that gave way to another is kept, and refuses all that follows; in place of others a new one is made."""
+        """Keep a client that another sink has fenced, so that later writes fail too; close any other."""
         if refusal.code == FENCED and self._gives_way:
             self._open = transactions
         else:
@@ -99,7 +99,7 @@ class KafkaSink:
 
 
 def _client() -> type[Transactions]:
-    """Imported as late as this, because most writers need none.
+    """Import the client late, as most writers need none.
 
     Raises:
         MessageStoreError: it is not installed.

@@ -1,4 +1,4 @@
-"""How a topic's brokers are reached, and what to do where they refuse."""
+"""How a topic's brokers are reached, and what to do when they refuse."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _ADVICE = {
 
 
 class RefusalError(Exception):
-    """The brokers refuse, or can't be asked.
+    """The brokers refuse, or can't be reached.
 
     Attributes:
         code: librdkafka's name of the error.
-        said: its words for it.
+        said: librdkafka's message.
     """
 
     def __init__(self, code: str, said: str) -> None:
@@ -39,11 +39,11 @@ class RefusalError(Exception):
 
 
 def client_settings(cluster: KafkaCluster, environment: Mapping[str, str]) -> dict[str, str]:
-    """What librdkafka is told of a cluster, secrets included.
+    """The settings of librdkafka for a cluster, with secrets.
 
     Raises:
         ArgumentError: protocol, mechanism and variables don't go together.
-        MessageStoreError: a variable is not set, or the authority's file is not there.
+        MessageStoreError: a variable is not set, or the certificate authority's file is missing.
     """
     wanted = (cluster.protocol.startswith("SASL_"),) * 2
     if (cluster.mechanism is not None, cluster.environment is not None) != wanted:
@@ -61,12 +61,12 @@ def client_settings(cluster: KafkaCluster, environment: Mapping[str, str]) -> di
 
 
 def advice(refusal: RefusalError, cluster: KafkaCluster, transactional_id: str, largest: int) -> str:
-    """What to do about a refusal, as far as that is known, and what was said.
+    """What to do about a refusal where that is known, and librdkafka's message.
 
     Args:
-        refusal: what the client met.
-        cluster: where.
-        transactional_id: in whose transaction.
+        refusal: the client's error.
+        cluster: of the brokers.
+        transactional_id: of the transaction.
         largest: bytes of the batch's largest record.
     """
     if refusal.code not in _ADVICE:

@@ -13,32 +13,32 @@ from messagestore.records import Record
 
 ABORT_SECONDS = 5.0
 TOPIC_SECONDS = 5.0
-"""How long a topic is looked for: brokers may be making it."""
+"""How long to wait for a topic: brokers may be creating it."""
 
 _SETTINGS = {
-    # As Kafka's Java clients choose it: records with one key are together, whoever sends them.
+    # That of Kafka's Java clients: records with the same key are in one partition, whichever client sends them.
     "partitioner": "murmur2_random",
     "compression.type": "lz4",
-    # Smaller than what any topic takes: only a record that is too large by itself is refused, and by the topic alone.
+    # Smaller than any topic's limit, so that only a record that is too large itself is refused, and by the topic.
     "batch.size": 64 << 10,
     "message.max.bytes": 256 << 20,
-    # A batch is in memory already; how large it is says the writer.
+    # The batch is in memory already, and the writer bounds its size.
     "queue.buffering.max.messages": 0,
     "queue.buffering.max.kbytes": 2**31 - 1,
     "reconnect.backoff.max.ms": 2000,
     "delivery.report.only.error": True,
-    # What goes wrong is raised.
+    # Errors are raised.
     "log_level": 0,
 }
 
 
 class Transactions:
-    """A producer's transactions, one after the other. After a refusal it is of no more use.
+    """A producer's transactions, one after the other. Don't use it again after a refusal.
 
     Args:
         settings: how the cluster is reached.
-        transactional_id: the producer's. A second one with it ends the first one's open transaction.
-        timeout_seconds: after which the brokers take back a transaction whose producer is gone.
+        transactional_id: of the producer. A second producer with the same id aborts the first one's open transaction.
+        timeout_seconds: after which the brokers abort the transaction of a producer that is gone.
 
     Raises:
         RefusalError: the client can't be made of these settings.
@@ -55,7 +55,7 @@ class Transactions:
         """Send records in one transaction.
 
         Raises:
-            RefusalError: it was taken back; or, where a commit was not answered, it is not known.
+            RefusalError: it was aborted; or the commit was not answered, and its outcome is unknown.
         """
         with self._refusals():
             self._producer.poll(0)
@@ -72,17 +72,17 @@ class Transactions:
                 self._deliver(until)
                 self._producer.commit_transaction(_left(until))
         except RefusalError:
-            # Lest readers of committed records wait for it.
+            # An open transaction would keep readers of committed records waiting.
             with suppress(KafkaException):
                 self._producer.abort_transaction(ABORT_SECONDS)
             raise
 
     def close(self) -> None:
-        """End what the client does, though an exception's frames may still refer to this."""
+        """Stop the client, even if an exception's frames still refer to this object."""
         del self._producer
 
     def _find(self, topic: str, until: float) -> None:
-        """Wait for brokers that know the topic; where credentials are refused, don't."""
+        """Wait until the brokers know the topic; raise at once where they refuse the credentials."""
         until_found, patience = min(until, time.monotonic() + TOPIC_SECONDS), 1.0
         while True:
             try:
@@ -101,7 +101,7 @@ class Transactions:
             time.sleep(0.2)
 
     def _deliver(self, until: float) -> None:
-        """Wait for all records to be taken, or for the first that is not: those behind it wait for nothing."""
+        """Wait until all records are taken or one is refused; raise where one is refused or time runs out."""
         while unsent := self._producer.flush(min(0.1, _left(until))):
             if self._heard.refused is not None:
                 raise KafkaException(self._heard.refused)
@@ -114,7 +114,7 @@ class Transactions:
             yield
         except KafkaException as failure:
             error = failure.args[0]
-            # That there was no answer is said by the call; why, by the connections.
+            # The call's error only says that there was no answer; the connections' error says why.
             if error.name() in UNREACHABLE:
                 with suppress(KafkaException):
                     self._producer.poll(0)
@@ -123,13 +123,13 @@ class Transactions:
 
 
 class _Heard:
-    """What the client told. Apart from the producer's owner, so that no circle of references keeps the producer.
+    """Errors that the client reports. A class of its own, so that no cycle of references keeps the producer alive.
 
-    Its methods call nothing, because the client calls them with an exception pending after a fatal error.
+    Its methods call nothing, because after a fatal error the client calls them with an exception pending.
 
     Attributes:
-        error: what connections failed with last.
-        refused: why the first record was refused that was.
+        error: the last error of connections.
+        refused: why the first refused record was refused.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Where a store or a landing folder lies, and how it is reached."""
+"""The location of a store or landing folder, and how it is reached."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _SCHEMES = ("s3", "s3a")
 
 
 class Location:
-    """One store or landing folder, as its reader reaches it; close it where an entry names a certificate authority.
+    """One store or landing folder. Close it after use if an entry names a certificate authority.
 
     Args:
         uri: ``file:///…``, a path, or ``s3a://…``.
-        storage: how buckets are reached; absent: as the environment says, see :func:`entries_of`.
+        storage: how buckets are reached; absent: by environment variables, see :func:`entries_of`.
     """
 
     def __init__(self, uri: str, storage: Sequence[StorageEntry] | None = None) -> None:
@@ -43,7 +43,7 @@ class Location:
         self._store = Store(self.uri, Storage(entries, bundle))
 
     def close(self) -> None:
-        """Trust no more authorities than before."""
+        """Stop trusting the entries' certificate authorities."""
         self._held.close()
 
     @property
@@ -60,8 +60,8 @@ class Location:
         """One table of the store.
 
         Raises:
-            StoreNotFoundError: there is none.
-            StoreUnreadableError: its rows would be read from elsewhere.
+            StoreNotFoundError: there is no such table.
+            StoreUnreadableError: its rows would come from other files than its own.
             StorageError: storage refuses.
         """
         with refusals(self.uri):
@@ -73,10 +73,10 @@ class Location:
             return table
 
     def check(self, table: DeltaTable) -> None:
-        """Make sure that a table's rows lie in files of its own, before any is read.
+        """Check before reading that all files of a table are its own.
 
         Raises:
-            StoreUnreadableError: they do not.
+            StoreUnreadableError: they are not.
         """
         what = not_to_be_read(table)
         if what is not None:
@@ -84,7 +84,7 @@ class Location:
 
 
 def entries_of(uri: str, environment: Mapping[str, str]) -> list[StorageEntry]:
-    """How a URI's bucket is reached by the variables that AWS' own tools know; nothing for a local one.
+    """The entry for a URI's bucket, from the variables that AWS' own tools use; empty for a local URI.
 
     AWS_ENDPOINT_URL, AWS_REGION (or AWS_DEFAULT_REGION), AWS_CA_BUNDLE, and AWS_ACCESS_KEY_ID with
     AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; without keys, the identity of the pod or machine.
@@ -108,7 +108,7 @@ def entries_of(uri: str, environment: Mapping[str, str]) -> list[StorageEntry]:
 
 @contextmanager
 def refusals(uri: str, done: str = "read") -> Iterator[None]:
-    """Tell what storage and the tables' libraries fail with as an error of this package."""
+    """Raise errors of storage and of Delta's and Arrow's libraries as StorageError."""
     try:
         yield
     except MessageStoreError:

@@ -1,4 +1,4 @@
-"""What a stream's name says: message-db's helper functions, with its results for absent values too."""
+"""Parts of a stream's name: message-db's helper functions, with the same results for absent values."""
 
 import hashlib
 
@@ -9,20 +9,20 @@ def category(stream_name: str | None) -> str | None:
 
 
 def id(stream_name: str | None) -> str | None:
-    """The text behind the first ``-``; None where there is none."""
+    """The text after the first ``-``; None where there is none."""
     if stream_name is None or "-" not in stream_name:
         return None
     return stream_name.partition("-")[2]
 
 
 def cardinal_id(stream_name: str | None) -> str | None:
-    """The id up to its first ``+``: what keeps the streams of one compound id with one consumer."""
+    """The id up to its first ``+``, by which streams with compound ids go to the same consumer."""
     own = id(stream_name)
     return None if own is None else own.partition("+")[0]
 
 
 def is_category(stream_name: str | None) -> bool:
-    """Whether a name is a category's: it holds no ``-``. An absent name counts as one, as in message-db."""
+    """Whether a name is a category: it has no ``-``. An absent name counts as one, as in message-db."""
     return stream_name is None or "-" not in stream_name
 
 

@@ -1,4 +1,4 @@
-"""A message as a Native record: the JSON that replays send and streams take in."""
+"""A message as a Native record: the JSON that replays send and streams ingest."""
 
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ _APART = frozenset({"metadata", "payload", "payload_uri", "result"})
 def native_record(message: Message) -> bytes:
     """One JSON object on one line; payload, metadata and result are the exact text that was stored.
 
-    What is absent is left out, and so is the place of a claim check: the payload itself is there.
+    Absent fields are left out. So is ``payload_uri``: the record has the payload itself.
     """
     members = [
         _document("metadata", None if message.metadata is None else message.metadata.encode()),
@@ -25,7 +25,7 @@ def native_record(message: Message) -> bytes:
 
 
 def head(message: Message) -> dict[str, Any]:
-    """The members that are no documents, by their names in the record."""
+    """All members but metadata, payload and result, by their names in the record."""
     values = {f.name: getattr(message, f.name) for f in fields(message) if f.name not in _APART}
     return {camel(name): _plain(value) for name, value in values.items() if value is not None}
 
@@ -37,7 +37,7 @@ def camel(column: str) -> str:
 
 
 def rfc3339(moment: datetime) -> str:
-    """A time in UTC, with as many digits of a second as it needs."""
+    """A time in UTC, without trailing zeros of its fraction."""
     text = moment.astimezone(UTC).replace(tzinfo=None).isoformat()
     return (text.rstrip("0") if "." in text else text) + "Z"
 
@@ -51,7 +51,7 @@ def _plain(value: Any) -> Any:
 
 
 def _document(name: str, content: bytes | None) -> bytes:
-    """A member whose text is JSON; should it be something else, it is a string."""
+    """A member with JSON text; content that is no JSON becomes a string."""
     if content is None:
         return b""
     if is_strict(content):

@@ -1,4 +1,4 @@
-"""Rows in order of a key, in memory that doesn't grow with them."""
+"""Sort rows by a key, in memory of bounded size."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
@@ -8,19 +8,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 HELD_BYTES = 64 << 20
-"""Of rows in memory; what is more lies in a temporary file until it is handed on."""
+"""The most bytes of rows in memory; more rows are kept in temporary files."""
 
 
 def in_order(parts: Iterable[pa.Table], key: str, page: int) -> Iterator[pa.Table]:
     """The rows of all parts in order of a key, ``page`` rows at a time.
 
     Args:
-        parts: one at least; they need not be in order.
-        key: a column of whole numbers, each of which is in one row.
-        page: rows.
+        parts: at least one, in any order.
+        key: a column of unique whole numbers.
+        page: how many rows.
 
     Raises:
-        OSError: there is no room for a temporary file.
+        OSError: a temporary file can't be written.
     """
     runs: list[pa.Table] = []
     held: list[pa.Table] = []
@@ -44,7 +44,7 @@ def _sorted(parts: list[pa.Table], key: str) -> pa.Table:
 
 
 def _put_down(rows: pa.Table) -> pa.Table:
-    """The same rows in a file without a name, which is gone once nobody holds them."""
+    """The same rows, mapped from a deleted temporary file, which is gone once they are released."""
     with NamedTemporaryFile(prefix="messagestore-") as file:
         with pa.ipc.new_file(file, rows.schema) as writer:
             writer.write_table(rows)
@@ -53,7 +53,7 @@ def _put_down(rows: pa.Table) -> pa.Table:
 
 
 def _merged(runs: list[pa.Table], key: str, page: int) -> Iterator[pa.Table]:
-    """Rows of runs that are in order each, as many at a time as may be held."""
+    """Merge sorted runs, as many rows at a time as may be in memory."""
     if len(runs) < 2:
         yield from runs
         return

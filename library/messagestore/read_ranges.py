@@ -1,4 +1,4 @@
-"""Where messages can lie: the ranges of global positions that a table's files hold, by what its log says of them."""
+"""Which ranges of global positions a read must look at, by the statistics of a table's files in its log."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -9,14 +9,14 @@ import pyarrow.compute as pc
 from messagestore.reads import Read
 
 FEW, MANY = 1 << 18, 1 << 22
-"""Rows that are looked at together, at first and at most: reads that end soon look at few, and others ask seldom."""
+"""Rows of the first and of the largest range: reads that end soon look at few rows, others need few queries."""
 _PIECE = 16
-"""Positions for each row that is wanted."""
+"""Positions looked at for each wanted row."""
 _LAST = 1 << 62
 
 
 class ReadRange(NamedTuple):
-    """Global positions that some files hold, the last included, and how many rows these files have."""
+    """Global positions from ``first`` to ``last`` inclusive, and how many rows their files have."""
 
     first: int
     last: int
@@ -24,11 +24,11 @@ class ReadRange(NamedTuple):
 
 
 def read_ranges(files: pa.Table, read: Read) -> list[ReadRange]:
-    """Ranges that hold all rows of a read, in order and apart from each other.
+    """Ranges that hold all rows of a read, in order and without overlap.
 
     Args:
-        files: add actions of ``messages``, flattened. What one doesn't tell, its file may hold.
-        read: files that can hold none of its rows are passed over.
+        files: add actions of ``messages``, flattened. A file without statistics may hold any row.
+        read: files that can hold none of its rows are skipped.
     """
     if not files.num_rows or None in read.equal.values():
         return []
@@ -46,7 +46,7 @@ def read_ranges(files: pa.Table, read: Read) -> list[ReadRange]:
 
 
 def together(found: Iterable[ReadRange]) -> Iterator[ReadRange]:
-    """Neighbours as one, each with more rows than the one before."""
+    """Merge neighbours to ranges that each have more rows than the one before."""
     least, one = FEW, None
     for read_range in found:
         one = read_range if one is None else _both(one, read_range)
@@ -58,7 +58,7 @@ def together(found: Iterable[ReadRange]) -> Iterator[ReadRange]:
 
 
 def pieces(found: Iterable[ReadRange], read: Read) -> Iterator[ReadRange]:
-    """The ranges, or where few rows are wanted growing pieces of them: the first may have enough."""
+    """The ranges; with a limit, growing pieces of them, as the first may have enough rows."""
     if read.limit is None or read.key != "global_position":
         yield from found
         return
@@ -87,7 +87,7 @@ def _both(one: ReadRange, other: ReadRange) -> ReadRange:
 
 
 def _within(files: pa.Table, column: str, low: int | str, high: int | str | None) -> pa.ChunkedArray:
-    """Which files can hold a value from ``low`` to ``high`` in a column, None being no bound."""
+    """Which files can hold a value from ``low`` to ``high`` in a column; None: no bound."""
     reach = pc.fill_null(pc.greater_equal(_bound(files, "max", column), low), True)
     if high is None:
         return reach

@@ -48,23 +48,23 @@ _RECEIVED = ("RECEIVED",)
 
 
 class Reader:
-    """A store, read as messages; ``arrow`` has the same functions, which return Arrow tables.
+    """Reads the messages of a store; ``arrow`` has the same functions, which return Arrow tables.
 
-    Each call reads one version of the store: the newest at that moment, unless ``version`` or ``at`` fixes one.
-    A message is handed on only with the payload that was stored, see ``on_broken``, and with its envelope at the
-    version that the stream's translators lead to. Threads don't share a reader.
+    Each call reads one version of the store: the newest at that moment, or the one of ``version`` or ``at``.
+    Messages are returned only with the payload that was stored, see ``on_broken``, and translated to the current
+    envelope version. Threads don't share a reader.
 
     Args:
         uri: the store's folder: ``file:///…``, a path, or ``s3a://…``.
         version: the version of table ``messages`` to read.
-        at: the moment whose version to read.
-        storage: how buckets are reached; absent: as AWS' environment variables say. Credentials come from the
-            environment alone.
-        on_broken: told of each broken message, which is then left out; absent, a broken message raises.
+        at: the time whose version to read.
+        storage: how buckets are reached; absent: by AWS' environment variables. Credentials always come from the
+            environment.
+        on_broken: called with each broken message, which is then left out; absent: BrokenMessageError is raised.
 
     Raises:
         StoreNotFoundError: there is no store.
-        StoreUnreadableError: it is of a newer format.
+        StoreUnreadableError: it has a newer format.
         StorageError: storage refuses.
         VersionNotFoundError: it has no such version.
     """
@@ -91,7 +91,7 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        """Let go of what the reader holds."""
+        """Release the reader's resources."""
         self._location.close()
 
     @property
@@ -109,13 +109,13 @@ class Reader:
         """The messages of a stream, by position.
 
         Args:
-            stream_name: a stream's name, no category.
-            position: the first position, itself included.
-            batch_size: how many at most; -1 without a bound.
-            condition: refused, as message-db does unless its server is told otherwise.
+            stream_name: a stream, not a category.
+            position: the first position.
+            batch_size: how many at most; -1: no limit.
+            condition: refused, as message-db does by default.
 
         Raises:
-            ArgumentError: in message-db's words.
+            ArgumentError: with message-db's message.
         """
         read = reads.stream_messages(stream_name, position, batch_size, condition)
         return self._messages(self.arrow.parts(read))
@@ -133,16 +133,16 @@ class Reader:
         """The messages of all streams of a category, by global position.
 
         Args:
-            category: a category, no stream's name.
-            position: the first global position, itself included.
-            batch_size: how many at most; -1 without a bound.
+            category: a category, not a stream.
+            position: the first global position.
+            batch_size: how many at most; -1: no limit.
             correlation: only messages whose metadata names a stream of this category as ``correlationStreamName``.
-            consumer_group_member: only streams that are this member's, from 0; with the size.
+            consumer_group_member: only streams of this member, from 0; needs the size.
             consumer_group_size: how many members share the category's streams.
-            condition: refused, as message-db does unless its server is told otherwise.
+            condition: refused, as message-db does by default.
 
         Raises:
-            ArgumentError: in message-db's words.
+            ArgumentError: with message-db's message.
         """
         group = (consumer_group_member, consumer_group_size)
         read = reads.category_messages(category, position, batch_size, correlation, *group, condition)
@@ -189,9 +189,9 @@ class Reader:
         """The messages to resume after a crash: received, being processed, or failed with retries left.
 
         Args:
-            position: the first global position, itself included.
-            batch_size: how many at most; -1 without a bound.
-            as_of: what has expired by then is left out; absent: now.
+            position: the first global position.
+            batch_size: how many at most; -1: no limit.
+            as_of: messages that have expired by then are left out; absent: now.
         """
         return self._messages(self.arrow.parts(reads.unfinished(_moment(as_of), position, batch_size)))
 
@@ -202,7 +202,7 @@ class Reader:
         return self._messages(self.arrow.parts(reads.all_messages(position, batch_size)))
 
     def since(self, name: str | None, last: int, batch_size: int | None = BATCH_SIZE) -> Iterator[Message]:
-        """What came after a global position, in order of arrival: of a stream, of a category or, with None, of all."""
+        """The messages after a global position of a stream, a category or, with None, all; in order of arrival."""
         return self._messages(self.arrow.parts(reads.arrived_since(name, last, batch_size)))
 
     def latest(self, name: str | None = None, count: int = 10) -> list[Message]:
@@ -212,12 +212,12 @@ class Reader:
     def dead_letters(
         self, reasons: Sequence[str] = (), redriven: bool | None = None, batch_size: int | None = BATCH_SIZE
     ) -> Iterator[DeadLetter]:
-        """The records that were set aside, the newest first.
+        """The dead letters, newest first.
 
         Args:
-            reasons: only those with one of these; none: all.
-            redriven: only those that were sent again and taken in, or only those that were not.
-            batch_size: how many at most; -1 without a bound.
+            reasons: only dead letters with one of these; empty: all.
+            redriven: True: only those that were redriven; False: only those that were not.
+            batch_size: how many at most; -1: no limit.
 
         Raises:
             ArgumentError: no dead letter has one of the reasons.
@@ -225,7 +225,7 @@ class Reader:
         return dead_letters_of(self.arrow.dead_letters(reasons, redriven, batch_size))
 
     def statistics(self) -> Statistics:
-        """The store in figures; reads a few columns of all messages."""
+        """Statistics of the store; reads a few columns of all messages."""
         return statistics(self._location.uri, self._versions)
 
     @staticmethod
@@ -325,7 +325,7 @@ class ArrowReader:
         return self._table(self._handed_on(self._versions.snapshot().newest(read, count)))
 
     def _handed_on(self, pages: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Every message that leaves the store passes here: whole, and with the envelope's current version."""
+        """Check and translate all messages before they are returned."""
         translators = self._versions.translators()
         for page in pages:
             for rows in sound_rows(self._location, page, self._on_broken):

@@ -1,4 +1,4 @@
-"""What each reading function asks for: which messages, in which order, how many."""
+"""The reads of all reading functions: which messages, in which order, how many."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Chosen:
-    """What of the rows is wanted where SQL can't tell: a decision on some of their columns."""
+    """A filter that SQL can't express: a decision on some columns of a row."""
 
     columns: tuple[str, ...]
     keeps: Callable[[Row], bool]
@@ -36,15 +36,15 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Read:
-    """Messages that meet every condition, by a key that each has its own value of.
+    """Messages that meet all conditions, in order of a key that is unique among them.
 
     Attributes:
-        equal: columns that hold one text each; None is no text's equal.
+        equal: columns and their texts; None equals no text.
         where: further conditions, in SQL.
-        key: the column that orders them: global_position, or position of one stream.
-        start: where they begin, that value included.
-        limit: how many at most; None without a bound.
-        chosen: which of them, where SQL can't tell.
+        key: the column that orders them: global_position, or position within one stream.
+        start: the first value of the key.
+        limit: how many messages at most; None: no limit.
+        chosen: a further filter, which SQL can't express.
     """
 
     equal: Mapping[str, str | None] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Read:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What its messages meet, in SQL."""
+        """All conditions but ``chosen``, in SQL."""
         equal = (_is(column, value) for column, value in self.equal.items())
         return (*equal, *self.where, sql.at_least(self.key, self.start))
 
@@ -100,7 +100,7 @@ def of_stream(stream_name: str | None, type: str | None = None) -> Read:
 
 
 def of_name(name: str | None) -> Read:
-    """The messages of what a name names, a stream or a category; all without one."""
+    """The messages of a stream or category; without a name all messages."""
     return Read({} if name is None else {"category" if is_category(name) else "stream_name": name})
 
 
@@ -110,7 +110,7 @@ def all_messages(position: int, batch_size: int | None) -> Read:
 
 
 def arrived_since(name: str | None, last: int, batch_size: int | None) -> Read:
-    """What a name names, behind a global position."""
+    """The messages of a stream, a category or all, after a global position."""
     return replace(of_name(name), start=last + 1, limit=batch_limit(batch_size))
 
 
@@ -120,14 +120,14 @@ def message_with_id(message_id: str) -> Read:
 
 
 def correlated(correlation_id: str, statuses: Sequence[str], position: int, batch_size: int | None) -> Read:
-    """The messages of a correlation that have one of some statuses."""
+    """The messages with a correlation id and one of some statuses."""
     return Read(
         {"correlation_id": correlation_id}, (_statuses(statuses),), start=position, limit=batch_limit(batch_size)
     )
 
 
 def unfinished(as_of: datetime, position: int, batch_size: int | None) -> Read:
-    """The messages that are still to be worked on: not ended, not expired, and not failed for good."""
+    """The messages that are still to be processed: not completed, not expired, and not failed for good."""
     due = literal(as_of.isoformat())
     return Read(
         where=(
@@ -140,23 +140,23 @@ def unfinished(as_of: datetime, position: int, batch_size: int | None) -> Read:
 
 
 def sequence_conditions(sequence_id: str, number: int, statuses: Sequence[str]) -> tuple[str, ...]:
-    """The members of a message sequence from a number on that have one of some statuses."""
+    """The conditions of a message sequence's members from a number on with one of some statuses."""
     return (_is("sequence_id", sequence_id), sql.at_least("sequence_number", number), _statuses(statuses))
 
 
 def correlation_category(metadata: str | None) -> str | None:
-    """The category of the stream that a message's metadata names as the one it is correlated to, if it names one."""
+    """The category of ``correlationStreamName`` in a message's metadata; None without it."""
     try:
         value = json.loads(metadata) if metadata else None
     except ValueError:
         return None
     name = value.get("correlationStreamName") if isinstance(value, dict) else None
-    # What is no string counts as its text, in the spelling of PostgreSQL's ->>.
+    # Other values than strings count as their text, as PostgreSQL's ->> gives it.
     return category(name if name is None or isinstance(name, str) else json.dumps(name, ensure_ascii=False))
 
 
 def is_member(group: ConsumerGroup, stream_name: str) -> bool:
-    """Whether a stream is one member's; one without an id is nobody's."""
+    """Whether a stream belongs to a group's member; a stream without an id belongs to none."""
     hashed = hash_64(cardinal_id(stream_name))
     return hashed is not None and abs(hashed) % group.size == group.member
 

@@ -1,4 +1,4 @@
-"""The records that a writer writes: Native messages and status updates, one JSON object a line."""
+"""The records of a writer: Native messages and status updates, one JSON object per line."""
 
 import base64
 from collections.abc import Mapping
@@ -12,16 +12,16 @@ from messagestore.jsontext import JSON, dumped, is_json_type, is_strict, stands_
 Status = Literal["PROCESSING", "COMPLETED", "FAILED", "RETRY"]
 
 LONGEST_TEXT = 1024
-"""Bytes of an id, a name or another short field."""
+"""The most bytes of an id, a name or another short field."""
 LONGEST_ERROR = 32_768
-"""Characters of an error; what is longer is cut."""
+"""The most characters of an error; a longer one is cut."""
 
 _LONG = 10**18
 
 
 @dataclass(frozen=True)
 class Record:
-    """One record for a sink; records with one key stay in order."""
+    """One record for a sink; records with the same key stay in order."""
 
     key: str
     line: bytes
@@ -30,18 +30,18 @@ class Record:
 def message_record(
     message_id: str, stream_name: str, payload: JSON | bytes, fields: Mapping[str, Any], metadata: JSON | bytes
 ) -> Record:
-    """A Native record.
+    """Make a Native record.
 
     Args:
         message_id: the message's id.
         stream_name: its stream.
         payload: bytes are kept as they are; anything else is written as JSON, or as its text where
             ``contentType`` names no JSON type.
-        fields: further members by their names in the record; None is left out.
-        metadata: a JSON value, or its text as bytes; None is left out.
+        fields: further members by their names in the record, without those that are None.
+        metadata: a JSON value, or its text as bytes; None: no member.
 
     Raises:
-        RecordError: the store would set it aside.
+        RecordError: the store would make a dead letter of it.
     """
     if not message_id:
         raise RecordError("messageId is empty")
@@ -60,10 +60,10 @@ def update_record(
     result: JSON | bytes = None,
     error: str | None = None,
 ) -> Record:
-    """A status update of a message, or of one attempt at it.
+    """Make a status update of a message, or of one attempt at it.
 
     Raises:
-        RecordError: the store would set it aside.
+        RecordError: the store would make a dead letter of it.
     """
     if not message_id:
         raise RecordError("messageId is empty")
@@ -75,7 +75,7 @@ def update_record(
 
 
 def from_one(name: str, number: int | None) -> int | None:
-    """A number that is counted from 1, as it is.
+    """Return a number that counts from 1 as it is.
 
     Raises:
         RecordError: it is smaller.
@@ -86,7 +86,7 @@ def from_one(name: str, number: int | None) -> int | None:
 
 
 def joined(head: bytes, members: list[bytes]) -> bytes:
-    """An object's text with further members, where they are not empty."""
+    """Add members to an object's text; empty ones are left out."""
     return b",".join([head[:-1], *(member for member in members if member)]) + b"}"
 
 
@@ -126,10 +126,10 @@ def _duration(name: str, duration: timedelta) -> str:
 
 
 def payload_member(payload: JSON | bytes, content_type: str | None) -> bytes:
-    """A payload's member as it stands in a record; empty without one.
+    """The member of a payload in a record; empty without a payload.
 
     Raises:
-        RecordError: it is neither bytes nor text, and its type is not JSON; or it is no JSON value.
+        RecordError: the content type is not JSON, and the payload neither bytes nor text; or it is no JSON value.
     """
     if payload is None:
         return b""
@@ -146,27 +146,27 @@ def payload_member(payload: JSON | bytes, content_type: str | None) -> bytes:
 
 
 def base64_member(name: str, content: bytes) -> bytes:
-    """Bytes as a member that holds their base64."""
+    """A member with the base64 of bytes."""
     return f'"{name}":"'.encode() + base64.b64encode(content) + b'"'
 
 
 def string_member(name: str, text: str) -> bytes:
-    """A text as a member that is a JSON string."""
+    """A member with a text as a JSON string."""
     return f'"{name}":'.encode() + dumped(text, name)
 
 
 def json_member(name: str, value: JSON | bytes) -> bytes:
-    """A JSON value, or its text as bytes, as a member; empty without one.
+    """A member with a JSON value, or its text as bytes; empty without one.
 
     Raises:
-        RecordError: it is no JSON.
+        RecordError: the value is no JSON.
     """
     if value is None:
         return b""
     if isinstance(value, bytes):
         if not is_strict(value):
             raise RecordError(f"{name} is no JSON text")
-        # Line breaks stand between its tokens only.
+        # In strict JSON line breaks are only between tokens.
         text = value.strip().replace(b"\r", b" ").replace(b"\n", b" ")
     else:
         text = dumped(value, name)

@@ -16,24 +16,24 @@ from messagestore_core.store.objects import local_path
 
 
 class Sink(Protocol):
-    """Takes batches of records, as a landing folder and a topic do."""
+    """Takes batches of records: a landing folder or a topic."""
 
     def write(self, records: Sequence[Record]) -> None:
-        """Write a batch, durably; it is there as a whole or not at all.
+        """Write a batch, durably: all of it or nothing.
 
         Raises:
-            MessageStoreError: it may not be there; written again, its records are taken as duplicates.
+            MessageStoreError: it may not have been written; if it is written twice, its records are duplicates.
         """
 
     def close(self) -> None:
-        """Let go of what the sink holds."""
+        """Release the sink's resources."""
 
 
 class FilesSink:
-    """A landing folder: each batch is a file of JSON lines, whose name sorts in the order of writing.
+    """A landing folder. Each batch is a file of JSON lines; file names sort in order of writing.
 
-    On object storage a batch is one PUT. In a local folder it is written under a name that begins with a dot, which
-    no reader of landing folders lists, and then renamed.
+    On object storage a batch is one PUT. In a local folder the file is written under a name that begins with a dot,
+    which ingests ignore, and then renamed.
     """
 
     def __init__(self, uri: str, storage: Sequence[StorageEntry] | None = None) -> None:
@@ -53,12 +53,12 @@ class FilesSink:
                 self._location.objects().write(name, content)
 
     def close(self) -> None:
-        """Let go of what the sink holds."""
+        """Release the sink's resources."""
         self._location.close()
 
 
 class _Names:
-    """Names that no other writer gives, each larger than the one before, whatever the clock does."""
+    """Unique file names, each larger than the one before even if the clock goes back."""
 
     def __init__(self) -> None:
         self._own = uuid.uuid4().hex[:12]
@@ -91,7 +91,7 @@ def _write_file(folder: Path, name: str, content: bytes) -> None:
 
 
 def sink_of(to: "Sink | str", storage: Sequence[StorageEntry] | None) -> Sink:
-    """A sink, or the landing folder at a URI.
+    """Return a sink as it is, or make one of a landing folder's URI.
 
     Raises:
         MessageStoreError: the URI is neither local nor on object storage.

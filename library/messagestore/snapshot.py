@@ -1,4 +1,4 @@
-"""One version of a table, as a query engine sees it."""
+"""One version of a table, read by a query engine."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,23 +15,23 @@ from messagestore.reads import Chosen, Read
 from messagestore_core.store.schemas import MESSAGES
 
 PAGE = 1000
-"""Messages that are handed on together."""
+"""How many messages are returned together."""
 _CANDIDATES = 100_000
 _SETTINGS = {
-    # Payloads are then read of the chosen rows alone.
+    # With these, payloads are read of the chosen rows only.
     "datafusion.execution.parquet.pushdown_filters": "true",
     "datafusion.execution.parquet.reorder_filters": "true",
 }
 
 
 class Snapshot:
-    """What one call reads from, whatever is committed meanwhile.
+    """What one call reads, whatever is committed meanwhile.
 
     Args:
         uri: of the store.
-        table: at the version that is read.
+        table: at the version to read.
         schema: the columns that this release knows.
-        files: the table's add actions, flattened; of ``messages`` alone.
+        files: the table's add actions, flattened; only for ``messages``.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Snapshot:
         self._engine = QueryBuilder(_SETTINGS).register(sql.TABLE, table)
 
     def query(self, text: str) -> pa.Table:
-        """The result of an SQL query over the table, whose name in it is ``sql.TABLE``."""
+        """The result of an SQL query; it names the table ``sql.TABLE``."""
         with refusals(self._uri):
             return pa.RecordBatchReader.from_stream(self._engine.execute(text)).read_all()
 
@@ -54,11 +54,11 @@ class Snapshot:
         limit: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
-        """Columns of rows (absent: all), with the types of the schema; those that an older store lacks are null."""
+        """Columns (absent: all) of rows, with the schema's types; columns that an older store lacks are null."""
         return pa.concat_tables(self._parts(where, order, limit, columns))
 
     def pages(self, read: Read) -> Iterator[pa.Table]:
-        """The rows of a read, page by page, in its order: each file that can hold any of them is gone through once."""
+        """The rows of a read, in its order, page by page. Each file that can hold any of them is read once."""
         left = read.limit
         for piece in pieces(together(self._read_ranges(read)), read):
             if left == 0:
@@ -68,7 +68,7 @@ class Snapshot:
                 yield page
 
     def newest(self, read: Read, count: int | None) -> Iterator[pa.Table]:
-        """As :meth:`pages`, of the last ``count`` rows alone, None being all."""
+        """Like :meth:`pages`, but only the last ``count`` rows; None: all."""
         start, left = read.start, count
         for read_range in together(reversed(self._read_ranges(read))):
             if left is None or left == 0:
@@ -78,7 +78,7 @@ class Snapshot:
         return iter(()) if count == 0 else self.pages(replace(read, start=start))
 
     def highest(self, column: str, where: Sequence[str] = ()) -> int | None:
-        """The largest value of a column of whole numbers; None without a row."""
+        """The largest value of a column of whole numbers; None without rows."""
         value = pc.max(self._keys(where, column)).as_py()
         return None if value is None else int(value)
 
@@ -105,11 +105,11 @@ class Snapshot:
 
     def _keys(self, where: Sequence[str], column: str) -> pa.Array:
         keys = self.rows(where, columns=(column,))[column].combine_chunks()
-        # The engine would take as long for the first few in order as for all in none.
+        # The engine takes as long for the first few rows in order as for all rows in any order.
         return keys.take(pc.sort_indices(keys))
 
     def _chosen_keys(self, read: Read, chosen: Chosen, where: Sequence[str], limit: int | None) -> pa.Array:
-        """The keys of the chosen rows, in order; where few are wanted each step looks at more than the one before."""
+        """The keys of the chosen rows, in order; with a limit each query reads more rows than the one before."""
         columns, found = (read.key, *chosen.columns), list[int]()
         if limit is None:
             for part in self._parts(where, columns=columns):
@@ -132,7 +132,7 @@ class Snapshot:
         limit: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> Iterator[pa.Table]:
-        """As :meth:`rows`, some at a time as they come; one part at least."""
+        """Like :meth:`rows`, in parts as they come; at least one part."""
         columns = columns or self._schema.names
         there = [name for name in columns if name in self._there]
         schema = pa.schema([self._schema.field(name) for name in columns])

@@ -1,4 +1,4 @@
-"""A store in figures."""
+"""Statistics of a store."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ from messagestore_core.store.schemas import DEAD_LETTERS
 
 @dataclass(frozen=True)
 class CategoryStatistics:
-    """What a store holds of one category."""
+    """Figures of one category."""
 
     category: str
     messages: int
@@ -28,16 +28,16 @@ class CategoryStatistics:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a store holds, at one version of table ``messages``.
+    """Figures of a store at one version of table ``messages``.
 
     Attributes:
         version: of ``messages``.
-        committed_at: when that was; None where the log no longer tells.
-        file_bytes: of that version's files.
-        totals: of all that its runs have read, what became of it.
+        committed_at: when the version was committed; None where the log no longer has it.
+        file_bytes: size of that version's files.
+        totals: what happened to all records that runs have read.
         statuses: messages by status.
         dead_letters: those that were not redriven, by reason.
-        categories: by name.
+        categories: figures by category, in order of name.
     """
 
     version: int
@@ -50,7 +50,7 @@ class Statistics:
 
     @property
     def messages(self) -> int:
-        """All of them."""
+        """The number of messages."""
         return sum(category.messages for category in self.categories)
 
 

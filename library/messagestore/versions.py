@@ -1,4 +1,4 @@
-"""Which version of a store a call reads: the newest, or one that was chosen."""
+"""Which version of a store a call reads: the newest, or a chosen one."""
 
 import json
 from datetime import UTC, datetime
@@ -23,13 +23,13 @@ from messagestore_core.versions.rules import declared
 
 
 class Versions:
-    """The messages of one store, at the version that is asked for or at the newest of each moment.
+    """The messages of one store, at a chosen version or at the newest when a call begins.
 
     Raises:
         StoreNotFoundError: there is no store.
-        StoreUnreadableError: it is of a newer format.
+        StoreUnreadableError: it has a newer format.
         StorageError: storage refuses.
-        VersionNotFoundError: it has no such version.
+        VersionNotFoundError: the store has no such version.
     """
 
     def __init__(self, location: Location, version: int | None = None, at: datetime | None = None) -> None:
@@ -45,7 +45,7 @@ class Versions:
             self._load(at.astimezone(UTC))
 
     def table(self) -> DeltaTable:
-        """Table ``messages`` as a call finds it."""
+        """Table ``messages`` at the version that a call reads."""
         if not self._fixed:
             before = self._messages.version()
             with refusals(self._location.uri):
@@ -55,7 +55,7 @@ class Versions:
         return self._messages
 
     def snapshot(self) -> Snapshot:
-        """What one call reads from."""
+        """The snapshot that one call reads."""
         table = self.table()
         if self._files is None or self._files[0] != table.version():
             with refusals(self._location.uri):
@@ -63,7 +63,7 @@ class Versions:
         return Snapshot(self._location.uri, table, files=self._files[1])
 
     def stream_version(self, stream_name: str | None) -> int | None:
-        """The highest position ever given in a stream; None where there is none."""
+        """The highest position ever given in a stream; None without one."""
         if stream_name is None:
             return None
         last = self.snapshot().highest("position", of_stream(stream_name).conditions)
@@ -72,7 +72,7 @@ class Versions:
         return max(known) if known else None
 
     def committed_at(self) -> datetime | None:
-        """When the version that a call finds was committed; None where the log no longer has it by itself."""
+        """When the version that a call reads was committed; None where the log no longer has that commit."""
         with refusals(self._location.uri):
             log = self._location.objects("messages", "_delta_log")
             commit = log.read(f"{self._messages.version():020}.json")
@@ -81,10 +81,10 @@ class Versions:
         return datetime.fromtimestamp(moments[0] / 1000, UTC) if moments else None
 
     def translators(self) -> list[Translator]:
-        """What brings older envelopes to the current version, as the store declares it by now.
+        """The translators to the current envelope version, as the store declares them now.
 
         Raises:
-            StoreUnreadableError: the declaration is none.
+            StoreUnreadableError: the declaration is invalid.
         """
         version = self._messages.version()
         if self._declared is None or self._declared[0] != version:
@@ -96,7 +96,7 @@ class Versions:
         return self._declared[1]
 
     def other(self, name: str, schema: pa.Schema) -> Snapshot:
-        """Another table of the store, as it was when the messages that a call finds were committed."""
+        """Another table of the store, as of the time when the version that a call reads was committed."""
         table = self._location.open_table(name)
         moment = self.committed_at() if self._fixed else None
         if moment is not None:
@@ -106,7 +106,7 @@ class Versions:
         return Snapshot(self._location.uri, table, schema)
 
     def _head(self, stream_name: str) -> int | None:
-        """What a purge wrote down before it removed anything: the highest position of a stream."""
+        """The highest position of a stream that a purge noted before it removed messages; None without one."""
         heads = self.other("heads", HEADS)
         head = heads.highest("next_position", (sql.equals("stream_name", stream_name),))
         if head is None and (key := self._location.objects().read(KEY_OBJECT, LARGEST_DOCUMENT)):
@@ -131,7 +131,7 @@ class Versions:
 
 
 def _check_format(location: Location) -> None:
-    """Refuse a store that this release can't be sure to read rightly; one without a marker is told by its tables."""
+    """Refuse a store that this release may not read correctly; without a marker its tables show what it is."""
     link = first_link(location.uri)
     if link is not None:
         raise StoreUnreadableError(f"{link} is no file or folder but a link or a device, and may lead out of the store")

@@ -1,12 +1,12 @@
-"""Write what a message store takes in: message-db's write_message and the Message Store pattern's operations.
+"""Write to a message store's sources: message-db's write_message and the Message Store pattern's operations.
 
 >>> from messagestore.writer import Writer
 >>> with Writer("s3a://landing/orders/", lifecycle="s3a://landing/orders-status/") as writer:
 ...     writer.write_message("4d1a…", "order-123", "Placed", {"total": "9.90"})
 ...     writer.mark_completed("4d1a…", {"ok": True})
 
-Records are kept in memory until there are enough for a file or a transaction, or :meth:`Writer.flush` is called; the
-stream's next run takes them in, and gives positions then.
+Records are kept in memory until there are enough for a file or a transaction, or :meth:`Writer.flush` is called. The
+stream's next run stores them, and gives them positions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Batch:
     bytes: int = 0
 
     def flush(self) -> None:
-        """Hand them over; they stay when that fails."""
+        """Write them to the sink; if that fails, they stay."""
         if self.records:
             self.sink.write(self.records)
             self.records, self.bytes = [], 0
@@ -50,17 +50,17 @@ class _Batch:
 class Writer:
     """Writes messages to a stream's landing folder or topic, and status updates to that of its lifecycle source.
 
-    May be shared by threads. Records that were not flushed are lost with the process. Where a batch of them can't be
-    written, the call that filled it raises StorageError, and they wait for the next flush.
+    Threads may share a writer. Records that were not flushed are lost with the process. If a batch can't be written,
+    the call that completed it raises StorageError, and its records wait for the next flush.
 
     Args:
         messages: the landing folder's URI (``spec.source.files.uri``), or a sink, such as :class:`KafkaSink`.
-        lifecycle: likewise for status updates (``spec.lifecycle.source``); absent: there are none.
-        storage: how buckets are reached; absent: as AWS' environment variables say. Credentials come from the
-            environment alone.
-        batch_records: how many records make a file or a transaction by themselves.
-        batch_bytes: how many bytes do.
-        clock: tells when an update was made.
+        lifecycle: the same for status updates (``spec.lifecycle.source``); absent: the writer writes none.
+        storage: how buckets are reached; absent: by AWS' environment variables. Credentials always come from the
+            environment.
+        batch_records: how many records complete a file or a transaction.
+        batch_bytes: how many bytes complete one.
+        clock: the source of an update's time.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Writer:
         self.close()
 
     def close(self) -> None:
-        """Write what waits, and let go of what the sinks hold."""
+        """Write waiting records, and close the sinks."""
         try:
             self.flush()
         finally:
@@ -96,10 +96,10 @@ class Writer:
                 batch.sink.close()
 
     def flush(self) -> None:
-        """Write what waits, messages before updates.
+        """Write waiting records, messages before updates.
 
         Raises:
-            StorageError: a batch can't be written; its records still wait.
+            StorageError: a batch can't be written; its records keep waiting.
         """
         with self._lock:
             for batch in self._batches():
@@ -114,19 +114,19 @@ class Writer:
         metadata: JSON | bytes = None,
         expected_version: int | None = None,
     ) -> None:
-        """Write a message as message-db's function of that name does; its position is given when it is taken in.
+        """Write a message like message-db's function of that name; it gets its position when it is stored.
 
         Args:
-            id: the message's id; a second message with it is a duplicate, and is not stored.
+            id: the message's id; a second message with the same id is a duplicate, and is not stored.
             stream_name: its stream.
             type: its type.
             data: a JSON value, or the exact text of one as bytes.
-            metadata: likewise.
-            expected_version: the stream's version that the message follows, -1 for a stream that is not there yet.
-                Judged when it is taken in; a message that is too late becomes a dead letter, WrongExpectedVersion.
+            metadata: the same.
+            expected_version: the stream's version that the message follows; -1 for a stream that does not exist yet.
+                It is checked when the message is ingested; a wrong one makes a dead letter, WrongExpectedVersion.
 
         Raises:
-            RecordError: the store would set it aside.
+            RecordError: the store would make a dead letter of it.
         """
         fields = {"type": type, "expectedVersion": expected_version}
         self._add(self._messages, message_record(id, stream_name, data, fields, metadata))
@@ -157,21 +157,21 @@ class Writer:
         expires_at: datetime | None = None,
         expected_version: int | None = None,
     ) -> None:
-        """Write a message that was received, as the pattern's ``storeReceived``; its status becomes RECEIVED.
+        """Write a received message, like the pattern's ``storeReceived``; its status becomes RECEIVED.
 
         Args:
-            message_id: its id; a second message with it is a duplicate and changes nothing.
-            correlation_id: of the conversation that it belongs to.
-            sequence_id: of the Message Sequence that it belongs to.
-            sequence_no: its place in that, from 1.
+            message_id: its id; a second message with the same id is a duplicate and changes nothing.
+            correlation_id: of its conversation.
+            sequence_id: of its Message Sequence.
+            sequence_no: its number in the sequence, from 1.
             headers: transport headers.
-            payload: bytes as they are, or a JSON value; text where ``content_type`` names no JSON type.
-            ttl_seconds: how long it is of use from its ``time`` on.
+            payload: bytes, kept as they are, or a JSON value; a text where ``content_type`` names no JSON type.
+            ttl_seconds: how long after its ``time`` it expires.
             stream_name: its stream.
             type: its type; the others up to ``expected_version`` are the store's columns of that name.
 
         Raises:
-            RecordError: the store would set it aside.
+            RecordError: the store would make a dead letter of it.
         """
         fields = {
             "type": type,
@@ -200,20 +200,20 @@ class Writer:
 
         Args:
             message_id: its id.
-            attempt: which attempt at it this is, from 1; a redelivered message says which. An update that names its
-                attempt counts once, however often it is repeated.
+            attempt: which attempt this is, from 1; a redelivered message has the number. An update with an attempt
+                counts once, however often it is repeated.
 
         Raises:
-            MessageStoreError: the writer has no place for updates.
+            MessageStoreError: the writer has no sink for updates.
         """
         self._update(message_id, "PROCESSING", attempt)
 
     def mark_completed(self, message_id: str, result: JSON | bytes = None, *, attempt: int | None = None) -> None:
-        """Say that a message was processed, and with which result: a JSON value, or the text of one as bytes.
+        """Say that a message was processed, with a result: a JSON value, or its text as bytes.
 
         Raises:
             RecordError: the result is no JSON.
-            MessageStoreError: the writer has no place for updates.
+            MessageStoreError: the writer has no sink for updates.
         """
         self._update(message_id, "COMPLETED", attempt, result=result)
 
@@ -221,15 +221,15 @@ class Writer:
         """Say that processing a message failed, and why; the stream's ``retry`` says when it is due again.
 
         Raises:
-            MessageStoreError: the writer has no place for updates.
+            MessageStoreError: the writer has no sink for updates.
         """
         self._update(message_id, "FAILED", attempt, error=error)
 
     def retry(self, message_id: str) -> None:
-        """Give a message that failed and has no retry left one more try; for any other it changes nothing.
+        """Give a message that failed and has no retry left one more try; any other message doesn't change.
 
         Raises:
-            MessageStoreError: the writer has no place for updates.
+            MessageStoreError: the writer has no sink for updates.
         """
         self._update(message_id, "RETRY", None)
 
