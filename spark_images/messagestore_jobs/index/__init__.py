@@ -1,1 +1,1 @@
-"""Which ids a store holds, and where its streams go on: derived from its tables, and kept beside them."""
+"""An index of a store's ids and of its streams' next positions, derived from its tables and kept beside them."""

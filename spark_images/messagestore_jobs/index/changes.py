@@ -1,7 +1,7 @@
-"""What has changed of a table between two of its versions, as its log tells: which files came, and which left.
+"""Which files of a table were added and removed between two versions, by its log.
 
-Files whose rows stay the same are passed over: those of a compaction, and of changes that our own runs make to messages
-where they stand.
+Files with the same rows as before are skipped: those of a compaction, and those of our own runs' updates, as these
+change no ids, streams or positions.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import LARGEST_DOCUMENT
 
 _MANY = 1 << 40
-"""How many rows a file is taken to have that doesn't tell."""
+"""The number of rows assumed for a file without statistics."""
 _BYTES_A_ROW = 32
-"""Of a file that left only its size is told; few have less."""
+"""For removed files the log has only the size; few rows are smaller."""
 _PATH = re.compile(PATH)
 
 Batch = tuple[str, int]
@@ -31,12 +31,12 @@ Batch = tuple[str, int]
 
 @dataclass
 class Changes:
-    """Files by their paths below the table, with about how many rows each has.
+    """Files by their paths below the table, with the approximate number of rows of each.
 
     Attributes:
-        added: whose rows came.
-        removed: whose rows left.
-        commits: of each commit, oldest first, the paths that came and those that left, whatever became of their rows.
+        added: files with new rows.
+        removed: files whose rows are gone.
+        commits: all paths that each commit added and removed, oldest first, with or without changed rows.
     """
 
     added: dict[str, int] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Changes:
 
     @property
     def files(self) -> int:
-        """How many have to be read."""
+        """How many files must be read."""
         return len(self.added) + len(self.removed)
 
     @property
@@ -54,7 +54,7 @@ class Changes:
         return sum(self.added.values()) + sum(self.removed.values())
 
     def before(self, files: Set[str]) -> set[str]:
-        """The files that the table had before, if it has these now."""
+        """The files that the table had before all commits, given those that it has now."""
         found = set(files)
         for came, left in reversed(self.commits):
             found = (found - came) | left
@@ -67,12 +67,12 @@ def paths_of(table: DeltaTable) -> set[str]:
 
 
 def digest_of(paths: Set[str]) -> str:
-    """What tells a table's files from those of any other past: their names are never used twice."""
+    """A digest of a table's files. Names of files are never reused, so equal digests mean the same history."""
     return hashlib.sha256("\n".join(sorted(paths)).encode()).hexdigest()
 
 
 def all_of(table: DeltaTable) -> Changes:
-    """All files of a table, as if it had been empty."""
+    """All files of a table, as changes since it was empty."""
     files = files_of(table)
     if not files.num_rows:
         return Changes()
@@ -82,14 +82,14 @@ def all_of(table: DeltaTable) -> Changes:
 def changes_between(
     store: Store, name: str, since: int, until: int, is_known: Callable[[Batch], bool] = lambda _: False
 ) -> Changes | None:
-    """What has changed after version ``since``, up to version ``until``; None where the log no longer tells.
+    """What changed after version ``since`` up to version ``until``; None where the log no longer has it.
 
     Args:
-        uri: the store's folder.
+        store: of the table.
         name: of the table.
         since: a version.
         until: a later one, or the same.
-        is_known: says of a batch that its rows are known; they are no change.
+        is_known: whether the rows of a batch are known already; they count as no change.
     """
     log, found = store.objects(name, "_delta_log"), Changes()
     for version in range(since + 1, until + 1):
@@ -104,7 +104,7 @@ def changes_between(
 
 
 def _take(found: Changes, actions: Iterable[dict[str, Any]], is_known: Callable[[Batch], bool]) -> bool:
-    """Take one commit's changes in; false where it names a file that no table of ours can have."""
+    """Add one commit's changes; false if it names a file that no table of ours can have."""
     by_kind: dict[str, list[dict[str, Any]]] = {}
     for action in actions:
         for kind, content in action.items():
@@ -128,7 +128,7 @@ def _take(found: Changes, actions: Iterable[dict[str, Any]], is_known: Callable[
 
 
 def _keeps_names(info: dict[str, Any]) -> bool:
-    """Whether a commit is one by which a run of ours changes messages: none changes ids, streams or positions."""
+    """Whether a commit is an update by one of our runs: these change no ids, streams or positions."""
     if not is_own_note(info.get("userMetadata")):
         return False
     if info.get("operation") == "UPDATE":

@@ -1,4 +1,4 @@
-"""Entries of an index in order of their hashes, in memory; and how those of several sorted runs are merged."""
+"""Sorted runs: entries of an index in order of their hashes, in memory, and how several are merged."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -16,7 +16,7 @@ _SPAN = 1 << 20
 
 
 class Found(NamedTuple):
-    """The entries of what was asked for: the place of each among the asked, and its value."""
+    """The entries found: for each the index of its hash among the asked, and its value."""
 
     places: Order
     values: Values
@@ -28,17 +28,17 @@ class SortedRun(Protocol):
     def __len__(self) -> int: ...
 
     def is_older(self, than: int) -> bool:
-        """Whether all values of ids in it are certainly of before a moment, in microseconds."""
+        """Whether all values of ids in it are certainly smaller than a time in microseconds."""
 
     def find(self, asked: Keys) -> Found:
         """All entries of these hashes."""
 
     def between(self, first: int, last: int) -> Entries:
-        """Those whose ``high`` is in [first, last]."""
+        """The entries whose ``high`` is in [first, last]."""
 
 
 def entries_of(keys: Keys, values: Values) -> Entries:
-    """In order."""
+    """Entries of keys with values, in order."""
     found = np.empty(len(keys), dtype=ENTRY)
     found["high"], found["low"] = keys.high[keys.by_high], keys.low[keys.by_high]
     found["value"] = values[keys.by_high]
@@ -46,7 +46,7 @@ def entries_of(keys: Keys, values: Values) -> Entries:
 
 
 class MemoryRun:
-    """What has not been written yet."""
+    """A sorted run that has not been written yet."""
 
     def __init__(self, entries: Entries) -> None:
         self.entries = entries
@@ -56,24 +56,24 @@ class MemoryRun:
         return len(self.entries)
 
     def is_older(self, than: int) -> bool:
-        """It is new."""
+        """False, as it is new."""
         return False
 
     def find(self, asked: Keys) -> Found:
-        """As :class:`SortedRun` has it."""
+        """See :class:`SortedRun`."""
         return matches(self.entries, self._high, asked, asked.by_high)
 
     def between(self, first: int, last: int) -> Entries:
-        """As :class:`SortedRun` has it."""
+        """See :class:`SortedRun`."""
         return cut(self.entries, self._high, first, last)
 
 
 def merged(runs: Sequence[SortedRun], settle: Callable[[Entries], Entries]) -> Iterator[Entries]:
-    """The entries of several sorted runs in order, a bounded part at a time.
+    """Yield the entries of several sorted runs in order, in bounded parts.
 
     Args:
-        runs: any.
-        settle: what is left of some entries, among which are all of each hash.
+        runs: to merge.
+        settle: reduces entries to those that are kept; it gets all entries of a hash together.
     """
     parts = max(1, -(-sum(map(len, runs)) // _SPAN))
     for part in range(parts):
@@ -83,14 +83,14 @@ def merged(runs: Sequence[SortedRun], settle: Callable[[Entries], Entries]) -> I
 
 
 def together(found: Sequence[Found]) -> Found:
-    """All that was found in several places."""
+    """All that was found in several sorted runs."""
     places = [one.places for one in found] or [np.empty(0, dtype=np.intp)]
     values = [one.values for one in found] or [np.empty(0, dtype=np.int64)]
     return Found(np.concatenate(places), np.concatenate(values))
 
 
 def matches(entries: Entries, entries_high: Words, asked: Keys, order: Order) -> Found:
-    """Those of the asked at ``order``, which are in order of ``high``."""
+    """The entries of the asked hashes at ``order``, which are in order of ``high``."""
     high = asked.high[order]
     begin = np.searchsorted(entries_high, high, "left")
     which, at = spread(begin, np.searchsorted(entries_high, high, "right") - begin)
@@ -100,12 +100,12 @@ def matches(entries: Entries, entries_high: Words, asked: Keys, order: Order) ->
 
 
 def spread(begins: Order, counts: Order) -> tuple[Order, Order]:
-    """Of ranges: which range each of their members is of, and the member."""
+    """The members of all ranges: for each the index of its range, and the member itself."""
     which = np.repeat(np.arange(len(begins)), counts)
     return which, np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts) + begins[which]
 
 
 def cut(entries: Entries, high: Words, first: int, last: int) -> Entries:
-    """Those whose ``high``, which are given too, are in [first, last]."""
+    """The entries whose ``high`` (of all entries) is in [first, last]."""
     begin = np.searchsorted(high, np.uint64(first), "left")
     return entries[begin : np.searchsorted(high, np.uint64(last), "right")]

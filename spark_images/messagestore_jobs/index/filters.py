@@ -1,7 +1,7 @@
-"""A Bloom filter of a sorted run: tells of most hashes that are not in the run that they are not.
+"""A Bloom filter, which recognizes most hashes that are not in a sorted run.
 
-A split block Bloom filter (Putze, Sanders and Singler 2007; Parquet has it too), here with its blocks in order of the
-hashes: asked in order, it is read in order, and little of it where it is mapped.
+A split block Bloom filter (Putze, Sanders and Singler 2007; Parquet has it too), with its blocks in order of the
+hashes: look-ups in order read the mapped filter in order, and little of it.
 """
 
 from collections.abc import Iterator
@@ -16,19 +16,19 @@ Bits = npt.NDArray[Any]
 
 WORD = np.dtype("<u4")
 WORDS = 8
-"""Of a block; a hash has a bit in each."""
+"""Words of a block; a hash sets one bit in each."""
 _BITS_A_KEY = 12
-"""Four in a thousand hashes that are not there pass."""
+"""With so many, four in a thousand absent hashes pass."""
 _SALTS = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31)
 
 
 def blocks_for(keys: int) -> int:
-    """How many blocks a filter of so many keys has."""
+    """How many blocks a filter for so many keys has."""
     return max(1, -(-keys * _BITS_A_KEY // (WORDS * WORD.itemsize * 8)))
 
 
 def add(bits: Bits, high: Words, low: Words) -> None:
-    """Take hashes in, which are in order of ``high``."""
+    """Add hashes, which are in order of ``high``."""
     if len(high):
         at = _block(high, len(bits))
         starts = np.flatnonzero(np.diff(at, prepend=-1))
@@ -37,7 +37,7 @@ def add(bits: Bits, high: Words, low: Words) -> None:
 
 
 def may_have(bits: Bits, high: Words, low: Words) -> Flags:
-    """False where a hash is not there."""
+    """False for hashes that were certainly not added."""
     at = _block(high, len(bits))
     passes = np.ones(len(high), dtype=np.bool_)
     for word, masks in enumerate(_masks(low)):

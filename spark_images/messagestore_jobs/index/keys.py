@@ -1,6 +1,6 @@
-"""Keyed hashes that stand for message ids and stream names: 128 bits, so that equal hashes mean equal names.
+"""Keyed hashes of message ids and stream names: 128 bits, so that equal hashes mean equal names.
 
-Nobody without the key can make two names meet, or tell from a hash which name it is of.
+Without the key nobody can make two names collide, or find the name of a hash.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Order = npt.NDArray[np.intp]
 
 HASH_BYTES = 16
 _MOST_KNOWN = 200_000
-"""Names with their hashes, some 150 bytes each."""
+"""How many names are kept with their hashes, some 150 bytes each."""
 _NOBODY = bytes(HASH_BYTES)
 
 
@@ -32,7 +32,7 @@ class Keys:
     Attributes:
         high: the first half of each.
         low: the second half.
-        by_high: their places, in order of ``high``.
+        by_high: the indexes of all, in order of ``high``.
     """
 
     high: Words
@@ -41,45 +41,45 @@ class Keys:
 
     @staticmethod
     def of(high: Words, low: Words) -> Keys:
-        """Sort them."""
+        """Keys of these halves, sorted."""
         return Keys(high, low, np.argsort(high))
 
     @staticmethod
     def of_bytes(hashes: bytes) -> Keys:
-        """Hashes one after the other."""
+        """Keys of concatenated hashes."""
         both = np.frombuffer(hashes, dtype=">u8").astype(np.uint64).reshape(-1, 2)
         return Keys.of(both[:, 0].copy(), both[:, 1].copy())
 
     @staticmethod
     def of_column(hashes: pa.ChunkedArray) -> Keys:
-        """As :func:`hashed` has told them."""
+        """Keys of a column of :func:`hashed`."""
         return Keys.of(*words(hashes))
 
     def __len__(self) -> int:
         return len(self.high)
 
     def sorted_among(self, kept: Flags) -> Order:
-        """The places of those that are kept, in order of ``high``."""
+        """The indexes of the kept ones, in order of ``high``."""
         return self.by_high[kept[self.by_high]]
 
     def where(self, kept: Flags) -> Keys:
-        """Those that are kept."""
+        """The kept ones."""
         places = np.cumsum(kept) - 1
         return Keys(self.high[kept], self.low[kept], places[self.sorted_among(kept)])
 
 
 def words(hashes: pa.ChunkedArray) -> tuple[Words, Words]:
-    """Both halves of each hash of a column of binary values, none of which is null."""
+    """Both halves of each hash in a column of binary values without nulls."""
     parts = [_words(chunk.cast(pa.binary(HASH_BYTES))) for chunk in hashes.chunks]
     both = np.concatenate(parts) if parts else np.empty((0, 2), dtype=np.uint64)
     return np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
 
 
 class Hasher:
-    """Hashes names in this process, a million a second; some that it has hashed it knows.
+    """Hashes names in this process, a million a second; it caches some.
 
     Args:
-        key: any.
+        key: of the hashes.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -91,7 +91,7 @@ class Hasher:
         return Keys.of_bytes(b"".join(map(self._hash, names)))
 
     def keys_of_known(self, names: Iterable[str]) -> Keys:
-        """The hashes of names that come again and again, as those of streams do."""
+        """The hashes of names that are often repeated, such as streams; they are cached."""
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         return Keys.of_bytes(b"".join(map(self._remembered, names)))
@@ -109,12 +109,12 @@ class Hasher:
 
 
 def hash_here(key: bytes, names: Iterable[str]) -> Keys:
-    """The hashes of names, told in this process."""
+    """The hashes of names, computed in this process."""
     return Hasher(key).keys(names)
 
 
 def hashed(spark: SparkSession, key: bytes, column: str) -> Column:
-    """The hash of each name in a column of text, in binary; all zeros where it is null."""
+    """A binary column with the hash of each name in a text column; all zeros for null."""
     function = spark._jvm.dev.messagestore.spark.KeyedHashFunction.given(key)  # type: ignore[union-attr]
     return F.coalesce(F.call_function(f"messagestore.{function}", F.col(column)), F.lit(_NOBODY))
 

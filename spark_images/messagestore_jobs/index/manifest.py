@@ -16,24 +16,24 @@ MANIFEST = "manifest.json"
 
 
 class IndexManifest(BaseModel):
-    """What is in the index, and of which version of which table it tells."""
+    """What is in the index, and which version of which table it covers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal[1] = 1
     table: str
-    """The id of ``messages``, as its log has it: a table made anew is another one."""
+    """The id of ``messages`` in its log; a recreated table has another id."""
     key: str = Field(pattern=r"^[0-9a-f]{64}$")
     version: int = -1
-    """Of ``messages``; -1: nothing is told."""
+    """The version of ``messages`` that is covered; -1: none."""
     files: str = ""
-    """The digest of that version's files: a table that was restored from a copy may have others."""
+    """The digest of that version's files; a table that was restored from a copy may have others."""
     heads: int = -1
-    """The version of ``heads`` whose streams are in it."""
+    """The version of ``heads`` that is covered."""
     ids: tuple[SortedRunInfo, ...] = ()
     streams: tuple[SortedRunInfo, ...] = ()
     superseded: tuple[SortedRunName, ...] = ()
-    """Objects that the manifest before this one named; whoever opened that may still read them."""
+    """Objects that only the manifest before this one named; a reader of that one may still need them."""
 
 
 def unnamed(store: Store) -> set[str]:
@@ -47,7 +47,7 @@ def unnamed(store: Store) -> set[str]:
 
 
 def usable(found: IndexManifest | None, table: DeltaTable) -> IndexManifest | None:
-    """A manifest that tells of this table."""
+    """The manifest if it is of this table, else None."""
     told = found is not None and found.table == str(table.metadata().id) and 0 <= found.version <= table.version()
     return found if told else None
 
@@ -58,7 +58,7 @@ def names_in(manifest: IndexManifest | None) -> set[str]:
 
 
 def read_manifest(objects: Objects) -> IndexManifest | None:
-    """The one that is there; None where there is none, or something else."""
+    """The stored manifest; None if there is none, or an invalid one."""
     with suppress(TableRefusedError):
         return read_document(objects, MANIFEST, IndexManifest)
     return None

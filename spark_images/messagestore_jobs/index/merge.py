@@ -1,7 +1,7 @@
-"""Which sorted runs are merged, and what is left of their entries.
+"""Which sorted runs are merged, and which of their entries are kept.
 
-An id's value is when its message was inserted, in microseconds; of one that left the table, the bitwise not of that. A
-stream's value is its next position, of which the largest counts.
+An id's value is when its message was inserted, in microseconds, or the bitwise not of that if the message left the
+table. A stream's value is its next position; the largest counts.
 """
 
 from collections import Counter
@@ -13,13 +13,13 @@ from messagestore_jobs.index.entries import Entries, Found
 
 
 def to_merge(stored: Sequence[int], new: int, ratio: int, at_most: int | None) -> int:
-    """The place of the first stored run that is merged with what is new; later ones are too. len(stored): none is.
+    """The index of the first stored run that is merged with the new entries, as all after it; len(stored): none.
 
     Args:
-        stored: how many entries each has, oldest first.
-        new: how many are new.
-        ratio: a run is merged while it is less than this times as large as what comes after it.
-        at_most: how many entries a merged run may have; None is no bound.
+        stored: how many entries each stored run has, oldest first.
+        new: how many entries are new.
+        ratio: a run is merged if it is less than this times as large as all that comes after it.
+        at_most: how many entries a merged run may have; None: no bound.
     """
     kept, total = len(stored), new
     if not new and stored:
@@ -31,7 +31,7 @@ def to_merge(stored: Sequence[int], new: int, ratio: int, at_most: int | None) -
 
 
 def settle_ids(*, whole: bool) -> Callable[[Entries], Entries]:
-    """What is left of entries of ids; of the ``whole`` index, also where something left that never came."""
+    """Reduce entries of ids: additions and removals cancel out; in the ``whole`` index surplus removals are dropped."""
 
     def settle(entries: Entries) -> Entries:
         gone = entries["value"] < 0
@@ -53,7 +53,7 @@ def settle_ids(*, whole: bool) -> Callable[[Entries], Entries]:
 
 
 def settle_streams(entries: Entries) -> Entries:
-    """Of each stream the largest value."""
+    """Keep the largest value of each stream."""
     if not len(entries):
         return entries
     ordered = entries[np.lexsort((entries["low"], entries["high"]))]
@@ -64,7 +64,7 @@ def settle_streams(entries: Entries) -> Entries:
 
 
 def less_what_left(found: Found) -> Found:
-    """Of the entries of ids that were found those whose message is in the table."""
+    """The found entries of ids whose message is still in the table."""
     if not (found.values < 0).any():
         return found
     left: Counter[tuple[int, int]] = Counter()

@@ -1,4 +1,4 @@
-"""The hashes of a table's rows: read by this process where they are few, by Spark where they are many."""
+"""Hash a table's rows: few are read by this process, many by Spark."""
 
 from collections.abc import Collection, Iterator
 from functools import reduce
@@ -21,7 +21,7 @@ from messagestore_jobs.index.keys import hash_here, hashed, words
 from messagestore_jobs.index.sorted_runs import SortedRunInfo, write_sorted_run
 
 FEW_ROWS = 100_000
-"""So many are read by this process in less time than Spark takes to plan it."""
+"""This process reads so many in less time than Spark takes to plan a job."""
 FEW_FILES = 100
 _ROWS_A_PART = 2_000_000
 _BUCKETS = 1 << 16
@@ -38,15 +38,15 @@ _SCHEMA = pa.schema(
 
 
 def few(changes: Changes) -> bool:
-    """Whether this process reads them."""
+    """Whether the changes are few enough for this process."""
     return changes.files <= FEW_FILES and changes.rows <= FEW_ROWS
 
 
 def read_here(store: Store, key: bytes, changes: Changes) -> tuple[Entries, Entries]:
-    """Entries of ids, of which those that left have a negative value, and of streams.
+    """Entries of ids, where those of removed rows have negative values, and entries of streams.
 
     Raises:
-        FileNotFoundError: a file is there no more.
+        FileNotFoundError: a file is gone.
     """
     added, removed = _read(store, changes.added), _read(store, changes.removed)
     came, left = ((rows["message_id"].to_pylist(), _microseconds(rows["inserted_at"])) for rows in (added, removed))
@@ -58,12 +58,12 @@ def read_here(store: Store, key: bytes, changes: Changes) -> tuple[Entries, Entr
 
 
 def files(spark: SparkSession, store: Store, paths: Collection[str]) -> DataFrame:
-    """The rows of some files of ``messages``, whether they are still in the table or not."""
+    """The rows of files of ``messages``, even if they are no longer in the table."""
     return spark.read.schema(_COLUMNS).parquet(*[store.path("messages", path) for path in paths])
 
 
 def ids_by_spark(spark: SparkSession, key: bytes, added: DataFrame | None, removed: DataFrame | None) -> DataFrame:
-    """As :func:`read_here`, in columns hash and value; one of the two is there."""
+    """Entries of ids as in :func:`read_here`, in columns hash and value; one of ``added`` and ``removed`` is given."""
     sides = [
         rows.select(hashed(spark, key, "message_id").alias("hash"), F.unix_micros("inserted_at").alias("at"), sign)
         for rows, sign in ((added, F.lit(1).alias("sign")), (removed, F.lit(-1).alias("sign")))
@@ -76,7 +76,7 @@ def ids_by_spark(spark: SparkSession, key: bytes, added: DataFrame | None, remov
 
 
 def streams_by_spark(spark: SparkSession, key: bytes, rows: DataFrame) -> DataFrame:
-    """As :func:`read_here`, in columns hash and value."""
+    """Entries of streams as in :func:`read_here`, in columns hash and value."""
     last = rows.groupBy("stream_name").agg(F.max("position").alias("position"))
     return last.select(hashed(spark, key, "stream_name").alias("hash"), (F.col("position") + 1).alias("value"))
 

@@ -1,7 +1,7 @@
-"""Entries in an object beside the tables, of which few blocks are read.
+"""Sorted runs in objects beside the tables; a look-up reads few of their blocks.
 
-An object has the entries, and behind them the first hash of each block of entries, a checksum of each, and a filter.
-Whoever asks does so in order, so what lies on disk is mapped and read in order, and nothing else is held.
+An object has the entries, then the first hash of each block of entries, the checksum of each block, and a Bloom filter.
+Look-ups are in order of the hashes, so a local object is mapped into memory and read in order.
 """
 
 import hashlib
@@ -24,21 +24,21 @@ from messagestore_jobs.index.entries import ENTRY, Entries, Found, cut, matches,
 from messagestore_jobs.index.keys import Keys, Order, Words
 
 BLOCK = 128
-"""Entries that are read, and checked, at once."""
+"""Entries of a block, which is read and checked as a whole."""
 _BLOCKS_AT_ONCE = 8192
 _GAP = 64 << 10
-"""Of object storage so many bytes that nobody asked for are read rather than asked around."""
+"""On object storage, gaps of so many bytes are read too, rather than asked around."""
 _THREADS = 16
 _WHOLE = 4
-"""Once a fourth of an object has been read piece by piece, all of it is fetched."""
+"""Once a fourth of an object has been read in pieces, all of it is fetched."""
 
 
 class TornIndexError(Exception):
-    """An object is not what was written there, or is gone."""
+    """An object of the index is not what was written, or is gone."""
 
 
 SortedRunName = Annotated[str, Field(pattern=r"^(ids|streams)-[0-9a-f]{32}$")]
-"""An object of an index, and never one that lies elsewhere."""
+"""The name of an object of the index; no name leads elsewhere."""
 
 
 class SortedRunInfo(BaseModel):
@@ -50,28 +50,28 @@ class SortedRunInfo(BaseModel):
     count: int = Field(gt=0, lt=1 << 40)
     filter_blocks: int = Field(gt=0, lt=1 << 32)
     digest: str
-    """SHA-256 of what stands behind the entries."""
+    """SHA-256 of all after the entries."""
     newest: int
-    """Of ids when the last of their messages was inserted, whether it is there or has left; of streams a position."""
+    """For ids, when the newest message was inserted, even if it is gone; for streams, the largest position."""
 
     @property
     def blocks(self) -> int:
-        """Of entries."""
+        """How many blocks of entries there are."""
         return -(-self.count // BLOCK)
 
     @property
     def entry_bytes(self) -> int:
-        """Where the rest begins."""
+        """The length of all entries in bytes."""
         return self.count * ENTRY.itemsize
 
     @property
     def bytes(self) -> int:
-        """The object's length."""
+        """The object's length in bytes."""
         return self.entry_bytes + self.blocks * 12 + self.filter_blocks * filters.WORDS * filters.WORD.itemsize
 
 
 class _Parts(NamedTuple):
-    """Of the blocks of a sorted run: the first hash and the checksum of each, and a filter over all."""
+    """The first hash and the checksum of each block, and a filter over all entries."""
 
     first: Words
     sums: npt.NDArray[np.uint32]
@@ -79,14 +79,14 @@ class _Parts(NamedTuple):
 
 
 class StoredRun:
-    """An object; what is read of it is checked.
+    """A sorted run in an object; all that is read of it is checked.
 
-    It is opened when it is first asked for, as a run of what is older than anybody looks for never is.
+    It is opened with the first look-up, as sorted runs that are too old are never looked at.
 
     Args:
         objects: those of the index.
         info: of the sorted run.
-        folder: on this machine's disk, for what is fetched from object storage.
+        folder: a local one, for what is fetched from object storage.
     """
 
     def __init__(self, objects: Objects, info: SortedRunInfo, folder: Path) -> None:
@@ -98,7 +98,7 @@ class StoredRun:
 
     @cached_property
     def _parts(self) -> "_Parts":
-        """What stands behind the entries.
+        """The part of the object after the entries.
 
         Raises:
             TornIndexError: the object is gone, or not what was written.
@@ -131,16 +131,16 @@ class StoredRun:
         return self.info.count
 
     def is_older(self, than: int) -> bool:
-        """As :class:`SortedRun` has it."""
+        """See :class:`SortedRun`."""
         return self.info.newest < than
 
     def find(self, asked: Keys) -> Found:
-        """As :class:`SortedRun` has it."""
+        """See :class:`SortedRun`."""
         parts, order = self._parts, asked.by_high
         high = asked.high[order]
         order = order[filters.may_have(parts.filter, high, asked.low[order])]
         high = asked.high[order]
-        # Where a block begins with a hash, the one before it may end with it.
+        # If a block begins with a hash, the block before it may end with the same hash.
         last = np.maximum(np.searchsorted(parts.first, high, "right") - 1, 0)
         first = np.maximum(np.searchsorted(parts.first, high, "left") - 1, 0)
         found = [
@@ -153,7 +153,7 @@ class StoredRun:
         return matches(entries, np.ascontiguousarray(entries["high"]), asked, order)
 
     def between(self, first: int, last: int) -> Entries:
-        """As :class:`SortedRun` has it."""
+        """See :class:`SortedRun`."""
         firsts = self._parts.first
         begin = max(0, int(np.searchsorted(firsts, np.uint64(first), "left")) - 1)
         end = int(np.searchsorted(firsts, np.uint64(last), "right"))
@@ -191,7 +191,7 @@ class StoredRun:
         with ThreadPoolExecutor(_THREADS) as threads:
             read = list(threads.map(lambda span: self._read(*span), spans))
         whole = np.frombuffer(b"".join(read), dtype=ENTRY)
-        # What lies in the gaps was not asked for.
+        # Leave out blocks in gaps, which were not asked for.
         there = np.concatenate([np.arange(b, e) for b, e in zip(begins, ends, strict=True)])
         wanted = np.repeat(np.isin(there, numbers), BLOCK)[: len(whole)]
         return whole[wanted]
@@ -214,7 +214,7 @@ class StoredRun:
 
 
 def write_sorted_run(objects: Objects, name: str, chunks: Iterable[Entries], at_most: int) -> SortedRunInfo | None:
-    """Write entries that come in order; None where there are none, and nothing is kept of the object.
+    """Write entries that come in order; without any, delete the object and return None.
 
     Args:
         objects: those of the index.
@@ -244,7 +244,7 @@ def write_sorted_run(objects: Objects, name: str, chunks: Iterable[Entries], at_
 
 
 def _sums(entries: Entries) -> npt.NDArray[np.uint32]:
-    """Of each block; all but the last are whole."""
+    """The checksum of each block; all blocks but the last are whole."""
     content = entries.view(np.uint8).data
     size = BLOCK * ENTRY.itemsize
     return np.array([zlib.crc32(content[at : at + size]) for at in range(0, len(content), size)], np.uint32)

@@ -1,4 +1,4 @@
-"""What an ingest must know of a store: which ids it holds, and the next position of each stream.
+"""The index of a store for ingests: which ids it holds, and the next position of each stream.
 
 Folder ``_index`` holds it: sorted runs of entries, and a manifest. The manifest names the sorted runs, the version of
 the table that they cover, and the key of their hashes. What changed after that version is read from the table's log and
@@ -45,23 +45,23 @@ Positions = npt.NDArray[np.int64]
 Kind = Literal["ids", "streams"]
 
 FIRST_GLOBAL_POSITION = 1
-"""As message-db counts; positions in a stream start at 0."""
+"""As in message-db; positions in a stream start at 0."""
 SAVE_KEYS = 250_000
-"""So many ids that are in no stored run yet are written."""
+"""Once so many ids are in no stored run, they are written."""
 SAVE_KEYS_AT_END = 50_000
 SAVE_COMMITS_AT_END = 20
-"""What a run of the job leaves for the next one to read at most."""
+"""How many ids and commits a run of the job leaves at most for the next one to read from the table."""
 _KEY_BYTES = 32
 _NOTHING = np.empty(0, dtype=ENTRY)
 _SMALL = 2_000_000
-"""Sorted runs of so many entries together are merged while batches wait; larger ones by maintenance."""
+"""Batches wait for merges of up to so many entries; maintenance does larger ones."""
 _RATIO, _RATIO_OF_MAINTENANCE = 2, 4
-"""A sorted run is merged with younger ones that are together as large as this part of it."""
+"""A sorted run is merged once it is less than this times as large as all younger ones."""
 
 
 @dataclass(frozen=True)
 class Added:
-    """The keys of a committed batch: of its messages, and the heads of its (distinct) streams."""
+    """What a committed batch adds: the keys of its messages, and its distinct streams with their next positions."""
 
     batch: Batch
     ids: Keys
@@ -75,8 +75,8 @@ class StoreIndex:
     """The index of one store, as of the last batch. The caller holds the right to write.
 
     Args:
-        spark: reads what is much, and brings it in order.
-        uri: the store's folder.
+        spark: reads and sorts large numbers of rows.
+        store: of the index.
     """
 
     def __init__(self, spark: SparkSession, store: Store) -> None:
@@ -96,11 +96,11 @@ class StoreIndex:
 
     @property
     def key(self) -> bytes:
-        """Of its hashes."""
+        """The key of its hashes."""
         return bytes.fromhex(self._manifest.key)
 
     def contains(self, asked: Keys, not_before: int | None) -> Flags:
-        """Which of the ids are in the store (with ``not_before``, µs: inserted since)."""
+        """Which of the ids are in the store; with ``not_before`` (µs) only those inserted since then."""
         places, values = less_what_left(self._find("ids", asked, not_before))
         found = np.zeros(len(asked), dtype=np.bool_)
         found[places if not_before is None else places[values >= not_before]] = True
@@ -114,7 +114,7 @@ class StoreIndex:
         return next_
 
     def stored(self, added: Added) -> None:
-        """A batch has been committed."""
+        """Add a committed batch."""
         self._batches.add(added.batch)
         at = np.full(len(added.ids), added.inserted_at, dtype=np.int64)
         streams = self._hasher.keys_of_known(added.streams.to_pylist())
@@ -124,33 +124,33 @@ class StoreIndex:
             self.save()
 
     def close(self) -> None:
-        """Leave little for the next run of the job to read."""
+        """Save if the next run of the job would otherwise have much to read."""
         behind = self._store.table("messages").version() - self._manifest.version
         known = self._manifest.version >= 0
         if self._new_ids >= SAVE_KEYS_AT_END or (known and behind > SAVE_COMMITS_AT_END):
             self.save()
 
     def save(self) -> None:
-        """Write what is new. Whatever this is cut off after, the tables tell."""
+        """Write new entries. If this breaks off, the next run reads them from the tables."""
         self._write(_RATIO, _SMALL)
 
     def merge(self) -> None:
-        """Write what is new, and merge sorted runs that have grown too many, however large."""
+        """Write new entries, and merge sorted runs of any size if there are too many."""
         self._write(_RATIO_OF_MAINTENANCE, None)
 
     def go_on_behind_a_cut(self) -> None:
-        """As :meth:`merge`, where the log no longer tells of the last versions, by which no message came or left."""
+        """Like :meth:`merge`, after the log lost its last versions, in which no message came or left."""
         self._version = self._store.table("messages").version()
         self.merge()
 
     def _follow(self, manifest: IndexManifest | None) -> bool:
-        """Take in what has come and gone since a manifest, or since the last look.
+        """Read what has been added and removed since a manifest, or since the last call.
 
         Where the log no longer has it, or a sorted run is torn, the index is rebuilt from the table. It keeps its key,
         as columns of the job under way hold hashes by it.
 
         Returns:
-            Whether stored runs were written, or can't be used any more.
+            Whether stored runs were written or discarded.
         """
         try:
             if manifest is not None:
@@ -196,7 +196,7 @@ class StoreIndex:
         return [*self._stored[kind], *self._new[kind]]
 
     def _take(self, ids: Entries, streams: Entries) -> None:
-        """Hold new entries, in few sorted runs."""
+        """Keep new entries in memory, in few sorted runs."""
         new: dict[Kind, Entries] = {"ids": ids, "streams": streams}
         for kind, entries in new.items():
             runs = self._new[kind]
@@ -207,10 +207,10 @@ class StoreIndex:
                 runs.append(MemoryRun(np.concatenate(list(merged(both, lambda part: part)))))
 
     def _catch_up(self) -> bool:
-        """Take in what has come and gone since; whether it was so much that Spark has written sorted runs of it.
+        """Read what has been added and removed since; return whether Spark had to write it as sorted runs.
 
         Raises:
-            TornIndexError: the log no longer tells.
+            TornIndexError: the log no longer has it.
         """
         if not self._trusted:
             self._take_heads()
@@ -227,10 +227,10 @@ class StoreIndex:
         return True
 
     def _take_heads(self) -> None:
-        """Take in what purges have raised, but for what the index tells already.
+        """Read heads that purges have raised and the index lacks.
 
         Raises:
-            TornRunError: of a stored run.
+            TornRunError: a stored run is torn.
         """
         version = self._store.table("heads").version()
         if version != self._heads:
@@ -266,14 +266,14 @@ class StoreIndex:
                 self._stored[kind].append(self._opened(info))
 
     def _write(self, ratio: int, at_most: int | None) -> None:
-        """Write new entries, merged with stored runs that they have outgrown, and then the manifest.
+        """Write new entries, merged with stored runs that are not much larger, and then the manifest.
 
         Args:
-            ratio: a stored run is merged while it is less than this times as large as what comes after it.
-            at_most: how large a sorted run may become; None is no bound.
+            ratio: a stored run is merged if it is less than this times as large as all that comes after it.
+            at_most: how many entries a sorted run may have; None: no bound.
         """
         found = read_manifest(self._objects)
-        # A maintenance may have merged sorted runs meanwhile.
+        # Maintenance may have merged sorted runs meanwhile.
         changed = found is not None and found != self._seen and (found.table, found.key) == self._identity
         self._follow(found if changed else None)
         try:
@@ -323,7 +323,7 @@ class StoreIndex:
 
 
 def kept_index(spark: SparkSession, store: Store) -> StoreIndex | None:
-    """The index of a store that has one, as of now: for a run that cuts the table's past off."""
+    """The index of a store as of now, if it has one; for a run that removes earlier versions of the table."""
     return StoreIndex(spark, store) if store.objects(INDEX).exists(MANIFEST) else None
 
 
@@ -331,7 +331,7 @@ def _last_global(spark: SparkSession, store: Store, table: DeltaTable) -> int:
     """The last global position of the messages; 0 without any."""
     every = files_of(table)
     if every.num_rows:
-        # A batch of which nothing was stored may leave a file without rows, and so without bounds.
+        # A batch that stored nothing may leave a file without rows, and so without bounds.
         every = every.filter(pc.fill_null(pc.not_equal(every["num_records"], 0), True))
     if not every.num_rows:
         return 0
