@@ -1,1 +1,1 @@
-"""The rows of a store's tables as Spark reads and writes them."""
+"""Reads and writes of a store's tables by Spark."""

@@ -1,4 +1,4 @@
-"""Which messages a rule, a hold or a selection means: conditions over the columns of ``messages``."""
+"""Which messages a rule, hold or selection matches: conditions over the columns of ``messages``."""
 
 from collections.abc import Iterable
 from functools import reduce
@@ -23,10 +23,10 @@ _LISTS = {
 
 
 def matches(match: Match) -> Column:
-    """True for a message that has every field given; null or false otherwise. No field given: every message.
+    """True for a message that matches all given fields, null or false for others; without fields true for all.
 
-    It may be null, so that a filter by it reaches the file statistics as plain comparisons; where null must count as
-    false, coalesce it.
+    It may be null, so that a filter with it has plain comparisons, which prune files by statistics. Coalesce it where
+    null must count as false.
     """
     conditions = _field_conditions(match)
     if match.where is not None:
@@ -35,9 +35,9 @@ def matches(match: Match) -> Column:
 
 
 def undecided(match: Match) -> Column:
-    """True for a message that has every other field, and on which ``where`` could not be told.
+    """True for a message that matches all other fields, and on which ``where`` could not be evaluated.
 
-    A payload under a claim check is not looked into: where it decides, nothing is told.
+    Payloads of claim checks are not read, so a ``where`` that depends on one can't be evaluated.
     """
     if match.where is None:
         return F.lit(False)
@@ -50,12 +50,12 @@ def undecided(match: Match) -> Column:
 
 
 def has_headers(headers: dict[str, str]) -> list[Column]:
-    """One condition a header; names and values are compared as they are."""
+    """One condition per header; names and values are compared exactly."""
     return [F.col("headers")[F.lit(name)] == F.lit(value) for name, value in headers.items()]
 
 
 def all_of(conditions: Iterable[Column]) -> Column:
-    """All of them, true where there is none."""
+    """All of the conditions; true without any."""
     return reduce(and_, conditions, F.lit(True))
 
 

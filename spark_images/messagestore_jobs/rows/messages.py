@@ -20,12 +20,12 @@ from messagestore_core.store.objects import join
 from messagestore_jobs.rows.tables import read_table, refuse_foreign_to_spark, table_to_change
 
 MERGE = {
-    # The rows are plain files that nobody changes: no copy of them is needed for a second look.
+    # The source is files that nobody changes, so Spark needs no copy of it for its second pass.
     "spark.databricks.delta.merge.materializeSource": "none",
-    # A file that loses some rows is written as it was, not dealt out anew over all of its day.
+    # Rewrite each file that loses rows by itself, without a shuffle over its day.
     "spark.databricks.delta.merge.repartitionBeforeWrite.enabled": "false",
 }
-"""Settings under which rows are merged away, or changed."""
+"""Settings of merges that delete or change rows."""
 _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 _GLOB = re.compile(r"([\\*?\[\]{}])")
 
@@ -36,17 +36,17 @@ def read_messages(spark: SparkSession, store: Store, version: int | None = None)
 
 
 def messages_table(spark: SparkSession, store: Store) -> DeltaTable:
-    """For deletes, updates and merges; wrap them in :func:`committing`."""
+    """The table for deletes, updates and merges; wrap these in :func:`committing`."""
     return table_to_change(spark, store, "messages")
 
 
 def append_messages(
     spark: SparkSession, store: Store, rows: DataFrame, note: CommitNote, batch: tuple[str, int], compression: str
 ) -> None:
-    """Append rows in one commit that carries ``note``, also where there are none.
+    """Append rows in one commit with ``note``, even without rows.
 
     Args:
-        batch: source id and number; one that is in the table already is passed over.
+        batch: source id and number; a committed batch is skipped.
         compression: None or Zstd.
     """
     spark.conf.set("spark.sql.parquet.compression.codec", "uncompressed" if compression == "None" else "zstd")
@@ -61,14 +61,14 @@ def append_messages(
                 rows._jdf, store.path("messages"), source_id, number, with_epoch(store, note).json_text(), says
             )
     except Py4JJavaError:
-        # Where that is why, its words are better.
+        # If the table is refused for this reason, that error is clearer.
         refuse_foreign_to_spark(spark, store, "messages")
         raise
 
 
 @contextmanager
 def committing(spark: SparkSession, name: str, note: CommitNote) -> Iterator[None]:
-    """Every commit on ``messages`` in the block is an external write ``name`` and carries ``note``."""
+    """Make all commits on ``messages`` in the block an external write ``name``, with ``note``."""
     spark.conf.set(_NOTE, note.json_text())
     try:
         with external_write(name):
@@ -78,21 +78,21 @@ def committing(spark: SparkSession, name: str, note: CommitNote) -> Iterator[Non
 
 
 class Bounds(NamedTuple):
-    """The days of some rows, and their first and last global position. Only literals prune files."""
+    """The days of some rows, and their first and last global position, as literals, which alone prune files."""
 
     days: list[date]
     first: int
     last: int
 
     def condition(self, table: str = "") -> Column:
-        """Whether a message lies within them; ``table`` is an alias to put before the columns."""
+        """Whether a message is within them; ``table`` is an alias for the columns."""
         prefix = f"{table}." if table else ""
         position = F.col(f"{prefix}global_position")
         return F.col(f"{prefix}inserted_date").isin(*self.days) & position.between(self.first, self.last)
 
 
 def bounds(rows: DataFrame) -> Bounds | None:
-    """The bounds of rows with inserted_date and global_position; None where there is no row."""
+    """The bounds of rows with inserted_date and global_position; None without rows."""
     found = rows.agg(
         F.collect_set("inserted_date").alias("days"),
         F.min("global_position").alias("first"),
@@ -108,23 +108,23 @@ def within(messages: DataFrame, rows: DataFrame) -> DataFrame:
 
 
 def is_own_claim(uri: str) -> Column:
-    """Whether ``payload_uri`` names a claim check of the store in a folder; false where it is null."""
+    """Whether ``payload_uri`` is of a claim check of the store at a URI; false for null."""
     return F.coalesce(F.col("payload_uri").rlike(rf"\A{claim_pattern(uri)}\z"), F.lit(False))
 
 
 def own_claim_name() -> Column:
-    """The name in a ``payload_uri`` that :func:`is_own_claim`."""
+    """The object's name in a ``payload_uri`` for which :func:`is_own_claim` holds."""
     return F.substring_index("payload_uri", "/", -1)
 
 
 def claimed_objects(spark: SparkSession, store: Store, sizes: Mapping[str, int]) -> DataFrame:
-    """The claim checks of these names that are there: columns _name string and _content binary.
+    """The existing claim checks among these names: columns _name string and _content binary.
 
     Args:
         spark: reads them.
-        store: whose.
-        sizes: of the payloads in bytes, by name. What is longer than all of them was put there by somebody else and
-            may be longer than memory: it is not read, and has no row.
+        store: of the claim checks.
+        sizes: of the payloads in bytes, by name. An object that is larger than all of them is not ours and might not
+            fit into memory: it is not read, and has no row.
     """
     folder = claims_uri(store.uri)
     reader = spark.read.format("binaryFile").option("ignoreMissingFiles", "true")

@@ -1,4 +1,4 @@
-"""The tables of a folder as Spark opens them."""
+"""Open a store's tables in Spark."""
 
 import json
 from contextlib import suppress
@@ -17,15 +17,15 @@ from messagestore_core.store.schemas import TABLES
 
 
 def read_table(spark: SparkSession, store: Store, name: str, version: int | None = None) -> DataFrame:
-    """The rows of a table, now or at a version, with the columns that this release knows: null where it lacks them.
+    """The rows of a table, now or at a version, with all columns of this release; missing ones are null.
 
     Raises:
-        TableRefusedError: it says what no run of ours writes.
+        TableRefusedError: its log has something that no run of ours writes.
     """
     refuse_foreign_to_spark(spark, store, name)
     reader = spark.read.format("delta")
     if version is not None:
-        # Where it is gone, Spark says so in words that are known.
+        # If the version is gone, Spark's error says so in a way that callers recognize.
         with suppress(DeltaError):
             store.table(name, version)
         reader = reader.option("versionAsOf", version)
@@ -40,23 +40,23 @@ def _types(name: str) -> dict[str, DataType]:
 
 
 def table_to_change(spark: SparkSession, store: Store, name: str) -> DeltaTable:
-    """For deletes, updates and merges.
+    """A table for deletes, updates and merges.
 
     Raises:
-        TableRefusedError: it says what no run of ours writes.
+        TableRefusedError: its log has something that no run of ours writes.
     """
     refuse_foreign_to_spark(spark, store, name)
     return DeltaTable.forPath(spark, store.path(name))
 
 
 def refuse_foreign_to_spark(spark: SparkSession, store: Store, name: str) -> str:
-    """Refuse a table right before Spark opens it: by the files that it has, and by what Spark itself reads in its log.
+    """Check a table right before Spark opens it: its files, and its log as Spark reads it.
 
     Returns:
-        Its protocol and metadata, as Spark's side tells them.
+        Its protocol and metadata, as Spark reads them.
 
     Raises:
-        TableRefusedError: it says what no run of ours writes.
+        TableRefusedError: its log has something that no run of ours writes.
     """
     store.table(name)
     jvm = spark._jvm

@@ -10,7 +10,7 @@ from messagestore_core.versions.rules import COLUMNS, FIRST_VERSION, emptied, in
 
 
 def translated(rows: DataFrame, translators: Sequence[Translator]) -> DataFrame:
-    """The rows at the current version; the payload must be there, also a claimed one."""
+    """The rows at the current version; ``payload`` must have claimed payloads too."""
     for translator in in_order(translators):
         rows = _next(rows, translator)
     return rows
