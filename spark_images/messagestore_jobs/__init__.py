@@ -1,1 +1,1 @@
-"""The jobs: what a run does to the store, told by a run document and nothing else."""
+"""The jobs: what runs do to stores, by a run document and nothing else."""

@@ -1,4 +1,4 @@
-"""What every step of one run needs."""
+"""The context of all steps of one run."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ from messagestore_jobs.progress import ProgressListener
 
 @dataclass(frozen=True)
 class Run:
-    """One run over one store; ``as_of`` is the clock that every time rule sees."""
+    """One run over one store; ``as_of`` is the time that all time rules see."""
 
     document: RunDocument
     store: Store
@@ -28,7 +28,7 @@ class Run:
     def of(
         document: RunDocument, spark: SparkSession, progress: ProgressListener, storage: Storage | None = None
     ) -> "Run":
-        """A run of a document; without storage its store lies on this machine."""
+        """The run of a document; without storage its store is on this machine."""
         store = Store.of(document.table, storage or Storage())
         return Run(document, store, spark, progress, now(document))
 
@@ -43,5 +43,5 @@ class Run:
         return self.document.run
 
     def note(self) -> CommitNote:
-        """What a commit on ``messages`` says that is no batch's: totals go on as they were."""
+        """The note of a commit on ``messages`` that is no batch; it repeats the totals."""
         return with_epoch(self.store, last_note(self.store).model_copy(update={"run": self.run}))

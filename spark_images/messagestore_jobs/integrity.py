@@ -1,11 +1,11 @@
-"""The seal of a message, as column expressions; ``COLUMNS`` are what it covers: all that is given once, but by Scrub.
+"""The seal of a message, as column expressions. It covers ``COLUMNS``: all that never changes but by Scrub.
 
-A seal is ``v1=`` and the HMAC-SHA256, in hex, of the values one after the other: each its length in bytes, ``:`` and
-its text in UTF-8, or ``-`` where it is null. Numbers are decimal, times in microseconds since 1970, booleans true or
-false; headers are their number and ``;``, then names and values in the order of the names' bytes. The payload is
-covered by its size and SHA-256. What a lifecycle changes, and where a payload lies, is not covered.
+A seal is ``v1=`` and the HMAC-SHA256, in hex, of the concatenated values: each its length in bytes, ``:`` and its text
+in UTF-8, or ``-`` for null. Numbers are decimal, times in microseconds since 1970, booleans true or false; headers are
+their number and ``;``, then names and values in the order of the names' bytes. Size and SHA-256 cover the payload. The
+seal does not cover lifecycle columns and ``payload_uri``.
 
-Keys stand in the environment, and nowhere else: here as in a plan, a key is the variable that holds it.
+Keys are in the environment only: here, as in plans, a key is given as the variable that holds it.
 """
 
 import os
@@ -60,12 +60,12 @@ def seal(key: str, columns: Mapping[str, Column]) -> Column:
 
 
 def own_columns(prefix: str = "") -> dict[str, Column]:
-    """The columns of a row of ``messages``, for :func:`seal`."""
+    """The sealed columns of a row of ``messages``, for :func:`seal`."""
     return {name: F.col(f"{prefix}{name}") for name in COLUMNS}
 
 
 def is_sealed(integrity: Integrity, key: str) -> Column:
-    """Whether a row of ``messages`` is as it was sealed."""
+    """Whether a row of ``messages`` matches its seal; an unsealed one by ``unsigned``."""
     unsigned = F.lit(integrity.unsigned == "Accept")
     return F.when(F.col("hmac").isNull(), unsigned).otherwise(F.col("hmac") == seal(key, own_columns()))
 
@@ -88,10 +88,10 @@ def _counted(text: Column) -> Column:
 
 
 def held(variable: str | None, what: str) -> str:
-    """The variable, which functions of the Spark extension are told in the key's place.
+    """Return the variable, which functions of the Spark extension get in place of the key.
 
     Raises:
-        RunFailedError: it holds no key, so that ``what`` can't be done.
+        RunFailedError: it holds no key, and ``what`` needs one.
     """
     if not variable or not os.environ.get(variable):
         raise RunFailedError("MissingKey", f"{what} needs a key, and {variable} holds none")

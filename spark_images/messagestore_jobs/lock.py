@@ -1,4 +1,4 @@
-"""One writer a table, for local runs: two processes never write one folder at once."""
+"""Locks for local runs: two processes never write the same folder at once."""
 
 import fcntl
 import time
@@ -18,10 +18,10 @@ LOCK_SUFFIX = ".messagestore-lock"
 
 @contextmanager
 def writing(uri: str, spark: "SparkSession | None", wait_seconds: float, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold the right to write the table folder ``uri``; on object storage the operator's Lease does.
+    """Lock the table folder ``uri`` for writing; on object storage the operator's Lease does that.
 
-    Two locks on one file beside the folder: this process's, and its JVM's, which can outlive a killed process for
-    a moment with a commit still under way. Without a session this process takes both.
+    There are two locks on one file beside the folder: this process's, and its JVM's, which can outlive a killed process
+    for a moment and still commit. Without a session this process takes both.
 
     Raises:
         TableBusyError: another run held it for all of ``wait_seconds``.

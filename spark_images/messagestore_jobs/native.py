@@ -1,8 +1,8 @@
-"""The Native record: a message row as one JSON object, written by column expressions alone.
+"""The Native record: a message row as one JSON object, made by column expressions alone.
 
-Payload, metadata and result are put into the record as they stand, byte for byte, where they are JSON; a JSON library
-would rewrite numbers and escapes. What would not come back the same from its place in a record goes to
-``payloadBase64`` instead, so that a store that reads the record has the bytes that this one had.
+Payload, metadata and result that are JSON are put into the record byte for byte; a JSON library would rewrite numbers
+and escapes. A payload that could not be read back unchanged goes to ``payloadBase64`` instead, so that a store that
+reads the record has the same bytes.
 """
 
 from typing import Literal
@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 LineBreaks = Literal["Keep", "Space", "Base64"]
-"""What becomes of line breaks between the tokens of a payload: kept, made spaces (the same JSON, on one line), or the
-payload goes to ``payloadBase64`` (the same bytes, on one line)."""
+"""What happens to line breaks between a payload's tokens: they are kept, become spaces (the same JSON, on one line), or
+the payload goes to ``payloadBase64`` (the same bytes, on one line)."""
 
 _PLAIN = {
     "messageId": "message_id",
@@ -50,20 +50,20 @@ _TIMES = {
 }
 _STRUCTURES = {"source": "source", "headers": "headers"}
 NAMES = frozenset({*_PLAIN, *_TIMES, *_STRUCTURES, "metadata", "payload", "payloadBase64", "result"})
-"""Of the members that a record has."""
+"""The names of all members of a record."""
 _JSON_TYPE = r"(?is)^[^;]*[/+]json[\x00-\x20]*(;.*)?$"
 _DEFAULT_TYPE = "application/json"
 _WHITE_SPACE = (b" ", b"\t", b"\r", b"\n")
 
 
 def to_native(rows: DataFrame, line_breaks: LineBreaks = "Keep") -> DataFrame:
-    """Message rows as Native records, one string column ``value``; ``payload`` must hold claim-checked ones too."""
+    """Message rows as Native records in string column ``value``; ``payload`` must have claimed payloads too."""
     return with_native(rows, line_breaks).select("value")
 
 
 def with_native(rows: DataFrame, line_breaks: LineBreaks = "Keep") -> DataFrame:
     """The rows and their Native record in column ``value``."""
-    # Each step is a projection of its own: what a later one uses twice is then computed once.
+    # Two projections, so that columns which the second uses twice are computed once.
     judged = rows.select("*", _head().alias("_head"), _form(line_breaks).alias("_form"))
     value = F.concat(
         F.substring("_head", F.lit(1), F.octet_length("_head") - 1),
@@ -76,12 +76,12 @@ def with_native(rows: DataFrame, line_breaks: LineBreaks = "Keep") -> DataFrame:
 
 
 def is_json_type(content_type: Column) -> Column:
-    """Whether a content type (none is application/json) names JSON: …/json or …+json."""
+    """Whether a content type is JSON: …/json or …+json; null counts as application/json."""
     return content_type.isNull() | (content_type == _DEFAULT_TYPE) | content_type.rlike(_JSON_TYPE)
 
 
 def rfc3339(moment: Column) -> Column:
-    """A time in UTC with as many digits of a second as it needs; the session's time zone is UTC."""
+    """A time in UTC without trailing zeros of its fraction; the session's time zone is UTC."""
     return F.concat(F.replace(moment.cast("string"), F.lit(" "), F.lit("T")), F.lit("Z"))
 
 
@@ -92,13 +92,13 @@ def json_string(text: Column) -> Column:
 
 
 def base64_string(content: Column) -> Column:
-    """Bytes as a JSON string of base64, as bytes; on one line, which Spark's own is not."""
+    """Bytes as a JSON string of base64, as bytes; on one line, unlike Spark's own base64."""
     text = F.replace(F.base64(content), F.lit("\r\n"), F.lit(""))
     return F.concat(F.lit(b'"'), text.cast("binary"), F.lit(b'"'))
 
 
 def _head() -> Column:
-    """All members but those that are put in as they stand; nulls are left out."""
+    """All members but metadata, payload and result; nulls are left out."""
     members = [F.col(column).alias(name) for name, column in _PLAIN.items()]
     members += [rfc3339(F.col(column)).alias(name) for name, column in _TIMES.items()]
     members += [F.col(column).alias(name) for name, column in _STRUCTURES.items()]
@@ -106,7 +106,7 @@ def _head() -> Column:
 
 
 def _form(line_breaks: LineBreaks) -> Column:
-    """How the payload stands in the record: J as it is, S as a string, B in payloadBase64; null without one."""
+    """The payload's form in the record: J as it is, S as a string, B in payloadBase64; null without a payload."""
     payload = F.col("payload")
     json_form = F.when(_comes_back_from_json(payload, line_breaks), "J").otherwise("B")
     text_form = F.when(F.is_valid_utf8(payload.cast("string")), "S").otherwise("B")
@@ -114,9 +114,9 @@ def _form(line_breaks: LineBreaks) -> Column:
 
 
 def _comes_back_from_json(payload: Column, line_breaks: LineBreaks) -> Column:
-    """Whether the bytes are one JSON value that a reader of the record finds again byte for byte.
+    """Whether the bytes are one JSON value that a reader of the record gets back byte for byte.
 
-    White space around the value would be lost, and null would be no payload at all.
+    White space around the value would be lost, and null would mean no payload.
     """
     bare = ~F.substring(payload, 1, 1).isin(*_WHITE_SPACE) & ~F.substring(payload, -1, 1).isin(*_WHITE_SPACE)
     exact = _is_json(payload) & bare & (payload != b"null")
@@ -140,7 +140,7 @@ def _payload_member(line_breaks: LineBreaks) -> Column:
 
 
 def _json_member(name: str, text: Column, line_breaks: LineBreaks) -> Column:
-    """A member whose text is JSON; should it be something else, it is a string."""
+    """A member with JSON text; a text that is no JSON becomes a string."""
     key = F.lit(f',"{name}":'.encode())
     return (
         F.when(text.isNull(), F.lit(b""))
@@ -151,7 +151,7 @@ def _json_member(name: str, text: Column, line_breaks: LineBreaks) -> Column:
 
 
 def _on_one_line(text: Column, line_breaks: LineBreaks) -> Column:
-    """JSON has line breaks between its tokens only."""
+    """Replace line breaks, which JSON has only between tokens, by spaces, unless they are kept."""
     if line_breaks == "Keep":
         return text
     for line_break in ("\n", "\r"):

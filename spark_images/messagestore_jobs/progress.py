@@ -1,29 +1,29 @@
-"""How a job says where it is; a terminal, a log or a report listens."""
+"""How a job reports its progress to a terminal, a log or a report."""
 
 from typing import Protocol
 
 
 class ProgressListener(Protocol):
-    """One listener a run."""
+    """Gets the progress of one run."""
 
     def step(self, name: str, total: int | None = None) -> None:
-        """A new step begins; ``total`` is its size in whatever it counts, where that is known."""
+        """A new step begins; ``total`` is its size in its own unit, if known."""
 
     def advance(self, done: int) -> None:
-        """``done`` more of the current step."""
+        """So much more of the current step is done."""
 
     def say(self, text: str) -> None:
         """A line for people."""
 
 
 class Silent:
-    """Listens to nothing."""
+    """Ignores all progress."""
 
     def step(self, name: str, total: int | None = None) -> None:
-        """Pass over it."""
+        """Do nothing."""
 
     def advance(self, done: int) -> None:
-        """Pass over it."""
+        """Do nothing."""
 
     def say(self, text: str) -> None:
-        """Pass over it."""
+        """Do nothing."""

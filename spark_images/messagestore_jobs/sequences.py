@@ -1,7 +1,7 @@
-"""Message sequences as the store holds them: their sizes, and which are complete. By column expressions alone.
+"""Message sequences in the store: their sizes, and which are complete, by column expressions alone.
 
-A sequence is complete when its members 1 … size are all in the store; the size stands on any member, or is the number
-of the one with the end flag. A number that two messages have counts once.
+A sequence is complete when its members 1 … size are all in the store. Any member may have the size; the member with the
+end flag has it as its number. A number that two messages have counts once.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 
 def told_size() -> Column:
-    """What a message says of its sequence's size: its size, or its own number where it is the end; null for nothing."""
+    """The size of its sequence that a message has: ``sequence_size``, or its number if it is the end; else null."""
     return F.coalesce(F.col("sequence_size"), F.when(F.col("sequence_end"), F.col("sequence_number")))
 
 
@@ -19,7 +19,7 @@ def members(messages: DataFrame) -> DataFrame:
 
 
 def sizes(messages: DataFrame) -> DataFrame:
-    """Columns sequence_id, size and last (the largest number so far, or null), a row a sequence."""
+    """One row per sequence: columns sequence_id, size and last (the largest number so far, or null)."""
     return (
         members(messages)
         .groupBy("sequence_id")
@@ -28,7 +28,7 @@ def sizes(messages: DataFrame) -> DataFrame:
 
 
 def states(messages: DataFrame) -> DataFrame:
-    """Columns sequence_id, first_time (of its earliest message) and complete, a row a sequence."""
+    """One row per sequence: columns sequence_id, first_time (of its earliest message) and complete."""
     numbers = (
         members(messages)
         .groupBy("sequence_id", "sequence_number")

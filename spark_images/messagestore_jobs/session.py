@@ -1,4 +1,4 @@
-"""The Spark session that every job runs in."""
+"""The Spark session of all jobs."""
 
 import os
 import sys
@@ -12,14 +12,14 @@ from pyspark.sql import SparkSession
 JARS = "MESSAGESTORE_JARS"
 
 _NOT_FOR_DATA = 640 << 20
-"""What a driver's pod holds beside heap and data: the JVM's code and classes, and Python with its libraries."""
+"""Bytes of a driver's pod for neither heap nor data: the JVM's code and classes, and Python with its libraries."""
 _LEAST_FOR_DATA = 64 << 20
-"""Where a pod was given too little, a run goes on with this, and may be ended for it."""
+"""Bytes that a run uses in a pod that is too small, even if the pod may then be killed."""
 _SHARE_OF_MACHINE = 2
-"""A local run leaves the rest to others."""
+"""A local run uses one part of so many."""
 
 JAVA_OPTIONS = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
-"""Generated code over many columns is one large method; by default the JVM would only interpret it."""
+"""Generated code over many columns is one large method, which the JVM by default interprets."""
 
 LITTLE_JAVA_OPTIONS = f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"
 LITTLE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -28,7 +28,7 @@ LITTLE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMod
 UNREPEATED = ("message_id", "payload", "payload_sha256", "global_position", "source.offset")
 
 PARSING = {
-    # By default ${name} in a text, inside quotes too, becomes a setting or a variable of the environment.
+    # By default ${name} in a text, also within quotes, becomes a setting or an environment variable.
     "spark.sql.variable.substitute": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",
@@ -41,18 +41,18 @@ PARSING = {
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.caseSensitive": "false",
 }
-"""How Spark reads literals and names: whoever starts a session, SQL means what it meant when it was written."""
+"""How Spark reads literals and names, so that SQL has the same meaning in each session."""
 
 PORTS = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
     "spark.network.crypto.authEngineVersion": "2",
-    # The default cipher doesn't tell when somebody on the way has changed what is sent.
+    # The default cipher doesn't detect changes on the way.
     "spark.network.crypto.cipher": "AES/GCM/NoPadding",
     "spark.network.crypto.saslFallback": "false",
     "spark.ui.enabled": "false",
 }
-"""Whoever comes to a port of driver or executor proves to have the run's secret, which Spark makes anew each time."""
+"""Clients of a port of driver or executor must prove to have the run's secret, which Spark makes for each run."""
 
 SETTINGS = {
     **PARSING,
@@ -61,55 +61,55 @@ SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.catalog.messagestore": "dev.messagestore.spark.FunctionCatalog",
     "spark.sql.session.timeZone": "UTC",
-    # A value that can't be computed is null, and the record is judged by that: one bad record must not end a batch.
+    # A value that can't be computed is null, so that one bad record doesn't end a batch.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.legacy.charVarcharAsString": "true",
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.parquet.compression.codec": "zstd",
-    # By default Spark writes INT96, which other readers take for nanoseconds: they then hold no time after 2262.
+    # By default Spark writes INT96. Other readers read that as nanoseconds, which hold no time after 2262.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Values that never come twice, so no dictionary is tried for them.
+    # Values that never repeat: no dictionary.
     **{f"spark.hadoop.parquet.enable.dictionary#{column}": "false" for column in UNREPEATED},
-    # A column of many values soon goes without one, and not after most of a group of rows has been looked up in it.
+    # For a column with many values the writer soon gives the dictionary up.
     "spark.hadoop.parquet.dictionary.page.size": "65536",
-    # Nothing reads these statistics, and zstd's lowest level costs a third less for a few per cent more.
+    # Nothing reads these statistics. The lowest level of zstd takes a third less time for a few per cent more bytes.
     "spark.hadoop.parquet.column.statistics.enabled#payload": "false",
     "spark.hadoop.parquet.compression.codec.zstd.level": "1",
-    # Readers that know no pages pass over whole groups of rows.
+    # Readers without page indexes skip whole row groups only.
     "spark.hadoop.parquet.block.row.count.limit": "65536",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    # Partitioned by day, a batch writes one folder: no sort for it.
+    # A batch writes to one day's partition, so its rows need no sort.
     "spark.sql.maxConcurrentOutputFileWriters": "8",
     "spark.databricks.delta.snapshotPartitions": "2",
-    # A paused replay and a purge that was cut off read a version however old it is; what they need is kept for them.
+    # A paused replay and a purge that broke off read a version of any age; maintenance keeps what they need.
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
-    # Commits are created by the store itself where there is none yet; Delta's own log store for S3 would overwrite.
+    # This log store creates commits by conditional puts; Delta's own for S3 would overwrite.
     "spark.delta.logStore.s3a.impl": "dev.messagestore.spark.ConditionalLogStore",
-    # Of a log, what comes after the last checkpoint is listed, and not all of it each time.
+    # List only the part of a log after the last checkpoint.
     "spark.hadoop.delta.enableFastS3AListFrom": "true",
-    # A table's files are what its commits and check points say: nothing else that lies in a log is believed of them.
+    # Only commits and checkpoints say which files a table has; anyone may have written other files to the log.
     "spark.databricks.delta.allFilesInCrc.enabled": "false",
     "spark.databricks.delta.deltaLog.minorCompaction.useForReads": "false",
-    # Secrets are no settings: each bucket's settings name the variables that hold them.
+    # Secrets are no settings; each bucket's settings name the variables with them.
     "spark.hadoop.fs.s3a.aws.credentials.provider": "dev.messagestore.spark.BucketCredentials",
     # No checksum files beside local tables.
     "spark.hadoop.fs.file.impl": "dev.messagestore.spark.PlainLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.ui.showConsoleProgress": "false",
-    # Or each operator of a column asks the JVM four times where in Python it stands: half of what a small batch takes.
+    # Otherwise each column operator calls the JVM four times for its place in Python: half of a small batch's time.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 
 DISKS = {"spark.io.encryption.enabled": "true"}
-"""What a pod spills lies on the disk of a node that others use too; a local run has no others."""
+"""Pods of others use the same node's disk, so a pod encrypts what it spills; a local run doesn't."""
 
 DEFAULTS = {"spark.driver.maxResultSize": "0"}
-"""What a run may be given another value for."""
+"""Settings that a submission may override."""
 
 
 def jars_folder() -> Path:
-    """Where the jars are: named by the environment (an image does), else beside this Python."""
+    """The folder of the jars: as the environment says (in images), else beside this Python."""
     return Path(os.environ.get(JARS) or Path(sys.prefix) / "share" / "messagestore" / "jars")
 
 
@@ -150,12 +150,12 @@ def local_session(
 
 
 def cluster_session() -> SparkSession:
-    """The session of a driver in a cluster: master, sizes and addresses are what Spark was submitted with.
+    """The session of a driver in a cluster. Master, sizes and addresses are those of the submission.
 
-    Our settings hold, whatever was submitted. Where this process starts the JVM itself, that gets our options too.
+    Our settings override submitted ones. If this process starts the JVM, the JVM gets our options too.
     """
     os.environ.setdefault("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
-    # What was submitted is known to the JVM alone.
+    # Only the JVM knows the submitted settings.
     SparkContext._ensure_initialized()
     submitted = SparkConf()
     builder = SparkSession.builder.config("spark.executorEnv.JDK_JAVA_OPTIONS", JAVA_OPTIONS)
@@ -169,15 +169,15 @@ def cluster_session() -> SparkSession:
 
 
 def python_bytes(spark: SparkSession) -> int:
-    """What this Python process may hold of data, beside the JVM and what both need themselves.
+    """Bytes of data that this Python process may hold, beside the JVM and what both need themselves.
 
-    The JVM knows the bound of its container, whatever keeps it there. A machine without one is shared with others.
+    The JVM knows its container's limit. Without a container, other processes share the machine.
     """
     jvm, gateway = spark._jvm, spark.sparkContext._gateway
     assert jvm is not None
     assert gateway is not None
     system = jvm.java.lang.management.ManagementFactory.getOperatingSystemMXBean()
-    # By the interface, as the bean's own class is not open to others.
+    # By the interface, as the bean's own class is not accessible.
     public = jvm.java.lang.Class.forName("com.sun.management.OperatingSystemMXBean")
     total = public.getMethod("getTotalMemorySize", gateway.new_array(jvm.java.lang.Class, 0))
     container = int(total.invoke(system, gateway.new_array(jvm.java.lang.Object, 0)))
@@ -185,13 +185,13 @@ def python_bytes(spark: SparkSession) -> int:
 
 
 def left_for_data(container: int, heap: int, *, shared: bool) -> int:
-    """What is left to Python's data of a container, or of a machine that is shared with others; all in bytes."""
+    """Bytes left for Python's data in a container, or on a machine that is shared with others."""
     left = container - heap - _NOT_FOR_DATA
     return max(_LEAST_FOR_DATA, left // _SHARE_OF_MACHINE if shared else left)
 
 
 def heap_bytes(spark: SparkSession) -> int:
-    """What a Java process of the run may hold, be it the driver or an executor: the smaller."""
+    """Bytes of heap of driver or executor, whichever is smaller."""
     jvm = spark._jvm
     own = int(jvm.java.lang.Runtime.getRuntime().maxMemory())  # type: ignore[union-attr]
     if _is_local(spark):
@@ -203,7 +203,7 @@ def heap_bytes(spark: SparkSession) -> int:
 
 
 def cores_of_heap(spark: SparkSession) -> int:
-    """How many tasks share it."""
+    """How many tasks share an executor's heap."""
     if _is_local(spark):
         return spark.sparkContext.defaultParallelism
     return int(spark.conf.get("spark.executor.cores", "1") or 1)
@@ -215,7 +215,7 @@ def _is_local(spark: SparkSession) -> bool:
 
 @contextmanager
 def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
-    """Session settings for one block."""
+    """Set session settings while the block lasts."""
     before = {name: spark.conf.get(name, None) for name in values}
     for name, value in values.items():
         spark.conf.set(name, value)

@@ -1,4 +1,4 @@
-"""How a run with Spark reaches its buckets, and what Spark is told of its epochs."""
+"""How a run with Spark reaches its buckets, and how Spark learns the epochs of its stores."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,14 +13,14 @@ _EPOCH = "messagestore.epoch."
 
 
 class SparkStorage(Storage):
-    """As :class:`Storage`, with what of the clients at hand Hadoop's alone can do."""
+    """A :class:`Storage` with functions that, of our clients, only Hadoop's has."""
 
     def __init__(self, entries: Sequence[StorageEntry], bundle: str | None, spark: SparkSession) -> None:
         super().__init__(entries, bundle)
         self._spark = spark
 
     def create(self, uri: str, content: bytes) -> bool:
-        """Make an object if it is absent, by the object store's own word; false where there is another one."""
+        """See :class:`Storage`."""
         jvm, context = self._spark._jvm, self._spark.sparkContext
         path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
         configuration = context._jsc.hadoopConfiguration()
@@ -28,7 +28,7 @@ class SparkStorage(Storage):
         return bool(store.createIfAbsent(path, content, configuration))
 
     def versions_kept(self, uri: str) -> str | None:
-        """How a bucket keeps earlier versions of objects: Enabled, Suspended or nothing; None if it doesn't tell."""
+        """See :class:`Storage`."""
         jvm, context = self._spark._jvm, self._spark.sparkContext
         path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
         kept = jvm.dev.messagestore.spark.BucketVersions.kept(path, context._jsc.hadoopConfiguration())  # type: ignore[union-attr]
@@ -39,7 +39,7 @@ class SparkStorage(Storage):
 def using(entries: Sequence[StorageEntry], spark: SparkSession) -> Iterator[Storage]:
     """Reach buckets by these entries, in this process and in its Spark session, while the block lasts.
 
-    What Spark was told stays: it keeps the file systems that it has opened.
+    Spark's settings stay, as Spark keeps the file systems that it has opened.
 
     Raises:
         RunFailedError: a certificate authority can't be read.
@@ -54,7 +54,7 @@ def using(entries: Sequence[StorageEntry], spark: SparkSession) -> Iterator[Stor
 
 @contextmanager
 def epochs(stores: Sequence[Store], spark: SparkSession) -> Iterator[None]:
-    """Let Spark's commits to these stores know their epochs, while the block lasts."""
+    """Give Spark's commits to these stores their epochs while the block lasts."""
     settings = {_setting(spark, store): str(store.epoch) for store in stores if store.epoch is not None}
     for name, epoch in settings.items():
         spark.conf.set(name, epoch)
@@ -66,6 +66,6 @@ def epochs(stores: Sequence[Store], spark: SparkSession) -> Iterator[None]:
 
 
 def _setting(spark: SparkSession, store: Store) -> str:
-    """One setting for the tables of a folder; Hadoop has its own spelling of a path."""
+    """The setting for the tables of a folder, with Hadoop's spelling of the path."""
     path = spark._jvm.org.apache.hadoop.fs.Path(store.path("messages"))  # type: ignore[union-attr]
     return f"{_EPOCH}{path.getParent().toString()}"
