@@ -1,1 +1,1 @@
-"""What arrives: files and topics, what of them waits, the next batch of it, and its records."""
+"""Sources: files and topics, what waits in them, the next batch, and its records."""

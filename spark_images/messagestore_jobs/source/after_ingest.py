@@ -1,4 +1,4 @@
-"""What becomes of a file once all in it has been taken in: it is deleted, or archived and then deleted."""
+"""Delete files whose records are all committed, or archive and then delete them."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,11 +13,11 @@ from messagestore_core.store.storage import Storage
 from messagestore_jobs.progress import ProgressListener
 
 _REFUSALS = 100
-"""After so many files that can't be put away, the others are left to the next look."""
+"""After so many failures the other files are left to the next look."""
 
 
 class AfterIngest:
-    """Puts files of one source away. Cut off anywhere, it is done again: what is still there is still to be done."""
+    """Puts files of one source away. If it breaks off, the next run repeats it for the files that are left."""
 
     def __init__(self, source: FilesSource, storage: Storage, progress: ProgressListener) -> None:
         self._uri, self._archive_uri, self._storage = source.uri, source.archive_uri, storage
@@ -25,7 +25,7 @@ class AfterIngest:
         self._told = False
 
     def put_away(self, files: Iterable[SourceFile]) -> None:
-        """Put away files that are committed whole, as they were listed; one that has changed since is another."""
+        """Put away files that are committed whole, unless they changed since they were listed."""
         refused = 0
         for file in files:
             try:
@@ -55,7 +55,7 @@ class AfterIngest:
             landing.delete_file(path)
 
     def _reached(self, uri: str) -> tuple[fs.FileSystem, str]:
-        """A file system and the path in it, without a slash at the end."""
+        """The file system of a URI and the path in it, without a slash at the end."""
         if is_local(uri):
             return fs.LocalFileSystem(), local_path(uri).rstrip("/")
         return self._storage.filesystem(uri), uri.partition("://")[2].rstrip("/")
@@ -70,7 +70,7 @@ class AfterIngest:
 
 
 def _leads_nowhere_else(landing: fs.FileSystem, root: str, path: str) -> bool:
-    """Whether no link on the way to a local file leads out of the source."""
+    """Whether no link in a local path leads out of the source."""
     local = isinstance(landing, fs.LocalFileSystem)
     return not local or Path(path).parent.resolve().is_relative_to(Path(root).resolve())
 
@@ -80,6 +80,6 @@ def _is_as_listed(landing: fs.FileSystem, path: str, file: SourceFile) -> bool:
     if info.type != fs.FileType.File or info.size != file.size:
         return False
     listed = round(file.modified_at.timestamp() * 1_000)
-    # Asked for one object, S3 tells seconds; a list has milliseconds.
+    # S3 gives seconds for one object, and milliseconds in a list.
     to = 1 if isinstance(landing, fs.LocalFileSystem) else 1_000
     return bool(info.mtime_ns // 1_000_000 // to == listed // to)

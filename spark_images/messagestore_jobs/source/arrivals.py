@@ -1,4 +1,4 @@
-"""What arrives at a source, as an ingest run sees it: what waits, the next batch of it, and how much is left."""
+"""A source for an ingest: what waits, the next batch, and how much is left."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,51 +8,51 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.source.records import Planned
 
 REPLACED = "a file was replaced while it was read"
-"""How Spark's error says that a record is not the one that was judged."""
+"""The text in Spark's error if a record is not the one that was judged."""
 
 
 @dataclass(frozen=True)
 class Due:
-    """A batch that has been written down, and those of its URIs that may have dead letters already."""
+    """A planned batch, and those of its URIs that may have dead letters already."""
 
     batch: Planned
     read_before: set[str]
 
 
 class Arrivals(Protocol):
-    """One a run and source. Sizes are in whatever the source counts: bytes, or records."""
+    """What arrives at one source, for one run. Sizes are in the source's unit: bytes or records."""
 
     def look(self) -> None:
-        """Ask the source what is there now."""
+        """List what the source has now."""
 
     def waits(self) -> bool:
-        """Whether the last look found anything that has not been planned since."""
+        """Whether the last look found anything that is not planned yet."""
 
     def size(self) -> int:
-        """Of what waits."""
+        """The size of what waits."""
 
     def cut_off(self) -> Due | None:
-        """A batch that was written down and never committed: it is done again, the same."""
+        """The batch that was planned and not committed, to be repeated as it is; None without one."""
 
     def next(self) -> Due:
-        """Plan the next batch of what waits, durably."""
+        """Plan the next batch, durably."""
 
     def taken_in(self, batch: Planned, records: int) -> None:
-        """Hear how many records a batch had."""
+        """Note how many records a batch had."""
 
     def replan(self, batch: Planned) -> bool:
-        """Plan a batch anew that could not be read, where something of it is gone; false where nothing is."""
+        """Plan a batch again that could not be read, without what is gone; false if nothing is gone."""
 
     def explained(self, error: Exception) -> RunFailedError | None:
-        """Why a batch failed, where the source knows."""
+        """Why a batch failed; None where the source doesn't know."""
 
     def lag(self) -> Lag:
-        """What waits."""
+        """How much waits, and since when."""
 
     def loss(self) -> Loss | None:
-        """What was gone before it was read."""
+        """What was lost before it was read; None: nothing."""
 
 
 def size_of(batch: Planned) -> int:
-    """What a batch reads."""
+    """The size of a batch."""
     return sum(r.end - r.start for r in batch.ranges)

@@ -1,6 +1,6 @@
-"""Columns of a record: texts as values of their types, null where a text is none, and columns added step by step.
+"""Columns of a record: texts parsed to values, null where a text can't be parsed, and columns added step by step.
 
-Steps say nothing of a batch, so a run builds them once: each expression is a few calls into the JVM.
+The expressions don't depend on a batch, so a run builds them once: each takes a few calls into the JVM.
 """
 
 from functools import reduce
@@ -17,17 +17,17 @@ _TTL_MICROSECONDS = {1: 7 * 86_400_000_000, 2: 86_400_000_000, 3: 3_600_000_000,
 
 
 def with_projections(rows: DataFrame, steps: Projections) -> DataFrame:
-    """``rows`` with the columns of each step in turn."""
+    """Add the columns of each step in turn."""
     return reduce(lambda so_far, columns: so_far.select("*", *columns), steps, rows)
 
 
 def time_of(text: Column) -> Column:
-    """An RFC 3339 time, years 1 to 9999; null where the text is none."""
+    """An RFC 3339 time of the years 1 to 9999; null if the text is none."""
     return F.call_function("messagestore.time", text)
 
 
 def duration_microseconds(text: Column) -> Column:
-    """An ISO 8601 duration in weeks or smaller; null where the text is none."""
+    """An ISO 8601 duration in weeks or smaller units; null if the text is none."""
     total: Column = F.lit(0).cast("bigint")
     for group, unit in _TTL_MICROSECONDS.items():
         total = total + F.coalesce(F.regexp_extract(text, _TTL, group).cast("bigint"), F.lit(0)) * F.lit(unit)
@@ -36,10 +36,10 @@ def duration_microseconds(text: Column) -> Column:
 
 
 def whole_number(text: Column) -> Column:
-    """A whole number of at most 18 digits, so that it fits a long; null where the text is none."""
+    """A whole number of at most 18 digits, so that it fits a long; null if the text is none."""
     return F.when(text.rlike(r"^-?(0|[1-9]\d{0,17})\z"), text.cast("bigint"))
 
 
 def true_or_false(text: Column) -> Column:
-    """Exactly ``true`` or ``false``; null otherwise."""
+    """True or false of exactly ``true`` or ``false``; null otherwise."""
     return F.when(text == "true", True).when(text == "false", False)

@@ -1,4 +1,4 @@
-"""Files, as they arrive under a prefix."""
+"""Files, as they arrive below a folder."""
 
 import json
 import tempfile
@@ -33,11 +33,11 @@ from messagestore_jobs.source.plan import (
 from messagestore_jobs.source.records import Planned, splittable
 
 _RECORD_BYTES = 64
-"""What a record is taken to have before the first batch has told; few have less."""
+"""The size assumed for a record before the first batch; few records are smaller."""
 
 
 class FileArrivals:
-    """As :class:`Arrivals` has it; sizes are bytes."""
+    """The :class:`Arrivals` of files; sizes are in bytes."""
 
     def __init__(self, run: Run, task: IngestTask, source: FilesSource | RecordsSource) -> None:
         self._document, self._store, self._task, self._source = run.document, run.store, task, source
@@ -50,12 +50,12 @@ class FileArrivals:
         self._record_bytes = _RECORD_BYTES
 
     def look(self) -> None:
-        """List the files, and put away what was committed whole."""
+        """List the files, and put away those that were committed whole."""
         listed = list_files(self._spark, self._source.uri)
         self._waiting = pending_files(self._put_away(listed), self._read.ends)
 
     def _put_away(self, listed: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """What is listed, once those files of it have been put away that are to be."""
+        """Yield the listed files, after those that are committed whole have been put away."""
         if self._after is None:
             yield from listed
             return
@@ -67,15 +67,15 @@ class FileArrivals:
             yield files
 
     def waits(self) -> bool:
-        """Also where the files that wait are empty."""
+        """See :class:`Arrivals`; also true for empty files."""
         return bool(self._waiting)
 
     def size(self) -> int:
-        """In bytes."""
+        """See :class:`Arrivals`; in bytes."""
         return sum(r.end - r.start for r in self._waiting)
 
     def cut_off(self) -> Due | None:
-        """As :class:`Arrivals` has it."""
+        """See :class:`Arrivals`."""
         batch = self._read.cut_off()
         if batch is None:
             return None
@@ -83,7 +83,7 @@ class FileArrivals:
         return Due(batch, self._read.read_before(batch))
 
     def _refuse_elsewhere(self, batch: Batch) -> None:
-        """A plan is read as it was written down, so it has to be of this source: its name changes with the source."""
+        """Refuse a plan with files of another source: no run wrote it, as a changed source has a new id."""
         for uri in {r.file.uri for r in batch.ranges}:
             if not is_below(self._source.uri, uri):
                 raise TableRefusedError(
@@ -92,7 +92,7 @@ class FileArrivals:
                 )
 
     def next(self) -> Due:
-        """The first files within the stream's bounds."""
+        """See :class:`Arrivals`; the first files within the stream's limits."""
         held = held_at_once(python_bytes(self._spark)) * self._record_bytes
         bounds = limits_of_files(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark), held)
         ranges = next_files(self._waiting, bounds, splittable=splittable(self._source))
@@ -103,15 +103,15 @@ class FileArrivals:
         return due
 
     def taken_in(self, batch: Planned, records: int) -> None:
-        """The next batch is of such records, as far as one can tell."""
+        """Estimate the size of a record for the next batch."""
         assert isinstance(batch, Batch)
         self._record_bytes = max(1, sum(unpacked(r) for r in batch.ranges) // max(1, records))
 
     def replan(self, batch: Planned) -> bool:
-        """Take out of a planned batch what is there no more or may not be read; should it come back, it is new.
+        """Take files that are gone or can't be read out of a planned batch; one that comes back is a new file.
 
         Raises:
-            RunFailedError: none of it can be read, and some may not be.
+            RunFailedError: no file can be read, and the credentials are refused for some.
         """
         assert isinstance(batch, Batch)
         files = frozenset(r.file for r in batch.ranges)
@@ -131,33 +131,33 @@ class FileArrivals:
         return bool(gone)
 
     def explained(self, error: Exception) -> RunFailedError | None:
-        """A file that was replaced between the passes."""
+        """See :class:`Arrivals`; knows files that were replaced between the two passes."""
         if REPLACED not in str(error):
             return None
         return RunFailedError("SourceChanged", f"{_sentence(error)}; the next run reads it anew")
 
     def lag(self) -> Lag:
-        """In files."""
+        """See :class:`Arrivals`; in files."""
         oldest = min((r.file.modified_at for r in self._waiting), default=None)
         files = len({r.file for r in self._waiting})
         return Lag(as_of=now(self._document), files=files, oldest_pending_time=oldest)
 
     def loss(self) -> Loss | None:
-        """None: a file that is gone before it was read was never part of the store's input."""
+        """None, as a file that is gone before it was read does not count as lost."""
         return None
 
 
 def _sentence(error: Exception) -> str:
-    """What was said of a file that was replaced, out of all that Spark says around it.
+    """The part of Spark's error about a file that was replaced.
 
-    The file that is named is the first whose records are not where they were; one before it may be the one.
+    It names the first file whose records moved; the replaced file may be one before it.
     """
     line = next(line for line in str(error).splitlines() if REPLACED in line)
     return line[line.index(REPLACED) :].partition(" SQLSTATE")[0]
 
 
 def list_files(spark: SparkSession, uri: str) -> Iterator[pa.Table]:
-    """Every file below a prefix, in no order and in portions; names that start with "." or "_" are passed over.
+    """All files below a folder, in portions without order; names that start with "." or "_" are skipped.
 
     Columns ``uri``, ``size`` and ``modified_at``.
     """
@@ -170,7 +170,7 @@ def list_files(spark: SparkSession, uri: str) -> Iterator[pa.Table]:
 
 
 def _portion(listing: IO[bytes], count: int) -> pa.Table:
-    """As the listing packs it."""
+    """Read one portion of a listing, in the format of ``FileListing``."""
     sizes, times = (pa.array(np.frombuffer(listing.read(8 * count), "<i8")) for _ in range(2))
     places = listing.read(4 * (count + 1))
     uris = pa.StringArray.from_buffers(
@@ -181,7 +181,7 @@ def _portion(listing: IO[bytes], count: int) -> pa.Table:
 
 
 def unreadable(spark: SparkSession, uris: set[str]) -> dict[str, tuple[str, bool]]:
-    """Which files are there no more or may not be read: why, and whether it is the latter."""
+    """The files that can't be read: the reason of each, and whether the credentials are refused."""
     jvm = spark._jvm
     conf = spark._jsparkSession.sessionState().newHadoopConf()
     found = json.loads(jvm.dev.messagestore.spark.FileListing.unreadable(conf, json.dumps(sorted(uris))))  # type: ignore[union-attr]

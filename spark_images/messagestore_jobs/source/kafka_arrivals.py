@@ -1,4 +1,4 @@
-"""Records of Kafka, as they arrive in topics."""
+"""Kafka records, as they arrive in topics."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -33,7 +33,7 @@ _OF_KAFKA = ("org.apache.kafka", "Kafka:", "Kafka gave nothing", "KafkaAccess$Re
 
 
 class KafkaArrivals:
-    """As :class:`Arrivals` has it; sizes are records, as far as offsets tell."""
+    """The :class:`Arrivals` of Kafka; sizes are in records, counted by offsets."""
 
     def __init__(self, run: Run, task: IngestTask, source: KafkaSource) -> None:
         self._document, self._store, self._task, self._source = run.document, run.store, task, source
@@ -48,15 +48,15 @@ class KafkaArrivals:
         self._waiting = pending_offsets(listed, self._read.read_up_to(), from_latest=from_latest)
 
     def waits(self) -> bool:
-        """Also where only the place has to be remembered that reading begins at, or what is lost."""
+        """See :class:`Arrivals`; also true if only a first offset or lost records must be noted."""
         return bool(self._waiting)
 
     def size(self) -> int:
-        """In records."""
+        """See :class:`Arrivals`; in records."""
         return sum(r.end - r.start for r in self._waiting if r.lost is None)
 
     def cut_off(self) -> Due | None:
-        """As :class:`Arrivals` has it."""
+        """See :class:`Arrivals`."""
         batch = self._read.cut_off()
         if batch is None:
             return None
@@ -64,7 +64,7 @@ class KafkaArrivals:
         return Due(batch, self._read.read_before(batch))
 
     def _refuse_other_topics(self, batch: OffsetBatch) -> None:
-        """A plan is read as it was written down, so it has to be of this source: its name changes with the source."""
+        """Refuse a plan with topics of another source: no run wrote it, as a changed source has a new id."""
         source, java = self._source, self._spark._jvm
         for topic in {r.partition.topic for r in batch.ranges} - set(source.topics):
             pattern = source.topic_pattern
@@ -75,7 +75,7 @@ class KafkaArrivals:
                 )
 
     def next(self) -> Due:
-        """Every partition's fair share of the most records that a batch may have."""
+        """See :class:`Arrivals`; each partition gets its fair share of the batch."""
         ranges = next_offsets(self._waiting, self._limit())
         batch = OffsetBatch(self._read.next_number(), now(self._document), ranges)
         due = Due(batch, self._read.read_before(batch))
@@ -85,10 +85,10 @@ class KafkaArrivals:
         return due
 
     def taken_in(self, batch: Planned, records: int) -> None:
-        """Nothing follows from it: offsets tell how many records there are."""
+        """Do nothing, as offsets show how many records there are."""
 
     def replan(self, batch: Planned) -> bool:
-        """Note of a planned batch what is gone since it was planned."""
+        """See :class:`Arrivals`; notes records of the batch that are lost since it was planned."""
         assert isinstance(batch, OffsetBatch)
         ranges = still_there(batch.ranges, list_partitions(self._spark, self._source))
         if ranges == batch.ranges:
@@ -98,19 +98,19 @@ class KafkaArrivals:
         return True
 
     def explained(self, error: Exception) -> RunFailedError | None:
-        """A cluster that can't be read from."""
+        """See :class:`Arrivals`; knows errors of the cluster."""
         if any(sign in str(error) for sign in _OF_KAFKA):
             return kafka_failure(error, self._source.cluster)
         return None
 
     def lag(self) -> Lag:
-        """In records."""
+        """See :class:`Arrivals`; in records."""
         here = [r for r in self._waiting if r.lost is None and r.start < r.end]
         oldest = oldest_record(self._spark, self._source, here) if here else None
         return Lag(as_of=now(self._document), records=self.size(), oldest_pending_time=oldest)
 
     def loss(self) -> Loss | None:
-        """What was gone before it was read."""
+        """See :class:`Arrivals`."""
         found = self._read.lost()
         if found is None:
             return None

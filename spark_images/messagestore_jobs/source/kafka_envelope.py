@@ -1,4 +1,4 @@
-"""What a record of Kafka says beside its value: headers, key and time, and CloudEvents in binary mode.
+"""Headers, key and time of Kafka records, and CloudEvents in binary mode.
 
 Columns of ``read_kafka``: record_headers, key, record_time.
 """
@@ -21,16 +21,16 @@ _MAP = "map<string,string>"
 
 
 def is_binary_event() -> Column:
-    """Whether a record is a CloudEvent in binary mode: its attributes are headers, its value is the data."""
+    """Whether a record is a CloudEvent in binary mode, with attributes in headers and data in the value."""
     return F.coalesce(_header(f"{_PREFIX}specversion").isNotNull(), F.lit(False))
 
 
 def binary_event(names: dict[str, str], fields: Sequence[str]) -> Column:
-    """A CloudEvent in binary mode as a struct of the fields that ``messagestore.envelope`` gives.
+    """A CloudEvent in binary mode as a struct with the fields of ``messagestore.envelope``.
 
     Args:
         names: the attribute of each canonical field, as a JSONPath of one step.
-        fields: all of the struct's, in its order.
+        fields: all fields of the struct, in order.
     """
     attributes = {field: path.removeprefix("$.") for field, path in names.items() if field not in _OF_VALUE}
     values = {field: _header(f"{_PREFIX}{attribute}") for field, attribute in attributes.items()}
@@ -42,10 +42,10 @@ def binary_event(names: dict[str, str], fields: Sequence[str]) -> Column:
 
 
 def with_record_headers(own: Column, *, cloud_events: bool) -> Column:
-    """A message's headers with those of its record, its key and its time; its own stand before the record's."""
+    """A message's headers, with headers, key and time of its record; its own take precedence."""
     record = F.coalesce(F.col("record_headers"), F.create_map().cast(_MAP))
     if cloud_events:
-        # The attributes have become fields and headers already.
+        # The attributes are fields and headers already.
         used = F.when(is_binary_event(), F.lit("content-type"))
         record = F.map_filter(record, lambda name, _: ~name.startswith(_PREFIX) & (used.isNull() | (name != used)))
     about = F.map_filter(_about(), lambda _, value: value.isNotNull())
@@ -53,12 +53,12 @@ def with_record_headers(own: Column, *, cloud_events: bool) -> Column:
 
 
 def record_says() -> Column:
-    """All that a record says beside its value, as headers: what is kept of one that is set aside."""
+    """A record's headers, key and time, as headers; dead letters keep them."""
     return with_record_headers(F.lit(None).cast(_MAP), cloud_events=False)
 
 
 def said_before(headers: Column) -> tuple[Column, ...]:
-    """Columns record_headers, key and record_time of a record that was set aside with ``record_says``."""
+    """Columns record_headers, key and record_time of a dead letter that has ``record_says``."""
     return (
         F.map_filter(headers, lambda name, _: ~name.isin(KEY_HEADER, TIME_HEADER)).alias("record_headers"),
         headers.getItem(KEY_HEADER).cast("binary").alias("key"),
@@ -67,7 +67,7 @@ def said_before(headers: Column) -> tuple[Column, ...]:
 
 
 def of_record(mapping: FieldMapping, name: str) -> Column:
-    """The canonical field ``name`` where a header holds it, or the record itself."""
+    """The canonical field ``name``, from a header or another part of the record."""
     if mapping.header is not None:
         found = _header(mapping.header)
     elif mapping.record == "Value":
@@ -86,7 +86,7 @@ def of_record(mapping: FieldMapping, name: str) -> Column:
 
 
 def _text(column: str) -> Column:
-    """A column's text, or base64 where its bytes are none."""
+    """A column's text, or base64 of bytes that are not UTF-8."""
     text = F.col(column).cast("string")
     base64 = F.replace(F.base64(F.col(column)), F.lit("\r\n"), F.lit(""))
     return F.when(F.is_valid_utf8(text), text).otherwise(base64)
@@ -98,7 +98,7 @@ def _about() -> Column:
 
 
 def _extensions(attributes: set[str]) -> Column:
-    """Attributes that are no canonical field, as structured mode has them: without the prefix."""
+    """Attributes that are no canonical field, without the prefix, as in structured mode."""
     prefixed = [f"{_PREFIX}{attribute}" for attribute in sorted(attributes)]
     headers = F.coalesce(F.col("record_headers"), F.create_map().cast(_MAP))
     others = F.map_filter(headers, lambda name, _: name.startswith(_PREFIX) & ~name.isin(*prefixed))

@@ -1,4 +1,4 @@
-"""What a Kafka cluster holds, now. The clients run in Spark's JVM, which knows the credentials by its environment."""
+"""What a Kafka cluster holds now. The clients run in Spark's JVM, and take credentials from its environment."""
 
 import json
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _ADVICE = {
 
 
 def access(cluster: KafkaCluster) -> dict[str, str | None]:
-    """How the extension is told to reach a cluster: variables' names, no secret."""
+    """The cluster for the Spark extension, with names of variables and no secret."""
     return {
         "bootstrapServers": cluster.bootstrap_servers,
         "protocol": cluster.protocol,
@@ -34,10 +34,10 @@ def access(cluster: KafkaCluster) -> dict[str, str | None]:
 
 
 def list_partitions(spark: SparkSession, source: KafkaSource) -> list[Listed]:
-    """Every partition of the source's topics.
+    """All partitions of the source's topics.
 
     Raises:
-        RunFailedError: a topic that is named is not there, or the cluster can't be asked.
+        RunFailedError: a named topic is missing, or the cluster can't be reached.
     """
     offsets = spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
     try:
@@ -59,7 +59,7 @@ def list_partitions(spark: SparkSession, source: KafkaSource) -> list[Listed]:
 
 
 def oldest_record(spark: SparkSession, source: KafkaSource, waiting: Sequence[OffsetRange]) -> datetime | None:
-    """The time of the oldest first record of ranges; None where that can't be told in a moment."""
+    """The time of the oldest among the ranges' first records; None if that takes too long to find."""
     places = [{"topic": r.partition.topic, "partition": r.partition.number, "offset": r.start} for r in waiting]
     offsets = spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
     milliseconds = offsets.oldest(json.dumps(access(source.cluster)), json.dumps(places))
@@ -67,7 +67,7 @@ def oldest_record(spark: SparkSession, source: KafkaSource, waiting: Sequence[Of
 
 
 def kafka_failure(error: Exception, cluster: KafkaCluster) -> RunFailedError:
-    """What the JVM said of a cluster, as a reason and what to do."""
+    """An error of the JVM about a cluster, as a reason and what to do."""
     text = str(error)
     reason = "KafkaDenied" if any(sign in text for sign in _DENIED) else "KafkaUnreachable"
     advice = _ADVICE[reason].format(servers=cluster.bootstrap_servers)
@@ -75,7 +75,7 @@ def kafka_failure(error: Exception, cluster: KafkaCluster) -> RunFailedError:
 
 
 def _said(text: str) -> str:
-    """What Java said first, in one line."""
+    """The first line of Java's message."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0] if lines else "")
     return said[:300]

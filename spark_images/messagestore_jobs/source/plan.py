@@ -1,4 +1,4 @@
-"""What the next batch reads: which files and parts of them, or which offsets of which partitions."""
+"""Plan the next batch: which parts of which files, or which offsets of which partitions."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +14,9 @@ from messagestore_core.store.offsets import OffsetRange, Partition, ReadUpTo, of
 
 R = TypeVar("R", Range, OffsetRange)
 _FILES_SHARE_OF_HEAP = 4
-"""What is decided on, and what is set aside, is held beside what is read of a batch."""
+"""Unpacked files may take one part of so many; decisions and dead letters need the rest."""
 _TIMES_PACKED = 10
-"""What JSON in a gzip commonly grows to; the few files that grow to more are bounded one by one."""
+"""How much JSON in a gzip commonly grows; files that grow more are bounded one by one."""
 RETENTION: Final = "Retention"
 """The broker removed the records before they were read."""
 TOPIC_DELETED: Final = "TopicDeleted"
@@ -24,16 +24,16 @@ TOPIC_DELETED: Final = "TopicDeleted"
 
 _RECORDS_SHARE_OF_PYTHON = 3
 _PYTHON_BYTES_A_RECORD = 500
-"""About what Python holds of each meanwhile."""
+"""About how much Python holds of each record."""
 _PACED_SECONDS = 5
-"""A batch is what the rate allows in this time."""
+"""A batch has as many records as the rate limit allows in this time."""
 _RECORDS_SHARE_OF_HEAP = 4
 _BYTES_A_RECORD = 1024
-"""About what a driver holds of each while a batch is decided on: its id, its stream, hashes and positions."""
+"""About how much a driver holds of each record: its id, its stream, hashes and positions."""
 
 
 def packed(pieces: Iterable[R], target: int) -> list[list[R]]:
-    """Pieces in parts of about ``target``, in the order in which they come."""
+    """Pack pieces into parts of about size ``target``, in their order."""
     parts: list[list[R]] = []
     size = target
     for piece in pieces:
@@ -47,12 +47,12 @@ def packed(pieces: Iterable[R], target: int) -> list[list[R]]:
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """Bounds on one batch; a batch has at least one range.
+    """Limits of one batch; a batch has at least one range, even beyond them.
 
     Attributes:
-        files: how many it reads.
-        bytes: how much of them, as they lie.
-        unpacked: about how much that is once it is read.
+        files: how many files it reads.
+        bytes: how many bytes of them, as they are stored.
+        unpacked: about how many bytes after decompression.
     """
 
     files: int
@@ -61,18 +61,18 @@ class BatchLimits:
 
 
 def held_at_once(python: int) -> int:
-    """How many records of a batch fit in a driver that has so many bytes for data in Python."""
+    """How many records of a batch fit into so many bytes for Python's data."""
     return max(1, python // (_RECORDS_SHARE_OF_PYTHON * _PYTHON_BYTES_A_RECORD))
 
 
 def limits_of_files(source: FilesSource | RecordsSource, batch_bytes: int, heap: int, held: int) -> BatchLimits:
-    """The tighter of what the stream asks for and what a driver may hold.
+    """The smaller of the stream's limits and the driver's.
 
     Args:
-        source: what the stream asks for.
-        batch_bytes: the run's own bound.
-        heap: in bytes.
-        held: about how many bytes have as many records as the driver may hold.
+        source: with the stream's limits.
+        batch_bytes: the run's own limit.
+        heap: of the driver, in bytes.
+        held: about how many bytes of records the driver may hold.
     """
     unpacked = max(1, min(heap // _FILES_SHARE_OF_HEAP, held))
     if source.max_bytes_per_batch is not None:
@@ -81,15 +81,15 @@ def limits_of_files(source: FilesSource | RecordsSource, batch_bytes: int, heap:
 
 
 def unpacked(r: Range) -> int:
-    """About how much a range holds once it is read."""
+    """About how many bytes a range has after decompression."""
     return (r.end - r.start) * (_TIMES_PACKED if r.file.uri.endswith(".gz") else 1)
 
 
 def pending_files(listed: Iterable[pa.Table], read: FileEnds) -> list[Range]:
-    """What has not been read, in order of arrival: by modification time, then by name, however late or old a file is.
+    """All that has not been read, in order of arrival: by modification time, then by name.
 
     Args:
-        listed: columns ``uri``, ``size`` and ``modified_at``, in portions; only what is new becomes more than columns.
+        listed: columns ``uri``, ``size`` and ``modified_at``, in portions; only new files become Python objects.
         read: how far each file has been read.
     """
     ranges: list[Range] = []
@@ -102,7 +102,7 @@ def pending_files(listed: Iterable[pa.Table], read: FileEnds) -> list[Range]:
 
 
 def next_files(waiting: Iterable[Range], bounds: BatchLimits, *, splittable: bool) -> tuple[Range, ...]:
-    """The first ranges within the bounds; a file that is too large by itself is cut where it may be."""
+    """The first ranges within the limits; a file that is too large itself is cut if it is splittable."""
     taken: list[Range] = []
     room, room_unpacked = bounds.bytes, bounds.unpacked
     for r in waiting:
@@ -120,7 +120,7 @@ def next_files(waiting: Iterable[Range], bounds: BatchLimits, *, splittable: boo
 
 
 def rest_of_files(waiting: Sequence[Range], taken: Sequence[Range]) -> list[Range]:
-    """What still waits once :func:`next_batch` has taken its ranges."""
+    """What still waits after :func:`next_files` took its ranges."""
     left = list(waiting[len(taken) :])
     last, whole = taken[-1], waiting[len(taken) - 1]
     return [Range(last.file, last.end, whole.end), *left] if last.end < whole.end else left
@@ -132,13 +132,13 @@ def parts_of_files(ranges: Iterable[Range], target: int, *, splittable: bool) ->
 
 
 def part_bytes(total: int, cores: int) -> int:
-    """A part's size: one a core for small batches, at most 64 MiB, so that a task's memory is bounded."""
+    """The size of a part: one part per core, from 1 to 64 MiB, so that a task's memory is bounded."""
     return max(1 << 20, min(64 << 20, -(-total // max(cores, 1))))
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A partition as it was listed: its records have offsets in [earliest, latest)."""
+    """A listed partition: its records have offsets in [earliest, latest)."""
 
     partition: Partition
     earliest: int
@@ -146,14 +146,14 @@ class Listed:
 
 
 def most_records(wanted: int | None, setting: int, rate: float | None, heap: int, held: int) -> int:
-    """How many records a batch may have: the least of what the stream asks for and a driver may hold.
+    """How many records a batch may have: the smallest of all limits.
 
     Args:
-        wanted: by the stream; None is no bound.
-        setting: the run's own bound.
-        rate: records a second that the stream may take; None is no bound.
-        heap: in bytes.
-        held: as :func:`held_at_once` has it.
+        wanted: the stream's limit; None: no limit.
+        setting: the run's own limit.
+        rate: the stream's rate limit in records a second; None: no limit.
+        heap: of the driver, in bytes.
+        held: see :func:`held_at_once`.
     """
     paced = setting if rate is None else max(1, round(rate * _PACED_SECONDS))
     return min(wanted or setting, setting, paced, held, max(1, heap // (_RECORDS_SHARE_OF_HEAP * _BYTES_A_RECORD)))
@@ -162,13 +162,12 @@ def most_records(wanted: int | None, setting: int, rate: float | None, heap: int
 def pending_offsets(
     listed: Iterable[Listed], read: Mapping[Partition, ReadUpTo], *, from_latest: bool
 ) -> list[OffsetRange]:
-    """What has not been read, in order of arrival; ranges that are gone say why in ``lost``.
+    """All that has not been read, in order of arrival; lost ranges say why in ``lost``.
 
     Args:
         listed: the source's partitions, now.
         read: how far each has been read; empty before the first batch.
-        from_latest: whether a source of which nothing has been read begins at the partitions' ends. Ranges without an
-            offset in them then remember where that was.
+        from_latest: whether a new source begins at the partitions' ends. Then empty ranges note where that is.
     """
     found = list(listed)
     if not read and from_latest:
@@ -177,9 +176,9 @@ def pending_offsets(
 
 
 def next_offsets(waiting: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange, ...]:
-    """The first of the ranges' records, at most ``limit`` of them: each partition's fair share.
+    """At most ``limit`` records, a fair share of each partition.
 
-    What is lost takes no room.
+    Lost ranges don't count.
     """
     lost = [r for r in waiting if r.lost or r.start == r.end]
     here = [r for r in waiting if not r.lost and r.start < r.end]
@@ -187,26 +186,26 @@ def next_offsets(waiting: Sequence[OffsetRange], limit: int) -> tuple[OffsetRang
     if total <= limit:
         return offsets_in_order([*lost, *here])
     shares = {r: (r.end - r.start) * limit // total for r in here}
-    # What rounding left over goes to those where most waits, so that none is left behind for ever.
+    # What rounding leaves goes to the partitions with most records, so that none waits for ever.
     for r in sorted(here, key=lambda r: r.start - r.end)[: limit - sum(shares.values())]:
         shares[r] += 1
     return offsets_in_order([*lost, *(replace(r, end=r.start + share) for r, share in shares.items() if share)])
 
 
 def rest_of_offsets(waiting: Sequence[OffsetRange], taken: Sequence[OffsetRange]) -> list[OffsetRange]:
-    """What still waits once :func:`next_batch` has taken its ranges."""
+    """What still waits after :func:`next_offsets` took its ranges."""
     ends = {(r.partition, r.start): r.end for r in taken}
     left = (replace(r, start=ends.get((r.partition, r.start), r.start)) for r in waiting)
     return [r for r in left if r.start < r.end]
 
 
 def parts_of_offsets(ranges: Iterable[OffsetRange], target: int) -> list[list[OffsetRange]]:
-    """The ranges that are read, cut and packed into parts of about ``target`` records, in order of arrival."""
+    """The ranges without lost ones, cut and packed into parts of about ``target`` records, in order of arrival."""
     return packed(_pieces_of_offsets(ranges, target), target)
 
 
 def still_there(planned: Sequence[OffsetRange], listed: Iterable[Listed]) -> tuple[OffsetRange, ...]:
-    """A planned batch that could not be read, with what is gone of it by now told as lost; often the same."""
+    """The ranges of a planned batch that could not be read, with lost parts marked; often unchanged."""
     now = {one.partition: one for one in listed}
     return offsets_in_order(r for one in planned for r in _what_is_left(one, now.get(one.partition)))
 
@@ -223,7 +222,7 @@ def _pieces_of_files(ranges: Iterable[Range], target: int, *, splittable: bool) 
 def _of_partition(one: Listed, read: Mapping[Partition, ReadUpTo]) -> list[OffsetRange]:
     before = read.get(one.partition)
     start = before.offset if before else one.earliest
-    # A log that lost its end, as brokers may after a crash, goes on below what was read.
+    # A log may lose its end when a broker crashes; then it goes on before what was read.
     start = min(start, one.latest)
     ranges = []
     if start < one.earliest:
@@ -235,7 +234,7 @@ def _of_partition(one: Listed, read: Mapping[Partition, ReadUpTo]) -> list[Offse
 
 
 def _of_deleted(listed: Sequence[Listed], read: Mapping[Partition, ReadUpTo]) -> list[OffsetRange]:
-    """Of topics that were made again: what the former ones held, as far as that was known, and was not read."""
+    """The unread ranges of topics that were deleted and made again, as far as they are known."""
     now = {one.partition.topic: one.partition.topic_id for one in listed}
     return [
         OffsetRange(partition, up_to.offset, up_to.latest, up_to.latest, TOPIC_DELETED)
@@ -256,7 +255,7 @@ def _what_is_left(r: OffsetRange, now: Listed | None) -> list[OffsetRange]:
         return [r]
     if now is None:
         return [replace(r, lost=TOPIC_DELETED)]
-    # What a log lost at its end is no record any more: the range ends earlier, and goes on from there.
+    # If a log lost its end, the range ends earlier, and the next one goes on from there.
     end = max(r.start, min(r.end, now.latest))
     if now.earliest <= r.start:
         return [replace(r, end=end)]

@@ -1,4 +1,4 @@
-"""A batch as it was written down, of files or of Kafka's records, as a DataFrame of records."""
+"""Read the records of a planned batch, of files or of Kafka, as a DataFrame."""
 
 import json
 import re
@@ -21,23 +21,23 @@ from messagestore_jobs.source.plan import part_bytes, parts_of_files, parts_of_o
 _SLASHES = re.compile("^file:/+")
 _MAX_RECORD_BYTES = 256 << 20
 _SHARE_OF_HEAP = 16
-"""A record is held several times while it is judged and written: its line, its fields, a row, a page of a file."""
+"""A task holds a record several times: its line, its fields, a row, a page of a file."""
 
 _LEAST_PART = 5_000
 _LARGEST_PART = 100_000
-"""Records of Kafka that one task reads."""
+"""The least and the most Kafka records for one task."""
 
 Planned = Batch | OffsetBatch
-"""A batch of files, or of Kafka's records."""
+"""A planned batch, of files or of Kafka records."""
 
 
 def splittable(source: FilesSource | RecordsSource) -> bool:
-    """Whether a file can be read in parts: lines can."""
+    """Whether a file can be read in parts, as files of lines can."""
     return source.kind == "files" and source.format != "JSON"
 
 
 def too_many_bytes(spark: SparkSession) -> int:
-    """How long a record has to be to be set aside unread: so that each core can hold one, whoever sends it."""
+    """The size from which a record becomes a dead letter unread, so that each core can hold one record."""
     return max(1, min(_MAX_RECORD_BYTES, heap_bytes(spark) // (_SHARE_OF_HEAP * cores_of_heap(spark))))
 
 
@@ -46,10 +46,10 @@ def read_records(
 ) -> DataFrame:
     """The records of planned ranges.
 
-    Columns: part int, row int (the place in the plan), kind and uri string, partition int, offset long (where the
-    record comes from), value binary, fault string (why it can't be whole, or null), size long (of a record that is too
-    large, of which value is the start; else null). A row below 0 is no record: it ends a part of files, and is -1 less
-    the number of records in it.
+    Columns: part int, row int (the record's place in the plan), kind and uri string, partition int, offset long (where
+    the record comes from), value binary, fault string (why it is not complete, or null), size long (of a record that is
+    too large, whose start is in value; else null). A row below 0 is no record but the end of a part of files; it is -1
+    minus the number of records in the part.
     """
     return _from_files(spark, parts, source) if source.kind == "files" else _set_aside(spark, parts)
 
@@ -69,10 +69,10 @@ def _from_files(
 
 
 def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]]) -> DataFrame:
-    """One part a file; Spark reads them in an order of its own, so that part and row must tell the plan's."""
+    """One part per file; Spark reads them in any order, so part and row give each record's place in the plan."""
     files = [r.file.uri for part in parts for r in part]
     rows = spark.read.parquet(*files)
-    # An earlier release may have staged them, and said nothing of it.
+    # Files that an earlier release staged have no such column.
     fault = F.col("fault") if "fault" in rows.columns else F.lit(None).cast("string").alias("fault")
     return rows.select(
         (
@@ -96,12 +96,12 @@ def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]]) -> DataFra
 
 
 def _paths(files: Sequence[str]) -> list[str]:
-    """As Spark's metadata names them, but for the slashes that a local URI begins with."""
+    """The paths as Spark's metadata has them, but for the slashes that a local URI begins with."""
     return [quote(f, safe=":/") if f.startswith("file:") else f for f in map(_SLASHES.sub, repeat("file:/"), files)]
 
 
 def read_kafka(spark: SparkSession, source: KafkaSource, batch: OffsetBatch, cores: int) -> tuple[DataFrame, int]:
-    """The batch's records, as ``read_planned`` has them, and in how many parts they come."""
+    """The batch's records, see ``read_planned``, and the number of parts."""
     total = sum(r.end - r.start for r in batch.ranges if r.lost is None)
     planned = parts_of_offsets(batch.ranges, max(_LEAST_PART, min(_LARGEST_PART, -(-total // cores))))
     plan = {
@@ -118,9 +118,9 @@ def _range(r: OffsetRange) -> dict[str, object]:
 
 
 def read_planned(spark: SparkSession, task: IngestTask, batch: Planned) -> tuple[DataFrame, int]:
-    """The batch's records, as ``read_records`` has them, and in how many parts they come.
+    """The batch's records, with the columns of ``read_records``, and the number of parts.
 
-    Of Kafka they also have key binary, record_headers map, record_time timestamp, and a value may be null.
+    Kafka records also have key binary, record_headers map and record_time timestamp, and their value may be null.
     """
     source, cores = task.source, spark.sparkContext.defaultParallelism
     if isinstance(batch, OffsetBatch):
