@@ -1,1 +1,1 @@
-"""One run, from its document to its report: carried out here for local runs, and by this package's main in a pod."""
+"""Carry out one run, from its document to its report; ``main`` does so in a pod."""

@@ -1,4 +1,4 @@
-"""A pod's main: ``python -m messagestore_jobs.driver``."""
+"""The entry point of a pod: ``python -m messagestore_jobs.driver``."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""The run's own ConfigMap, by the Kubernetes API: the one object that a driver may read and change.
+"""The run's own ConfigMap, the only object of the Kubernetes API that a driver may read and change.
 
-A few calls of the standard library take the place of a client library, which the image would carry for this alone.
+The standard library is enough for its few calls, so the image needs no client library.
 """
 
 import json
@@ -20,12 +20,12 @@ _SECONDS = 5
 
 
 class ConfigMapGoneError(Exception):
-    """There is no such ConfigMap any more: nobody waits for a report."""
+    """The ConfigMap was deleted: no operator waits for a report."""
 
 
 @dataclass(frozen=True)
 class ConfigMap:
-    """One ConfigMap of the API server at ``server``; ``account`` holds the token and the authority's certificate."""
+    """One ConfigMap of the API server at ``server``; folder ``account`` has token and CA certificate."""
 
     server: str
     namespace: str
@@ -34,7 +34,7 @@ class ConfigMap:
 
     @staticmethod
     def of_environment(place: str) -> "ConfigMap":
-        """The one at ``namespace/name``, by the API server that a pod is told of."""
+        """The ConfigMap ``namespace/name`` of the API server in the pod's environment."""
         namespace, _, name = place.partition("/")
         host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
         if ":" in host:
@@ -52,7 +52,7 @@ class ConfigMap:
         return self._data("GET", None)
 
     def write_report(self, text: str) -> dict[str, str]:
-        """Put a report in and return its data as it is then, what others wrote meanwhile included.
+        """Write a report, and return the data after that, with what others wrote.
 
         Raises:
             ConfigMapGoneError: it was deleted.
@@ -62,7 +62,7 @@ class ConfigMap:
 
     def _data(self, method: str, body: bytes | None) -> dict[str, str]:
         url = f"{self.server}/api/v1/namespaces/{self.namespace}/configmaps/{self.name}"
-        # Read anew each time: the kubelet renews the token.
+        # Read the token each time, as the kubelet renews it.
         headers = {
             "Authorization": f"Bearer {(self.account / 'token').read_text().strip()}",
             "Accept": "application/json",

@@ -1,6 +1,6 @@
-"""What may be changed while a run lasts: whether it goes on, how fast a replay sends, and maintenance between batches.
+"""Control of a run that is under way: stop, a replay's rate limit, and maintenance between an ingest's batches.
 
-The operator asks for it by the control key of the run's ConfigMap.
+The operator writes commands to the control key of the run's ConfigMap.
 """
 
 import json
@@ -26,15 +26,15 @@ from messagestore_core.contract.run_report import (
 Steps = Generator[None, None, MaintainOutcome]
 _log = logging.getLogger(__name__)
 _TELL_SECONDS = 4
-"""How often an ingest says how far it is: that costs a look at the tables."""
+"""How often an ingest reports its outcome, which takes a look at the tables."""
 
 
 class Maintenance:
-    """What is asked for, step by step; one that fails is told, and keeps no message waiting.
+    """Maintenance within an ingest, step by step. A failure is reported, and does not stop the ingest.
 
     Args:
-        begin: makes the steps of one maintenance.
-        error_of: says why one failed.
+        begin: begins a maintenance and returns its steps.
+        error_of: returns the error of a failure.
     """
 
     def __init__(self, begin: Callable[[MaintainTask], Steps], error_of: Callable[[Exception], RunError]) -> None:
@@ -44,7 +44,7 @@ class Maintenance:
         self.done: UpkeepDone | None = None
 
     def go_on(self, asked: Upkeep) -> None:
-        """Take one step; one that has begun is finished before another is begun."""
+        """Take one step; a maintenance ends before another begins."""
         if self._steps is None or self._asked is None:
             if self.done is not None and self.done.asked == asked.asked:
                 return
@@ -55,7 +55,7 @@ class Maintenance:
             table = end.value.table
             self._end(UpkeepDone(asked=self._asked.asked, table_version=table.version, small_files=table.small_files))
         except Exception as failure:
-            # One that is fenced, too: so is its next batch.
+            # Also if it was fenced: the next batch will be too.
             _log.warning("maintenance failed, and is left alone for now", exc_info=True)
             self._end(UpkeepDone(asked=self._asked.asked, error=self._error_of(failure)))
 
@@ -64,7 +64,7 @@ class Maintenance:
 
 
 class RunControl:
-    """Heeded by ingests and replays alike, told from any thread; keeps how far the run is, as it says itself."""
+    """The control of ingests and replays, set from any thread; keeps the run's last outcome."""
 
     def __init__(self, messages_per_second: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stop = threading.Event()
@@ -76,57 +76,57 @@ class RunControl:
         self.outcome: Outcome | None = None
 
     def maintain_by(self, maintenance: Maintenance) -> None:
-        """Know how what is asked for between batches is done."""
+        """Set how maintenance is done."""
         self._maintenance = maintenance
 
     def maintain(self, asked: Upkeep) -> None:
-        """Have the store maintained while the run goes on."""
+        """Ask for maintenance of the store while the run goes on."""
         self._asked = asked
 
     def stop(self) -> None:
-        """End the run after what is under way: a batch, or a chunk."""
+        """End the run after the batch or chunk under way."""
         self._stop.set()
 
     def limit(self, messages_per_second: float | None) -> None:
-        """Send no faster from here on; None is no limit."""
+        """Set a replay's rate limit from now on; None: no limit."""
         self._rate = messages_per_second
 
     def stopped(self, wait: timedelta) -> bool:
-        """Whether an ingest ends now; waits up to ``wait`` to be told."""
+        """Whether an ingest must stop now; waits up to ``wait`` for that."""
         return self._stop.wait(wait.total_seconds())
 
     def taken_in(self, tell: Callable[[], IngestOutcome]) -> None:
-        """Hear how far an ingest is, unless that was heard a moment ago."""
+        """Keep an ingest's outcome, unless the last one is recent."""
         now = self._clock()
         if self._told_at is None or now - self._told_at >= _TELL_SECONDS:
             self.outcome = self.with_upkeep(tell())
             self._told_at = self._clock()
 
     def between_batches(self) -> None:
-        """Take a step of the maintenance that is asked for, unless the run is to end."""
+        """Take a step of the maintenance that was asked for, unless the run is to stop."""
         if self._maintenance is not None and self._asked is not None and not self._stop.is_set():
             self._maintenance.go_on(self._asked)
 
     def with_upkeep(self, outcome: IngestOutcome) -> IngestOutcome:
-        """The same, with what came of the maintenance."""
+        """The outcome, with that of maintenance."""
         return outcome.model_copy(update={"upkeep": self._maintenance.done if self._maintenance else None})
 
     def suspended(self) -> bool:
-        """Whether a replay ends now."""
+        """Whether a replay must stop now."""
         return self._stop.is_set()
 
     def messages_per_second(self) -> float | None:
-        """A replay's rate limit of this moment."""
+        """A replay's rate limit at this moment."""
         return self._rate
 
     def reached(self, outcome: ReplayOutcome) -> None:
-        """Hear how far a replay is."""
+        """Keep a replay's outcome."""
         self.outcome = outcome
 
 
 @dataclass(frozen=True)
 class Commands:
-    """What the operator asks of a run; `paced` tells whether a rate is asked for at all: then None is no limit."""
+    """The operator's commands to a run; with `paced` it sets the rate limit, where None is no limit."""
 
     stop: bool = False
     paced: bool = False
@@ -135,7 +135,7 @@ class Commands:
 
 
 def read_commands(text: str | None) -> Commands:
-    """What stands in the control key; what can't be understood asks for nothing."""
+    """The commands in the control key; what can't be parsed counts as none."""
     try:
         asked = json.loads(text) if text else {}
     except ValueError:

@@ -1,4 +1,4 @@
-"""One run: its storage, its locks, its folder, its job; whatever happens becomes a report."""
+"""Carry out one run: reach storage, take locks, open the folder, do the job. Whatever happens becomes a report."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -35,14 +35,14 @@ _log = logging.getLogger(__name__)
 
 
 def look(document: RunDocument, clock: Callable[[], datetime]) -> RunReport | None:
-    """The report of an ingest that has nothing to do, without Spark; None where that is not certain."""
+    """The report of an ingest that has nothing to do, made without Spark; None where that is not certain."""
     started_at = clock()
     try:
         outcome = _nothing_new(document)
     except BaseException as failure:
         if not isinstance(failure, Exception) and not is_panic(failure):
             raise
-        # Whatever is wrong, the run itself says it.
+        # The run itself will report the error.
         _log.debug("a look at run %s failed", document.run, exc_info=True)
         return None
     return None if outcome is None else _report(document, started_at, clock(), outcome)
@@ -56,17 +56,17 @@ def execute(
     clock: Callable[[], datetime],
     control: RunControl | None = None,
 ) -> RunReport:
-    """Carry a run out and report it; a run that fails is a report too, also where Spark does not start.
+    """Carry out a run and return its report, also if it fails or Spark does not start.
 
     Args:
         wait_seconds: how long another process of this machine may hold a local table folder.
-        clock: tells the time in UTC.
-        control: stops and paces the run; without one it goes on to its end.
+        clock: the time in UTC.
+        control: stops and paces the run; None: it goes on to its end.
     """
     started_at = clock()
     outcome, error = None, None
     try:
-        # Before Spark is started, so that what is wrong with a bucket shows in seconds.
+        # Before Spark starts, so that problems with buckets show in seconds.
         _check_reachable(document)
         outcome = _carry_out(document, spark(), progress, wait_seconds, control)
     except BaseException as failure:
@@ -185,7 +185,7 @@ def _maintenance(run: "Run") -> Maintenance:
 
 
 def _check(run: "Run", granted: Sequence["Store"]) -> None:
-    """Make sure that the folders are the right ones, before anything is written to them."""
+    """Check that the folders are the right ones, before anything is written to them."""
     from messagestore_core.store.folder import check_folder
     from messagestore_jobs.delete.job import check_deletion
 
@@ -197,7 +197,7 @@ def _check(run: "Run", granted: Sequence["Store"]) -> None:
 
 
 def _upgrade(document: RunDocument, granted: Sequence["Store"]) -> None:
-    """Bring the stores that the run may write to this release's form; by now it has claimed them."""
+    """Upgrade the stores that the run may write to the format of this release; the run has claimed them."""
     from messagestore_core.store.audit import note_holds
     from messagestore_core.store.folder import open_folder
 

@@ -1,4 +1,4 @@
-"""Why a run failed: a constant reason, and words that say what to do."""
+"""Why a run failed: a constant reason, and a message that says what to do."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ OUT_OF_MEMORY = "OutOfMemory"
 
 _S3_ANSWER = re.compile(r"<Code>([^<]+)</Code>\s*<Message>([^<]*)</Message>")
 _CHAINS = ("Generic S3 error", "Operation not supported")
-"""How delta-rs begins when it tells cause after cause, a line each."""
+"""How errors of delta-rs begin that list causes, one per line."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 _MEMORY = re.compile(r"OutOfMemoryError|Java heap space|GC overhead limit|\bOOMKilled\b|exit code:? 137|MemoryError")
@@ -58,7 +58,7 @@ _STORAGE = (
 
 
 def error_of(failure: BaseException, document: RunDocument) -> RunError:
-    """The reason and the words for whatever ended a run."""
+    """The reason and the message of any failure."""
     if isinstance(failure, RunFailedError):
         return RunError(reason=failure.reason, message=clipped(str(failure)))
     reason, advice = _cause("\n".join(_texts(failure)), document)
@@ -67,16 +67,16 @@ def error_of(failure: BaseException, document: RunDocument) -> RunError:
 
 
 def is_panic(failure: BaseException) -> bool:
-    """Whether delta-rs met what it takes for impossible; its exception is no ``Exception``, and can't be imported."""
+    """Whether it is a panic of delta-rs, whose class is no ``Exception`` and can't be imported."""
     return type(failure).__name__ == "PanicException"
 
 
 def words(failure: BaseException) -> str:
-    """What happened, in one line."""
+    """The failure in one line."""
     lines = [line.strip(" \t↳") for line in _COLOURS.sub("", str(failure)).splitlines() if line.strip(" \t↳")]
-    # py4j says first which call failed; what Java said comes after a colon. Others begin a list with one.
+    # py4j first says which call failed; Java's message follows after a colon. Other errors begin a list with one.
     java = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), None)
-    # What an S3 server answered stands at the very end, as XML.
+    # The answer of an S3 server is at the very end, as XML.
     answer = _S3_ANSWER.search(str(failure))
     said = java or _said(lines, last=answer is None)
     told = f": {answer[1]}: {answer[2]}" if answer and answer[1] not in said else ""
@@ -84,7 +84,7 @@ def words(failure: BaseException) -> str:
 
 
 def _said(lines: list[str], *, last: bool) -> str:
-    """What is said first, and of a chain of causes the ``last``."""
+    """The first line, and with ``last`` the last of a chain of causes."""
     if not lines:
         return ""
     first = " ".join(lines[: 2 if lines[0].endswith(":") else 1])
@@ -111,7 +111,7 @@ def _endpoints(document: RunDocument, buckets: list[str]) -> str:
 
 
 def _texts(failure: BaseException) -> Iterator[str]:
-    """The failure and what it came of; the outermost first."""
+    """The failure and its causes, the outermost first."""
     seen: BaseException | None = failure
     while seen is not None:
         yield f"{type(seen).__name__}: {seen}"

@@ -1,4 +1,4 @@
-"""The folders that a run reads and writes, and whether their buckets can be reached at all."""
+"""The folders that a run reads and writes, and whether their buckets can be reached."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ _AT_ONCE = {"max_retries": "4", "retry_timeout": "20s", "connect_timeout": "5s"}
 
 
 def uris(document: RunDocument) -> list[str]:
-    """Every folder that the document names, its table's first."""
+    """All folders that the document names, its table's first."""
     named, task = [document.table.uri], document.task
     if isinstance(task, IngestTask):
         sources = [task.source, *([task.lifecycle.source] if task.lifecycle else [])]
@@ -36,37 +36,37 @@ def uris(document: RunDocument) -> list[str]:
 
 
 def storage_uris(document: RunDocument) -> list[str]:
-    """Those on object storage."""
+    """All folders of the document on object storage."""
     return [uri for uri in uris(document) if not is_local(uri)]
 
 
 def written_tables(document: RunDocument) -> list[str]:
-    """The table folders that a run writes, in the one order that keeps two runs from waiting for each other."""
+    """The table folders that a run writes, sorted, so that two runs never wait for each other."""
     if isinstance(document.task, ReplayTask):
         return sorted({table.uri for table in granted_tables(document)})
     return [document.table.uri]
 
 
 def granted_tables(document: RunDocument) -> list[Table]:
-    """The tables that a run changes and needs a grant for; a dry run changes none."""
+    """The tables that a run changes and so needs a grant for; a dry run changes none."""
     task = document.task
     if isinstance(task, PurgeTask | ReplayTask) and task.mode == "DryRun":
         return []
     if not isinstance(task, ReplayTask):
         return [document.table]
     to = [task.destination.table] if isinstance(task.destination, StreamDestination) else []
-    # A redrive notes on the dead letters that they were sent, a redelivery on the messages.
+    # A redrive marks dead letters as redriven, and a redelivery marks messages as PROCESSING.
     notes = (task.origin == "DeadLetters" and to) or task.select.due_for_retry
     return [*([document.table] if notes else []), *to]
 
 
 def check_reachable(uris: Sequence[str], storage: Storage) -> None:
-    """Ask each of the folders on object storage for what lies in it.
+    """List each of the folders on object storage, without the long retries of a job.
 
-    pyarrow takes a bucket that is not there for an empty one, and a job would say that there was nothing to do.
+    pyarrow lists a missing bucket as an empty one, so that a job would find nothing to do.
 
     Raises:
-        OSError: one is refused, missing, or out of reach; at once, where a job would try again for minutes.
+        OSError: a bucket is missing, refuses, or can't be reached.
     """
     for uri in uris:
         DeltaTable.is_deltatable(delta_uri(uri), storage.delta_options(uri) | _AT_ONCE)

@@ -1,7 +1,7 @@
-"""A look at whether an ingest has anything to do, before Spark is started for it.
+"""Find out whether a local ingest has nothing to do, before Spark starts for it.
 
-It tells only what is certain: the store and what arrives lie on this machine, each file is known as it lies there, and
-nothing in the store is due or to be changed. All else a run finds out itself, with Spark.
+That is certain only if store and sources are on this machine, all files have been read as they are, and nothing in the
+store is due or must change. In all other cases the run itself finds out, with Spark.
 """
 
 import os
@@ -36,15 +36,15 @@ from messagestore_jobs.lifecycle.expiry import may_expire
 from messagestore_jobs.lock import writing
 
 _AT_ONCE = 16_384
-"""So many files are compared at once."""
+"""How many files are compared at once."""
 _Files = FilesSource | RecordsSource
 
 
 def nothing_new(document: RunDocument, storage: Storage) -> IngestOutcome | None:
-    """What the run has to tell where it has nothing to do; None where that is not certain.
+    """The outcome of an ingest that has nothing to do; None where that is not certain.
 
     Raises:
-        Exception: as a run does, and where another one is writing the store.
+        Exception: as a run does, and if another run writes the store.
     """
     task, store = document.task, Store.of(document.table, storage)
     if not isinstance(task, IngestTask) or not is_local(store.uri) or store.epoch is not None or not exists(store):
@@ -61,7 +61,7 @@ def nothing_new(document: RunDocument, storage: Storage) -> IngestOutcome | None
 
 
 def _sources(task: IngestTask) -> list[tuple[str, _Files]] | None:
-    """What the task reads, by its id; None where only Spark knows what arrives or what is due."""
+    """The task's sources with their ids; None where only Spark can find out what arrives or is due."""
     every = [(task.source_id, task.source)]
     if task.lifecycle is not None:
         every.append((task.lifecycle.source_id, task.lifecycle.source))
@@ -72,13 +72,13 @@ def _sources(task: IngestTask) -> list[tuple[str, _Files]] | None:
 
 
 def _only_reads(source: _Files) -> bool:
-    """Whether a source is at hand, and what was read of it stays there."""
+    """Whether a source is on this machine, and its files stay there once they are read."""
     stays = isinstance(source, RecordsSource) or source.after_ingest == "Keep"
     return is_local(source.uri) and stays
 
 
 def _is_due(store: Store, document: RunDocument, task: IngestTask) -> bool:
-    """Whether the store itself may give the run something to do, or to count."""
+    """Whether the store may have something for the run to do or to count."""
     messages = store.table("messages")
     return (
         not is_complete(store)
@@ -92,7 +92,7 @@ def _is_due(store: Store, document: RunDocument, task: IngestTask) -> bool:
 
 
 def _is_read(store: Store, source_id: str, source: _Files) -> bool:
-    """Whether all that lies at a source has been read, and no batch of it was cut off."""
+    """Whether all files of a source have been read, and no batch of it broke off."""
     read = ReadFiles(store, source_id)
     return read.last_batch <= read.committed() and all(
         (read.ends.of(files) >= files["size"].to_numpy()).all() for files in _portions(source.uri)
@@ -100,7 +100,7 @@ def _is_read(store: Store, source_id: str, source: _Files) -> bool:
 
 
 def _portions(uri: str) -> Iterator[pa.Table]:
-    """The files below a folder, as a session lists them."""
+    """The files below a folder, as Spark lists them."""
     files = _files(local_path(uri).rstrip("/"))
     while rows := list(islice(files, _AT_ONCE)):
         uris, sizes, times = zip(*rows, strict=True)
@@ -109,7 +109,7 @@ def _portions(uri: str) -> Iterator[pa.Table]:
 
 
 def _files(root: str) -> Iterator[tuple[str, int, int]]:
-    """URI, size and time of modification, in microseconds of which a session sees the thousands."""
+    """URI, size and modification time in microseconds, in whole milliseconds as Spark sees it."""
     folders = [root] if os.path.lexists(root) else []
     while folders:
         with os.scandir(folders.pop()) as entries:

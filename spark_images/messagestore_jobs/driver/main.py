@@ -1,4 +1,4 @@
-"""The driver of one run in a pod: reads its document, carries it out, and reports."""
+"""The driver of one run in a pod: reads the run document, carries the run out, and reports."""
 
 import logging
 import os
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 REPORT_SECONDS = 5.0
 DELIVERY_SECONDS = 60.0
-"""How long the last report is tried for."""
+"""How long delivery of the last report is tried."""
 STOPPED = 143
-"""As a shell tells of a process that SIGTERM ended."""
+"""The exit code of a process that SIGTERM ended, as shells have it."""
 _LEFT_SECONDS = 8.0
-"""Of the grace period, kept for the last report."""
+"""The part of the grace period that is kept for the last report."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class PodSettings:
-    """What the environment of the pod says."""
+    """The settings in the pod's environment."""
 
     document: Path
     config_map: str | None
     termination_log: Path
     grace_seconds: float
-    """How long the pod has from SIGTERM to its end."""
+    """The time from SIGTERM until the pod is killed."""
 
     @staticmethod
     def of(environment: Mapping[str, str]) -> "PodSettings":
@@ -56,12 +56,12 @@ class PodSettings:
 
 
 def main() -> int:
-    """Carry out the run of this pod; 0 only where it succeeded."""
+    """Carry out the run of this pod; return its exit code, 0 only for success."""
     settings = PodSettings.of(os.environ)
     try:
         document = RunDocument.model_validate_json(settings.document.read_bytes())
     except (OSError, ValidationError) as error:
-        # Without a document nobody knows whose run it is; the termination message is all there is.
+        # Without a document there is no ConfigMap to report to, only the termination message.
         _write(settings.termination_log, f"the run document {settings.document} can't be read: {error}")
         sys.stderr.write(f"the run document {settings.document} can't be read: {error}\n")
         return 2
@@ -87,7 +87,7 @@ class Driver:
             self._reporting = Reporting(board, self._state, self._text, self._heed, REPORT_SECONDS)
 
     def run(self) -> int:
-        """Carry it out to its end."""
+        """Carry the run out; return the exit code."""
         signal.signal(signal.SIGTERM, self._terminated)
         if self._reporting is not None:
             self._reporting.start()
@@ -119,18 +119,18 @@ class Driver:
             self._control.limit(commands.messages_per_second)
 
     def _end(self, report: RunReport) -> None:
-        """Tell how the run ended, once."""
+        """Report once how the run ended."""
         self._ending.acquire()
         if self._reporting is not None:
             report = self._reporting.finish(report, _LEFT_SECONDS if self._stopping else DELIVERY_SECONDS)
         _write(self._settings.termination_log, report_text(report, self._secrets, TERMINATION_BYTES))
 
     def _terminated(self, number: int, frame: object) -> None:
-        """Stop after what is under way; where that takes too long, say so while there is time."""
+        """Stop after the batch or chunk under way; if that takes too long, report so within the grace period."""
         if self._stopping:
             return
         self._stopping = True
-        # Not here: the thread that is interrupted may be in the middle of asking.
+        # In another thread, as the interrupted one may hold the lock of the control's event.
         threading.Thread(target=self._control.stop, daemon=True).start()
         timer = threading.Timer(max(1.0, self._settings.grace_seconds - _LEFT_SECONDS), self._give_up)
         timer.daemon = True
@@ -160,7 +160,7 @@ def _cluster_session() -> "SparkSession":
 
 
 def _write(path: Path, text: str) -> None:
-    """A termination message, where the pod has a place for one."""
+    """Write a termination message, if the pod has a file for it."""
     try:
         path.write_bytes(text.encode()[:TERMINATION_BYTES])
     except OSError as error:
@@ -168,7 +168,7 @@ def _write(path: Path, text: str) -> None:
 
 
 class _Scrubbing(logging.Formatter):
-    """Keeps secrets out of the log, stack traces included."""
+    """Removes secrets from the log, also from stack traces."""
 
     def __init__(self, secrets: frozenset[str]) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")

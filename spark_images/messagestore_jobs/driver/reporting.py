@@ -1,6 +1,6 @@
-"""Reports while a run lasts, and its last one: best effort, so that the work never waits for them.
+"""Reports while a run lasts, and its last report. Best effort: the run never waits for a report.
 
-A report is never larger than there is room for, and never has a secret in it.
+A report is never larger than its limit, and never has a secret in it.
 """
 
 import logging
@@ -20,22 +20,22 @@ _log = logging.getLogger(__name__)
 
 REPORT_BYTES = 64 << 10
 TERMINATION_BYTES = 4 << 10
-"""What Kubernetes keeps of a termination message."""
+"""How many bytes of a termination message Kubernetes keeps."""
 _TEXT = 300
 
 
 class Board(Protocol):
-    """Where reports are pinned, and commands are found."""
+    """Where reports are written to and commands are read from."""
 
     def read(self) -> dict[str, str]:
-        """What is there."""
+        """Return all data."""
 
     def write_report(self, text: str) -> dict[str, str]:
-        """Put a report there; returns what is there."""
+        """Write a report; return all data."""
 
 
 class Reporting:
-    """A thread that reports what has changed, and hears what is asked, every few seconds."""
+    """A thread that reports changes and reads commands every few seconds."""
 
     def __init__(
         self,
@@ -54,11 +54,11 @@ class Reporting:
         self._thread = threading.Thread(target=self._go_on, name="reporting", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def finish(self, last: RunReport, seconds: float) -> RunReport:
-        """Report the last state, again and again for so long where it can't be; returns it with its sequence."""
+        """Report the last state, with retries for so many seconds; return the report with its sequence."""
         self._ended.set()
         self._thread.join(seconds)
         last = self._numbered(last)
@@ -105,7 +105,7 @@ class Reporting:
 
 
 def report_text(report: RunReport, secrets: Collection[str], limit: int = REPORT_BYTES) -> str:
-    """The report as JSON of at most ``limit`` bytes; what is dispensable goes first."""
+    """The report as JSON of at most ``limit`` bytes; less important parts are left out first."""
     for shorter in _shortened(_clean(report, secrets)):
         text = shorter.model_dump_json(by_alias=True, exclude_none=True)
         if len(text.encode()) <= limit:
@@ -135,7 +135,7 @@ def _shortened(report: RunReport) -> Iterator[RunReport]:
 
 
 class Tracker:
-    """Where a run is, for whoever asks from another thread; every line for people goes to the log too."""
+    """The progress of a run, for other threads; each line for people goes to the log too."""
 
     def __init__(self) -> None:
         self.progress = RunProgress(step="start")
@@ -146,10 +146,10 @@ class Tracker:
         self.progress = RunProgress(step=name, total=total, text=self.progress.text)
 
     def advance(self, done: int) -> None:
-        """``done`` more of the current step."""
+        """So much more of the current step is done."""
         self.progress = self.progress.model_copy(update={"done": self.progress.done + done})
 
     def say(self, text: str) -> None:
-        """A line for people; the last one is told."""
+        """A line for people; reports have the last one."""
         _log.info("%s", text)
         self.progress = self.progress.model_copy(update={"text": text})

@@ -1,4 +1,4 @@
-"""Secrets of a run's environment, kept out of everything that is said of it."""
+"""Keep secrets of a run's environment out of logs and reports."""
 
 import os
 from collections.abc import Collection, Iterator
@@ -22,7 +22,7 @@ def secrets_of(document: RunDocument) -> frozenset[str]:
 
 
 def scrubbed(text: str, secrets: Collection[str]) -> str:
-    """The text without any of the secrets; the longest first, as one may be a part of another."""
+    """Remove all secrets from a text, longest first, as one may contain another."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, _IN_ITS_PLACE)
     return text
@@ -38,14 +38,14 @@ def _variables(document: RunDocument) -> Iterator[str]:
     yield from _of_seals(document.task)
     for cluster in _clusters(document):
         if cluster.environment is not None:
-            # Who the user is stands in the Secret too, but a name such as "orders" is a part of much that is said.
+            # The user's name is in the Secret too, but a name such as "orders" is part of many other texts.
             yield cluster.environment.password
     if isinstance(document.task, PurgeTask) and document.task.scrub and document.task.scrub.key_environment:
         yield document.task.scrub.key_environment
 
 
 def _of_seals(task: object) -> Iterator[str]:
-    """Of the keys that messages are sealed with, in the store and in the one that a replay goes to."""
+    """The variables with keys of seals, of the store and of a replay's destination."""
     seals: list[Integrity | None] = []
     if isinstance(task, IngestTask | PurgeTask | ReplayTask):
         seals.append(task.integrity)
