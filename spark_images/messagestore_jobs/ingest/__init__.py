@@ -1,1 +1,1 @@
-"""Ingest: from files to rows of ``messages``, each message once, in order of arrival."""
+"""Ingest: from records of sources to rows of ``messages``, each message once, in order of arrival."""

@@ -19,29 +19,29 @@ NONE = np.empty(0, dtype=np.int64)
 EXPECTED_BY_NOBODY = Expected(NONE, NONE)
 IN_NO_SEQUENCE = Members(NONE, pa.array([], pa.string()), NONE, NONE, NONE)
 REFUSED = -2
-"""The position of a record that contradicts what came before it."""
+"""The position of a refused record: it contradicts what came before."""
 
 
 def unknown(sequences: pa.Array) -> Sizes:
-    """What a store knows that has seen none of the sequences."""
+    """Sizes of sequences in a store that has none of them."""
     return Sizes(np.zeros(len(sequences), dtype=np.int64), np.zeros(len(sequences), dtype=np.int64))
 
 
 @dataclass(frozen=True)
 class Arrived:
-    """One batch, a record a row, in order of arrival.
+    """One batch, one record per row, in order of arrival.
 
     Attributes:
-        keys: hashes of the message ids; of what has none, any.
-        streams: stream names; null where there is none.
-        dead: what has been judged a dead letter.
-        unselected: what the filter passed over.
-        expired: what had expired when it arrived.
-        expected: who expects a version of its stream.
-        members: who belongs to a sequence.
-        refused_before: which were refused for that by an earlier batch, from the same place; None where none was.
-        set_aside: which an earlier try of the batch has set aside; None where none was.
-        unknown: which have a field that nobody knows; None where none can.
+        keys: hashes of the message ids; arbitrary for records without an id.
+        streams: stream names, or null.
+        dead: records that were judged dead letters.
+        unselected: records that the filter excludes.
+        expired: records that had expired when they arrived.
+        expected: records with an expected version.
+        members: records of sequences.
+        refused_before: records that an earlier batch refused for their expected version; None: none.
+        set_aside: records that an earlier try of the batch set aside; None: none.
+        unknown: records with a field that the envelope doesn't define; None: none can have one.
     """
 
     keys: Keys
@@ -56,25 +56,25 @@ class Arrived:
     unknown: Flags | None = None
 
     def open(self) -> Flags:
-        """What has yet to be judged."""
+        """The records that are still to be judged."""
         judged = self.dead | self.unselected
         return ~judged if self.set_aside is None else ~(judged | self.set_aside)
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What becomes of each record.
+    """What happens to each record.
 
     Attributes:
-        position: in its stream; -1 for what is not stored, REFUSED for what is refused.
-        global_position: in the table; meaningless for what is not stored.
-        stored: which records are stored.
-        expired: which are set aside or discarded as expired.
-        duplicates: which are in the store, or earlier in the batch.
-        refused: which are set aside because they contradict what came before.
-        streams: the distinct streams of what is stored, with the position each goes on at.
-        next_positions: as ``streams``.
-        next_global: the table's next global position.
+        position: in its stream; -1 for records that are not stored, REFUSED for refused ones.
+        global_position: in the store; meaningless for records that are not stored.
+        stored: records that are stored.
+        expired: records that are set aside or discarded as expired.
+        duplicates: records that are in the store, or earlier in the batch.
+        refused: records that are set aside because they contradict what came before.
+        streams: the distinct streams of stored records.
+        next_positions: the next position of each of ``streams``.
+        next_global: the store's next global position.
     """
 
     position: Positions
@@ -96,13 +96,13 @@ def assign(
     on_expired: Literal["DeadLetter", "Store", "Discard"],
     sizes: Callable[[pa.Array], Sizes] = unknown,
 ) -> Assignment:
-    """Decide for a whole batch.
+    """Decide what happens to all records of a batch.
 
-    A record that is in the store already is a duplicate, even when it has expired since: it is no loss. One that
-    expects a version of its stream is judged once duplicates and what has expired are out.
+    A record that is in the store already is a duplicate, even if it has expired. Expected versions are judged without
+    duplicates and expired records.
     """
     open_ = arrived.open()
-    # Of all, as taking the open ones out of a million ids costs more than asking for the few others.
+    # Look up all ids: selecting the open ones of a million costs more than looking up the few others.
     duplicates = open_ & contains(arrived.keys)
     if arrived.refused_before is not None:
         duplicates |= open_ & arrived.refused_before
@@ -133,10 +133,10 @@ def assign(
 
 
 def count(arrived: Arrived, assignment: Assignment, on_expired: str, set_aside_before: int) -> IngestCounts:
-    """The batch in numbers; a record that was set aside before, from the same place, is a duplicate."""
+    """The counts of a batch; a record that an earlier batch set aside is a duplicate."""
     expired = int(assignment.expired.sum())
     unselected = int((arrived.unselected & ~arrived.dead).sum())
-    # With what an earlier try of the batch has set aside.
+    # Includes records that an earlier try of the batch set aside.
     dead = len(arrived.dead) - unselected - int(arrived.open().sum()) + len(assignment.refused.rows)
     dead += expired if on_expired == "DeadLetter" else 0
     return IngestCounts(
@@ -151,7 +151,7 @@ def count(arrived: Arrived, assignment: Assignment, on_expired: str, set_aside_b
 
 
 def _repeated(keys: Keys, rows: Positions, stored: Flags) -> Flags:
-    """Of ``rows`` (ascending): whose ids came earlier among them, in one that is stored."""
+    """Which of ``rows`` (ascending) have the id of an earlier one that is stored."""
     again = np.zeros(len(rows), dtype=np.bool_)
     asked = np.zeros(len(keys), dtype=np.bool_)
     asked[rows] = True
@@ -160,7 +160,7 @@ def _repeated(keys: Keys, rows: Positions, stored: Flags) -> Flags:
     same_as_before = np.flatnonzero(high[1:] == high[:-1]) + 1
     if not len(same_as_before):
         return again
-    # The few with an equal first half are told apart one by one.
+    # Compare the few with an equal first half one by one.
     suspects = np.sort(order[np.union1d(same_as_before, same_as_before - 1)])
     seen: set[tuple[int, int]] = set()
     ids = zip(keys.high[suspects].tolist(), keys.low[suspects].tolist(), strict=True)
@@ -173,7 +173,7 @@ def _repeated(keys: Keys, rows: Positions, stored: Flags) -> Flags:
 
 @dataclass(frozen=True)
 class _Streams:
-    """Streams of records: their distinct names, which of those each record's is, and the position each goes on at."""
+    """Streams of records: distinct names, the index of each record's name, and each stream's next position."""
 
     names: pa.Array
     codes: npt.NDArray[np.integer]
@@ -190,7 +190,7 @@ def _streams(streams: pa.Array, rows: Positions, next_positions: Callable[[pa.Ar
 def _settle(
     arrived: Arrived, rows: Positions, streams: _Streams, passing: Flags, sizes: Callable[[pa.Array], Sizes]
 ) -> tuple[Flags, Refused, Positions]:
-    """Of ``rows``, which the store doesn't hold: those that came before in the batch, the refused, all positions."""
+    """For ``rows``, none of which is in the store: duplicates within the batch, refused ones, and all positions."""
     again = _repeated(arrived.keys, rows, ~passing)
     placed = _positions(streams, ~again & ~passing)
     expected, members = arrived.expected.among(rows), arrived.members.among(rows)
@@ -206,11 +206,11 @@ def _settle(
 
 
 def _positions(streams: _Streams, stored: Flags) -> Positions:
-    """The position of each record that is stored, -1 for the others."""
+    """The position of each stored record; -1 for the others."""
     positions = np.full(len(stored), -1, dtype=np.int64)
     kept = np.flatnonzero(stored)
     codes = streams.codes[kept]
-    # By stream, then in order of arrival: one sort of numbers that hold both is far quicker than a stable one.
+    # By stream, then in order of arrival: sorting numbers of both is far faster than a stable sort.
     order = np.argsort((codes.astype(np.int64) << 32) | np.arange(len(codes)))
     counts = np.bincount(codes, minlength=len(streams.names))
     first = np.cumsum(counts) - counts

@@ -1,7 +1,7 @@
-"""One batch: two passes over its records, and the writes that make it part of the store, in their order.
+"""One batch: two passes over its records, and the writes that make it part of the store, in order.
 
-The first pass brings the driver what it decides on (a hash, an id, a stream, a verdict a record); the second writes
-the messages. In between lie claim checks and dead letters; the messages commit ends the batch.
+The first pass returns to the driver what it needs to decide (hashes, stream and verdict of each record); the second
+writes the messages. Claim checks and dead letters are written in between. The commit on ``messages`` ends the batch.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ from messagestore_jobs.source.records import Planned, read_planned
 
 @dataclass(frozen=True)
 class BatchContext:
-    """What the batches of one run have in common."""
+    """What all batches of one run share."""
 
     spark: SparkSession
     run: str
@@ -59,7 +59,7 @@ class BatchContext:
 
     @cached_property
     def tombstones(self) -> MemoryRun:
-        """The hashes of all that was erased."""
+        """The hashes of all erased ids."""
         hashes = Keys.of_bytes(self.erased.hashes(HASH_BYTES))
         return MemoryRun(entries_of(hashes, np.zeros(len(hashes), dtype=np.int64)))
 
@@ -70,11 +70,11 @@ class BatchContext:
 
 
 def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], note: CommitNote) -> CommitNote:
-    """Take one batch into the store; returns the note of its commit, with the totals so far.
+    """Ingest one batch; return the note of its commit, with the totals so far.
 
     Args:
-        context: the run's.
-        batch: as it was written down.
+        context: of the run.
+        batch: the planned batch.
         read_before: those of its URIs that may have dead letters already.
         note: of the last commit.
     """
@@ -116,7 +116,7 @@ def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], n
 
 
 def _in_order(narrow: pa.Table, task: IngestTask) -> pa.Table:
-    """Sources are read in order of their parts, records that were set aside are not."""
+    """Sort redriven dead letters; other sources are read in order."""
     return narrow if task.source.kind != "records" else narrow.sort_by([("part", "ascending"), ("row", "ascending")])
 
 
@@ -135,7 +135,7 @@ def _arrived(narrow: pa.Table) -> Arrived:
 
 
 def _may_be_judged_otherwise(arrived: Arrived) -> bool:
-    """Whether what becomes of any record hangs on more than its own bytes and what is in the store."""
+    """Whether the verdict on any record depends on the time or on other records, so that it may change later."""
     return bool(len(arrived.expected.rows) or len(arrived.members.rows) or arrived.expired.any())
 
 
@@ -170,7 +170,7 @@ def _write_claims(context: BatchContext, placed: DataFrame) -> None:
 
 
 def _unfit(arrived: Arrived, assigned: Assignment, task: IngestTask) -> Numbers:
-    """The places of what is set aside."""
+    """The rows of all dead letters."""
     unfit = arrived.dead | assigned.expired if task.on_arrival_expired == "DeadLetter" else arrived.dead.copy()
     unfit[assigned.refused.rows] = True
     return np.flatnonzero(unfit)
@@ -181,7 +181,7 @@ def _id(task: IngestTask, batch: Planned) -> str:
 
 
 def _set_aside(context: BatchContext, batch: Planned, letters: Iterator[pa.Table], read_before: set[str]) -> int:
-    """Write the dead letters that are not there yet; how many are duplicates, set aside by an earlier batch."""
+    """Write new dead letters; return how many are duplicates, as an earlier batch set them aside."""
     if context.task.source.kind == "records":
         for rows in letters:
             set_aside_again(context.store, rows)

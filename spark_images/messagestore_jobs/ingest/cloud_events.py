@@ -1,6 +1,6 @@
-"""CloudEvents 1.0: where an event has a message's fields, and what the standard asks of it.
+"""CloudEvents 1.0: where an event has a message's fields, and what the standard requires.
 
-An event is told from others by its source and its id together, so both are in the message's id.
+Source and id together identify an event, so the message's id has both.
 """
 
 from pyspark.sql import Column
@@ -20,23 +20,23 @@ PATHS = {
     "payload": "$.data",
     "payloadBase64": "$.data_base64",
 }
-"""JSON format; the extensions are those the CloudEvents community documents. Other attributes become headers. A stream
-is what an event is about: its source (each "-" as "_") and its subject."""
+"""For the JSON format, with extensions that the CloudEvents community documents. Other attributes become headers. The
+stream's name is the event's source (each "-" as "_") and its subject."""
 
 _VERSION = "1.0"
 _LONGEST_ID = 1024
 _LONGEST_SHOWN = 100
 REQUIRED = {"specversion": "specversion", "eventId": "id", "source": "source", "type": "type"}
-"""What an event must have, and how it names that itself."""
+"""Required fields, and their attributes in an event."""
 JUDGED = (*REQUIRED, "messageId", "misnamed")
-"""The columns that :func:`problems` asks for."""
+"""The columns that :func:`problems` needs."""
 
 
 def event_columns(columns: dict[str, Column]) -> dict[str, Column]:
-    """The columns of an event, from those that its envelope gives.
+    """The columns of an event, from those of its envelope.
 
     Args:
-        columns: the event's id as messageId, its source as category, and as headers what has no column of its own.
+        columns: messageId is the event's id, category its source, and headers all attributes without a column.
     """
     event_id, source, headers = columns["messageId"], columns["category"], columns["headers"]
     names = F.map_keys(headers)
@@ -52,13 +52,13 @@ def event_columns(columns: dict[str, Column]) -> dict[str, Column]:
 
 
 def message_id(source: Column, event_id: Column) -> Column:
-    """``source#id``, with each # of the id as %23 and each % as %25: what is behind the last # is the id."""
+    """``source#id``, with each # of the id as %23 and each % as %25, so that the id is after the last #."""
     escaped = F.replace(F.replace(event_id, F.lit("%"), F.lit("%25")), F.lit("#"), F.lit("%23"))
     return F.concat(source, F.lit("#"), escaped)
 
 
 def problems(wire: dict[str, Column]) -> list[tuple[Column, Column]]:
-    """What the standard doesn't allow: a condition over :func:`event_columns`, and words for people."""
+    """All rules of the standard: the condition of a violation, over :func:`event_columns`, and its text."""
     empty = [(wire[name] == "", F.lit(f"{shown} is empty")) for name, shown in REQUIRED.items()]
     version, misnamed = wire["specversion"], wire["misnamed"]
     size = F.octet_length(wire["messageId"])

@@ -1,8 +1,7 @@
 """All column expressions of a run's batches.
 
-What few records say of more than themselves comes to the driver in one column of text: the version their stream must
-have, and their place in a sequence. It is null for a record that says neither: four bytes a record where nobody does, a
-seventh of what columns of their own would take.
+Expected version and place in a sequence, which few records have, come to the driver in one text column. It is null for
+a record without them: then it takes four bytes a record, a seventh of what columns of their own would take.
 """
 
 from collections.abc import Iterator
@@ -31,22 +30,22 @@ from messagestore_jobs.source.kafka_envelope import record_says
 LETTER = "letter"
 TOMBSTONE = "tombstone"
 _BESIDE_ITS_BYTES = 1024
-"""Of a dead letter: where it was read, why it was set aside, and what Python takes for each."""
+"""Bytes of a dead letter beside its record: source, reason, detail, and Python's own for each."""
 ORDERING = "ordering"
 SEPARATOR = "|"
-"""Between expected version, number and told size, each empty where there is none, and the sequence."""
+"""Separates expected version, number, size and sequence; the first three are empty where they are absent."""
 IS_THERE = "="
-"""Before the sequence where there is one, as its id may be empty."""
+"""Stands before a sequence's id, as the id may be empty."""
 _ORDERING_PARTS = 4
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What is computed of each record.
+    """The columns of each step.
 
     Attributes:
-        judged: its fields and a verdict.
-        narrow: of judged records: what the driver decides on.
+        judged: of records: their fields and a verdict.
+        narrow: of judged records: what the driver needs to decide.
         placed: of judged records: what the driver decided.
         rows: of placed records: the columns of ``messages``.
     """
@@ -59,11 +58,11 @@ class Columns:
 
 @dataclass(frozen=True)
 class HashKeys:
-    """What message ids are hashed by.
+    """The keys that message ids are hashed with.
 
     Attributes:
         index: the key of the store's index.
-        tombstones: that of its tombstones; None where nothing was erased.
+        tombstones: the key of its tombstones; None where nothing was erased.
     """
 
     index: bytes
@@ -84,12 +83,12 @@ def columns_of(
 
     Args:
         spark: the session.
-        task: the run's.
+        task: of the run.
         uri: the table folder.
-        suffix: what the names of the run's claim checks end with.
-        letters_at_once: how many bytes of dead letters each task of Spark may bring along.
-        keys: what ids are hashed by.
-        earlier_events: whether events are looked for that an earlier release stored.
+        suffix: the end of names of the run's claim checks.
+        letters_at_once: how many bytes of dead letters each Spark task may return with the verdicts.
+        keys: of the ids' hashes.
+        earlier_events: whether to look for CloudEvents that an earlier release stored.
     """
     return Columns(
         judged=(
@@ -109,7 +108,7 @@ def columns_of(
 
 
 def ordering_of(narrow: pa.Table) -> tuple[Expected, Members]:
-    """Who expects a version, and who belongs to a sequence, by column ``ordering`` where there is one."""
+    """The records with an expected version and those of sequences, from column ``ordering`` if there is one."""
     if ORDERING not in narrow.column_names or narrow[ORDERING].null_count == narrow.num_rows:
         return EXPECTED_BY_NOBODY, IN_NO_SEQUENCE
     rows = np.flatnonzero(pc.is_valid(narrow[ORDERING]))
@@ -155,15 +154,15 @@ def _unknown(task: IngestTask) -> Iterator[Column]:
 
 
 def _letter(task: IngestTask, at_once: int) -> Iterator[Column]:
-    """Column letter: all of a dead letter, while a task's are few; null where there is none, or they are many.
+    """Column letter: a whole dead letter, while the task has few; null for other records.
 
-    A batch has few as a rule, and to read them alone is to read all of it once more.
+    Most batches have few, and reading them later means reading the whole batch again.
     """
     if task.source.kind != "records":
         size = _letter_bytes(of_kafka=_of_kafka(task))
         fits = F.call_function("messagestore.within", size, F.lit(at_once).cast("bigint"))
         letter = F.struct(*letter_columns(says=_of_kafka(task)))
-        # Without the cast fields that are never null in a letter would be told to be so where there is none.
+        # Without the cast, fields that no dead letter has null would count as never null in other records too.
         yield F.when(F.col("reason").isNotNull() & fits, letter).cast(_letter_type(task)).alias(LETTER)
 
 
@@ -173,13 +172,13 @@ def _letter_type(task: IngestTask) -> str:
 
 
 def _letter_bytes(*, of_kafka: bool) -> Column:
-    """About how much a driver holds of a record that it sets aside."""
+    """About how many bytes a driver holds of a dead letter."""
     beside = F.octet_length(F.to_json("record_says")) if of_kafka else F.lit(0)
     return (F.coalesce(F.octet_length("value"), F.lit(0)) + beside + F.lit(_BESIDE_ITS_BYTES)).cast("bigint")
 
 
 def _ordering(task: IngestTask) -> Iterator[Column]:
-    """What a record says of its stream's version and of its sequence, where a record can say so."""
+    """Column ordering: expected version and place in a sequence, if the envelope can have them."""
     if not any(can_carry(task.envelope, task.source.format, name) for name in ("expectedVersion", "sequenceId")):
         return
     expected = whole_number(F.col(wire("expectedVersion")))
@@ -208,6 +207,6 @@ def _is_there(texts: pa.Array) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
 
 
 def _whole(texts: pa.Array) -> Numbers:
-    """0 where there is none."""
+    """Numbers of texts; 0 for an empty text."""
     numbers: Numbers = pc.if_else(pc.equal(texts, ""), "0", texts).cast(pa.int64()).to_numpy()
     return numbers

@@ -1,7 +1,7 @@
 """The dead letters of a batch, and which of its records became dead letters before.
 
-What is wrong by itself comes along as the batch is judged, a portion's bytes of it at most. The rest is read once it is
-known which they are, a portion at a time: of what is set aside the driver holds no more than that, however much it is.
+Dead letters that don't depend on other records come to the driver with the verdicts, up to a portion's bytes. The
+others are read later, portion by portion, so that the driver never holds more than a portion of them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,36 +28,36 @@ from messagestore_jobs.session import heap_bytes
 from messagestore_jobs.source.arrivals import REPLACED
 
 _SHARE_OF_HEAP = 32
-"""A portion is held several times while it is written: as it came, as rows, as a file."""
+"""The driver holds a portion several times: as it came, as rows, as a file."""
 _TASKS = 32
-"""More than a batch has, unless there are as many cores."""
+"""A batch has fewer tasks, unless there are as many cores."""
 _MAY_CHANGE = (
     DeadLetterReason.WRONG_EXPECTED_VERSION,
     DeadLetterReason.INVALID_FIELD,
     DeadLetterReason.EXPIRED_ON_ARRIVAL,
 )
-"""Why records are set aside for more than their own bytes: a duplicate is not, and what it contradicts may leave."""
+"""Reasons that depend on more than the record's own bytes, so that a later try may judge the record otherwise."""
 
 
 class SourceChangedError(RunFailedError):
-    """A batch's records are not what they were when they were judged."""
+    """A batch's records changed after they were judged."""
 
     def __init__(self) -> None:
         super().__init__("SourceChanged", f"{REPLACED}; the next run reads it anew")
 
 
 def portion_bytes(spark: SparkSession) -> int:
-    """How large a portion may be; the last letter of one comes on top."""
+    """The largest size of a portion in bytes, without its last dead letter."""
     return max(1, heap_bytes(spark) // _SHARE_OF_HEAP)
 
 
 def bytes_at_once(spark: SparkSession) -> int:
-    """How many bytes of dead letters each task of Spark may bring along, so that all bring about a portion."""
+    """How many bytes of dead letters each Spark task may return with the verdicts: together about a portion."""
     return portion_bytes(spark) // max(_TASKS, spark.sparkContext.defaultParallelism)
 
 
 def brought_along(narrow: pa.Table, unfit: Numbers) -> pa.Table | None:
-    """Those of the records at ``unfit`` that came along: their letters, and column place; None without one."""
+    """The dead letters at rows ``unfit`` that came with the verdicts, with their rows in column place; None: none."""
     if LETTER not in narrow.column_names:
         return None
     letters = narrow[LETTER].take(pa.array(unfit)).combine_chunks()
@@ -67,7 +67,7 @@ def brought_along(narrow: pa.Table, unfit: Numbers) -> pa.Table | None:
 
 
 def portions(sizes: Numbers, most: int) -> Numbers:
-    """Which portion each dead letter is in (0, 1, … with gaps), by the size of each in order of arrival."""
+    """The portion of each dead letter (0, 1, … with gaps), by their sizes in order of arrival."""
     numbers: Numbers = (np.cumsum(sizes) - sizes) // most
     return numbers
 
@@ -80,18 +80,18 @@ def read_letters(
     assigned: Assignment,
     about: tuple[datetime, str],
 ) -> Iterator[pa.Table]:
-    """The rows to set aside (schema DEAD_LETTERS), a table a portion, each in order of arrival.
+    """Yield the dead letters (schema DEAD_LETTERS), a table per portion, each in order of arrival.
 
     Args:
-        along: as :func:`brought_along` has them; they go with the first portion.
+        along: those of :func:`brought_along`; they go with the first portion.
         placed: the batch's records, with their assignment.
-        left: the places of those that are set aside beside these, ascending.
-        portion: of each.
-        assigned: what becomes of each record.
-        about: when they are set aside, and by which batch.
+        left: the rows of the other dead letters, ascending.
+        portion: the portion of each of ``left``.
+        assigned: what happens to each record.
+        about: the time and the batch of the dead letters.
 
     Raises:
-        SourceChangedError: others are there by now.
+        SourceChangedError: the source has other records by now.
     """
     refused = assigned.refused
     why = dict(zip(refused.rows.tolist(), zip(refused.reasons, refused.details, strict=True), strict=True))
@@ -116,8 +116,8 @@ class Earlier:
     """Which records of a batch became dead letters before, from the same place.
 
     Attributes:
-        refused: for the version that they expect, by an earlier batch.
-        own: by an earlier try of the batch itself, which was cut off behind them.
+        refused: for their expected version, by an earlier batch.
+        own: by an earlier try of this batch, which broke off after that.
     """
 
     refused: Flags
@@ -127,17 +127,17 @@ class Earlier:
 def set_aside_earlier(
     store: Store, uris: set[str], batch: str, judged: DataFrame, starts: Numbers, rows: int
 ) -> Earlier:
-    """Which records are dead letters already, that may be judged otherwise by now.
+    """Which records are dead letters already and might be judged otherwise by now.
 
-    Else a file that is read again could find that its streams have grown to what it expects; and a batch that is done
-    again could store what it has set aside, where a purge came in between.
+    Otherwise a file that is read again could succeed because its streams have grown to what it expects, and a repeated
+    batch could store what it set aside before, if a purge came in between.
 
     Args:
-        store: whose.
+        store: of the dead letters.
         uris: those of the batch that may have been read before.
-        batch: its own id.
-        judged: its records.
-        starts: the first place of each part.
+        batch: the batch's id.
+        judged: the batch's records.
+        starts: the first row of each part.
         rows: how many records there are.
     """
     letters = set_aside_for(store, uris, _MAY_CHANGE)
@@ -162,7 +162,7 @@ def _letters(rows: pa.Table, refused: Mapping[int, tuple[str, str]], about: tupl
 
 
 def _at(letters: pa.Table, judged: DataFrame, starts: Numbers, rows: int) -> Flags:
-    """Which records have the place and the bytes of one of these."""
+    """Which records have source, offset and bytes of one of these dead letters."""
     found = np.zeros(rows, dtype=np.bool_)
     if not letters.num_rows:
         return found

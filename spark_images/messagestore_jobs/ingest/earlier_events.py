@@ -1,7 +1,7 @@
-"""CloudEvents that an earlier release stored: their message id is the event's id alone.
+"""CloudEvents that an earlier release stored, with the event's id alone as message id.
 
-Such an event is known by that id, its stream, its type and its payload's digest: it tells no more of its source. One
-that was scrubbed since is known by id and stream; one that was erased by its id, as nothing else is left of it.
+As they lack their source, they are recognized by id, stream, type and the payload's digest; scrubbed ones by id and
+stream; erased ones by their id, as nothing else of them is left.
 """
 
 from dataclasses import dataclass
@@ -22,23 +22,23 @@ from messagestore_jobs.rows.messages import read_messages
 
 
 def events_since(task: IngestTask, noted: int | None, next_global: int) -> int | None:
-    """From which global position on CloudEvents are told apart by source and id; None where that is not yet decided.
+    """The first global position since which source and id identify CloudEvents; None while there were none.
 
     Args:
-        task: the run's.
-        noted: what the last commit says.
+        task: of the run.
+        noted: the value in the last commit.
         next_global: of the store.
     """
     return next_global if noted is None and task.envelope.format == "CloudEvents" else noted
 
 
 def looked_for(task: IngestTask, since: int | None) -> bool:
-    """Whether the store may hold any."""
+    """Whether the store may have such events."""
     return task.envelope.format == "CloudEvents" and since is not None and since > FIRST_GLOBAL_POSITION
 
 
 def earlier_columns(spark: SparkSession, key: bytes) -> tuple[Column, ...]:
-    """What an event would be known by, of judged records; ``key`` is the index's."""
+    """The columns that identify such an event, for judged records; ``key`` is the index's."""
     event_id = wire("eventId")
     return (
         F.col(event_id).alias("event_id"),
@@ -53,7 +53,7 @@ def _content() -> Column:
 
 @dataclass(frozen=True)
 class EarlierEvents:
-    """Of one store: those below global position ``since``."""
+    """Such events of one store, below global position ``since``."""
 
     spark: SparkSession
     store: Store
@@ -63,15 +63,15 @@ class EarlierEvents:
 
     @staticmethod
     def open(spark: SparkSession, store: Store, since: int, index: StoreIndex) -> "EarlierEvents":
-        """As the store is now."""
+        """Those of the store as it is now."""
         return EarlierEvents(spark, store, since, index, open_erased(store, before=since))
 
     def contains(self, narrow: pa.Table, not_before: int | None) -> Flags:
-        """Which records were stored before, or erased.
+        """Which records are such events in the store, or erased ones.
 
         Args:
             narrow: the batch's records, with :func:`earlier_columns`.
-            not_before: in microseconds: among rows inserted since.
+            not_before: a time in microseconds; earlier rows don't count.
         """
         ids = narrow["event_id"].combine_chunks()
         found: Flags = self.erased.contains(ids)
@@ -85,7 +85,7 @@ class EarlierEvents:
         return found
 
     def _stored(self, ids: pa.ChunkedArray) -> set[tuple[str, str, int | None]]:
-        """Id, stream and content of each; without its content where that was scrubbed."""
+        """Id, stream and content of stored events; None for content that was scrubbed."""
         asked = F.broadcast(self.spark.createDataFrame(pa.table({"message_id": pc.unique(ids)})))
         rows = (
             read_messages(self.spark, self.store)

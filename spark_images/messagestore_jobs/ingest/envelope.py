@@ -1,8 +1,8 @@
-"""From a record's bytes to its canonical fields, as text, and from these to columns of their types.
+"""From a record's bytes to its canonical fields as text, and from these to typed columns.
 
-As text, one column a field, named by :func:`wire`: strings, but headers map, payload and result binary; wire_unknown,
-the name of a field that a Native record can't have; and wire_reason and wire_detail where the record can't be read. A
-typed column is null where its text is absent, and also where it is none of its type; :func:`problems` tells them apart.
+As text there is one column per field, named by :func:`wire`: strings, but headers map, payload and result binary. Then
+wire_unknown, the name of a field that the Native format doesn't define, and wire_reason and wire_detail, why the record
+can't be read. A typed column is null if its text is absent or invalid; :func:`problems` tells which.
 """
 
 import json
@@ -45,14 +45,14 @@ TEXT_FIELDS = (
     "time",
 )
 REPLAYED_FIELDS = ("position", "globalPosition")
-"""What a replayed record also carries: where it stood."""
+"""Further fields of a replayed record: its old positions."""
 DOCUMENT_FIELDS = ("metadata", "result", "headers", "payload")
 FIELDS = (*TEXT_FIELDS, *REPLAYED_FIELDS, *DOCUMENT_FIELDS)
 _READ_FIELDS = (
     *("reason", "detail", *TEXT_FIELDS, "payloadBase64", *REPLAYED_FIELDS),
     *("metadata", "result", "headers", "payload", "unknown"),
 )
-"""What ``messagestore.envelope`` gives, in its order."""
+"""The fields of ``messagestore.envelope``, in order."""
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 
 _LAST_MOMENT = "9999-12-31 23:59:59.999999"
@@ -75,25 +75,25 @@ _TEXTS = {
 
 
 def default_content_type(file_format: FileFormat) -> str:
-    """Of a payload whose record names none."""
+    """The content type of a payload whose record has none."""
     return "text/plain" if file_format == "Text" else "application/json"
 
 
 def wire(name: str) -> str:
-    """The column that holds a field as it came."""
+    """The column of a field's text."""
     return f"wire_{name}"
 
 
 def envelope_columns(envelope: Envelope, file_format: FileFormat, *, of_kafka: bool = False) -> Projections:
-    """A ``wire`` column a field, and wire_unknown, wire_reason and wire_detail, for the records of ``read_planned``.
+    """Columns ``wire`` of all fields, wire_unknown, wire_reason and wire_detail, for the records of ``read_planned``.
 
-    Fields that this envelope never has are literal nulls, so that nothing is computed of them.
+    Fields that this envelope can't have are literal nulls, so that Spark computes nothing for them.
     """
     if file_format == "Text":
         read = _text_line(envelope.fields)
         there = frozenset({*TEXT_FIELDS, "payload"})
     elif of_kafka and not _paths(envelope):
-        # Nothing is looked for in the value, which need not be JSON.
+        # No field is read from the value, so it need not be JSON.
         read, there = F.struct(*(F.lit(None).cast("string").alias(name) for name in ("reason", "detail"))), frozenset()
     else:
         read = _json_record(envelope)
@@ -121,14 +121,14 @@ def can_carry(envelope: Envelope, file_format: FileFormat, name: str) -> bool:
 
 
 def tells_unknown(envelope: Envelope, file_format: FileFormat) -> bool:
-    """Whether a record can have a field that is none of its envelope's; those of the others may hold anything."""
+    """Whether unknown fields of a record are reported: only the Native format defines all fields."""
     return envelope.format == "Native" and file_format != "Text"
 
 
 def field_columns(task: IngestTask, at: Column) -> Projections:
-    """The canonical columns known on arrival, from those of ``envelope_columns``.
+    """The canonical columns that are known on arrival, from those of ``envelope_columns``.
 
-    Also ``own_time``: the record's own time, null where it has none. ``at`` is the batch's clock.
+    Also ``own_time``: the record's own time, or null. ``at`` is the batch's clock.
     """
     return (
         (
@@ -160,7 +160,7 @@ def field_columns(task: IngestTask, at: Column) -> Projections:
 
 
 def problems() -> list[tuple[Column, str]]:
-    """What is there and not of its type or form: a condition over :func:`field_columns`, and words for people."""
+    """All rules for values of fields: the condition of a violation, over :func:`field_columns`, and its text."""
     return [
         (_text("messageId") == "", "messageId is empty"),
         (_wrong("time", F.col("own_time")), "time is no RFC 3339 time in the years 1 to 9999"),
@@ -210,7 +210,7 @@ def _paths(envelope: Envelope) -> dict[str, str]:
 
 
 def _text_line(fields: dict[str, FieldMapping]) -> Column:
-    """A line is the payload, and what each path ``$`` is; other paths find nothing in it."""
+    """A line is the payload, and the value of each field with path ``$``; other paths find nothing."""
     line = F.col("value").cast("string")
     utf8 = F.is_valid_utf8(line)
     whole = {name for name, m in fields.items() if m.path is not None and steps(m.path) == []}
@@ -248,16 +248,16 @@ def _whole(name: str) -> Column:
 
 
 def _stream_name() -> Column:
-    """The record's own; otherwise the category, followed by -streamId where there is one."""
+    """The record's streamName, otherwise its category, with -streamId if there is one."""
     composed = F.concat_ws("-", _text("category"), _text("streamId"))
     return F.coalesce(_text("streamName"), F.when(_text("category").isNotNull(), composed))
 
 
 def _expires_at(default_ttl: timedelta | None) -> Column:
-    """Absolute where it is there, otherwise time + ttl, otherwise time + the stream's default."""
+    """The given expiresAt, otherwise time + ttl, otherwise time + the stream's default ttl."""
     choices = [F.col("own_expires_at"), F.when(_text("ttl").isNotNull(), _after_time(F.col("ttl_microseconds")))]
     if default_ttl is not None:
-        # A ttl that is no duration must not be taken for none.
+        # Not for a ttl that is given and invalid.
         default = _after_time(F.lit(round(default_ttl.total_seconds() * 1_000_000)))
         choices.append(F.when(_text("ttl").isNull(), default))
     return F.coalesce(*choices)
@@ -269,7 +269,7 @@ def _after_time(microseconds: Column) -> Column:
 
 
 def _headers(task: IngestTask) -> Column:
-    """The record's headers; a replayed record's old positions stay among them."""
+    """The record's headers, with the old positions of a replayed record."""
     own = _text("headers")
     if task.envelope.format != "Native" or task.source.format == "Text":
         return own

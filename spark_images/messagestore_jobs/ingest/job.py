@@ -1,6 +1,6 @@
 """The ingest run: batch after batch, until all that has arrived is in the store, or until it is stopped.
 
-A batch is taken whole, and the next one waits for its turn.
+Each batch ends before the next one begins.
 """
 
 import time
@@ -35,34 +35,34 @@ _LOOK_AGAIN_SECONDS = 0.25
 
 
 class IngestControl(Protocol):
-    """One a run; asked between batches, and while more input is waited for."""
+    """Controls one run; called between batches, and while the run waits for more input."""
 
     def stopped(self, wait: timedelta) -> bool:
-        """Whether to stop now; waits up to ``wait`` to be told."""
+        """Whether to stop now; waits up to ``wait`` for that."""
 
     def taken_in(self, tell: Callable[[], IngestOutcome]) -> None:
-        """Hear after each batch, and each look for more, how far the run is; ``tell`` looks at the tables for it."""
+        """Called after each batch and each look for more; ``tell`` reads the outcome so far from the tables."""
 
     def between_batches(self) -> None:
-        """Do what else is to be done with the store, while no batch is under way."""
+        """Called while no batch is under way, for maintenance of the store."""
 
 
 class IngestToEnd:
-    """Nobody ends the run: it takes in what has arrived when it starts."""
+    """Lets a run ingest what has arrived, to its end."""
 
     def stopped(self, wait: timedelta) -> bool:
-        """Not while there is something to take in; at once where more would have to be waited for."""
+        """True where the run would have to wait for more, false before."""
         return wait > timedelta(0)
 
     def taken_in(self, tell: Callable[[], IngestOutcome]) -> None:
-        """Pass over it."""
+        """Do nothing."""
 
     def between_batches(self) -> None:
-        """Nothing else is asked for."""
+        """Do nothing."""
 
 
 class Throttle:
-    """Keeps to a rate of records a second; None is no limit."""
+    """Keeps a rate limit of records a second; None: no limit."""
 
     def __init__(
         self,
@@ -74,12 +74,12 @@ class Throttle:
         self._due = clock()
 
     def taken(self, records: int) -> None:
-        """So many records have been taken in; time that was not used is lost."""
+        """Count records that were ingested; unused time is lost."""
         if self._rate is not None:
             self._due += records / self._rate
 
     def stopped(self, control: IngestControl) -> bool:
-        """Wait until the next batch may begin; true where the run was stopped first."""
+        """Wait until the next batch may begin; true if the run was stopped before."""
         while (left := self._due - self._clock()) > 0:
             if control.stopped(timedelta(0)):
                 return True
@@ -89,9 +89,9 @@ class Throttle:
 
 
 def run_ingest(run: Run, control: IngestControl | None = None) -> IngestOutcome:
-    """Take in what has arrived; with a batch interval, look for more until told to stop.
+    """Ingest what has arrived; with a batch interval, look for more until stopped.
 
-    The caller holds the right to write, and the folder is open. A stop is heeded between batches.
+    The caller holds the right to write, and the folder is open. The run stops between batches.
     """
     task = run.document.task
     assert isinstance(task, IngestTask)
@@ -104,7 +104,7 @@ def run_ingest(run: Run, control: IngestControl | None = None) -> IngestOutcome:
 
 
 class Ingest:
-    """One run, of a caller as :func:`run_ingest` has; what it knows of the store is read once, with its first batch."""
+    """One ingest run, for callers like those of :func:`run_ingest`; it reads the store's state with its first batch."""
 
     def __init__(self, run: Run, task: IngestTask, control: IngestControl) -> None:
         self._run, self._task, self._store = run, task, run.store
@@ -146,12 +146,12 @@ class Ingest:
         )
 
     def take_in_what_has_arrived(self) -> None:
-        """First the batch that was cut off, then what is there now."""
+        """Ingest a batch that broke off, then all that has arrived."""
         arrivals = self._arrivals
         cut_off = arrivals.cut_off()
         arrivals.look()
         if arrivals.waits() or cut_off:
-            # Opened here, so that a progress tells it apart from the first batch.
+            # Open it here, as a step of progress of its own.
             _ = self._context
         self._progress.step("ingest", arrivals.size() + (size_of(cut_off.batch) if cut_off else 0))
         if cut_off:
@@ -165,7 +165,7 @@ class Ingest:
         self._control.between_batches()
 
     def outcome(self) -> IngestOutcome:
-        """What the run did, and what the store holds after it."""
+        """What the run did, and what the store holds."""
         if "_context" in self.__dict__:
             self._context.index.close()
         self._arrivals.look()
@@ -184,12 +184,12 @@ class Ingest:
         )
 
     def _take_in(self, due: Due) -> None:
-        """One batch, less what turns out to be gone."""
+        """Ingest one batch, without what turns out to be gone."""
         before = self._note.totals.received
         try:
             self._note = ingest_batch(self._context, due.batch, due.read_before, self._note)
         except (PySparkException, Py4JJavaError, SourceChangedError) as error:
-            # Whatever the error says, the table tells what came of the batch; what was known of it is read anew.
+            # Whatever the error, the table shows whether the batch was committed. Read the store's state again.
             self.__dict__.pop("_context", None)
             if committed_batch(self._store, self._task.source_id) >= due.batch.number:
                 self._note = last_note(self._store)

@@ -1,4 +1,4 @@
-"""What becomes of each record by itself: a reason to set it aside, or not selected, or fit to store."""
+"""The verdict on each record by itself: dead letter, not selected, or fit to store."""
 
 from collections.abc import Callable
 from functools import reduce
@@ -23,7 +23,7 @@ _Violation = tuple[Column, Reason, Column]
 def verdict_columns(task: IngestTask) -> Projections:
     """Columns reason and detail string (why a record is a dead letter, or null) and unselected boolean.
 
-    The first violation counts: what can't be read, what is missing, what is not of its form, the stream's name, the
+    The first violation counts, in this order: unreadable, missing fields, invalid fields, the stream's name, the
     payload's size, the filter.
     """
     selected, failed = selector(task.filter)
@@ -49,7 +49,7 @@ def verdict_columns(task: IngestTask) -> Projections:
 
 
 def selector(chosen: Filter) -> tuple[Column, Column]:
-    """Whether the filter selects a record, and whether its predicate can't be computed."""
+    """Whether the filter selects a record, and whether its predicate could not be evaluated."""
     selected: Column = F.lit(True)
     if chosen.types:
         selected = F.coalesce(F.col("type").isin(*chosen.types), F.lit(False))

@@ -1,12 +1,12 @@
-"""Records that are refused for what came before them: by the version they expect, or by their sequence.
+"""Records that are refused because of earlier ones: for their expected version, or for their sequence.
 
 They are judged one by one, in order of arrival. No Spark, no I/O.
 
-A stream's version is the position of its last message, -1 before the first. A record whose expectation doesn't hold is
-refused: it takes no position, and its id is not in the store.
+A stream's version is the position of its last message, -1 before the first. A record that expects another version is
+refused: it gets no position, and its id is not in the store.
 
-A sequence is numbered from 1. Its size is what the first member says that tells one, by its size or by the end flag on
-the last; a member that contradicts it, or lies past it, is refused.
+A sequence is numbered from 1. Its size is that of its first member with a size or an end flag; a member that
+contradicts it, or has a larger number, is refused.
 """
 
 from dataclasses import dataclass, field
@@ -23,11 +23,11 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Expected:
-    """The records of a batch that carry an expected version.
+    """The records of a batch with an expected version.
 
     Attributes:
-        rows: their places in the batch, ascending.
-        versions: what each expects.
+        rows: their rows in the batch, ascending.
+        versions: the expected version of each.
     """
 
     rows: Numbers
@@ -39,21 +39,21 @@ class Expected:
         return Expected(at, self.versions[inside])
 
     def all_hold(self, positions: Numbers) -> bool:
-        """Whether nothing is refused, where ``positions`` (-1: not stored) were told as if nobody expected anything.
+        """Whether none is refused; ``positions`` (-1: not stored) were given without regard to expected versions.
 
-        By induction over the order of arrival: the first one that is refused would not hold here either.
+        By induction over the order of arrival: the first refused one has a wrong position here too.
         """
         told = positions[self.rows]
         return bool(((told < 0) | (told == self.versions + 1)).all())
 
 
 def wrong_version(expected: int, stream: str, actual: int) -> str:
-    """As message-db words it."""
+    """The message of message-db."""
     return f"Wrong expected version: {expected} (Stream: {stream}, Stream Version: {actual})"
 
 
 def places_among(rows: Numbers, chosen: Numbers) -> tuple[Numbers, Flags]:
-    """Where those of ``rows`` that are among ``chosen`` (both ascending) stand in it, and which of them are."""
+    """The indexes in ``chosen`` of those ``rows`` that are in it, and which rows are; both ascending."""
     at = np.searchsorted(chosen, rows)
     inside = at < len(chosen)
     inside[inside] = chosen[at[inside]] == rows[inside]
@@ -62,7 +62,7 @@ def places_among(rows: Numbers, chosen: Numbers) -> tuple[Numbers, Flags]:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is known of sequences, in some order: their size and their largest number so far; 0 where neither is."""
+    """Sizes of sequences and their largest numbers so far; 0 where unknown."""
 
     sizes: Numbers
     lasts: Numbers
@@ -73,11 +73,11 @@ class Members:
     """The records of a batch that belong to a sequence.
 
     Attributes:
-        rows: their places in the batch, ascending.
+        rows: their rows in the batch, ascending.
         names: the distinct sequences.
-        codes: which of ``names`` each one's is.
-        numbers: its place in the sequence; 0 where it has none.
-        sizes: what it says of the sequence's size; 0 where that is nothing.
+        codes: the index in ``names`` of each one's sequence.
+        numbers: their numbers in the sequence; 0: none.
+        sizes: the sequence's size by each record; 0: none.
     """
 
     rows: Numbers
@@ -92,7 +92,7 @@ class Members:
         return Members(at, self.names, self.codes[inside], self.numbers[inside], self.sizes[inside])
 
     def after(self, known: Sizes, stored: Flags) -> Sizes:
-        """What is known once those of the batch that are ``stored`` are in the store."""
+        """What is known after those of the batch that are ``stored``."""
         kept = stored[self.rows]
         sizes, lasts = known.sizes.copy(), known.lasts.copy()
         np.maximum.at(sizes, self.codes[kept], self.sizes[kept])
@@ -100,9 +100,9 @@ class Members:
         return Sizes(sizes, lasts)
 
     def all_agree(self, known: Sizes, stored: Flags) -> bool:
-        """Whether nothing is refused, where ``stored`` was told as if nothing could be.
+        """Whether none is refused; ``stored`` was decided without regard to sequences.
 
-        By induction over the order of arrival: the first one that is refused would disagree here too.
+        By induction over the order of arrival: the first refused one disagrees here too.
         """
         after = self.after(known, stored)
         kept = stored[self.rows]
@@ -114,7 +114,7 @@ class Members:
 
 
 def contradiction(name: str, number: int, told: int, size: int, last: int) -> str | None:
-    """Why a member can't be one of a sequence of which ``size`` and ``last`` (0: nothing) are known; None if it can."""
+    """Why a member contradicts the ``size`` and ``last`` number of its sequence (0: unknown); None if it doesn't."""
     if told and size and told != size:
         return f"the size of sequence {name} is {told} by this record and {size} by an earlier one"
     if told and told < last:
@@ -126,7 +126,7 @@ def contradiction(name: str, number: int, told: int, size: int, last: int) -> st
 
 @dataclass(frozen=True)
 class Refused:
-    """The records that were refused: their places (ascending), and why."""
+    """The refused records: their rows (ascending), and why."""
 
     rows: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     reasons: tuple[DeadLetterReason, ...] = ()
@@ -138,15 +138,15 @@ class Candidates:
     """Records that may be stored, in order of arrival.
 
     Attributes:
-        high: of the hashes of their ids, the first half.
-        low: the second.
+        high: the first half of their ids' hashes.
+        low: the second half.
         streams: the distinct streams.
-        codes: which of ``streams`` each one's is.
-        heads: the position each stream goes on at.
-        expired: which are not stored because they have expired, unless they are duplicates.
-        expected: who expects a version.
-        members: who belongs to a sequence.
-        known: what the store knows of the sequences.
+        codes: the index in ``streams`` of each one's stream.
+        heads: the next position of each stream.
+        expired: those that are not stored because they have expired, unless they are duplicates.
+        expected: those with an expected version.
+        members: those of sequences.
+        known: sizes of the sequences in the store.
     """
 
     high: Words
@@ -161,14 +161,14 @@ class Candidates:
 
 
 def judge(candidates: Candidates, again: Flags) -> tuple[Flags, Refused]:
-    """Which candidates are duplicates of earlier ones, and which are refused, one after the other.
+    """Decide one by one which candidates are duplicates of earlier ones, and which are refused.
 
-    What is refused can come again and is no duplicate then, so that the two hang together; but only among the records
-    of streams that somebody expects a version of, those of sequences, and those that share an id with one of these.
+    A second copy of a refused record is no duplicate, so the two decisions depend on each other. That concerns only
+    records of streams with an expected version, those of sequences, and those with the same id as one of these.
 
     Args:
         candidates: all of them.
-        again: the duplicates, told as if nothing were refused.
+        again: the duplicates if none were refused.
     """
     expected, members = candidates.expected.rows, candidates.members.rows
     doubtful = candidates.high[np.union1d(expected, members)]
@@ -181,7 +181,7 @@ def judge(candidates: Candidates, again: Flags) -> tuple[Flags, Refused]:
 
 
 class _Judge:
-    """What is known as record after record is judged."""
+    """The state while record after record is judged."""
 
     def __init__(self, candidates: Candidates) -> None:
         self._candidates = candidates
@@ -193,7 +193,7 @@ class _Judge:
         self._members = dict(zip(members.rows.tolist(), told, strict=True))
 
     def one_by_one(self, rows: Numbers, shared: Flags, again: Flags) -> Refused:
-        """Judge the rows; ``again`` becomes true for duplicates among those whose ids are ``shared``."""
+        """Judge the rows; sets ``again`` for duplicates among those whose ids are ``shared``."""
         high, low = self._candidates.high[rows].tolist(), self._candidates.low[rows].tolist()
         codes, expired = self._candidates.codes[rows].tolist(), self._candidates.expired[rows].tolist()
         seen: set[tuple[int, int]] = set()

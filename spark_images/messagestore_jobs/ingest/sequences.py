@@ -1,4 +1,4 @@
-"""Sequences in the store: the size of each, its largest number so far, and which wait for members."""
+"""Sequences in the store: sizes, largest numbers so far, and which are incomplete."""
 
 import time
 from datetime import timedelta
@@ -22,15 +22,15 @@ from messagestore_jobs.session import python_bytes
 
 BYTES_A_SEQUENCE = 250
 _SHARE_OF_PYTHON = 3
-"""A batch takes as much, and so does what the index of ids brings along."""
+"""Sequences may take one part of so many; batch and index take as much each."""
 
 _Held = dict[str, tuple[int, int]]
 SECONDS_BETWEEN = 60
-"""A run that goes on looks no more often: each look reads the sequence columns of the whole table."""
+"""A continuous run looks no more often, as each look reads the sequence columns of the whole table."""
 
 
 class KnownSequences:
-    """Read when a batch first has a member of one: all of them where they fit the memory, else those of each batch."""
+    """Sequences in the store: all are read at the first use if they fit into memory, else those of each batch."""
 
     def __init__(self, spark: SparkSession, store: Store, memory: Memory) -> None:
         self._spark, self._store = spark, store
@@ -39,7 +39,7 @@ class KnownSequences:
         self._looked_up = False
 
     def of(self, names: pa.Array) -> Sizes:
-        """What is known of each of these (distinct) sequences."""
+        """The sizes of these (distinct) sequences."""
         if not len(names):
             return _sizes([], {})
         if not self._looked_up:
@@ -49,7 +49,7 @@ class KnownSequences:
         return _sizes(names.to_pylist(), held)
 
     def stored(self, members: Members, stored: Flags) -> None:
-        """A batch has been committed, of which these are in the store."""
+        """Add a committed batch, of which the ``stored`` records are in the store."""
         if self._held is None or not len(members.names):
             return
         after = members.after(self.of(members.names), stored)
@@ -71,7 +71,7 @@ class KnownSequences:
 
 
 class IncompleteSequences:
-    """Of one store, for the reports of one run."""
+    """Counts incomplete sequences of one store, for reports of one run."""
 
     def __init__(self, run: Run, timeout: timedelta | None) -> None:
         self._document, self._spark, self._store, self._timeout = run.document, run.spark, run.store, timeout
@@ -79,7 +79,7 @@ class IncompleteSequences:
         self._looked_at: float | None = None
 
     def told(self, *, last: bool) -> SequenceState | None:
-        """How many there are; None where no message belongs to a sequence. ``last`` always looks anew."""
+        """The counts; None if no message belongs to a sequence. With ``last`` they are always counted again."""
         now = time.monotonic()
         if last or self._looked_at is None or now - self._looked_at >= SECONDS_BETWEEN:
             self._told = self._look() if may_hold(files_of(self._store.table("messages")), "sequence_id") else None

@@ -25,42 +25,42 @@ Numbers = npt.NDArray[np.int64]
 
 _CLOCK = "messagestore_clock"
 _FIRST_LETTER = -2
-"""Stands for a position in dead letters of the first portion; further ones count down."""
+"""The position of dead letters in the first portion; further portions count down."""
 _ASSIGNMENT = "messagestore_assignment"
 _OPTIONAL = (
     *("type_namespace", "type_revision", "causation_id", "reply_to", "sequence_number", "sequence_size"),
     *("sequence_end", "metadata", "payload_encoding", "schema_version", "result", "error", "ttl"),
 )
-"""Columns that come from the field of the same name alone, and that nobody asks the table's log about."""
+"""Columns that come from the field of the same name only, and whose statistics nobody needs."""
 
 
 def clock() -> Column:
-    """The batch's clock. A literal would stand in the generated code and compile it anew each batch."""
+    """The batch's clock. A literal would be part of the generated code, which each batch would then compile again."""
     return F.expr(f"get((select at from {_CLOCK}), 0)")
 
 
 def set_clock(spark: SparkSession, at: datetime) -> None:
-    """What :func:`clock` tells from now on."""
+    """Set the value of :func:`clock`."""
     row = pa.table({"at": pa.array([[at]], pa.list_(pa.timestamp("us", tz="UTC")))})
     spark.createDataFrame(row).createOrReplaceTempView(_CLOCK)
 
 
 def identity() -> Column:
-    """What makes a record the one that was judged: a hash of what its position depends on."""
+    """A hash of all that a record's position depends on, to recognize the record that was judged."""
     return F.xxhash64("message_id", "stream_name")
 
 
 def set_assignment(spark: SparkSession, part_sizes: Numbers, identities: Numbers, assigned: Assignment) -> None:
-    """What :func:`assignment_columns` tell from now on.
+    """Set the values of :func:`assignment_columns`.
 
-    An array for each, named once by one column: every mention of an array travels with every task. Hence numbers that
-    count from the batch's first, too: half as long.
+    Each is an array that one column mentions once, as each mention is sent with each task. Global positions count from
+    the batch's first, to make them half as long.
 
     Args:
         spark: the session.
         part_sizes: the number of records in each part.
         identities: :func:`identity` of each record.
-        assigned: what becomes of each record; positions as :func:`with_letters` has them.
+        assigned: what happens to each record; positions from :func:`with_letters`.
     """
     first = assigned.next_global - int(assigned.stored.sum())
     arrays = {
@@ -80,10 +80,10 @@ def _narrowest(numbers: Numbers) -> npt.NDArray[np.integer]:
 
 
 def assignment_columns() -> Projections:
-    """Columns position (below 0 for what is not stored), global_position and judged_as, from a record's part and row.
+    """Columns position (below 0 if not stored), global_position and judged_as, from a record's part and row.
 
-    A record's place in the arrays is its part's start and its row in it: no join and no shuffle. A part's last row
-    must tell as many records as were judged.
+    A record's index in the arrays is its part's start plus its row, without join or shuffle. The last row of a part
+    must have the number of records that were judged.
     """
 
     def at(array: str, place: str) -> str:
@@ -108,15 +108,15 @@ def _replaced() -> Column:
 def row_columns(task: IngestTask, folder: str, suffix: str) -> tuple[Column, ...]:
     """The columns of MESSAGES, for records with an assignment.
 
-    Without those that hold nothing in any record: readers take what a file doesn't have for nulls, which cost a twelfth
-    of the write where most columns are empty.
+    Columns that are null in all records are left out: readers read columns that a file lacks as nulls, and writing
+    nulls takes a twelfth of the time if most columns are empty.
 
     Args:
-        task: the run's.
+        task: of the run.
         folder: the table folder, for claim checks.
-        suffix: what their names end with.
+        suffix: the end of claim checks' names.
 
-    Raises (in Spark) where a record is not the one that was judged: a file was replaced meanwhile.
+    Raises (in Spark) if a record is not the one that was judged, as a file was replaced.
     """
     at, claimed, status = clock(), _is_claimed(task), _status(task)
     columns = {
@@ -151,21 +151,21 @@ def _absent(task: IngestTask) -> set[str]:
 
 
 def with_letters(positions: Numbers, unfit: Numbers, portion: Numbers) -> Numbers:
-    """The positions, where those of dead letters (at ``unfit``) tell which portion each is in."""
+    """The positions, where those of dead letters (rows ``unfit``) encode their portion."""
     told = positions.copy()
     told[unfit] = _FIRST_LETTER - portion
     return told
 
 
 def letters_of(portion: int) -> Column:
-    """Whether a record with an assignment is a dead letter of that portion."""
+    """Whether a record with an assignment is a dead letter of a portion."""
     return F.col("position") == _FIRST_LETTER - portion
 
 
 def letter_columns(*, says: bool) -> tuple[Column, ...]:
-    """Of a judged record: columns raw, reason, detail, those of SOURCE, and record_says where there is one.
+    """Columns raw, reason, detail, those of SOURCE, and with ``says`` record_says, of judged records.
 
-    Reason and detail are null where it is the driver that refused a record.
+    Reason and detail are null if the driver refused the record.
     """
     expired = F.when(F.col("expired"), F.lit(str(DeadLetterReason.EXPIRED_ON_ARRIVAL)))
     when = F.concat(F.lit("it had expired at "), rfc3339(F.col("expires_at")))
@@ -180,17 +180,17 @@ def letter_columns(*, says: bool) -> tuple[Column, ...]:
 
 
 def as_judged() -> Column:
-    """Column value of a record with an assignment. Raises (in Spark) where it is not the one that was judged."""
+    """Column value of a record with an assignment. Raises (in Spark) if the record is not the one that was judged."""
     return F.when(identity() == F.col("judged_as"), F.col("value")).otherwise(_replaced().cast("binary"))
 
 
 def claimed_payloads(stored: DataFrame, task: IngestTask, suffix: str) -> DataFrame:
-    """The payloads that become objects of their own: name string, payload binary."""
+    """The payloads that become claim checks: name string, payload binary."""
     return stored.where(_is_claimed(task)).select(_claim_name(suffix).alias("name"), "payload")
 
 
 def _claim_name(suffix: str) -> Column:
-    """One object a message and run: of two runs that give a position, only one has its row in the table."""
+    """The name of a claim check, one per message and run: if two runs give a position, only one commits its row."""
     return F.concat(F.lpad(F.col("global_position").cast("string"), 20, "0"), F.lit(f"-{suffix}"))
 
 
@@ -201,7 +201,7 @@ def _is_claimed(task: IngestTask) -> Column:
 
 
 def _status(task: IngestTask) -> Column:
-    """As the record says; what had expired and is stored nevertheless has expired, unless it had ended."""
+    """The record's status; EXPIRED for an expired record that is stored, unless its status is terminal."""
     if task.on_arrival_expired != "Store":
         return F.col("status")
     due = F.col("expired") & F.col("status").isin("RECEIVED", "PROCESSING")
