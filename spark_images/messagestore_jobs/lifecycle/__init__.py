@@ -1,1 +1,1 @@
-"""Lifecycle: what became of messages that are in the store, told by status updates and by the clock."""
+"""Lifecycle: change the status of stored messages, by status updates and by the clock."""

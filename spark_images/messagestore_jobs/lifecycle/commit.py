@@ -1,6 +1,6 @@
-"""Updates meet the messages that they are for, and change their lifecycle columns: each commit once, by its number.
+"""Apply updates to the lifecycle columns of their messages, in commits with numbers, so that each is made once.
 
-A message that has no retry left then is set aside.
+A message without a retry left can become a dead letter too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ CHANGES = pa.schema(
         pa.field("error", pa.string()),
     ]
 )
-"""A message whose lifecycle columns change; ``result`` and ``error`` stay unless has_outcome."""
+"""Changes of messages' lifecycle columns; ``result`` and ``error`` change only with has_outcome."""
 _ONCE = ("spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion")
 _BROADCAST_ROWS = 2_000_000
 _DETAIL = "it failed and has no retry left"
@@ -57,7 +57,7 @@ COLUMNS = (
 
 @dataclass
 class LifecycleRun:
-    """One run over one store; tombstones are read once, where they are asked for."""
+    """One run over one store; tombstones are read once, at the first use."""
 
     spark: SparkSession
     run: str
@@ -67,11 +67,11 @@ class LifecycleRun:
 
     @cached_property
     def erased(self) -> Erased:
-        """What was erased."""
+        """The tombstones."""
         return open_erased(self.store)
 
     def noted(self, note: CommitNote, counts: UpdateCounts) -> CommitNote:
-        """The note of a commit of this run, which adds to what was counted before."""
+        """The note of a commit of this run, with these counts added."""
         return note.model_copy(update={"run": self.run, "updates": note.updates + counts})
 
 
@@ -83,17 +83,17 @@ def commit_changes(
     step: tuple[str, int],
     note: CommitNote,
 ) -> None:
-    """Change messages in one commit, also where there is nothing to change; passed over where it has been made.
+    """Change messages in one commit, even without changes; a commit that was made already is skipped.
 
-    Only files that hold one of the messages are written anew.
+    Only files with one of the messages are rewritten.
 
     Args:
         spark: the session.
-        store: whose.
+        store: of the messages.
         changes: by message id.
-        rows: of the same messages (schema CHANGES).
-        step: what the commit ends: an id, and a number that grows.
-        note: with the totals after it.
+        rows: the changes of the same messages (schema CHANGES).
+        step: the step that the commit ends: an id, and a growing number.
+        note: with the totals after the commit.
     """
     app_id, number = step
     if committed_batch(store, app_id) >= number:
@@ -119,16 +119,16 @@ def merge_once(
     step: tuple[str, int],
     note: CommitNote,
 ) -> None:
-    """Change the messages whose global position is in ``source``, in a commit that carries the step's number.
+    """Change the messages whose global position is in ``source``, in a commit with the step's number.
 
     Args:
         spark: the session.
-        store: whose.
+        store: of the messages.
         source: named ``now`` in changes; the messages are ``m``.
-        bounds: where the messages lie.
+        bounds: of the messages.
         changes: expressions by column of ``messages``.
-        step: what the commit ends, and has not been committed.
-        note: with the totals after it.
+        step: the step that the commit ends; it is not committed yet.
+        note: with the totals after the commit.
     """
     app_id, number = step
     same = bounds.condition("m") & (F.col("m.global_position") == F.col("now.global_position"))
@@ -141,7 +141,7 @@ def merge_once(
 
 
 def change_rows(changes: Mapping[str, Change], updates: pa.Table, now: datetime) -> pa.Table:
-    """The rows of CHANGES; ``updates`` has columns result and error."""
+    """Rows of CHANGES; ``updates`` has columns result and error."""
     listed = list(changes.values())
     outcomes = pa.array([change.outcome for change in listed], pa.int64())
     columns = {
@@ -158,7 +158,7 @@ def change_rows(changes: Mapping[str, Change], updates: pa.Table, now: datetime)
 
 
 def without_erased(context: LifecycleRun, updates: pa.Table) -> pa.Table:
-    """The updates that are for no erased message: of one that is, nothing is kept."""
+    """The updates without those of erased messages, of which nothing is kept."""
     if not updates.num_rows:
         return updates
     erased = context.erased.contains(updates["message_id"].combine_chunks())
@@ -166,13 +166,13 @@ def without_erased(context: LifecycleRun, updates: pa.Table) -> pa.Table:
 
 
 def folded(context: LifecycleRun, updates: pa.Table, at: datetime, after: int | None = None) -> Folded:
-    """What the updates come to.
+    """Fold updates to changes of their messages.
 
     Args:
-        context: the run's.
+        context: of the run.
         updates: columns message_id, status, time and attempt, in order of arrival.
-        at: when they are taken in.
-        after: look only for messages behind this global position.
+        at: when they are applied.
+        after: look only for messages after this global position.
     """
     if not updates.num_rows:
         return Folded({}, 0, 0, ())
@@ -185,7 +185,7 @@ def folded(context: LifecycleRun, updates: pa.Table, at: datetime, after: int | 
 def commit(
     context: LifecycleRun, what: Folded, updates: pa.Table, at: datetime, step: tuple[str, int], note: CommitNote
 ) -> CommitNote:
-    """Make the changes, once, in a commit that ends a step; returns its note."""
+    """Make the changes, once, in a commit that ends a step; return its note."""
     if context.retry.set_aside and what.exhausted:
         set_exhausted_aside(context, what.exhausted, at, f"{step[0]}/{step[1]}")
     if what.retried:
@@ -196,9 +196,9 @@ def commit(
 
 
 def set_exhausted_aside(context: LifecycleRun, messages: Sequence[StoredMessage], at: datetime, batch: str) -> None:
-    """Set messages aside as their Native records, once by ``batch``; they stay in the store, as FAILED.
+    """Make dead letters of messages, once per ``batch``, as Native records; the messages stay in the store, as FAILED.
 
-    A payload that lies in an object of its own is not in the record.
+    The records don't have payloads of claim checks.
     """
     positions = [message.global_position for message in messages]
     days = sorted({message.inserted_date for message in messages})
@@ -218,15 +218,15 @@ def set_exhausted_aside(context: LifecycleRun, messages: Sequence[StoredMessage]
 def find_messages(
     spark: SparkSession, store: Store, message_ids: pa.Array, after: int | None = None
 ) -> dict[str, StoredMessage]:
-    """By id, those that are in the store; of several with one id the newest.
+    """The messages in the store by id; of several with the same id the newest.
 
-    One pass over the few columns that are asked for.
+    It takes one pass over COLUMNS.
 
     Args:
         spark: the session.
-        store: whose.
-        message_ids: any, repeated or not.
-        after: only what has a larger global position; files with none such are not read.
+        store: of the messages.
+        message_ids: with or without repetitions.
+        after: only messages with a larger global position; files without any are not read.
     """
     asked = spark.createDataFrame(pa.table({"message_id": message_ids.unique()}))
     messages = read_messages(spark, store).select(*COLUMNS)
@@ -252,7 +252,7 @@ def _set() -> dict[str, Column]:
 
 
 def _commit_nothing(store: Store, step: tuple[str, int], note: CommitNote) -> None:
-    """A commit that says that a step has been done, and touches no file."""
+    """A commit that ends a step and touches no file."""
     table = open_to_write(store, "messages")
     own = commit_properties(store, note)
     properties = CommitProperties(
@@ -267,7 +267,7 @@ def _commit_nothing(store: Store, step: tuple[str, int], note: CommitNote) -> No
 
 
 def _audit_retries(context: LifecycleRun, what: Folded, at: datetime, batch: str) -> None:
-    """Before the commit: no retry goes untold. Of a batch that is done again each run has a row, with its name."""
+    """Note retries in the audit, before the commit, so that none is missing. Each run of a repeated batch has a row."""
     version = context.store.table("messages").version()
     counts = {"retried": what.retried}
     add_audit(
@@ -277,9 +277,9 @@ def _audit_retries(context: LifecycleRun, what: Folded, at: datetime, batch: str
 
 
 def _set_aside_by(store: Store, batch: str, uris: set[str]) -> set[tuple[str, int | None, int]]:
-    """Where the messages were read that an earlier try of the batch has set aside.
+    """The sources of messages that an earlier try of the batch set aside.
 
-    Their record may be another by now: one that was due has been sent again meanwhile, say.
+    The record of such a message may have changed since, for example if it was redelivered.
     """
     letters = set_aside_for(store, uris, (DeadLetterReason.RETRIES_EXHAUSTED,))
     return {key[:3] for key in letter_keys(letters.filter(pc.equal(letters["batch"], batch)))}

@@ -1,15 +1,15 @@
-"""Whether messages may be due to expire, by a table's log alone."""
+"""Whether messages may be due to expire, by the table's log alone."""
 
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
 FIRST_OPEN = "FAILED"
-"""FAILED, PROCESSING and RECEIVED sort behind COMPLETED and EXPIRED, so that a file's statistics tell which it has."""
+"""FAILED, PROCESSING and RECEIVED sort after COMPLETED and EXPIRED, so a file's statistics show which it has."""
 
 
 def may_expire(files: pa.Table, at: datetime) -> bool:
-    """Whether a file may hold an open message whose time has passed; rows of ``files_of`` messages."""
+    """Whether any file may have an open message that is due to expire; ``files`` are those of ``files_of``."""
     if not {"min.expires_at", "max.status"} <= set(files.column_names):
         return False
     bounds = zip(files["min.expires_at"].to_pylist(), files["max.status"].to_pylist(), strict=True)

@@ -1,6 +1,6 @@
-"""The part of an ingest run that follows its messages: batches of status updates, and what has expired.
+"""The part of an ingest run after its messages: batches of status updates, expiry and timeouts.
 
-Of a batch first what is set aside is written, then what waits for its message; the commit on ``messages`` ends it.
+A batch first writes dead letters, then updates that wait for their message; its commit on ``messages`` ends it.
 """
 
 from collections.abc import Callable
@@ -27,12 +27,12 @@ from messagestore_jobs.source.records import read_planned
 
 BATCH_BYTES = 64 << 20
 BATCH_RECORDS = 250_000
-"""A batch's updates are held by the driver, all of them."""
+"""Limits of a batch, as the driver holds all of its updates."""
 _PENDING_FOR = timedelta(days=1)
 
 
 def updates_task(task: IngestTask) -> IngestTask | None:
-    """The task as one that reads the source of updates; None where there is none."""
+    """The task changed to read the source of updates; None without such a source."""
     if task.lifecycle is None:
         return None
     memory = Memory(batch_bytes=BATCH_BYTES, batch_records=BATCH_RECORDS)
@@ -41,12 +41,12 @@ def updates_task(task: IngestTask) -> IngestTask | None:
 
 
 class LifecycleWork:
-    """One a run. Where there is nothing to do it reads logs, and looks at what lies at the source.
+    """The lifecycle work of one run. If there is nothing to do, it only reads logs and lists the source.
 
     Args:
         run: the ingest.
-        task: its task.
-        arrivals: of :func:`updates_task`, if there is one.
+        task: of the run.
+        arrivals: for :func:`updates_task`, if there is one.
         first: the note of the last commit before the run.
     """
 
@@ -60,7 +60,7 @@ class LifecycleWork:
         self._counted_at = first
 
     def finish(self, note: CommitNote) -> CommitNote:
-        """Do again what an earlier run was cut off in, before any other message comes; the note of the last commit."""
+        """Repeat what broke off in an earlier run, before new messages; return the note of the last commit."""
         if not self._is_used(note):
             return note
         due = self._arrivals.cut_off() if self._arrivals else None
@@ -69,7 +69,7 @@ class LifecycleWork:
         return self._settle(note) if was_cut_off(self._context.store) else note
 
     def go_on(self, note: CommitNote, stopped: Callable[[], bool]) -> CommitNote:
-        """Take in what has arrived, batch by batch until told to stop; returns the note of the last commit."""
+        """Apply what has arrived, batch by batch until stopped; return the note of the last commit."""
         if self._is_used(note):
             note = self._settle(note)
         if self._arrivals is not None:
@@ -86,7 +86,7 @@ class LifecycleWork:
         return note
 
     def outcome(self, note: CommitNote) -> LifecycleOutcome | None:
-        """What the run did, and what is left to do; None where the store has no lifecycle to speak of.
+        """What the run did, and what is left to do; None if the store has no updates and nothing expired.
 
         Args:
             note: of the last commit.
@@ -102,20 +102,20 @@ class LifecycleWork:
         )
 
     def _is_used(self, note: CommitNote) -> bool:
-        """Whether updates come, or have come, or something has expired."""
+        """Whether there is a source of updates, or any update or expiry has been counted."""
         return self._arrivals is not None or note.updates != UpdateCounts()
 
     def _settle(self, note: CommitNote) -> CommitNote:
         return settle(self._context, now(self._document), self._pending_for, note)
 
     def _take_in(self, due: Due, note: CommitNote) -> CommitNote:
-        """One batch, less what turns out to be gone."""
+        """Apply one batch, without what turns out to be gone."""
         assert self._arrivals is not None
         assert self._task is not None
         try:
             records = read_updates(read_planned(self._context.spark, self._task, due.batch)[0]).toArrow()
         except (PySparkException, Py4JJavaError) as error:
-            # What an earlier try of the batch let wait may be gone; where it is not, the next lets it wait again.
+            # The source of updates that an earlier try let wait may be gone; the next try writes those that are left.
             forget_waiting(self._context.store, self._task.source_id, due.batch.number)
             if not self._arrivals.replan(due.batch):
                 why = self._arrivals.explained(error)
@@ -131,12 +131,12 @@ class LifecycleWork:
 
 
 def take_in(context: LifecycleRun, source_id: str, due: Due, records: pa.Table, note: CommitNote) -> CommitNote:
-    """Take one batch into the store; returns the note of its commit, with the totals so far.
+    """Apply one batch; return the note of its commit, with the totals so far.
 
     Args:
-        context: the run's.
+        context: of the run.
         source_id: of the batch.
-        due: the batch as it was written down.
+        due: the planned batch.
         records: columns of ``read_updates``, in order of arrival.
         note: of the last commit.
     """
@@ -145,13 +145,13 @@ def take_in(context: LifecycleRun, source_id: str, due: Due, records: pa.Table, 
     last = table_state(context.store).last_global_position or 0
     result = folded(context, updates, due.batch.at)
     waiting = updates.take(pa.array(result.unknown, pa.int64()))
-    # An earlier try of the batch may have let updates wait whose messages are there by now.
+    # An earlier try may have let updates wait whose messages have come by now.
     if waiting.num_rows or (due.read_before and count_pending(context.store)):
         let_wait(context.store, _pending(waiting, source_id, due, last), source_id, due.batch.number)
     counts = UpdateCounts(
         received=records.num_rows,
         applied=result.applied,
-        # What was set aside before, and what is for an erased message, changes nothing either.
+        # Dead letters of earlier batches and updates of erased messages count as stale too.
         stale=records.num_rows - result.applied - set_aside - waiting.num_rows,
         dead_lettered=set_aside,
         exhausted=len(result.exhausted),

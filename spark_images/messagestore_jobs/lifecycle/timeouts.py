@@ -1,4 +1,4 @@
-"""What the clock alone does: EXPIRED, what is open when its time has passed; FAILED, attempts that nobody ended."""
+"""What the clock alone does: open messages become EXPIRED, and attempts without an answer become FAILED."""
 
 from datetime import datetime, timedelta
 
@@ -16,17 +16,17 @@ from messagestore_jobs.rows.messages import committing, messages_table, read_mes
 
 STEP = "lifecycle-unanswered"
 AT_ONCE = 250_000
-"""Messages that the driver holds."""
+"""How many messages the driver holds at once."""
 
 
 def is_open() -> Column:
-    """Whether a message is in no terminal status."""
+    """Whether a message's status is not terminal."""
     retried = (F.col("status") == "FAILED") & F.col("next_retry_at").isNotNull()
     return (F.col("status") >= FIRST_OPEN) & (F.col("status").isin("RECEIVED", "PROCESSING") | retried)
 
 
 def expire_due(context: LifecycleRun, at: datetime, note: CommitNote) -> CommitNote:
-    """Set EXPIRED what is due, in one commit; returns its note. Where no file can hold any, only the log is read."""
+    """Expire due messages in one commit; return its note. If no file can have any, only the log is read."""
     if not may_expire(files_of(context.store.table("messages")), at):
         return note
     due = (F.col("expires_at") <= F.lit(at)) & is_open()
@@ -42,15 +42,15 @@ def expire_due(context: LifecycleRun, at: datetime, note: CommitNote) -> CommitN
 
 
 def count_open(context: LifecycleRun) -> dict[str, int]:
-    """How many messages are in no terminal status, by status; files that hold none such are not read."""
+    """How many messages are open, by status; files without any are not read."""
     counted = read_messages(context.spark, context.store).where(is_open()).groupBy("status").count().collect()
     return {row["status"]: row["count"] for row in sorted(counted)}
 
 
 def fail_unanswered(context: LifecycleRun, at: datetime, timeout: timedelta, note: CommitNote) -> CommitNote:
-    """Let those attempts fail that are PROCESSING since before the timeout; returns the note of the last commit.
+    """Fail messages that are PROCESSING for longer than the timeout; return the note of the last commit.
 
-    Each step ends with a commit of its own, so that one that was cut off is done again, and counted once.
+    Each step has its own commit, so that a step that broke off is repeated, and counted once.
     """
     while (due := _due(context, at, timeout)).changes:
         step = (STEP, committed_batch(context.store, STEP) + 1)
@@ -67,6 +67,6 @@ def _due(context: LifecycleRun, at: datetime, timeout: timedelta) -> Folded:
     unanswered = (F.col("status") == "PROCESSING") & (since <= F.lit(at - timeout))
     rows = read_messages(context.spark, context.store).where(unanswered).select(*COLUMNS)
     found = rows.orderBy("global_position").limit(AT_ONCE).toArrow().to_pylist()
-    # By position: several messages may have one id.
+    # By position, as several messages may have the same id.
     messages = {str(row["global_position"]): message_of(row) for row in found}
     return fold([(place, Update("FAILED")) for place in messages], messages, context.retry, at)

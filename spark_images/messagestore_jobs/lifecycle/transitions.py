@@ -1,13 +1,13 @@
-"""What status updates do to a message: one update, and all of a batch. No Spark, no I/O, no clock.
+"""The effects of status updates on messages: of one update, and of all in a batch. No Spark, no I/O, no clock.
 
-RECEIVED → PROCESSING → COMPLETED or FAILED; FAILED → PROCESSING while retries are left; what is not terminal → EXPIRED
-once its time has passed. A step may be jumped over, never taken back. What changes nothing by these rules is stale.
+RECEIVED → PROCESSING → COMPLETED or FAILED; FAILED → PROCESSING while retries are left; each status that is not
+terminal → EXPIRED after ``expires_at``. Steps may be skipped, not taken back. An update that changes nothing is stale.
 
-Attempts are counted from 1: a message that has failed n times is in attempt n + 1, or waits for it. An update that
-names its attempt is stale once that attempt has failed, and one of a later attempt tells that those before it failed;
-so however often a failure is told, and in whatever order, it counts once.
+Attempts count from 1: a message that has failed n times is in attempt n + 1, or waits for it. An update with an attempt
+is stale once that attempt has failed, and implies that all attempts before it failed. So each failure counts once,
+however often and in whatever order it is reported.
 
-One update is no status: RETRY gives a message that is out of retries one more try, at once.
+RETRY is an update and no status: it gives a message without retries left one more try, at once.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,12 +24,12 @@ UPDATES = (*STATUSES, RETRY)
 
 @dataclass(frozen=True, slots=True)
 class LifecycleState:
-    """Where a message is.
+    """The lifecycle state of a message.
 
     Attributes:
         status: one of STATUSES.
         retries: failures so far.
-        next_retry_at: when a failed message is due again; None where no retry is left, or it has not failed.
+        next_retry_at: when a failed message is due again; None if no retry is left, or it has not failed.
         expires_at: when it expires; None: never.
     """
 
@@ -40,17 +40,17 @@ class LifecycleState:
 
     @property
     def terminal(self) -> bool:
-        """Whether nothing changes it any more."""
+        """Whether no update but RETRY changes it any more."""
         return self.status in ENDED or (self.status == "FAILED" and self.next_retry_at is None)
 
     def expired(self, moment: datetime) -> bool:
-        """Whether its time had passed by then, if it was still open."""
+        """Whether ``expires_at`` is not after a moment."""
         return self.expires_at is not None and self.expires_at <= moment
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What an update says: one of UPDATES, when it came to be so (None: when it is taken in), and of which attempt."""
+    """One of UPDATES, its time (None: when it is applied), and its attempt (None: the current one)."""
 
     status: str
     time: datetime | None = None
@@ -58,7 +58,7 @@ class Update:
 
 
 def after(state: LifecycleState, update: Update, retry: Retry, now: datetime) -> LifecycleState | None:
-    """The message's state after an update that is taken in at ``now``; None where the update is stale."""
+    """The state after an update that is applied at ``now``; None if the update is stale."""
     if update.status == RETRY:
         return _again(state, update, now)
     if state.terminal:
@@ -81,19 +81,19 @@ def after(state: LifecycleState, update: Update, retry: Retry, now: datetime) ->
 
 
 def expire(state: LifecycleState) -> LifecycleState:
-    """The state of a message whose time has passed."""
+    """The state of a message after it expired."""
     return replace(state, status="EXPIRED", next_retry_at=None)
 
 
 def next_retry_at(retry: Retry, failures: int, now: datetime) -> datetime | None:
-    """When the next try is due after so many failures; None where none is left."""
+    """When the next try is due after so many failures; None if no retry is left."""
     return None if failures > retry.max_retries else now + wait(retry, failures)
 
 
 def wait(retry: Retry, failures: int) -> timedelta:
-    """How long the retry after the n-th failure waits: base^n whole minutes, and never longer than the maximum.
+    """How long the retry after the n-th failure waits: base^n whole minutes, at most the maximum.
 
-    It is the arithmetic of camunda's bpm-correlate.
+    Camunda's bpm-correlate computes it the same way.
     """
     try:
         minutes = int(float(retry.backoff_base) ** failures)
@@ -104,7 +104,7 @@ def wait(retry: Retry, failures: int) -> timedelta:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message that updates are for, as the store has it."""
+    """A message in the store that has updates."""
 
     global_position: int
     inserted_date: date
@@ -113,12 +113,12 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of a message.
+    """The change of one message.
 
     Attributes:
-        message: as it was.
+        message: before the updates.
         state: after all of its updates.
-        outcome: the row of the update whose result and error stand from now on; None: they stay.
+        outcome: the row of the update with the new result and error; None: they stay.
     """
 
     message: StoredMessage
@@ -128,7 +128,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Folded:
-    """A batch's updates, each in one place: applied, stale, or for an id that is not in the store (rows)."""
+    """A batch's updates: each is applied, stale, or of an ``unknown`` id (rows)."""
 
     changes: dict[str, Change]
     applied: int
@@ -147,7 +147,7 @@ class Folded:
 def fold(
     updates: Iterable[tuple[str, Update]], messages: Mapping[str, StoredMessage], retry: Retry, now: datetime
 ) -> Folded:
-    """Apply updates in order of arrival; the n-th is row n."""
+    """Apply updates in order of arrival; their rows count from 0."""
     changes: dict[str, Change] = {}
     unknown: list[int] = []
     applied = stale = retried = 0
@@ -169,6 +169,6 @@ def fold(
 
 
 def _again(state: LifecycleState, update: Update, now: datetime) -> LifecycleState | None:
-    """One more try, due at once, of what has failed for good; an attempt that is named is the one that failed last."""
+    """One more try, due now, of a message that failed for good; a given attempt must be the last failed one."""
     over = state.status == "FAILED" and state.terminal and not state.expired(now)
     return replace(state, next_retry_at=now) if over and update.attempt in (None, state.retries) else None

@@ -1,4 +1,4 @@
-"""From records to status updates: their fields, why a record is none, and the dead letters that such records become."""
+"""Read status updates from records, and make dead letters of records that are none."""
 
 import json
 from datetime import datetime
@@ -16,7 +16,7 @@ from messagestore_jobs.lifecycle.transitions import UPDATES
 from messagestore_jobs.source.columns import Projections, time_of, whole_number, with_projections
 
 KIND = "lifecycle"
-"""What the source of an update is called in tables, before the kind of what it was read from."""
+"""The kind of an update's source in tables."""
 MOST_ATTEMPTS = 1_000_000
 _TEXTS = {"message_id": "messageId", "status": "status", "error": "error", "time": "time"}
 _NARROW = ("part", "row", "kind", "uri", "partition", "offset", "raw")
@@ -24,7 +24,7 @@ _FIELDS = ("message_id", "status", "result", "error", "time", "attempt", "reason
 
 
 def read_updates(records: DataFrame) -> DataFrame:
-    """The records of ``read_records`` as updates, and why those can't be one that are none.
+    """The records of ``read_records`` as updates, or with the reason why they are none.
 
     Columns: part, row, kind, uri, partition, offset, raw binary (the record); message_id, status, result binary, error,
     time timestamp, attempt long; reason and detail string, null where the record is an update.
@@ -34,7 +34,7 @@ def read_updates(records: DataFrame) -> DataFrame:
 
 
 def source_of(records: pa.Table) -> pa.StructArray:
-    """Where records were read, told apart from messages: columns uri, partition and offset."""
+    """The sources of updates, from columns uri, partition and offset, with a kind of their own."""
     arrays = {name: records[name].combine_chunks() for name in ("uri", "partition", "offset")}
     arrays["kind"] = pa.array([KIND] * records.num_rows, pa.string())
     fields = list(SOURCE)
@@ -48,12 +48,12 @@ def dead_letters(raw: pa.ChunkedArray, source: pa.Array, why: pa.Table, at: date
 
 
 def set_aside_once(store: Store, letters: pa.Table, batch: str, read_before: set[str]) -> int:
-    """Write the dead letters that are not there yet; how many of them are this batch's own.
+    """Write new dead letters; return how many are this batch's own.
 
     Args:
-        store: whose.
+        store: to write to.
         letters: rows of DEAD_LETTERS.
-        batch: which sets them aside; one that was cut off may have done so before.
+        batch: which sets them aside; an earlier try of it may have done so before.
         read_before: source URIs that may have dead letters already.
     """
     if not letters.num_rows:
@@ -91,7 +91,7 @@ def _columns() -> Projections:
 
 
 def _first(part: int) -> Column:
-    """Reason or detail of the first violation; null where there is none."""
+    """Reason (0) or detail (1) of the first violation; null without one."""
     none = F.lit(None).cast("string")
     return reduce(lambda rest, v: F.when(v[0], v[1][part]).otherwise(rest), reversed(_violations()), none)
 

@@ -1,4 +1,4 @@
-"""Updates that came before their messages: they meet them when these come, or are set aside after a time."""
+"""Updates that came before their messages: apply them once these come, or set them aside after a time."""
 
 from datetime import datetime, timedelta
 
@@ -16,7 +16,7 @@ from messagestore_jobs.lifecycle.updates import dead_letters, set_aside_once
 
 
 def was_cut_off(store: Store) -> bool:
-    """Whether a step has been begun and not been committed."""
+    """Whether a step has begun and is not committed."""
     if not count_pending(store):
         return False
     taken = pc.max(read_pending(store)["taken"]).as_py()
@@ -24,9 +24,9 @@ def was_cut_off(store: Store) -> bool:
 
 
 def settle(context: LifecycleRun, at: datetime, pending_for: timedelta, note: CommitNote) -> CommitNote:
-    """Deal with what waits and waits no longer; returns the note of the last commit.
+    """Apply waiting updates whose messages have come, and set overdue ones aside; return the note of the last commit.
 
-    Nothing is read but the log where nothing waits, and no messages where none has come since.
+    If none waits, only the log is read; if no messages have come since, no messages are read.
     """
     if not count_pending(context.store):
         return note
@@ -56,7 +56,7 @@ def settle(context: LifecycleRun, at: datetime, pending_for: timedelta, note: Co
 
 
 def _left(context: LifecycleRun, rows: pa.Table) -> pa.Table:
-    """What waits, once what an earlier run dealt with to the end is gone."""
+    """The waiting updates, after those of committed steps are deleted."""
     done = committed_batch(context.store, STEP)
     taken = pc.fill_null(pc.less_equal(rows["taken"], done), False)
     if pc.any(taken).as_py():
@@ -66,7 +66,7 @@ def _left(context: LifecycleRun, rows: pa.Table) -> pa.Table:
 
 
 def _met(context: LifecycleRun, rows: pa.Table, at: datetime) -> Folded:
-    """What the updates come to whose messages have come meanwhile."""
+    """Fold the updates whose messages have come meanwhile."""
     after = int(pc.min(rows["after"]).as_py())
     if (table_state(context.store).last_global_position or 0) <= after:
         return Folded({}, 0, 0, tuple(range(rows.num_rows)))
