@@ -1,1 +1,1 @@
-"""Deleting a store with everything that is its own."""
+"""Delete a store with everything that is its own."""

@@ -1,6 +1,6 @@
-"""The end of a store: what is known to be its own is deleted, its marker last.
+"""Delete a store: all that is known to be its own, its marker last.
 
-The marker tells whose the folder is, so that a run that was cut off can be done again until it is gone.
+The marker says who owns the folder, so that a deletion that broke off can be repeated until the marker is gone.
 """
 
 from contextlib import suppress
@@ -28,7 +28,7 @@ from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.replay.state import REPLAYS
 
 FOLDERS = (INDEX, PURGES, REPLAYS, CLAIMS, *reversed(TABLES))
-"""In the order they are deleted in: as long as ``messages`` is there, it tells whose turn to write it is."""
+"""In order of deletion: ``messages`` is late, as it has the epoch that fences other runs."""
 OBJECTS = (KEY_OBJECT, TRANSLATORS, MARKER)
 _PARTIAL = ".partial"
 
@@ -37,7 +37,7 @@ def run_delete(store: Store, document: RunDocument, progress: ProgressListener) 
     """Delete the store. The caller holds the right to write, and has not opened the folder.
 
     Raises:
-        TableRefusedError: the folder is another's, or its marker is missing; nothing in it was touched.
+        TableRefusedError: the folder has another owner, or no marker; nothing in it was touched.
         RunFailedError: a hold is active; nothing was touched.
     """
     objects = store.objects()
@@ -55,10 +55,10 @@ def run_delete(store: Store, document: RunDocument, progress: ProgressListener) 
 
 
 def _note(store: Store, document: RunDocument) -> None:
-    """Tell the audit, which goes with the store: of a deletion that is cut off it says who asked."""
+    """Note the deletion in the audit, which is deleted too; if the deletion breaks off, it shows who asked."""
     if not exists(store):
         return
-    # A deletion that was cut off may have left half a table, and one that is not ours has to go, too.
+    # An earlier deletion may have left half a table, and a table that is not ours must be deleted too.
     with suppress(DeltaError, TableRefusedError):
         state = table_state(store)
         counts = {"messages": state.messages, "deadLetters": state.dead_letters}
@@ -66,10 +66,10 @@ def _note(store: Store, document: RunDocument) -> None:
 
 
 def check_deletion(store: Store, document: RunDocument) -> bool:
-    """Whether there is a store to delete: none where the folder is gone, or nothing of a store is left in it.
+    """Whether there is a store to delete: false if the folder is gone, or has nothing of a store.
 
     Raises:
-        TableRefusedError: the folder is another's, or its marker is missing.
+        TableRefusedError: the folder has another owner, or no marker.
         RunFailedError: a hold is active.
     """
     if not isinstance(document.task, DeleteTask):

@@ -1,1 +1,1 @@
-"""Keeping a store fast and no larger than it has to be; nothing that it says changes."""
+"""Maintenance: keep a store fast and small; no row changes."""

@@ -1,8 +1,8 @@
-"""What leaves storage: entries of the logs and files past their retention, and what lies there and nothing needs.
+"""Remove log entries and files past their retention, and objects that nothing needs.
 
-A replay reads the version of a table that it froze, and a purge that drops whole days the one that it was decided on.
-While one has not ended, what that version needs stays, claim checks too: what a purge removed of these goes once the
-files are gone that it was in.
+A replay reads the table version that it froze, and a purge of whole days the version that it was decided on. Until they
+end, all that these versions need stays. That includes claim checks: those of purged messages are removed after the data
+files with their rows.
 """
 
 import re
@@ -30,7 +30,7 @@ from messagestore_jobs.rows.messages import read_messages
 _LOG = "delta.logRetentionDuration"
 _FILES = "delta.deletedFileRetentionDuration"
 _YOUNG = timedelta(days=1)
-"""What is younger may belong to a batch that is still to be committed."""
+"""Younger objects may belong to a batch that is not committed yet."""
 _CLAIM = re.compile(CLAIM_NAME)
 _PARTIAL = ".partial"
 _UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")
@@ -38,10 +38,10 @@ _FOLDERS = ("", CLAIMS, PURGES, REPLAYS)
 
 
 def clean(context: MaintenanceRun) -> tuple[int, str | None]:
-    """Check point every table and remove what is past its retention.
+    """Write a checkpoint of each table, and remove what is past its retention.
 
     Returns:
-        How many files were removed from storage, and why some were kept nevertheless.
+        How many files were removed from storage, and why some were kept, or None.
     """
     task = context.task
     frozen = min([*_replays(context), *_purges(context)], key=lambda one: one.at, default=None)
@@ -59,7 +59,7 @@ def clean(context: MaintenanceRun) -> tuple[int, str | None]:
 
 
 class _Reader(NamedTuple):
-    """What reads a version of the past until it ends."""
+    """A replay or purge that reads an earlier version until it ends."""
 
     at: datetime
     what: str
@@ -67,7 +67,7 @@ class _Reader(NamedTuple):
 
 
 def sweep(context: MaintenanceRun) -> int:
-    """Remove what nothing refers to; how many objects that were."""
+    """Remove objects that nothing refers to; return how many."""
     context.progress.step("sweep")
     objects = Aged(context.uri, context.store.storage)
     before = context.as_of - _YOUNG
@@ -81,7 +81,7 @@ def sweep(context: MaintenanceRun) -> int:
 
 
 class Aged(Objects):
-    """Objects whose age is known."""
+    """Objects with their ages."""
 
     def older(self, below: str, before: datetime, *, recursive: bool = False) -> list[str]:
         """Names of the objects below a name that were written before a moment."""
@@ -95,14 +95,14 @@ class Aged(Objects):
 
 
 def _replays(context: MaintenanceRun) -> list[_Reader]:
-    """Those that may still read this store; of those that lie in this folder it is not known which store they read."""
+    """The replays that may still read this store. Those in this folder count, as they may read any store."""
     told = context.task.oldest_replay
     times = [*(replay.at for replay in unfinished(context.store)), *([told] if told else [])]
     return [_Reader(at, "replay", "let it end, or delete it") for at in times]
 
 
 def _purges(context: MaintenanceRun) -> list[_Reader]:
-    """Those that were cut short: the next purge carries them on, whoever's it is."""
+    """The purges of whole days that broke off; the next purge of any policy continues them."""
     cut_short = [plan for plan in find_plans(context.store) if plan.days]
     return [_Reader(plan.decided_at, "purge", "let a purge of this store run") for plan in cut_short]
 
@@ -121,7 +121,7 @@ def _why(frozen: _Reader | None, kept: bool) -> str | None:
 
 
 def _set_retention(context: MaintenanceRun, name: str) -> None:
-    """Let other writers of the log know it too."""
+    """Set the table's retention properties, for other writers of its log."""
     wanted = {_LOG: _interval(context.task.log_retention), _FILES: _interval(context.task.deleted_file_retention)}
     table = open_to_write(context.store, name)
     if wanted.items() <= table.metadata().configuration.items():
@@ -142,7 +142,7 @@ def _check_point(context: MaintenanceRun, name: str, *, clean_log: bool) -> None
 
 
 def _vacuum(context: MaintenanceRun, name: str) -> int:
-    """Files that no version within the retention has, and what broken runs left; younger ones stay."""
+    """Remove files that no version within the retention has, and those that broken runs left; return how many."""
     hours = int(context.task.deleted_file_retention / timedelta(hours=1))
     table = open_to_write(context.store, name)
     if not table.vacuum(retention_hours=hours, enforce_retention_duration=False, full=True):
@@ -167,9 +167,9 @@ def _interval(length: timedelta) -> str:
 
 
 def _orphans(context: MaintenanceRun, objects: Aged, before: datetime) -> list[str]:
-    """Claim checks by their names alone: a folder may be spelled in more than one way.
+    """The claim checks that no row refers to, by their names, as folders have several spellings.
 
-    Where a data file can't be read nothing is known of what it names; a broken run's leaves after its retention.
+    If a data file can't be read, none is returned, as that file may refer to any.
     """
     old = [name for name in objects.older(CLAIMS, before) if _CLAIM.fullmatch(name.rpartition("/")[2])]
     if not old:
@@ -191,6 +191,6 @@ def _orphans(context: MaintenanceRun, objects: Aged, before: datetime) -> list[s
 
 
 def _half_written(objects: Aged, before: datetime) -> list[str]:
-    """Objects that were being written when their run was killed; only a local store has such."""
+    """Half-written objects of killed runs; only local stores have them."""
     found = [name for folder in _FOLDERS for name in objects.older(folder, before, recursive=bool(folder))]
     return [name for name in found if name.endswith(_PARTIAL)]

@@ -1,4 +1,4 @@
-"""What every step of one maintenance needs."""
+"""The context of all steps of one maintenance."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ from messagestore_jobs.context import Run
 
 @dataclass(frozen=True)
 class MaintenanceRun(Run):
-    """A maintenance, by its settings."""
+    """A maintenance run with its task."""
 
     task: MaintainTask
 
     @property
     def compact_bytes(self) -> int:
-        """A file of this size is left as it is."""
+        """Compaction leaves files of this size and larger as they are."""
         return self.task.target_file_bytes * 3 // 4
 
 

@@ -1,4 +1,4 @@
-"""The maintenance of one store: compaction, check points, clean-up, sweep. Each step may be repeated."""
+"""The maintenance of one store: compaction, checkpoints, clean-up, sweep. Each step may be repeated."""
 
 from collections.abc import Generator
 
@@ -13,7 +13,7 @@ from messagestore_jobs.maintain.optimize import cluster_messages, compact_messag
 
 
 def maintaining(run: Run) -> Generator[None, None, MaintainOutcome]:
-    """The steps of a maintenance; whoever takes them may write to the store between two."""
+    """The steps of a maintenance; the caller may write to the store between two steps."""
     here = maintenance_run(run)
     before = table_state(here.store)
     days = 0
@@ -51,7 +51,7 @@ def maintaining(run: Run) -> Generator[None, None, MaintainOutcome]:
 
 
 def run_maintain(run: Run) -> MaintainOutcome:
-    """Keep a store fast; no row of any table changes.
+    """Carry out all steps of a maintenance.
 
     The caller has opened the folder and holds the right to write.
     """

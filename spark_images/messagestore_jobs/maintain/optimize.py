@@ -1,8 +1,8 @@
 """Compaction and clustering.
 
-Many small files become few large ones; the rows of one file stay together and in their order. A day that is over is
-written anew in order of its streams, and one stream is then read from few pages: batches are written in order of
-arrival, as sorting would cost each of them. Compaction has what clustering leaves to it: days that are not over.
+Compaction merges the small files of days that are not over; the rows of each file stay together and in order.
+Clustering rewrites a day that is over in order of its streams, so that one stream is read from few pages. Batches are
+written in order of arrival, as sorting would make each slower.
 """
 
 from collections.abc import Iterator
@@ -22,15 +22,15 @@ from messagestore_jobs.rows.messages import committing, read_messages
 from messagestore_jobs.rows.tables import refuse_foreign_to_spark
 from messagestore_jobs.session import settings
 
-# Groups of rows as large as those that Spark writes.
+# The row group size of files that Spark writes.
 _WRITER = WriterProperties(compression="ZSTD", max_row_group_size=1 << 16)
-# Who reads one stream unpacks the pages that it lies in: by default up to 20,000 rows of each narrow column. In batches
-# a stream lies all over, so that their pages are left large.
+# A reader of one stream unpacks all pages with its rows: by default up to 20,000 rows of each narrow column. Files of
+# batches have a stream's rows in all pages, so their pages stay large.
 _SMALL_PAGES = {"parquet.page.row.count.limit": "4096"}
 
 
 def compact_messages(context: MaintenanceRun) -> Iterator[None]:
-    """Day by day, each in a commit of its own; a pause after each that had files to be put together."""
+    """Compact day by day, each in its own commit; yields after each day that had files to merge."""
     today = context.as_of.date()
     days = days_to_compact(context.store.table("messages"), today, context.compact_bytes)
     context.progress.step("compact", len(days))
@@ -42,14 +42,14 @@ def compact_messages(context: MaintenanceRun) -> Iterator[None]:
 
 
 def compact_whole(context: MaintenanceRun, name: str) -> bool:
-    """A table that has no partitions; whether any file was written."""
+    """Compact a table without partitions; return whether any file was written."""
     files = files_of(context.store.table(name))
     small = files.filter(pc.field("size_bytes") < context.compact_bytes) if files.num_rows else files
     return small.num_rows > 1 and _compact(context, name, None)
 
 
 def days_to_compact(table: DeltaTable, today: date, compact_bytes: int) -> list[str]:
-    """The days from ``today`` on that have more than one file smaller than this, oldest first."""
+    """The days from ``today`` on with more than one file below ``compact_bytes``, oldest first."""
     files = files_of(table)
     if files.num_rows == 0:
         return []
@@ -59,7 +59,7 @@ def days_to_compact(table: DeltaTable, today: date, compact_bytes: int) -> list[
 
 
 def cluster_messages(context: MaintenanceRun) -> Iterator[None]:
-    """Day by day, each in a commit of its own; a pause after each."""
+    """Cluster day by day, each in its own commit; yields after each."""
     files = files_of(context.store.table("messages"))
     days = days_to_cluster(files, context.as_of.date(), context.compact_bytes)
     context.progress.step("cluster", len(days))
@@ -70,12 +70,12 @@ def cluster_messages(context: MaintenanceRun) -> Iterator[None]:
 
 
 def days_to_cluster(files: pa.Table, today: date, compact_bytes: int) -> list[date]:
-    """The days before ``today`` that have a file from before their end, or more than one small one; oldest first.
+    """The days before ``today`` with a file that was written before the day's end, or several small ones; oldest first.
 
     Args:
         files: add actions of ``messages``, flattened.
-        today: a day is over when it is before this one.
-        compact_bytes: a smaller file is small.
+        today: days before it are over.
+        compact_bytes: smaller files are small.
     """
     if not files.num_rows:
         return []
@@ -98,7 +98,7 @@ def _compact(context: MaintenanceRun, name: str, partition: list[tuple[str, str,
 
 
 def _begun(one: dict[str, Any]) -> bool:
-    """Whether a file of the day was written before its end."""
+    """Whether any file of the day was written before the day's end."""
     written: datetime = one["written_min"]
     return written.replace(tzinfo=UTC) < end_of(one["day"])
 
