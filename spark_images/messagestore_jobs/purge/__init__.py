@@ -1,5 +1,5 @@
-"""Purge: what leaves the store, exactly as previewed, and what proves it.
+"""Purge: remove or scrub messages exactly as previewed, and note it in the audit.
 
-A selection is frozen before anything is changed, and every later step only goes by what was frozen; so a purge that was
-cut short anywhere is carried on by the next run, whoever makes it. Each step may be repeated.
+The selection is frozen before anything changes, and all later steps go by it. So the next run, of any policy, can
+continue a purge that broke off anywhere. Each step may be repeated.
 """

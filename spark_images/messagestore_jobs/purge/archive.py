@@ -1,8 +1,8 @@
-"""The archive: what leaves is written first, counted by reading it back, and sealed by a manifest.
+"""The archive: messages are written before they leave, counted by reading them back, and sealed by a manifest.
 
-Files lie in ``<archive uri>/<preview id>/``, the manifest among them. Without one, whatever is there is no archive yet
-and is begun anew. Once it is sealed, only its own files count, and nothing is read from the store again. A payload that
-lies in an object of its own is archived with its row, as the object leaves too.
+``<archive uri>/<preview id>/`` has the files and the manifest. Without a manifest the archive is written again. Once it
+is sealed, only the manifest's files count, and nothing is read from the store again. Payloads of claim checks are
+archived with their rows, as the objects are deleted too.
 """
 
 from pydantic import AliasChoices, Field
@@ -34,7 +34,7 @@ class ArchivedFile(ContractModel):
 
 
 class ArchiveManifest(ContractModel):
-    """What an archive holds; it exists only once all of it does."""
+    """The content of an archive; it is written after all files."""
 
     preview: str
     run: str
@@ -43,14 +43,14 @@ class ArchiveManifest(ContractModel):
     table_version: int
     format: str
     writing: int = Field(validation_alias=AliasChoices("writing", "rows"))
-    """Which writing of the frozen rows the archive holds; earlier releases say ``rows``."""
+    """The number of the plan's rows that the archive has; earlier releases call it ``rows``."""
     messages: int
     bytes: int
     files: tuple[ArchivedFile, ...]
 
 
 def archive(context: PurgeRun, plan: Plan) -> int:
-    """Make sure that what leaves is archived and sealed, but for what is erased; the number of messages in it."""
+    """Archive all messages that leave, without erased ones, and seal the archive; return how many it has."""
     to = plan.task.archive
     expected = plan.messages - plan.erased
     if to is None:
@@ -77,7 +77,7 @@ def archive(context: PurgeRun, plan: Plan) -> int:
 
 
 def _withdraw(objects: Objects) -> None:
-    """Remove an archive that was sealed for messages all of which stay after all; the manifest goes first."""
+    """Remove a sealed archive if all of its messages stay after all; the manifest goes first."""
     if objects.exists(MANIFEST):
         with external_write("archive-withdrawn"):
             objects.delete(MANIFEST)
@@ -93,7 +93,7 @@ def _leaving(context: PurgeRun, plan: Plan, to: Archive) -> DataFrame:
 
 
 def _still_leaving(context: PurgeRun, plan: Plan, to: Archive, uri: str) -> DataFrame:
-    """What a sealed archive holds of the rows that leave; the store may have lost them already."""
+    """The rows that still leave, from the sealed archive; the store may not have them any more."""
     sealed = _read(context, to, uri)
     if to.format == "JSONLines":
         record = F.col("value").cast("binary")
@@ -144,7 +144,7 @@ def _seal(context: PurgeRun, plan: Plan, to: Archive, objects: Objects, kept: tu
 
 
 def _files(context: PurgeRun, to: Archive, uri: str) -> list[ArchivedFile]:
-    """Every file that is there, read back."""
+    """All files of the archive, read back."""
     by_file = _read(context, to, uri).groupBy(
         F.col("_metadata.file_name").alias("name"), F.col("_metadata.file_size").alias("size")
     )
@@ -153,9 +153,9 @@ def _files(context: PurgeRun, to: Archive, uri: str) -> list[ArchivedFile]:
 
 
 def _sweep(objects: Objects, sealed: ArchiveManifest) -> None:
-    """Remove what is no part of a sealed archive: files of an earlier or unfinished writing."""
+    """Remove files that the manifest doesn't list: those of earlier or unfinished writes."""
     wanted = {file.name for file in sealed.files}
-    # Readers pass over names that start so, as this does: markers and checksums.
+    # Markers and checksums; readers ignore such names too.
     found = [name for name in objects.names() if not name.startswith(("_", ".")) and not name.endswith("/")]
     for name in found:
         if name not in wanted:

@@ -1,6 +1,6 @@
-"""Carrying out a frozen plan: what of it leaves by now, and how it is taken out of ``messages``, and nothing else.
+"""Carry out a frozen plan: check which of its messages still leave, and remove or scrub them.
 
-Each step may be repeated, and only their order keeps the store whole.
+Each step may be repeated; their order keeps the store consistent.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ _BROADCAST_ROWS = 2_000_000
 
 @dataclass(frozen=True)
 class Checked:
-    """The plan as it stands, how many of its rows each day still has in the table, and how many a hold keeps by now."""
+    """The current plan, how many of its rows each day still has in the table, and how many a hold keeps by now."""
 
     plan: Plan
     by_day: dict[date, int]
@@ -45,10 +45,10 @@ class Checked:
 
 
 def recheck(context: PurgeRun, plan: Plan) -> Checked:
-    """Judge the frozen rows again at the table's current version, and freeze them anew where some of them stay.
+    """Judge the frozen rows again at the table's current version, and freeze them again if some must stay.
 
-    A row that is in the table no more has been removed by this very purge, unless the plan waited for approval: then
-    another purge has taken it, and it is not this one's. A plan that waited is decided afterwards.
+    If a row is gone from the table, this purge has removed it, unless the plan waited for approval: then another purge
+    has, and the row doesn't count here. A plan that waited is decided afterwards.
     """
     version = context.store.table("messages").version()
     rows = frozen_rows(context, plan)
@@ -67,7 +67,7 @@ def recheck(context: PurgeRun, plan: Plan) -> Checked:
 
 @dataclass(frozen=True)
 class Carried:
-    """What came of one plan."""
+    """What carrying out one plan did."""
 
     purged: int
     scrubbed: int
@@ -79,7 +79,7 @@ class Carried:
 
 
 def carry_out(context: PurgeRun, checked: Checked) -> Carried:
-    """Archive, keep the heads, remember what is erased, remove, and write the audit; then the plan is done."""
+    """Archive, add tombstones, raise heads, remove or scrub, and note it in the audit; then the plan is done."""
     plan = checked.plan
     archived = archive(context, plan)
     deletes = plan.task.action == "Delete"
@@ -110,7 +110,7 @@ def carry_out(context: PurgeRun, checked: Checked) -> Carried:
 
 
 def keep_heads(context: PurgeRun, plan: Plan) -> None:
-    """Make the heads durable, so that no position that leaves is given again; also when a whole stream leaves."""
+    """Raise the heads, so that no removed position is given again, even if a whole stream leaves."""
     context.progress.step("heads")
     streams = streams_of_days(context.store, plan.version_before, plan.days)
     if plan.rows:
@@ -121,11 +121,11 @@ def keep_heads(context: PurgeRun, plan: Plan) -> None:
 
 
 def delete_frozen(context: PurgeRun, plan: Plan, by_day: dict[date, int]) -> None:
-    """Delete the frozen rows; those that are gone already are passed over.
+    """Delete the frozen rows that are still in the table.
 
     Args:
         context: of the run.
-        plan: whose rows leave.
+        plan: of the rows.
         by_day: how many of the rows each day still has in the table.
     """
     context.progress.step("remove", plan.messages)
@@ -177,7 +177,7 @@ def _settle(context: PurgeRun, plan: Plan, judged: DataFrame, version: int) -> C
 
 
 def _decided(context: PurgeRun, plan: Plan, version: int) -> Plan:
-    """A plan that waited and is carried out now, by this run."""
+    """A plan that waited, as decided now by this run."""
     update = {"waiting": False, "run": context.run, "decided_at": context.as_of, "version_before": version}
     return plan.model_copy(update=update)
 
@@ -229,7 +229,7 @@ def _audit(context: PurgeRun, plan: Plan, carried: Carried) -> None:
 
 
 def _erased_whole(context: PurgeRun, plan: Plan) -> list[str]:
-    """The streams of erased messages of which no message stays."""
+    """The streams that had only erased messages."""
     if not plan.erased:
         return []
     rows = frozen_rows(context, plan)
@@ -241,7 +241,7 @@ def _erased_whole(context: PurgeRun, plan: Plan) -> list[str]:
 
 
 def _rows_by_day(store: Store) -> dict[date, int | None]:
-    """How many rows each day has, by the log alone; None where a file does not tell."""
+    """How many rows each day has, by the log alone; None if a file has no statistics."""
     files = files_of(store.table("messages"))
     if files.num_rows == 0:
         return {}
@@ -251,7 +251,7 @@ def _rows_by_day(store: Store) -> dict[date, int | None]:
 
 
 def _delete_days(context: PurgeRun, days: list[date]) -> None:
-    """Drop whole partitions by a commit that touches no file."""
+    """Drop whole partitions by a commit that rewrites no file."""
     listed = ", ".join(f"'{day.isoformat()}'" for day in days)
     properties = commit_properties(context.store, context.note())
     with external_write("delete-days"):

@@ -1,4 +1,4 @@
-"""Claim checks: payloads that lie in objects of their own."""
+"""Claim checks of purged and scrubbed messages."""
 
 import hashlib
 from collections.abc import Callable
@@ -15,13 +15,13 @@ from messagestore_jobs.purge.plan import PurgeRun
 from messagestore_jobs.rows.messages import claimed_objects, is_own_claim, own_claim_name, read_messages
 
 REWRITTEN = "global_position bigint, new_uri string, new_size bigint, new_sha256 string"
-"""A scrubbed payload's new object; all of it null where nothing of the payload stayed."""
+"""A scrubbed payload's new object; all null if nothing of the payload is left."""
 
 
 def delete_claim_checks(context: PurgeRun, rows: DataFrame) -> None:
-    """Delete the store's own objects that rows referred to which were erased or scrubbed.
+    """Delete the store's own objects of erased or scrubbed rows.
 
-    Those of other rows that leave stay for as long as files of the table name them: see ``maintain.sweep``.
+    Those of other purged rows stay as long as files of the table refer to them: see ``maintain.sweep``.
     """
     objects = context.store.objects(CLAIMS)
     for row in _claimed(context, rows):
@@ -30,10 +30,10 @@ def delete_claim_checks(context: PurgeRun, rows: DataFrame) -> None:
 
 
 def drop_unclaimed(context: Run) -> set[str]:
-    """Delete what lies among the store's claim checks and no message refers to; earlier versions are gone.
+    """Delete objects in the folder of claim checks that no message refers to; earlier versions are gone.
 
     Returns:
-        The names that messages refer to; none where nothing lay there.
+        The names that messages refer to; empty if the folder was empty.
     """
     objects = context.store.objects(CLAIMS)
     found = [name for name in objects.names(recursive=True) if not name.endswith("/")]
@@ -51,13 +51,13 @@ def drop_unclaimed(context: Run) -> set[str]:
 def rewrite_claim_checks(
     context: PurgeRun, rows: DataFrame, suffix: str, scrub: Callable[[Column], Column]
 ) -> DataFrame:
-    """Write a scrubbed copy beside each object of the rows, one at a time; columns REWRITTEN.
+    """Write a scrubbed copy beside each object of the rows, one at a time; return columns REWRITTEN.
 
     Args:
         context: of the run.
         rows: with global_position, payload_size, payload_uri and scrubs, as the table has them. An object that is
-            longer than its payload was put there by somebody else, and counts as none.
-        suffix: what is added to the objects' names.
+            larger than its payload is not ours, and counts as missing.
+        suffix: added to the objects' names.
         scrub: makes the new payload of the old one, by column ``scrubs``.
     """
     found: list[tuple[Any, ...]] = []
@@ -78,7 +78,7 @@ def rewrite_claim_checks(
 
 
 def with_claimed_payloads(context: PurgeRun, messages: DataFrame, rows: DataFrame) -> DataFrame:
-    """The messages with their claim-checked payloads in them. ``rows`` are the frozen rows that they are of."""
+    """The messages with payloads of claim checks filled in. ``rows`` are their frozen rows."""
     sizes = {row["name"]: row["payload_size"] or 0 for row in _claimed(context, rows, "payload_size")}
     if not sizes:
         return messages
@@ -92,7 +92,7 @@ def with_claimed_payloads(context: PurgeRun, messages: DataFrame, rows: DataFram
 
 
 def _claimed(context: PurgeRun, rows: DataFrame, *others: str) -> Any:
-    """The claim checks of the store that rows refer to; what names another place is none."""
+    """The claim checks that rows refer to, without those outside the store."""
     own = rows.where(is_own_claim(context.uri))
     return own.select("global_position", own_claim_name().alias("name"), *others).collect()
 

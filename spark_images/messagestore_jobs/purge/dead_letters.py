@@ -1,4 +1,4 @@
-"""Dead letters that leave: those that are too old, and those that are copies of what is erased."""
+"""Delete dead letters: those that are too old, and copies of erased messages."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -17,13 +17,13 @@ from messagestore_jobs.rows.tables import read_table, table_to_change
 
 
 def count_dead_letters(store: Store, before: datetime) -> int:
-    """How many failed before ``before``."""
+    """How many dead letters failed before a time."""
     rows = store.table("dead_letters").to_pyarrow_dataset()
     return int(rows.count_rows(filter=pc.field("failed_at") < before))
 
 
 def delete_dead_letters(store: Store, before: datetime) -> None:
-    """Delete those that failed before ``before``, durably."""
+    """Delete the dead letters that failed before a time, durably."""
     if count_dead_letters(store, before) == 0:
         return
     with external_write("delete-dead-letters"):
@@ -33,9 +33,9 @@ def delete_dead_letters(store: Store, before: datetime) -> None:
 
 
 def forget_copies(context: PurgeRun, message_ids: list[str]) -> None:
-    """Delete the dead letters in whose bytes one of the ids stands as a whole word: they may be copies of a message.
+    """Delete dead letters whose bytes contain one of the ids as a whole word, as they may be copies of a message.
 
-    Where in its bytes a record has its id is not known any more once it was set aside.
+    A dead letter no longer shows which of its bytes are its id.
     """
     raw = F.col("d.raw").cast("string")
     ids = context.spark.createDataFrame([(one,) for one in message_ids], "message_id string").alias("erased")
@@ -51,7 +51,7 @@ def forget_copies(context: PurgeRun, message_ids: list[str]) -> None:
 
 
 def forget_late_copies(store: Store, erased: Erased) -> None:
-    """Delete the dead letters that name what is erased and came after it was."""
+    """Delete dead letters that name an erased message and came after its erasure."""
     late = list(naming(store, erased))
     if not late:
         return
@@ -66,7 +66,7 @@ def forget_late_copies(store: Store, erased: Erased) -> None:
 
 
 def naming(store: Store, erased: Erased) -> Iterator[bytes]:
-    """The distinct bytes of the dead letters that name what is erased."""
+    """The distinct bytes of dead letters that name an erased message."""
     found: set[bytes] = set()
     rows = store.table("dead_letters").to_pyarrow_dataset()
     for batch in rows.scanner(columns=["raw"]).to_reader():
@@ -75,6 +75,6 @@ def naming(store: Store, erased: Erased) -> Iterator[bytes]:
 
 
 def _as_word(text: Column) -> Column:
-    r"""A pattern for the text where no other name begins or ends with it; ``\Q…\E`` takes it as it is."""
+    r"""A pattern for the text as a whole word; ``\Q…\E`` quotes it."""
     literal = F.concat(F.lit(r"\Q"), F.replace(text, F.lit(r"\E"), F.lit(r"\E\\E\Q")), F.lit(r"\E"))
     return F.concat(F.lit(r"(?<![\w-])"), literal, F.lit(r"(?![\w-])"))

@@ -1,8 +1,8 @@
-"""Erasure: the bytes of what was erased or scrubbed leave the table's storage, by when they are due.
+"""Erasure: remove the bytes of erased or scrubbed messages from storage by the time they are due.
 
-Deleting rows leaves them in files of earlier table versions, and values of theirs in the log. So when it is due nothing
-of any table is left but its newest version, and of claim checks, staged replays and waiting purges nothing that only
-earlier ones need. Then all that lies in the folder is looked at: see ``remains``.
+Deleted rows stay in files of earlier table versions, and some of their values in the log. So an erasure leaves only the
+newest version of each table, and removes claim checks, staged replays and waiting purges that only earlier versions
+need. Then it checks everything in the folder: see ``remains``.
 """
 
 import json
@@ -38,7 +38,7 @@ DUE_BY = "eraseDueBy"
 
 @dataclass(frozen=True)
 class Owed:
-    """An erasure that a purge or a scrub still owes."""
+    """A purge or scrub whose erasure is still to be done."""
 
     run: str
     preview: str
@@ -48,14 +48,14 @@ class Owed:
 
 @dataclass(frozen=True)
 class ErasureResult:
-    """An erasure that was carried out: how many messages were erased (of scrubs, none), and what it does not reach."""
+    """What an erasure did: how many messages it erased (scrubs count none), and which copies it does not reach."""
 
     erased: int
     not_erased: tuple[str, ...]
 
 
 def owed(store: Store) -> list[Owed]:
-    """What the audit says is erased and whose bytes may still be there."""
+    """All purges and scrubs whose bytes may still be in storage, by the audit."""
     rows = [(row, _detail(row["rules"])) for row in read_audit(store)]
     paid = {(row["refers_to"], detail.get("preview")) for row, detail in rows if row["action"] == ERASE}
     return [
@@ -66,7 +66,7 @@ def owed(store: Store) -> list[Owed]:
 
 
 def _detail(rules: str | None) -> dict[str, Any]:
-    """What a row of the audit says beside its columns; nothing where no run has written it."""
+    """The detail of a row of the audit; empty if no run has written the row."""
     try:
         detail = json.loads(rules or "{}")
         datetime.fromisoformat(detail.get(DUE_BY) or "2000-01-01T00:00:00+00:00").astimezone()
@@ -76,7 +76,7 @@ def _detail(rules: str | None) -> dict[str, Any]:
 
 
 def run_erase(run: Run) -> EraseOutcome:
-    """Erase what is due, where no purge runs by then. The caller has opened the folder and holds the right to write."""
+    """Carry out due erasures without a purge. The caller has opened the folder and holds the right to write."""
     done = erase_due(run)
     return EraseOutcome(
         erased=done.erased if done else 0,
@@ -88,10 +88,10 @@ def run_erase(run: Run) -> EraseOutcome:
 
 
 def erase_due(context: Run) -> ErasureResult | None:
-    """Erase the bytes of every purge once one's erasure is due, look that they are gone, and say so in the audit.
+    """If any erasure is due, do all of them, check that the bytes are gone, and note it in the audit.
 
     Raises:
-        RunFailedError: something of it is still there, or what can't be told from it.
+        RunFailedError: something erased is still there, or something that might be.
     """
     due = owed(context.store)
     if not any(one.due_by <= context.as_of for one in due):
@@ -126,7 +126,7 @@ def _forget_unnamed_runs(store: Store) -> None:
 
 
 def not_reached(store: Store) -> tuple[str, ...]:
-    """Where copies may be that no erasure reaches, in words."""
+    """Where copies may be that no erasure reaches, for people."""
     elsewhere = "files and topics that were read, their names, sealed archives, and what replays have sent"
     kept = None if is_local(store.uri) else store.storage.versions_kept(store.uri)
     if is_local(store.uri) or kept == "":
@@ -142,9 +142,9 @@ def not_reached(store: Store) -> tuple[str, ...]:
 
 
 def _settle_plans(context: Run) -> None:
-    """Purges that were cut short or wait keep no version of the table, and no row of an erased message.
+    """Make unfinished purges independent of earlier table versions, and drop previews that have erased messages.
 
-    A preview that has one is made anew by its policy.
+    The policy of a dropped preview makes a new one.
     """
     gone = erased_positions(context.store)
     for plan in find_plans(context.store):

@@ -1,4 +1,4 @@
-"""What an audit may not keep in clear: the values by which rules selected what was erased."""
+"""Hide values in the audit: those by which rules selected erased messages."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _SELECTORS = ("match", "truncateBefore", "select")
 
 
 def hidden(detail: Any, key: bytes, within: bool = False) -> Any:
-    """The same with a keyed hash for each text of a match; who has the key can tell what was asked for."""
+    """The detail with keyed hashes of all texts in matches; with the key one can check for a value."""
     if isinstance(detail, dict):
         return {name: hidden(value, key, within or name in _SELECTORS) for name, value in detail.items()}
     if isinstance(detail, list | tuple):
@@ -27,19 +27,19 @@ def hidden(detail: Any, key: bytes, within: bool = False) -> Any:
 
 
 def hide_in_audit(context: Run, erased: Erased) -> None:
-    """Hide them in rows that name something erased: by another rule, or by a release that did not hide them."""
+    """Hide values in rows that name something erased: rows of other rules, or of earlier releases."""
     for row, less in _in_clear(context.store, erased):
         replace_rules(context.store, row["rules"], less)
 
 
 def in_clear(store: Store, erased: Erased) -> Iterator[str]:
-    """Rows of the audit that name something erased, in words."""
+    """Rows of the audit that name something erased, for people."""
     for row, _ in _in_clear(store, erased):
         yield f"the row of run {row['run']} in audit names an erased message"
 
 
 def _in_clear(store: Store, erased: Erased) -> Iterator[tuple[dict[str, Any], str]]:
-    """Those rows, and what column ``rules`` of each is to say."""
+    """Rows that name something erased, and their new values of column ``rules``."""
     heads = read_hidden_heads(store)
     for row in read_audit(store):
         told = row["rules"] or ""
@@ -49,7 +49,7 @@ def _in_clear(store: Store, erased: Erased) -> Iterator[tuple[dict[str, Any], st
 
 
 def _less(told: str, erased: Erased, heads: HiddenHeads) -> str:
-    """What a row is to say."""
+    """The new value of column ``rules``; the old one if it names nothing erased."""
     if not erased.named_in(told.encode()) and not any(map(heads.hides, names_in(told))):
         return told
     try:

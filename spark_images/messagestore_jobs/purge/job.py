@@ -27,8 +27,8 @@ from messagestore_jobs.purge.selection import (
 def run_purge(run: Run) -> PurgeOutcome:
     """Preview what the rules select and, with mode Enforce, remove or scrub it.
 
-    For Enforce the caller has opened the folder and holds the right to write; a dry run does with what is there. A
-    purge that was cut short is carried on first, whoever began it; what this run reports as purged includes it.
+    For Enforce the caller has opened the folder and holds the right to write; a dry run reads the store as it is. The
+    run first continues purges of any policy that broke off; its report includes what they removed.
     """
     here = purge_run(run)
     if here.task.mode == "DryRun":
@@ -51,7 +51,7 @@ def run_purge(run: Run) -> PurgeOutcome:
 
 
 def _refuse_other_archive(here: PurgeRun, plan: Plan) -> None:
-    """What leaves is written where this run's own document says, and not where a plan that lies in the store does."""
+    """Refuse a plan with another archive than this run's: only the run document says where messages are written."""
     to, own = plan.task.archive, here.task.archive
     if to is not None and (own is None or to.uri != own.uri):
         raise RunFailedError(
@@ -64,7 +64,7 @@ def _refuse_other_archive(here: PurgeRun, plan: Plan) -> None:
 
 @dataclass(frozen=True)
 class _Decided:
-    """What is previewed, and the plan to carry out now, if any."""
+    """The preview, and the plan to carry out now, if any."""
 
     preview: Preview
     checked: Checked | None = None
@@ -79,7 +79,7 @@ def _only_preview(here: PurgeRun) -> Preview:
 
 
 def _note(here: PurgeRun, action: str, preview: Preview, **told: Any) -> None:
-    """Tell the audit what became of a preview."""
+    """Note in the audit what happened to a preview."""
     detail = {"preview": preview.id, "asOf": preview.as_of.isoformat()}
     counts = {"selected": preview.messages, "held": preview.held}
     note(here.store, here.document, action, detail, counts=counts, bytes=preview.bytes, **told)
@@ -101,7 +101,7 @@ def _judge(here: PurgeRun) -> tuple[PurgeSelection, Summary]:
 
 
 def _decide(here: PurgeRun) -> _Decided:
-    """Approve or keep the preview that waits, or judge the store anew."""
+    """Approve or keep the preview that waits, or make a new one."""
     for plan in _waiting(here):
         if here.task.approval_required and plan.spec == spec_digest(here.task):
             if here.task.approved_preview == plan.preview.id:
@@ -158,7 +158,7 @@ def _freeze(here: PurgeRun, selection: PurgeSelection, summary: Summary) -> _Dec
 
 
 def _dead_letters(here: PurgeRun) -> dict[str, object]:
-    """The dead letters that go with a plan; no preview counts them, so they go when the plan is carried out."""
+    """The dead letters that a plan deletes; previews don't count them, so they are counted when it is carried out."""
     if here.task.dead_letters_max_age is None:
         return {}
     before = here.as_of - here.task.dead_letters_max_age
@@ -168,7 +168,7 @@ def _dead_letters(here: PurgeRun) -> dict[str, object]:
 def _purged(
     here: PurgeRun, carried: list[Carried], decided: _Decided, version: int, erased: ErasureResult | None
 ) -> Purged | None:
-    """What the run did, over all that it carried out; None for one that waits."""
+    """What the run did, over all plans that it carried out; None if its only plan waits."""
     if decided.waiting and not carried:
         return None
     due = [one.erase_due_by for one in carried if one.erase_due_by] or [one.due_by for one in owed(here.store)]

@@ -1,8 +1,8 @@
-"""A purge that is under way: what its steps need, and its plan as it is kept in the folder until it is done.
+"""A purge that is under way: the context of its steps, and its plan, which is in the store until the purge is done.
 
-``_purges/<preview id>/`` holds the frozen rows and, written last, the plan; days that leave whole are named in it, and
-their rows are those of the table's version before. A folder without a plan is what a run left that was cut short before
-anything was decided; a folder with one is a purge to carry on, or one that waits for approval.
+``_purges/<preview id>/`` has the frozen rows and, written last, the plan. The plan lists days that leave whole; their
+rows are those of the table's version before. A folder without a plan is left of a run that broke off before it decided;
+a folder with one is a purge to continue, or one that waits for approval.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ _FROZEN_TYPES = (
 
 @dataclass(frozen=True)
 class PurgeRun(Run):
-    """A purge, by its rules."""
+    """A purge run with its task."""
 
     task: PurgeTask
 
@@ -60,7 +60,7 @@ def purge_run(run: Run) -> PurgeRun:
 
 
 class Plan(ContractModel):
-    """What was decided. ``task`` is the task it was decided by; the rows are those that leave, and their counts."""
+    """A decided purge: its task, and the rows that leave, with their counts."""
 
     preview: Preview
     run: str
@@ -70,13 +70,13 @@ class Plan(ContractModel):
     holds: str
     waiting: bool
     decided_at: datetime
-    """When it was frozen or, where it waited, approved."""
+    """When it was frozen or, if it waited, approved."""
     rows: int = 1
-    """Which writing of the rows is in force: they are written again when some of them stay after all. 0: none."""
+    """The number of the current rows; they are written again if some must stay after all. 0: there are none."""
     days: tuple[date, ...] = ()
-    """What leaves whole, as it was at ``version_before``; the rows are of other days."""
+    """Days that leave whole, as of ``version_before``; the rows are of other days."""
     claims: int = 0
-    """Told by plans of earlier releases."""
+    """Plans of earlier releases have it; it is not used."""
     messages: int
     bytes: int
     erased: int
@@ -86,20 +86,20 @@ class Plan(ContractModel):
 
     @property
     def folder(self) -> str:
-        """Its folder, relative to the table folder."""
+        """The plan's folder, relative to the table folder."""
         return f"{FOLDER}/{self.preview.id}"
 
     @property
     def rows_folder(self) -> str:
-        """Where the rows in force are."""
+        """The folder of the current rows, relative to the table folder."""
         return f"{self.folder}/rows-{self.rows}"
 
 
 def find_plans(store: Store) -> list[Plan]:
-    """All plans in the folder.
+    """All plans of a store.
 
     Raises:
-        TableRefusedError: one is none, or names another folder than its own.
+        TableRefusedError: one is invalid, or is in another folder than its own.
     """
     objects = store.objects()
     folders = [name.rstrip("/") for name in objects.names(FOLDER) if name.endswith("/")]
@@ -113,19 +113,19 @@ def find_plans(store: Store) -> list[Plan]:
 
 
 def write_rows(context: Run, plan: Plan, rows: DataFrame) -> None:
-    """Freeze rows; they are in force once the plan is written."""
+    """Freeze rows; they count once the plan is written."""
     with external_write("freeze-rows"):
         rows.select(*FROZEN).write.mode("overwrite").parquet(context.store.path(plan.rows_folder))
 
 
 def write_plan(context: Run, plan: Plan) -> None:
-    """Decide: from here on the purge is carried on until it is done."""
+    """Write the plan; from now on runs continue the purge until it is done."""
     with external_write("freeze-plan"):
         context.store.objects().write(f"{plan.folder}/{_PLAN}", plan.model_dump_json(by_alias=True).encode())
 
 
 def frozen_rows(context: Run, plan: Plan) -> DataFrame:
-    """The rows that leave: columns FROZEN."""
+    """All rows that leave: columns FROZEN."""
     written = written_rows(context, plan)
     if not plan.days:
         return written
@@ -133,9 +133,9 @@ def frozen_rows(context: Run, plan: Plan) -> DataFrame:
 
 
 def written_rows(context: Run, plan: Plan) -> DataFrame:
-    """Those of the rows that leave that are not of whole days: columns FROZEN.
+    """The rows that leave, without those of whole days: columns FROZEN.
 
-    Of earlier versions of the table only those are kept that whole days need.
+    They don't need an earlier version of the table, as those of whole days do.
     """
     if plan.rows:
         return context.spark.read.schema(_FROZEN_TYPES).parquet(context.store.path(plan.rows_folder))
@@ -143,7 +143,7 @@ def written_rows(context: Run, plan: Plan) -> DataFrame:
 
 
 def forget(context: Run, plan: Plan) -> None:
-    """Drop a plan that is done or overtaken; the plan goes first, so that no half of it is carried on."""
+    """Delete a plan that is done or obsolete; plan.json goes first, so that no run continues half of it."""
     objects = context.store.objects()
     with external_write("forget-plan"):
         objects.delete(f"{plan.folder}/{_PLAN}")
@@ -152,7 +152,7 @@ def forget(context: Run, plan: Plan) -> None:
 
 
 def sweep(context: Run) -> None:
-    """Remove what runs left that were cut short before they had decided, or after they were done."""
+    """Remove folders without a plan, left by runs that broke off before they decided or after they were done."""
     objects = context.store.objects()
     for name in objects.names(FOLDER):
         if name.endswith("/") and not objects.exists(f"{name}{_PLAN}"):

@@ -1,8 +1,8 @@
-"""What is left in a store after an erasure: all that lies in its folder is looked at, and told in words.
+"""What is left in a store after an erasure: remove earlier versions, and check everything else in the folder.
 
-A file is either part of a table's newest version, named by a message, or of a form that a run writes, or it is strange:
-nobody can say what is in it. Of the first, each row that can be an erased message's is read; of the others all. Before
-that goes what only earlier versions of the tables need.
+A file is either part of a table's newest version, named by a message, or of a kind that a run writes; any other file is
+strange, as it might have erased content. Of data files only those are read that may have rows of erased messages, of
+other files all.
 """
 
 import re
@@ -41,22 +41,22 @@ _STATE = re.compile(
     rf"|{REPLAYS}/[^/]+/(state/staging|records)/part-[^/]+"
     rf"|{INDEX}/((ids|streams)-[0-9a-f]{{32}}|{re.escape(MANIFEST)})"
 )
-"""What purges and replays keep of themselves, and the index of ids."""
+"""State of purges and replays, and the index."""
 LOG = "_delta_log"
 _OF_VERSION = re.compile(LOG + r"/([0-9]{20})\.(?:json|crc|checkpoint\.parquet)")
 
 
 def refuse_remains(store: Store, erased: Erased, left: Mapping[str, int], claims: Set[str]) -> None:
-    """Look at all that a store's folder holds after an erasure.
+    """Check all that a store's folder has after an erasure.
 
     Args:
-        store: whose.
-        erased: all that was.
-        left: of each table the version that was left alone.
+        store: to check.
+        erased: all tombstones.
+        left: the only version left of each table.
         claims: the names of claim checks that messages have.
 
     Raises:
-        RunFailedError: something erased is there, or something that nobody can tell from it.
+        RunFailedError: something erased is still there, or something that might be.
     """
     found = list(islice(_remains(store, erased, left, claims), _SHOWN + 1))
     if found:
@@ -69,10 +69,10 @@ def refuse_remains(store: Store, erased: Erased, left: Mapping[str, int], claims
 
 
 def strange(names: list[str], tables: Mapping[str, tuple[Set[str], int, int]], claims: Set[str]) -> Iterator[str]:
-    """What lies in a folder and no run of ours needs, in words.
+    """What is in a store's folder and no run needs, for people.
 
     Args:
-        names: of all that lies there; those of folders end with a slash.
+        names: of all in the folder; those of folders end with a slash.
         tables: the data files, the first and the last version of each.
         claims: the names of claim checks that messages have.
     """
@@ -94,15 +94,14 @@ def strange(names: list[str], tables: Mapping[str, tuple[Set[str], int, int]], c
 
 
 def forget_past(store: Store, name: str, note: CommitNote | None) -> int:
-    """Leave nothing of a table but its newest version.
+    """Remove all versions of a table but the newest.
 
-    That version is made by a commit that says nothing of any file: an entry of the log also tells the values of what it
-    took away.
+    The newest version is a commit without files, as log entries also have statistics of files that they removed.
 
     Args:
-        store: whose.
+        store: of the table.
         name: of the table.
-        note: what the commit on ``messages`` says.
+        note: of a commit on ``messages``.
 
     Returns:
         The number of the version that is left.
@@ -128,13 +127,13 @@ def forget_past(store: Store, name: str, note: CommitNote | None) -> int:
 
 
 def not_needed(names: Iterable[str], files: Set[str], first: int, last: int) -> list[str]:
-    """What lies in a table's folder and its newest version does not need; the oldest first.
+    """What is in a table's folder and its newest version does not need; the oldest first.
 
     Args:
-        names: of all that lies there; those of folders end with a slash.
-        files: the data files of the version.
-        first: the number of a version that has a check point.
-        last: that of the newest.
+        names: of all in the folder; those of folders end with a slash.
+        files: the data files of the newest version.
+        first: the number of a version with a checkpoint.
+        last: the number of the newest version.
     """
     found = [(_version_of(name), name) for name in names if not name.endswith("/") and sum_of(name) not in files]
     return [name for of, name in sorted(found) if not first <= of <= last and sum_of(name) != f"{LOG}/_last_checkpoint"]
@@ -154,7 +153,7 @@ def _remains(store: Store, erased: Erased, left: Mapping[str, int], claims: Set[
 
 
 def _needed(store: Store, left: Mapping[str, int]) -> Mapping[str, tuple[Set[str], int, int]]:
-    """Of each table its data files, first and last version."""
+    """The data files, first and last version of each table."""
     tables = {}
     for name in TABLES:
         table = store.table(name)
@@ -163,7 +162,7 @@ def _needed(store: Store, left: Mapping[str, int]) -> Mapping[str, tuple[Set[str
 
 
 def _rows(store: Store, erased: Erased) -> Iterator[str]:
-    """Messages that lie where an erased one was, or have its id; only files whose positions go around one are read."""
+    """Messages with the position or id of an erased one; only files whose positions include one are read."""
     gone = np.sort(erased_positions(store))
     table = store.table("messages")
     files = files_of(table)
@@ -179,14 +178,14 @@ def _rows(store: Store, erased: Erased) -> Iterator[str]:
 
 
 def _around(files: pa.Table, positions: np.ndarray) -> pa.Array:
-    """Which files can have a row at one of some positions (ascending); one that doesn't tell can."""
+    """Which files can have a row at one of these positions (ascending); files without statistics can."""
     first = pc.fill_null(files["min.global_position"], 0).to_numpy()
     last = pc.fill_null(files["max.global_position"], np.iinfo(np.int64).max).to_numpy()
     return pa.array(np.searchsorted(positions, first, "left") < np.searchsorted(positions, last, "right"))
 
 
 def _names(store: Store, heads: HiddenHeads) -> Iterator[str]:
-    """Names of streams that only erased messages had, in heads or in what the log tells of the messages' files."""
+    """Names of streams that had only erased messages, in heads or in the log's statistics of messages."""
     if not heads.by_key:
         return
     if any(heads.hides(name) for rows in read_named_heads(store) for name in rows["stream_name"].to_pylist()):
@@ -208,6 +207,6 @@ def _texts(files: pa.Table, column: str) -> Iterator[str]:
 
 
 def _version_of(name: str) -> int:
-    """Of an entry of the log; -1 of anything else."""
+    """The version of a log entry; -1 for any other file."""
     found = _OF_VERSION.fullmatch(sum_of(name))
     return int(found[1]) if found else -1

@@ -1,8 +1,7 @@
 """Rules and holds as conditions over the columns of ``messages``.
 
-Two limits look at more than one message. Each is brought down to where it cuts, a position in a stream, or a place in
-the order of age: with it, whether a message is past the limit is a comparison, and only the narrow columns are read to
-find it.
+Two limits depend on more than one message. For each the run finds where it cuts: a position in a stream, or a message
+in order of age. Finding it reads narrow columns only, and then a comparison shows whether a message is beyond it.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -20,17 +19,17 @@ _FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def age() -> Column:
-    """The time that a message's age is counted from: a time in the future keeps nothing for ever."""
+    """The time from which a message's age counts; a time in the future must not keep it for ever."""
     return F.least("time", "inserted_at")
 
 
 def before(moment: datetime) -> Column:
-    """Whether a message is older than ``moment``; comparisons with columns alone, which file statistics can answer."""
+    """Whether a message is older than ``moment``, by plain comparisons, which prune files by statistics."""
     return (F.col("time") < F.lit(moment)) | (F.col("inserted_at") < F.lit(moment))
 
 
 def own_conditions(rule: Rule, as_of: datetime) -> list[Column]:
-    """What a rule asks of a message by itself: all but the two limits that look at other messages too."""
+    """The conditions of a rule on a message itself: all but the two limits that depend on other messages."""
     found = []
     if rule.expired:
         found.append(F.col("expires_at") <= F.lit(as_of))
@@ -47,13 +46,13 @@ def own_conditions(rule: Rule, as_of: datetime) -> list[Column]:
 
 
 def says_nothing(rule: Rule) -> bool:
-    """Whether a rule has no condition at all; such a rule selects nothing, not everything."""
+    """Whether a rule has no condition; such a rule selects nothing, not everything."""
     empty = Rule(name=rule.name, erase=rule.erase)
     return rule == empty or rule == empty.model_copy(update={"match": Match()})
 
 
 def untold(rule: Rule, as_of: datetime) -> Column:
-    """Whether all else in a rule holds for a message and its ``where`` could not be told; such a message stays."""
+    """Whether ``where`` could not be evaluated on a message that matches all else in a rule; such a message stays."""
     if rule.match is None or rule.match.where is None:
         return F.lit(False)
     others = own_conditions(rule.model_copy(update={"match": None}), as_of)
@@ -61,7 +60,7 @@ def untold(rule: Rule, as_of: datetime) -> Column:
 
 
 def held(holds: tuple[Hold, ...], as_of: datetime) -> Column:
-    """Whether a hold that is in force covers a message; one that could not be told on it does."""
+    """Whether an active hold covers a message; a hold that could not be evaluated on it does."""
     conditions = [
         F.coalesce(matches(hold.match), F.lit(False)) | undecided(hold.match)
         for hold in holds
@@ -71,27 +70,27 @@ def held(holds: tuple[Hold, ...], as_of: datetime) -> Column:
 
 
 def any_of(conditions: list[Column]) -> Column:
-    """Any of them, false where there is none."""
+    """Any of the conditions; false without any."""
     return reduce(or_, conditions) if conditions else F.lit(False)
 
 
 class Edge(NamedTuple):
-    """The last message, by age and then by global position, that must go for the bytes to fit."""
+    """The last message, by age and global position, that must go so that the bytes fit."""
 
     age: datetime
     global_position: int
 
     def reaches(self) -> Column:
-        """Whether a message is not past the edge."""
+        """Whether a message is up to the edge."""
         near = (F.col("time") <= F.lit(self.age)) | (F.col("inserted_at") <= F.lit(self.age))
         same = (age() == F.lit(self.age)) & (F.col("global_position") <= F.lit(self.global_position))
         return near & ((age() < F.lit(self.age)) | same)
 
 
 def cap_floors(messages: DataFrame, newest: int) -> DataFrame:
-    """For each stream with more than ``newest`` messages, the highest position past them: stream_name, floor.
+    """For each stream with more than ``newest`` messages, the highest position beyond these: stream_name, floor.
 
-    Messages that a hold keeps count like any other.
+    Held messages count like all others.
     """
     long = messages.groupBy("stream_name").count().where(F.col("count") > newest).select("stream_name")
     newest_first = Window.partitionBy("stream_name").orderBy(F.desc("position"))
@@ -104,10 +103,10 @@ def cap_floors(messages: DataFrame, newest: int) -> DataFrame:
 
 
 def bytes_edge(messages: DataFrame, candidate: Column, held: Column, maximum: int) -> Edge | None:
-    """How far the oldest candidates must go so that the table's payloads fit into ``maximum`` bytes; None: they fit.
+    """The last of the oldest candidates that must go so that all payloads fit into ``maximum`` bytes; None: they fit.
 
-    Held messages count and can't go, so the next oldest goes for them. Where all candidates together are not enough,
-    the edge is the newest of them.
+    Held messages count and can't go, so the next oldest go instead. If all candidates together are not enough, the edge
+    is the newest of them.
     """
     total = messages.agg(F.sum("payload_size")).first()
     excess = ((total and total[0]) or 0) - maximum

@@ -1,8 +1,8 @@
-"""Scrubbing: the row stays, what is named leaves it, and column ``scrubs`` says so: a text a place, with the method.
+"""Scrubbing: the row stays without the named values, and column ``scrubs`` lists them, one text each, with the method.
 
-A scrub is due where a row lacks one of its texts. Texts are only added, so that two policies over the same messages
-come to an end, and a place is never hashed twice by the same method. A row that a release without the column has
-scrubbed says nothing, and is scrubbed once more.
+A scrub is due if the row lacks one of its texts. Texts are only added, so that two policies over the same messages
+don't scrub for ever, and no value is hashed twice by the same method. Rows that a release without the column scrubbed
+are scrubbed once more.
 """
 
 from collections.abc import Sequence
@@ -21,21 +21,21 @@ from messagestore_jobs.rows.messages import MERGE, bounds, committing, messages_
 from messagestore_jobs.session import settings
 
 REDACTED = "[redacted]"
-"""What stands where a value was, by method Redact."""
+"""Replaces values with method Redact."""
 
 
 def is_due(what: Scrub, prefix: str = "") -> Column:
-    """Whether any of what is named has not been taken from a row yet; ``prefix`` stands before the column's name."""
+    """Whether a row still has any of the named values; ``prefix`` is put before the column's name."""
     return F.size(F.array_except(_texts(what), _said(prefix))) > 0
 
 
 def scrub(context: PurgeRun, plan: Plan) -> None:
-    """Scrub the frozen rows in one commit; those that have been scrubbed so already are passed over.
+    """Scrub the frozen rows in one commit; rows that were scrubbed in the same way stay as they are.
 
-    A document that is no JSON can't be searched for paths: where paths are named, all of it leaves.
+    A document that is no JSON has no paths: if paths are named, the whole document is removed.
 
     Raises:
-        RunFailedError: the task does not say what to remove, or the key to hash with is not there.
+        RunFailedError: the task doesn't name what to remove, or there is no key for hashes.
     """
     what = plan.task.scrub
     if what is None:
@@ -63,14 +63,14 @@ def scrub(context: PurgeRun, plan: Plan) -> None:
 
 
 def scrubbed(document: Column, what: Scrub, given: str, kind: str, applied: Column) -> Column:
-    """A document without what is named and still there, other bytes as they were; null where nothing of it can stay.
+    """A document without the named values that it still has, all other bytes unchanged; null if nothing can stay.
 
     Args:
         document: JSON, as bytes.
-        what: says what leaves, and how.
+        what: the values to remove, and the method.
         given: what the method needs beside the value.
-        kind: of place, as column ``scrubs`` has it: payload, metadata or result.
-        applied: what the row says that earlier scrubs took.
+        kind: payload, metadata or result, as in column ``scrubs``.
+        applied: the row's texts of earlier scrubs.
     """
     paths = _left(what, kind, _names_of(what)[kind], applied)
     new = F.call_function("messagestore.scrub_json", document, paths, F.lit(what.method), F.lit(given))
@@ -78,7 +78,7 @@ def scrubbed(document: Column, what: Scrub, given: str, kind: str, applied: Colu
 
 
 def scrubbed_headers(headers: Column, what: Scrub, given: str, applied: Column) -> Column:
-    """Headers without what is named and still there."""
+    """Headers without the named ones that they still have."""
     names = _left(what, "header", _names_of(what)["header"], applied)
 
     def named(name: Column) -> Column:
@@ -93,23 +93,23 @@ def scrubbed_headers(headers: Column, what: Scrub, given: str, applied: Column) 
 
 
 def _after(what: Scrub, prefix: str = "") -> Column:
-    """What the row says when it has been scrubbed."""
+    """Column ``scrubs`` of the row after the scrub."""
     return F.array_union(_said(prefix), _texts(what))
 
 
 def _said(prefix: str = "") -> Column:
-    """What a row says by now; nothing where it is null."""
+    """Column ``scrubs`` of a row; empty for null."""
     return F.coalesce(F.col(f"{prefix}scrubs"), F.array().cast("array<string>"))
 
 
 def _left(what: Scrub, kind: str, names: Sequence[str], applied: Column) -> Column:
-    """Those of the names of one kind of place that have not been taken from a row that says ``applied``."""
+    """The names of one kind that a row with texts ``applied`` still has."""
     texts = F.array(*map(F.lit, names)).cast("array<string>")
     return F.filter(texts, lambda name: ~F.array_contains(applied, F.concat(F.lit(_text(what, kind, "")), name)))
 
 
 def _names_of(what: Scrub) -> dict[str, tuple[str, ...]]:
-    """What a scrub names by kind of place; headers whatever their case, as a sender's spelling must not save one."""
+    """The names in a scrub by kind. Headers are in lower case, as a sender's spelling must not save one."""
     return {
         "payload": what.payload_paths,
         "metadata": what.metadata_paths,
@@ -130,20 +130,20 @@ def _text(what: Scrub, kind: str, name: str) -> str:
 
 
 def _due(context: PurgeRun, rows: DataFrame, what: Scrub) -> DataFrame:
-    """Those of the frozen rows that are still to be scrubbed, as the table has them."""
+    """The frozen rows that are still to be scrubbed, as the table has them."""
     messages = within(read_messages(context.spark, context.store), rows).where(is_due(what))
     found = messages.select("global_position", "message_id", "payload_size", "payload_uri", "scrubs")
     return found.join(rows.select("global_position"), "global_position", "left_semi")
 
 
 def _replaced(context: PurgeRun, rows: DataFrame) -> DataFrame:
-    """Those of the frozen rows whose payload lies elsewhere by now, or nowhere."""
+    """The frozen rows whose payload has another object by now, or none."""
     now = within(read_messages(context.spark, context.store), rows).select("global_position", "payload_uri")
     return rows.join(now, ["global_position", "payload_uri"], "left_anti")
 
 
 def _given(what: Scrub) -> str:
-    """What a method needs beside the value: the text that stands for it, or the variable that holds the key."""
+    """What a method needs beside the value: the replacing text, or the variable with the key."""
     return held(what.key_environment, "method Hash") if what.method == "Hash" else REDACTED
 
 
@@ -157,7 +157,7 @@ def _rewritten(context: PurgeRun, plan: Plan, rows: DataFrame, what: Scrub, give
 
 
 def _masked(text: Column, what: Scrub, given: str) -> Column:
-    """What stands for a text; null for no text."""
+    """The replacement of a text; null for null."""
     if what.method == "Drop":
         return F.lit(None).cast("string")
     if what.method == "Hash":
@@ -191,7 +191,7 @@ def _changes(plan: Plan, what: Scrub, given: str) -> dict[str, str | Column]:
 
 
 def _sealed_anew(integrity: Integrity, changes: dict[str, str | Column]) -> Column:
-    """The seal of the scrubbed row; a row that was not as it was sealed keeps its seal, and stays broken."""
+    """The seal of the scrubbed row; a row that did not match its seal keeps it, and stays broken."""
     key = key_of(integrity)
     before = own_columns("m.")
     news = {name: column for name, column in changes.items() if name in before and isinstance(column, Column)}

@@ -1,4 +1,4 @@
-"""What the rules select at one table version, and what that amounts to: the preview."""
+"""What the rules select at one table version, and its summary: the preview."""
 
 import hashlib
 import json
@@ -30,17 +30,17 @@ NARROW = (
     "payload_size",
     "payload_uri",
 )
-"""The columns that a selection keeps of a message: never its contents."""
+"""The columns of a message in a selection; never its content."""
 _NEWER = {"metadata_paths", "result_paths", "error", "dead_letters"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class PurgeSelection:
-    """Days that leave whole, and of all others a row a message that any rule selects; None where there can't be any.
+    """Days that leave whole, and one row for each selected message of other days; None: there can't be any.
 
-    Rows are of NARROW with ``rules`` (names), ``erase``, ``held`` and ``untold``. Rows that are untold and selected by
-    no rule are there to be counted only.
+    Rows have NARROW with ``rules`` (names), ``erase``, ``held`` and ``untold`` (``where`` could not be evaluated). Rows
+    that are untold and selected by no rule are only counted.
     """
 
     version: int
@@ -48,17 +48,17 @@ class PurgeSelection:
     rows: DataFrame | None
 
     def going(self) -> DataFrame | None:
-        """What would leave, besides whole days."""
+        """The rows that would leave, besides whole days."""
         return None if self.rows is None else self.rows.where((F.size("rules") > 0) & ~F.col("held"))
 
     def release(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         if self.rows is not None:
             self.rows.unpersist()
 
 
 def select(context: PurgeRun) -> PurgeSelection:
-    """Judge every message of the store's current version, and once; but for whole days, lazily."""
+    """Judge all messages of the current version, once; except for whole days this happens lazily."""
     table = context.store.table("messages")
     version = table.version()
     whole = whole_days(context.task, files_of(table), context.as_of)
@@ -72,7 +72,7 @@ def select(context: PurgeRun) -> PurgeSelection:
 
 @dataclass(frozen=True)
 class Summary:
-    """A preview, and what the steps after it want to know of the same rows."""
+    """A preview, and what later steps need of the same rows."""
 
     preview: Preview
     erased: int
@@ -80,22 +80,22 @@ class Summary:
 
 
 def spec_digest(task: PurgeTask) -> str:
-    """What a task asks for, whatever its mode and approval, and whatever holds there are."""
+    """A digest of what a task asks for, without mode, approval and holds."""
     about_itself = {"mode", "approved_preview", "approved_by", "approval_required", "holds"}
     asked = task.model_dump(mode="json", exclude=about_itself)
     if asked["scrub"] is not None:
-        # What an earlier release could not be asked for, and its previews do not tell.
+        # Fields that an earlier release did not have are not in its previews.
         asked["scrub"] = {name: said for name, said in asked["scrub"].items() if said or name not in _NEWER}
     return _digest(asked)
 
 
 def holds_digest(task: PurgeTask) -> str:
-    """The holds that a task was given."""
+    """A digest of a task's holds."""
     return _digest(task.model_dump(mode="json", include={"holds"}))
 
 
 def summarize(context: PurgeRun, selection: PurgeSelection) -> Summary:
-    """Count a selection in one pass, and say what could not be told."""
+    """Count a selection in one pass, and report what could not be evaluated."""
     rules = context.task.rules
     names = [rule.name for rule in rules]
     days = count_days(context.store, selection.version, selection.days, rules, context.as_of)
@@ -122,7 +122,7 @@ def summarize(context: PurgeRun, selection: PurgeSelection) -> Summary:
 
 
 def preview_id(context: PurgeRun, version: int, days: list[dict[str, Any]]) -> str:
-    """What tells this preview from any other: of what was asked, and of what was selected day by day."""
+    """The id of a preview: a digest of what was asked, and of what was selected day by day."""
     task = context.task
     rows = sorted((str(day["inserted_date"]), day["messages"], day["xor"], str(day["sum"])) for day in days)
     return _digest([context.uri, spec_digest(task), holds_digest(task), version, rows])[:32]
@@ -137,7 +137,7 @@ def _judged(context: PurgeRun, messages: DataFrame) -> DataFrame:
         conditions.append(condition)
     fails = any_of([untold(rule, context.as_of) for rule in rules])
     if context.task.action == "Scrub" and context.task.scrub is not None:
-        # A preview changes nothing, so that it also looks at a store without the column.
+        # A preview doesn't upgrade the store, so the column may be missing.
         judged = judged.where(is_due(context.task.scrub) if "scrubs" in judged.columns else F.lit(True))
     selected = judged.where(any_of([*conditions, fails]))
     flags = [F.coalesce(condition, F.lit(False)) for condition in conditions]
@@ -158,9 +158,9 @@ def _names(rules: list[Rule], flags: list[Column]) -> Column:
 def _condition(
     judged: DataFrame, messages: DataFrame, rule: Rule, number: int, keeps: Column, context: PurgeRun
 ) -> tuple[DataFrame, Column]:
-    """All of a rule as one condition, and the rows with what it needs beside them.
+    """A whole rule as one condition, and the rows with the columns that it needs.
 
-    The newest that a cap keeps are of the whole stream; bytes go by the oldest that meet everything else in the rule.
+    A cap keeps the newest of the whole stream. A limit of bytes removes the oldest that match all else in the rule.
     """
     conditions = own_conditions(rule, context.as_of)
     if rule.max_messages_per_stream is not None:
@@ -191,7 +191,7 @@ def _by_day(rows: DataFrame, names: list[str]) -> DataFrame:
         F.count_if(selected & F.col("held")).alias("held"),
         F.count_if(F.col("untold") & ~selected).alias("untold"),
         F.count_if(goes & F.col("erase")).alias("erased"),
-        # Two sums that do not mind the order of rows; together they are hard to meet by chance.
+        # Two sums that don't depend on the order of rows; both together hardly collide.
         F.bit_xor(digest).alias("xor"),
         F.sum(digest.cast("decimal(20,0)")).alias("sum"),
     )

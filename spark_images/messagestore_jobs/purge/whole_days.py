@@ -1,7 +1,7 @@
-"""Days that leave whole because of their age: told by the log and a few narrow columns, without Spark.
+"""Days that leave whole because of their age, found by the log and a few narrow columns, without Spark.
 
-Most of what a policy removes is a day that has grown old. Its messages need no row each in a plan: the table's version
-and the day say which they are, and its files are dropped by a commit that touches none of them.
+Most of what policies remove are days that are too old. A plan needs no row for each of their messages: the table's
+version and the day identify them, and a commit drops their files without rewriting any.
 """
 
 import hashlib
@@ -23,16 +23,16 @@ _COUNTED = (*_TIMES, "payload_size")
 
 
 class WholeDays(NamedTuple):
-    """The days that leave whole, oldest first, and whether a message of another day may be old enough too."""
+    """The days that leave whole, oldest first, and whether messages of other days may leave too."""
 
     days: tuple[date, ...]
     others: bool
 
 
 def whole_days(task: PurgeTask, files: pa.Table, as_of: datetime) -> WholeDays:
-    """What the log tells of a task's rules.
+    """The days that leave whole, by the log.
 
-    A rule that asks for more than age looks at each message, and so do a hold, a scrub, and an approval, which may
+    There are none if a rule has more conditions than age, or the task has holds, scrubs, or needs approval, which may
     come when the files are gone.
 
     Args:
@@ -51,7 +51,7 @@ def whole_days(task: PurgeTask, files: pa.Table, as_of: datetime) -> WholeDays:
 def count_days(
     store: Store, version: int, days: Sequence[date], rules: Sequence[Rule], as_of: datetime
 ) -> list[dict[str, Any]]:
-    """What a preview wants of days that leave whole, under the names that it has there."""
+    """The counts of days that leave whole, by their names in a preview."""
     if not days:
         return []
     edges = [None if rule.max_age is None else as_of - rule.max_age for rule in rules]
@@ -82,15 +82,15 @@ def _count_day(table: DeltaTable, day: date, edges: list[datetime | None]) -> di
 
 
 def _digest(files: pa.Table) -> dict[str, Any]:
-    """What tells a day's messages from those of another version: the files that they lie in."""
+    """A digest of a day's files, which identify its messages at one version."""
     paths = sorted(files["path"].to_pylist())
     return {"xor": hashlib.sha256("\n".join(paths).encode()).hexdigest(), "sum": len(paths)}
 
 
 def streams_of_days(store: Store, version: int, days: Sequence[date]) -> pa.Table:
-    """The position after the last one of each stream in some days: columns stream_name, next_position."""
+    """The next position of each stream after some days: columns stream_name, next_position."""
     if not days:
-        # The version may be gone: only for days is it kept.
+        # Without days the version may be gone.
         return pa.table({"stream_name": pa.array([], pa.string()), "next_position": pa.array([], pa.int64())})
     table = store.table("messages", version)
     found = pa.table({"stream_name": pa.array([], pa.string()), "position_max": pa.array([], pa.int64())})
@@ -108,7 +108,7 @@ def _batches(table: DeltaTable, day: date, columns: Sequence[str]) -> Iterator[p
 
 
 def _older(batch: pa.RecordBatch, edge: datetime | None) -> int:
-    """How many messages of a batch are older, as ``rules.before`` has it."""
+    """How many messages of a batch are older than ``edge``, as in ``rules.before``."""
     if edge is None:
         return 0
     older = [pc.less(batch[name], pa.scalar(edge, batch[name].type)) for name in _TIMES]
