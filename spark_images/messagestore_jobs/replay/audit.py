@@ -1,4 +1,4 @@
-"""What the audit tells of replays: a row for each that has ended, and for each preview of one."""
+"""Rows of the audit about replays: one for each that ended, and one for each preview."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ _REPLAY = "Replay"
 
 
 def note_replay(run: Run, outcome: ReplayOutcome) -> ReplayOutcome:
-    """Tell the audit of the store that was read what was sent of it, once; the outcome as it is."""
+    """Note an ended replay once in the audit of the store that was read; return the outcome unchanged."""
     document, store = run.document, run.store
     task = document.task
     assert isinstance(task, ReplayTask)
@@ -44,14 +44,14 @@ def note_replay(run: Run, outcome: ReplayOutcome) -> ReplayOutcome:
 
 
 def note_preview(run: Run, selection_messages: int) -> None:
-    """Tell the audit of a dry run."""
+    """Note a dry run in the audit."""
     task = run.document.task
     assert isinstance(task, ReplayTask)
     note(run.store, run.document, "Preview", _detail(run.document, task), counts={"selected": selection_messages})
 
 
 def redelivered(run: Run) -> int:
-    """How many messages all rounds of a replay have sent."""
+    """How many messages all rounds of a replay sent."""
     task, resource = run.document.task, run.document.resource
     assert isinstance(task, ReplayTask)
     own = f"{resource.kind}/{resource.namespace}/{resource.name}"
@@ -67,7 +67,7 @@ def _round_of(rules: str, job_id: str) -> bool:
 
 
 def _detail(document: RunDocument, task: ReplayTask) -> dict[str, Any]:
-    """Which fields selected, and a digest of all that was asked: values may name what is to be erased one day."""
+    """The names of selecting fields, and a digest of the task, as values may name what is erased one day."""
     given = Selection.model_dump(task.select, by_alias=True, exclude_defaults=True, exclude={"held_back"})
     return {
         "job": task.job_id,

@@ -1,7 +1,7 @@
-"""How a selection is cut into chunks, which are sent one after the other, and how one is staged.
+"""Cut a selection into chunks, which are sent one after the other, and stage them.
 
-A chunk's records are written in order, as a few objects in a folder of its own, and these get the names they are known
-by. What the kinds of destination have in common is :class:`Delivery`.
+A chunk's records are written in order, as a few objects in a staging folder, and then get their final names.
+:class:`Delivery` is common to all kinds of destination.
 """
 
 import os
@@ -29,12 +29,12 @@ _OBJECT_ROWS = 250_000
 _OBJECT_BYTES = 128 << 20
 _PACED_SECONDS = 2
 SHOWN = 10
-"""Positions that a report names of those that were not sent."""
+"""How many positions of messages that were not sent a report names."""
 Format = Literal["JSONLines", "JSON", "Parquet"]
 _FIRST_ROW_MASK = (1 << 33) - 1
 _OPTIONS = {
     "compression": "none",
-    # What is not sealed is written anew, so a task's output may lie in its place before the job is committed; on
+    # A chunk without a seal is staged again, so tasks may write to the final place before the job is committed. On
     # object storage that saves a copy.
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
@@ -44,7 +44,7 @@ _SPARK_PART = re.compile(r"part-(\d+)-")
 
 @dataclass(frozen=True)
 class Size:
-    """At most so much, if it is more than one grain."""
+    """The limits of a chunk or object that has more than one grain."""
 
     messages: float
     bytes: int
@@ -53,7 +53,7 @@ class Size:
 
 @dataclass(frozen=True)
 class ChunkRange:
-    """What one chunk sends: all that is selected from ``cuts[0]`` on and before ``end``; a cut begins an object."""
+    """The range of one chunk: all selected from ``cuts[0]`` on and before ``end``; each cut begins an object."""
 
     cuts: tuple[Key, ...]
     end: Key | None
@@ -64,18 +64,18 @@ class ChunkRange:
 
 
 def chunk_size(messages_per_second: float | None, cores: int) -> Size:
-    """A few large chunks, or with a rate limit one every few seconds."""
+    """The limits for large chunks, or with a rate limit for one chunk every few seconds."""
     if messages_per_second is None:
         return Size(_CHUNK_ROWS * cores, _CHUNK_BYTES * cores, _CHUNK_CLAIMS)
     return Size(max(1, messages_per_second * _PACED_SECONDS), _CHUNK_BYTES)
 
 
 def next_range(frozen: Frozen, first: int, size: Size, cores: int) -> ChunkRange:
-    """The grains from ``first`` on that make up one chunk."""
+    """The range of the next chunk, from grain ``first`` on."""
     grains = _up_to(frozen.grains, first, size)
     total = Size(sum(g.messages for g in grains), sum(g.bytes for g in grains))
     following = first + len(grains)
-    # Large chunks keep all cores busy, small ones are one object.
+    # A large chunk is several objects, to use all cores; a small one is one object.
     parts = cores if total.messages > _OBJECT_ROWS else 1
     objects = Size(min(_OBJECT_ROWS * 4, -(-total.messages // parts)), _OBJECT_BYTES)
     return ChunkRange(
@@ -90,7 +90,7 @@ def next_range(frozen: Frozen, first: int, size: Size, cores: int) -> ChunkRange
 
 @dataclass(frozen=True)
 class Staged:
-    """What was written: messages by object number, how many could not be, and the first positions of those."""
+    """What was staged: messages by object number, how many failed, and the first positions of failed ones."""
 
     messages: dict[int, int]
     failed: int
@@ -100,7 +100,7 @@ class Staged:
 def stage(
     records: DataFrame, order: Order, chunk_range: ChunkRange, form: Format, folder: str, *, sort: bool
 ) -> Staged:
-    """Write records (key and ``value``, null where it can't be sent); the object's number is in Spark's file name."""
+    """Write records (key and ``value``, null if it can't be sent); Spark's file names have the objects' numbers."""
     if sort or form == "JSON":
         placed, objects = _by_object(records, order, chunk_range, form), len(chunk_range.cuts)
     else:
@@ -118,7 +118,7 @@ def stage(
         rows = rows.sortWithinPartitions(*order.columns)
     with external_write("replay-staging"):
         _save(rows.drop("_object", "_end", *order.columns), form, folder)
-    # Where Spark finds that there are no rows it counts none.
+    # Spark observes nothing if it plans that there are no rows.
     counts = counted.get
     messages = {i: counts.get(f"n{i}", 0) for i in range(objects)}
     count = counts.get("failed", 0)
@@ -129,7 +129,7 @@ class StagedObjects(Objects):
     """The objects under one URI, some of which Spark writes."""
 
     def staged(self, below: str) -> dict[int, tuple[str, int]]:
-        """What Spark wrote into a folder: name (relative to the URI) and bytes, by number of its task."""
+        """The objects that Spark wrote into a folder: name (relative to the URI) and bytes, by number of the task."""
         selector = fs.FileSelector(self._path(below), allow_not_found=True)
         found = {}
         for info in self._fs.get_file_info(selector):
@@ -139,41 +139,41 @@ class StagedObjects(Objects):
         return found
 
     def move(self, name: str, to: str) -> None:
-        """Give an object another name, and this moment as its time; where it has the name already, nothing is done."""
+        """Rename an object and set its modification time to now; do nothing if it is gone, as it was moved before."""
         if not self.exists(name):
             return
         self._make_parent(self._path(to))
         if self._local:
-            # On object storage a copy has a time of its own; here tasks that ended in another order would show.
+            # Otherwise the times would show the order in which tasks ended; on object storage the copy has a new time.
             os.utime(self._path(name))
         self._fs.move(self._path(name), self._path(to))
 
 
 class Delivery(Protocol):
-    """Takes sealed chunks to where they are due; each method may be done again after a crash."""
+    """Delivers sealed chunks to a destination; each method may be repeated after a crash."""
 
     objects: StagedObjects
-    """Names of parts are relative to it."""
+    """Names of parts are relative to its URI."""
     state: ReplayState
     staging: str
-    """The name below ``objects`` that chunks are staged under."""
+    """The staging folder of chunks, below ``objects``."""
     form: Format
     line_breaks: LineBreaks
 
     def ended(self) -> ReplayOutcome | None:
-        """How the replay ended, if it has."""
+        """The outcome of a replay that has ended; None before."""
 
     def check(self) -> None:
-        """Refuse a destination that is not to be written to, before anything is."""
+        """Refuse an unfit destination, before anything is written."""
 
     def part_name(self, number: int) -> str:
-        """What the replay's n-th object is called in the end."""
+        """The final name of the replay's n-th object."""
 
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
-        """Where an object of a sealed chunk lies that may not have been sent to its end, and how much of it was sent.
+        """The name of an object that may not be fully sent, and how many of its messages were sent; else None.
 
         Args:
-            part: the object.
+            part: the object, of a sealed chunk.
             first: how many messages were sent before its first one.
         """
 
@@ -186,14 +186,14 @@ class Delivery(Protocol):
         """
 
     def close(self) -> None:
-        """Let go of what is open; no chunk follows in this run."""
+        """Close what is open; this run delivers no more chunks."""
 
     def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
-        """All chunks have been sent; the outcome, with what the destination made of them."""
+        """End the replay after all chunks; return the outcome, with what the destination did with them."""
 
 
 def _up_to(grains: Sequence[Grain], first: int, size: Size) -> Sequence[Grain]:
-    """As many grains from ``first`` on as the size allows, and at least one."""
+    """The grains from ``first`` on within the limits, at least one."""
     messages = held = claims = 0
     for i in range(first, len(grains)):
         grain = grains[i]
@@ -213,7 +213,7 @@ def _object_starts(grains: Sequence[Grain], size: Size) -> tuple[Key, ...]:
 
 
 def _first_failed(records: DataFrame, order: Order) -> tuple[int, ...]:
-    """The lowest global positions, which the key of a message ends with; dead letters have none."""
+    """The lowest global positions of failed messages, by their keys; dead letters have none."""
     if order.parts[-1] != ("global_position", "bigint"):
         return ()
     position = order.columns[-1]
@@ -222,7 +222,7 @@ def _first_failed(records: DataFrame, order: Order) -> tuple[int, ...]:
 
 
 def _by_object(records: DataFrame, order: Order, chunk_range: ChunkRange, form: Format) -> DataFrame:
-    """Each row to its object: the bounds are known, so that nothing is sampled and rows are moved once."""
+    """Assign rows to objects by the known cuts, so that Spark samples nothing and shuffles once."""
     objects = len(chunk_range.cuts)
     number: Column = F.lit(0)
     for cut in chunk_range.cuts[1:]:
@@ -236,13 +236,13 @@ def _by_object(records: DataFrame, order: Order, chunk_range: ChunkRange, form: 
 
 
 def _as_they_lie(records: DataFrame) -> tuple[DataFrame, int]:
-    """An object for each of Spark's partitions, as the table's files give them."""
+    """Make one object of each Spark partition, as the table's files are split."""
     rows = records.select("*", F.spark_partition_id().alias("_object"), F.lit(False).alias("_end"))
     return rows, records.rdd.getNumPartitions()
 
 
 def _as_arrays(rows: DataFrame) -> DataFrame:
-    """Rows of JSON arrays: the first of an object opens one, each other follows a comma, its end closes it."""
+    """Lines of a JSON array in each object: the first opens it, others begin with a comma, the last closes it."""
     first = F.monotonically_increasing_id().bitwiseAND(_FIRST_ROW_MASK) == 0
     value = (
         F.when(F.col("_end"), F.when(F.col("_first"), "[]").otherwise("]"))

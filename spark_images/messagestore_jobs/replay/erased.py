@@ -1,7 +1,7 @@
-"""Erased messages in what replays have staged, or in what a stream is about to take in of them: they leave it.
+"""Remove erased messages from records that replays have staged, or that a stream is about to ingest.
 
-A record that goes leaves one without an id in its place: a topic tells by number how many records it has, so that the
-others have to keep theirs. Who goes on with a sealed chunk passes over it: what stands in its objects says it all.
+A record without an id replaces each removed record: a run finds out by number how many records a topic has, so other
+records must keep their numbers. A run that continues a sealed chunk skips records without an id.
 """
 
 import json
@@ -24,21 +24,21 @@ from messagestore_jobs.replay.chunks import Delivery, Format
 from messagestore_jobs.replay.state import REPLAYS, Chunk, Part
 
 NO_RECORD = '{"messageId":null}'
-"""Stands where an erased record was."""
+"""Replaces an erased record."""
 _ID = '{"messageId":'
 _LETTER = '{"reason":'
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
 
 
 class StrangeError(ValueError):
-    """Something lies there that no replay writes."""
+    """An object has something that no replay writes."""
 
 
 def take_out_copies(store: Store, erased: Erased) -> int:
-    """Take the erased out of all that is staged in a store, and remove what a killed run left half written.
+    """Remove erased messages from all staged objects of a store, and delete objects that killed runs left half written.
 
     Returns:
-        How many objects had such.
+        How many objects had erased messages.
     """
     objects = store.objects()
     found = 0
@@ -56,14 +56,14 @@ def take_out_copies(store: Store, erased: Erased) -> int:
         if left != content:
             found += 1
             with external_write("erase-staged"):
-                # Hadoop's sums of a local file would be those of what was there.
+                # Hadoop's checksums of a local file would be those of the old content.
                 objects.delete(f"{name.rpartition('/')[0]}/.{base}.crc")
                 objects.write(name, left)
     return found
 
 
 def copies_left(store: Store, erased: Erased) -> Iterator[str]:
-    """What is staged and holds something erased, or what no replay writes; in words."""
+    """Staged objects with something erased, or that no replay writes; for people."""
     objects = store.objects()
     for name in _staged(objects):
         content = objects.read(name) if _is_object(name) else None
@@ -75,18 +75,18 @@ def copies_left(store: Store, erased: Erased) -> Iterator[str]:
 
 
 def without_erased_since(chunk: Chunk, sent_before: int, delivery: Delivery, erased: Erased) -> Chunk:
-    """The chunk as it is to be sent by now, sealed anew where messages of it were erased.
+    """The chunk without messages that were erased since it was sealed; it is sealed again if there are any.
 
-    An erasure may have been here before, and have left records without an id.
+    An erasure may have replaced them already by records without an id.
 
     Args:
         chunk: of messages, or of dead letters.
         sent_before: how many messages the chunks before it sent.
-        delivery: knows what of it has been sent.
-        erased: by now.
+        delivery: knows what of the chunk has been sent.
+        erased: the tombstones.
 
     Raises:
-        TableRefusedError: an object holds something else than a replay has written.
+        TableRefusedError: an object has something that no replay writes.
     """
     parts: list[Part] = []
     for part in chunk.parts:
@@ -109,7 +109,7 @@ def _staged(objects: Objects) -> Iterator[str]:
 
 
 def _is_object(name: str) -> bool:
-    """Whether a name is one that a finished task gives, right below its folder."""
+    """Whether a name is that of a finished task's object, right below its folder."""
     parts = name.split("/")
     place = 4 if parts[2:4] == ["state", "staging"] else 3
     return len(parts) == place + 1 and parts[-1].startswith("part-") and not parts[-1].endswith(".partial")
@@ -152,7 +152,7 @@ def _decoded(base64: object) -> bytes:
 
 
 def _without_rows(content: bytes, named_in: Callable[[bytes], bool], strict: bool) -> bytes:
-    """Dead letters as they came, on their way to a stream."""
+    """Remove rows of dead letters that name an erased message from a Parquet object."""
     try:
         rows = pq.read_table(pa.BufferReader(content))
         values = rows["value"].to_pylist()
@@ -169,7 +169,7 @@ def _without_rows(content: bytes, named_in: Callable[[bytes], bool], strict: boo
 
 
 def _checked(part: Part, name: str, sent: int, delivery: Delivery, erased: Erased) -> Part:
-    """The object without its erased records; the first ``sent`` of them have left, and keep their places."""
+    """Remove erased records from an object, but none of the first ``sent`` ones, which have been sent."""
     content = delivery.objects.read(name) or b""
     if delivery.form == "Parquet":
         return part.model_copy(update={"messages": pq.ParquetFile(pa.BufferReader(content)).metadata.num_rows})
@@ -189,14 +189,14 @@ def _checked(part: Part, name: str, sent: int, delivery: Delivery, erased: Erase
         content = _content(records, delivery.form)
         folder, _, base = name.rpartition("/")
         with external_write("replay-erased"):
-            # Hadoop's sums of a local file would be those of what was there.
+            # Hadoop's checksums of a local file would be those of the old content.
             delivery.objects.delete(f"{folder}/.{base}.crc")
             delivery.objects.write(name, content)
     return part.model_copy(update={"messages": len(records), "bytes": len(content)})
 
 
 def _id_of(record: str) -> str | None:
-    """Of a message; None of a dead letter, and of what stands where a record was."""
+    """The id of a message's record; None for a dead letter, and for a record without an id."""
     if record.startswith(_LETTER):
         return None
     found: str | None = json.JSONDecoder().raw_decode(record, len(_ID))[0]
@@ -208,7 +208,7 @@ def _records(text: str, form: Format) -> list[str]:
 
 
 def _elements(text: str) -> Iterator[str]:
-    """The objects of a JSON array, each as it stands."""
+    """The texts of the objects in a JSON array, unchanged."""
     depth = start = 0
     for token in _TOKEN.finditer(text):
         if token[0] in "{[":
@@ -222,6 +222,6 @@ def _elements(text: str) -> Iterator[str]:
 
 
 def _content(records: list[str], form: Format) -> bytes:
-    """As ``chunks`` writes them."""
+    """The records in the format of ``chunks``."""
     text = "\n,".join(records)
     return f"[{text}\n]\n".encode() if form == "JSON" else "".join(f"{record}\n" for record in records).encode()

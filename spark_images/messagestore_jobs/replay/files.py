@@ -1,4 +1,4 @@
-"""A replay to files: objects whose names sort in replay order, and a manifest when all are there."""
+"""A replay to files: objects whose names sort in replay order, and last a manifest."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -17,12 +17,12 @@ from messagestore_jobs.replay.state import Chunk, Frozen, Part, ReplayState
 MANIFEST = "manifest.json"
 _FORMAT_VERSION = 1
 _AT_ONCE = 16
-"""So many objects get their names at the same time; each is two small requests to object storage, and no bytes here."""
+"""How many objects are moved at once; each takes two small requests to object storage."""
 _SUFFIXES: dict[Format, str] = {"JSONLines": "jsonl", "JSON": "json"}
 
 
 class FilesDelivery:
-    """What a replay keeps of itself lies beside its objects, in a folder that readers of the objects pass over."""
+    """Sends to files. The replay's state is in a folder beside the objects, which their readers ignore."""
 
     def __init__(self, run: Run, job_id: str, destination: FilesDestination) -> None:
         self._document, self._job_id = run.document, job_id
@@ -34,7 +34,7 @@ class FilesDelivery:
         self.line_breaks: LineBreaks = "Space" if destination.format == "JSONLines" else "Keep"
 
     def ended(self) -> ReplayOutcome | None:
-        """As this replay's manifest tells it, if there is one."""
+        """See :class:`Delivery`; by this replay's manifest."""
         content = self.objects.read(MANIFEST, LARGEST_DOCUMENT)
         manifest = _json_object(content) if content is not None else {}
         if manifest.get("job") != self._job_id or "outcome" not in manifest:
@@ -45,10 +45,10 @@ class FilesDelivery:
         )
 
     def check(self) -> None:
-        """Refuse a folder that holds anything but what this replay has written.
+        """Refuse a folder with anything but this replay's state.
 
         Raises:
-            RunFailedError: it does; nothing in it was touched.
+            RunFailedError: there is something else; nothing was touched.
         """
         found = [name for name in self.objects.names() if name != f"{self._own}/"]
         if found:
@@ -59,15 +59,15 @@ class FilesDelivery:
             )
 
     def part_name(self, number: int) -> str:
-        """In replay order by name, however many there are."""
+        """See :class:`Delivery`; names sort in replay order."""
         return f"part-{number:08d}.{_SUFFIXES[self.form]}"
 
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
-        """What has its name already has been sent."""
+        """See :class:`Delivery`; an object with its final name was sent."""
         return (part.staged, 0) if self.objects.exists(part.staged) else None
 
     def deliver(self, chunk: Chunk, first: int) -> None:
-        """Take the chunk's objects out of the staging; object storage copies each, so not one after the other."""
+        """Move the chunk's objects to their final names, several at once, as object storage copies each."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for _ in pool.map(self._take_out, chunk.parts):
                 pass
@@ -77,10 +77,10 @@ class FilesDelivery:
             self.objects.move(part.staged, part.name)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
     def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
-        """Write the manifest, then forget the replay's state."""
+        """Write the manifest, then remove the replay's state."""
         task = self._document.task
         content = {
             "formatVersion": _FORMAT_VERSION,

@@ -1,4 +1,4 @@
-"""The start of a replay: which messages it sends, counted and cut into grains."""
+"""Begin a replay: count its messages, and cut the selection into grains."""
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -13,7 +13,7 @@ _ROW_IN_PARTITION = (1 << 33) - 1
 
 
 def freeze(source: Source, run: str, task_digest: str) -> Frozen:
-    """Count the selection and find where it may be cut; reads key, size and selectors only."""
+    """Count the selection and find where it can be cut; reads only the columns of key, size and selectors."""
     grains, end = _limited(source, _grains(source))
     return Frozen(
         task=task_digest,
@@ -27,7 +27,7 @@ def freeze(source: Source, run: str, task_digest: str) -> Frozen:
 
 
 def nothing_selected() -> FrozenSelection:
-    """Of a store that holds nothing."""
+    """An empty selection."""
     return FrozenSelection(table_version=0, messages=0, bytes=0)
 
 
@@ -37,7 +37,7 @@ def _grains(source: Source) -> list[Grain]:
 
 
 def _measured(source: Source, rows: DataFrame) -> DataFrame:
-    """The key and what is summed up by grain."""
+    """The key columns, and those that are summed up by grain."""
     if source.task.origin == "DeadLetters":
         size, claim, position = F.octet_length("raw"), F.lit(0), F.lit(None)
     else:
@@ -62,7 +62,7 @@ def _sums() -> list[Column]:
 
 
 def _position_grains(source: Source, measured: DataFrame) -> list[Grain]:
-    """Ranges of positions of one width, counted in one pass without a sort."""
+    """Ranges of positions of equal width, counted in one pass without a sort."""
     bounds = source.rows().agg(F.min("global_position"), F.max("global_position")).first()
     if bounds is None or bounds[0] is None:
         return []
@@ -74,7 +74,7 @@ def _position_grains(source: Source, measured: DataFrame) -> list[Grain]:
 
 
 def _ranked_grains(source: Source, measured: DataFrame) -> list[Grain]:
-    """Ranges of so many rows each, counted along the sorted keys."""
+    """Ranges of equally many rows, counted along the sorted keys."""
     width = measured.count() // GRAINS + 1
     keys = source.order.columns
     placed = measured.orderBy(*keys).select("*", F.monotonically_increasing_id().alias("id"))
@@ -89,7 +89,7 @@ def _grain(start: Key, row: Row) -> Grain:
 
 
 def _limited(source: Source, grains: list[Grain]) -> tuple[list[Grain], Key | None]:
-    """The first messages of the order, up to the limit, and the place where they end."""
+    """The first grains up to the limit of messages, and the key where they end; None: at the end."""
     limit = source.task.select.limit
     if limit is None or sum(grain.messages for grain in grains) <= limit:
         return grains, None

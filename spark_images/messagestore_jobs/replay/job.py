@@ -1,4 +1,4 @@
-"""The replay run: freeze the selection, send chunk after chunk of it, and tell what could not be sent."""
+"""The replay run: freeze the selection, send it chunk by chunk, and report what could not be sent."""
 
 from dataclasses import replace
 
@@ -21,11 +21,11 @@ from messagestore_jobs.replay.stream import StreamDelivery
 
 
 def refuse_unsent(outcome: ReplayOutcome, task: ReplayTask) -> ReplayOutcome:
-    """The outcome, where all was sent that was to be.
+    """Return the outcome if all was sent.
 
     Raises:
-        RunFailedError: it is over, and some of the selection was lost, or was not as it was stored and the task doesn't
-            ask to go on; the words say how much, and which.
+        RunFailedError: the replay ended, and some messages were lost, or were not as they were stored and the task says
+            Fail; the message says how many, and which.
     """
     reached, what = outcome.progress, "dead letters" if task.origin == "DeadLetters" else "messages"
     if outcome.complete and reached.lost:
@@ -50,11 +50,11 @@ def refuse_unsent(outcome: ReplayOutcome, task: ReplayTask) -> ReplayOutcome:
 
 
 def run_replay(run: Run, control: ReplayControl | None = None) -> ReplayOutcome:
-    """Send what is selected and not sent yet; into a stream, the caller holds the right to write its table.
+    """Send what is selected and not sent yet. The caller holds the right to write the table of a target stream.
 
     Raises:
-        RunFailedError: the destination or the predicate is refused, the replay began as another, or what it could send
-            is sent and some of its selection is lost or broken.
+        RunFailedError: the destination or the predicate is refused, the replay began with another task, or all else
+            was sent and some messages are lost or broken.
     """
     task = _task(run)
     check(task.select, task.origin)
@@ -85,7 +85,7 @@ def _replay(run: Run, control: ReplayControl) -> ReplayOutcome:
 
 
 def _redeliver(run: Run, control: ReplayControl) -> ReplayOutcome:
-    """End the round that was begun; then, where it selects in rounds or none was begun, begin one."""
+    """End the round that has begun; then begin the next, if the task has rounds or none has begun."""
     task = _task(run)
     begun = rounds_begun(run.store, task)
     if begun:
@@ -98,7 +98,7 @@ def _redeliver(run: Run, control: ReplayControl) -> ReplayOutcome:
             return _delivery(run).ended() or _nothing()
     this = _round(run, begun + 1)
     delivery = _delivery(this)
-    # Nothing was noted of what an earlier run may have frozen, so nothing was sent.
+    # An earlier run may have frozen a selection without the commit of its round, so it has sent nothing.
     delivery.state.remove()
     source, frozen = _begun(this, delivery)
     if not frozen.grains and task.rounds:
@@ -116,7 +116,7 @@ def _round(run: Run, number: int) -> Run:
 
 
 def _left_of_round(run: Run, number: int) -> Run | None:
-    """A round that has not ended; None where it has, or whoever it was sent to took all of it away."""
+    """A round that has not ended; None if it has, or the recipient removed its folder."""
     this = _round(run, number)
     delivery = _delivery(this)
     ended = delivery.ended()
@@ -128,7 +128,7 @@ def _left_of_round(run: Run, number: int) -> Run | None:
 
 
 def _nothing() -> ReplayOutcome:
-    """Of a replay that has nothing to send."""
+    """The outcome of a replay that has nothing to send."""
     return ReplayOutcome(selection=nothing_selected(), progress=ReplayProgress(percent=100), complete=True)
 
 
@@ -137,7 +137,7 @@ def _numbered(run: Run, number: int) -> dict[str, int]:
 
 
 def _preview(run: Run) -> ReplayOutcome:
-    """The selection counted, nothing of it kept."""
+    """Count the selection, and keep nothing of it."""
     run.progress.step("select")
     if not exists(run.store):
         return _nothing()
@@ -156,7 +156,7 @@ def _delivery(run: Run) -> Delivery:
 
 
 def _begun(run: Run, delivery: Delivery) -> tuple[Source, Frozen]:
-    """The frozen selection, made now where there is none yet."""
+    """The source and the frozen selection, which is made if there is none yet."""
     frozen = delivery.state.frozen(_task(run), run.store.uri)
     if frozen is None:
         delivery.check()

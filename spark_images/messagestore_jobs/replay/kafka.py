@@ -1,7 +1,7 @@
-"""A replay to a topic: chunks staged as Native records, one a line, and sent in transactions one after the other.
+"""A replay to a topic: chunks are staged as Native records, one per line, and sent in one transaction after the other.
 
-Each transaction also commits how many of the replay's records have been sent, as the offset of a consumer group that
-is the replay's own. So a run that takes up a broken one knows what is in the topic, and sends each record once.
+Each transaction also commits how many of the replay's records have been sent, as the offset of the replay's own
+consumer group. So the next run after a crash knows what is in the topic, and sends each record once.
 """
 
 import json
@@ -23,11 +23,11 @@ from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, 
 from messagestore_jobs.source.kafka_listing import access, kafka_failure
 
 TRANSACTION_RECORDS = 10_000
-"""Readers of committed records see so many at once."""
+"""Records of a transaction, which readers of committed records see at once."""
 
 
 class KafkaDelivery:
-    """What a replay keeps of itself lies beside the tables that it reads; a store's readers pass over it."""
+    """Sends to a topic. The replay's state is in the folder of the store that it reads, whose readers ignore it."""
 
     def __init__(self, run: Run, task: ReplayTask, destination: KafkaDestination) -> None:
         self._store, self._spark, self._task, self._to = run.store, run.spark, task, destination
@@ -40,7 +40,7 @@ class KafkaDelivery:
         self._sender: JavaObject | None = None
 
     def ended(self) -> ReplayOutcome | None:
-        """As it was written down when all had been sent; of a store that is not there, nothing is to be sent."""
+        """See :class:`Delivery`. Without a store there is nothing to send."""
         if not exists(self._store):
             progress = ReplayProgress(percent=100)
             return ReplayOutcome(selection=nothing_selected(), progress=progress, complete=True)
@@ -51,10 +51,10 @@ class KafkaDelivery:
         return outcome
 
     def check(self) -> None:
-        """Make sure that the topic is there.
+        """Check that the topic exists.
 
         Raises:
-            RunFailedError: it is not, or the cluster can't be asked.
+            RunFailedError: it doesn't, or the cluster can't be reached.
         """
         offsets = self._spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
         try:
@@ -69,11 +69,11 @@ class KafkaDelivery:
             )
 
     def part_name(self, number: int) -> str:
-        """Nothing is named: what has been sent is deleted."""
+        """See :class:`Delivery`; the name is not used, as sent objects are deleted."""
         return f"sent/part-{number:08d}"
 
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
-        """The topic tells how much of it was sent."""
+        """See :class:`Delivery`; the consumer group's offset shows how much was sent."""
         if not self.objects.exists(part.staged):
             return None
         try:
@@ -82,7 +82,7 @@ class KafkaDelivery:
             raise _failure(error, self._to) from error
 
     def deliver(self, chunk: Chunk, first: int) -> None:
-        """Send what has not been sent yet."""
+        """See :class:`Delivery`; sends only what has not been sent yet."""
         for part in chunk.parts:
             if self.objects.exists(part.staged):
                 self._send(part.staged, first, part.messages)
@@ -91,19 +91,19 @@ class KafkaDelivery:
             first += part.messages
 
     def close(self) -> None:
-        """Leave the cluster."""
+        """Close the connections to the cluster."""
         if self._sender is not None:
             self._sender.close()
 
     def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
-        """Keep how it ended, so that the replay is not done again; forget the rest."""
+        """Write the outcome, so that the replay is not repeated, and remove all other state."""
         with external_write("replay-ended"):
             self.objects.write(ENDED, outcome.model_dump_json(by_alias=True).encode())
         self.state.remove()
         return outcome
 
     def _send(self, name: str, first: int, messages: int) -> None:
-        """An object's records, the replay's ``first`` and so many after it, less those that are in the topic."""
+        """Send an object's records that are not in the topic yet; its first is record ``first`` of the replay."""
         try:
             sender = self._open()
             left = messages - max(0, sender.sent() - first)
@@ -124,7 +124,7 @@ class KafkaDelivery:
         if self._sender is None:
             frozen = self.state.frozen(self._task, self._store.uri)
             assert frozen is not None
-            # Of a replay that was begun anew under its name, nothing has been sent yet.
+            # The group's name has the run that began the replay, so a new replay of the same name starts at 0.
             own = f"messagestore-{self._task.job_id}"
             make = self._spark._jvm.dev.messagestore.spark.KafkaSender  # type: ignore[union-attr]
             to = self._to

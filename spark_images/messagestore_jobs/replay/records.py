@@ -1,6 +1,6 @@
-"""From selected rows to what is sent of them: less what has been erased since, with the headers that mark a replay.
+"""From selected rows to the records that are sent: without messages that were erased since, and with marking headers.
 
-Payloads that lie outside the table are filled in, and each is checked to be still what was stored.
+Payloads of claim checks are filled in, and all payloads are checked to be what was stored.
 """
 
 import re
@@ -29,13 +29,13 @@ _COLUMNS = {
     "attempt": "attempt",
 }
 ATTEMPT = "x-attempt"
-"""The header that tells which attempt a message is sent for; an update of it names the same."""
+"""The header with the number of the attempt; updates of that attempt have the same number."""
 _RUN = ("job", "run", "time")
 _NAME = re.compile(r"\{(" + "|".join([*_COLUMNS, *_RUN]) + r")\}")
 
 
 def native_records(source: Source, frozen: Frozen, chunk_range: ChunkRange, line_breaks: LineBreaks) -> DataFrame:
-    """The key and the Native record (string ``value``) of each message; null where it can't be sent."""
+    """The key and the Native record (string ``value``) of each message; value is null if it can't be sent."""
     rows = without_erased(source.between(chunk_range.cuts[0], chunk_range.end), source)
     if chunk_range.claims:
         rows = with_payloads(rows, source)
@@ -46,24 +46,24 @@ def native_records(source: Source, frozen: Frozen, chunk_range: ChunkRange, line
         rows = rows.withColumn("attempt", F.col("retries") + 1)
         rows = rows.withColumn("headers", marked_headers(marks, _values(source, frozen)))
     if source.task.select.due_for_retry:
-        # As the store has it by now; what was frozen is from before.
+        # The status in the store now; the frozen version has the one before.
         rows = rows.withColumns({"status": F.lit("PROCESSING"), "next_retry_at": F.lit(None).cast("timestamp")})
     sound = with_native(rows, line_breaks)
     return sound.select(*source.order.columns, F.when(F.col("_sound"), F.col("value")).alias("value"))
 
 
 def raw_records(source: Source, chunk_range: ChunkRange) -> DataFrame:
-    """The key, the bytes as they came (binary ``value``), headers and the place they came from, of each dead letter."""
+    """The key, original bytes (binary ``value``), headers and source of each dead letter."""
     rows = source.between(chunk_range.cuts[0], chunk_range.end)
-    # A store as an earlier release left it, frozen at a version from then, has no headers.
+    # A version of an earlier release has no headers.
     headers = F.col("headers") if "headers" in rows.columns else F.lit(None).cast("map<string,string>").alias("headers")
-    # What is only the start of a record is none; the ingest sets it aside again.
+    # These have only the start of the record, so the ingest must set them aside again.
     fault = F.when(F.col("reason") == str(DeadLetterReason.RECORD_TOO_LARGE), F.col("detail")).alias("fault")
     return rows.select(*source.order.columns, F.col("raw").alias("value"), headers, fault, *_place())
 
 
 def dead_letter_records(source: Source, chunk_range: ChunkRange) -> DataFrame:
-    """The key and a JSON object (string ``value``) of each dead letter, for people to look at."""
+    """The key and a JSON object (string ``value``) of each dead letter, for people."""
     rows = source.between(chunk_range.cuts[0], chunk_range.end)
     about = F.struct(F.col("reason"), F.col("detail"), rfc3339(F.col("failed_at")).alias("failedAt"), F.col("source"))
     head = F.to_json(about).cast("binary")
@@ -72,7 +72,7 @@ def dead_letter_records(source: Source, chunk_range: ChunkRange) -> DataFrame:
 
 
 def without_erased(rows: DataFrame, source: Source) -> DataFrame:
-    """Rows of ``messages`` less those that a tombstone names by now; where there is none, no id is looked at."""
+    """Rows of ``messages`` without erased ones; without tombstones no id is read."""
     erased = open_erased(source.store)
     if not erased.any():
         return rows
@@ -85,25 +85,25 @@ def without_erased(rows: DataFrame, source: Source) -> DataFrame:
 
 
 def marked_headers(marks: dict[str, str], values: dict[str, str]) -> Column:
-    """A message's headers with the marks among them; a mark takes the place of a header of its name.
+    """A message's headers with marks; a mark replaces a header of the same name.
 
     Args:
-        marks: a template by header; ``{job}``, ``{run}`` and ``{time}`` stand for what ``values`` holds,
-            ``{position}``, ``{globalPosition}``, ``{streamName}``, ``{messageId}`` and ``{attempt}`` for the message's
-            own. Any other brace is itself.
+        marks: templates by header. ``{job}``, ``{run}`` and ``{time}`` are replaced by ``values``, and ``{position}``,
+            ``{globalPosition}``, ``{streamName}``, ``{messageId}`` and ``{attempt}`` by the message's own. Any other
+            brace stays.
         values: of job, run and time.
     """
     own = F.coalesce(F.col("headers"), F.create_map().cast("map<string,string>"))
     entries = [part for name, template in sorted(marks.items()) for part in (F.lit(name), _filled(template, values))]
-    # Without the marks first, so that the result does not hang on how a session treats a key that is there twice.
+    # Remove headers of the marks' names first, so that the session's rule for repeated keys doesn't matter.
     kept = F.map_filter(own, lambda name, _: ~name.isin(*sorted(marks)))
     return F.map_concat(kept, F.create_map(*entries))
 
 
 def with_payloads(rows: DataFrame, source: Source) -> DataFrame:
-    """The rows with the payloads that their claim checks refer to; null where there is no such object of the store.
+    """The rows with payloads of claim checks; null if the object is not in the store.
 
-    Of a message whose object is gone the newest row is taken, where there is one: it was scrubbed since.
+    If the object is gone, the newest row of the message is taken, if there is one: it was scrubbed since.
     """
     filled, missing = _with_content(rows, source)
     if not missing:
@@ -117,12 +117,12 @@ def with_payloads(rows: DataFrame, source: Source) -> DataFrame:
 
 
 def is_sound(uri: str, integrity: Integrity | None) -> Column:
-    """Whether a row's payload is there and has the digest that was stored with it, and the row is as it was sealed.
+    """Whether a row's payload is there and matches its digest, and the row matches its seal.
 
-    Under a claim check of the store in this folder, a payload has the size that was stored with it, too.
+    A claim check's payload must also be the store's own and match its size.
 
     Raises:
-        RunFailedError: the stream seals its messages, and the key is not there.
+        RunFailedError: the stream seals its messages, and the key is missing.
     """
     payload, digest = F.col("payload"), F.col("payload_sha256")
     same = F.coalesce(F.sha2(payload, 256) == digest, F.lit(False))
@@ -132,7 +132,7 @@ def is_sound(uri: str, integrity: Integrity | None) -> Column:
     )
     if integrity is None:
         return whole
-    # Where the digest is sealed, none is no excuse for another payload.
+    # With seals a payload must have a digest, as the seal covers the payload by it.
     return whole & (payload.isNull() | digest.isNotNull()) & is_sealed(integrity, key_of(integrity))
 
 
@@ -142,7 +142,7 @@ def _marks(source: Source) -> dict[str, str]:
 
 
 def _values(source: Source, frozen: Frozen) -> dict[str, str]:
-    """Of the run that began the replay, so that a mark is the same whichever run writes it."""
+    """Values of marks, of the run that began the replay, so that all runs write the same marks."""
     began = frozen.at.isoformat().replace("+00:00", "Z")
     return {"job": source.task.job_id, "run": frozen.run, "time": began}
 
@@ -174,7 +174,7 @@ def _part(name: str, values: dict[str, str]) -> Column:
 
 
 def _with_content(rows: DataFrame, source: Source) -> tuple[DataFrame, list[str]]:
-    """The rows with their payloads, and the names of the claim checks that are not there."""
+    """The rows with their payloads, and the names of missing claim checks."""
     own = is_own_claim(source.store.uri)
     claimed = rows.where(own)
     found = claimed.select(own_claim_name().alias("name"), "payload_size").distinct().toLocalIterator()

@@ -1,8 +1,8 @@
 """Redelivery: failed messages whose retry is due are sent again, each attempt once.
 
-A round selects, then notes on what it selected, in a commit of its own, that it is being tried again (PROCESSING); only
-then is anything sent. The commit carries the round's number: one that was not reached is begun anew, one that was is
-sent to its end. So no message is selected again before its answer has come, and none is sent that was not noted.
+A round selects messages, sets them to PROCESSING in one commit with the round's number, and only then sends them. If it
+breaks off before that commit, the next run begins it again; after the commit, the next run sends it to its end. So no
+message is selected again before its answer came, and none is sent without a new status.
 """
 
 from pyspark.sql import functions as F
@@ -20,7 +20,7 @@ from messagestore_jobs.rows.messages import bounds
 
 
 def round_document(document: RunDocument, number: int) -> RunDocument:
-    """The document of one round: a replay of its own, with a folder of its own."""
+    """The document of one round, which is a replay with its own folder."""
     task = document.task
     assert isinstance(task, ReplayTask)
     if not task.rounds:
@@ -33,17 +33,17 @@ def round_document(document: RunDocument, number: int) -> RunDocument:
 
 
 def rounds_begun(store: Store, task: ReplayTask) -> int:
-    """The last round whose messages have been noted as sent; 0 before the first."""
+    """The number of the last committed round; 0 before the first."""
     return committed_batch(store, _app_id(task))
 
 
 def note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> None:
-    """Note on all that is selected that it is being tried again, once.
+    """Set all selected messages to PROCESSING, once.
 
     Args:
-        run: the replay's, not the round's.
-        source: what is selected.
-        frozen: the round's.
+        run: of the replay, not of the round.
+        source: with the selected messages.
+        frozen: the selection of the round.
         number: of the round.
     """
     task = run.document.task
@@ -61,7 +61,7 @@ def note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> None
 
 
 def forget_round(run: Run, number: int) -> None:
-    """Remove what a round into a stream left to say that it has ended, once a later one has been noted."""
+    """Remove the ended state of a round into a stream, after the commit of a later round."""
     task = round_document(run.document, number).task
     assert isinstance(task, ReplayTask)
     if number and task.rounds and isinstance(task.destination, StreamDestination):
@@ -70,5 +70,5 @@ def forget_round(run: Run, number: int) -> None:
 
 
 def _app_id(task: ReplayTask) -> str:
-    """The transaction on ``messages`` whose version is the last round that was noted."""
+    """The transaction on ``messages`` whose version is the last committed round."""
     return f"redelivery:{task.job_id}"

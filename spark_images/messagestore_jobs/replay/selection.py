@@ -1,7 +1,7 @@
-"""What a selection means, as conditions over the columns of ``messages`` or ``dead_letters``, and in which order.
+"""Selections as conditions over the columns of ``messages`` or ``dead_letters``, and their order.
 
-An order is a key that no two records share, so that a place in it means the same for ever. Also which of the failed
-messages are due for a retry, and which of those are held back behind others of their group.
+An order is a key that is unique for each record, so that a key always means the same place. Also which failed messages
+are due for a retry, and which of those are held back by others of their group.
 """
 
 from collections.abc import Callable
@@ -20,8 +20,8 @@ from messagestore_jobs.rows.matching import all_of, matches
 from messagestore_jobs.sequences import states
 
 Key = tuple[bool | int | str, ...]
-"""A place in an order; it is written down as JSON."""
-# What a message is given once; all else about it may change while a replay runs.
+"""A place in an order; state files have it as JSON."""
+# Columns that never change; all others may change while a replay runs.
 _LASTING = frozenset(
     {
         "message_id",
@@ -53,14 +53,14 @@ _LASTING = frozenset(
 
 @dataclass(frozen=True)
 class Order:
-    """The expressions of a key and their types; ``near`` is what files' statistics can tell of a range."""
+    """The expressions of a key and their types; ``near`` are conditions of a range that prune files by statistics."""
 
     parts: tuple[tuple[str, str], ...]
     near: Callable[[Key, Key | None], list[Column]] = lambda _start, _end: []
 
     @property
     def columns(self) -> list[str]:
-        """What :meth:`keyed` calls the key's columns."""
+        """The names of the key's columns in :meth:`keyed`."""
         return [f"_key{i}" for i in range(len(self.parts))]
 
     def keyed(self, rows: DataFrame) -> DataFrame:
@@ -69,7 +69,7 @@ class Order:
         return rows.select("*", *keys)
 
     def from_(self, key: Key) -> Column:
-        """Whether a keyed row stands at a place or behind it."""
+        """Whether a keyed row is at a key or after it."""
         if len(self.parts) == 1:
             return F.col(self.columns[0]) >= F.lit(key[0])
         place = F.struct(
@@ -81,7 +81,7 @@ class Order:
         return F.struct(*(F.col(name).cast(kind).alias(name) for name, (_, kind) in self._typed())) >= place
 
     def between(self, start: Key, end: Key | None) -> Column:
-        """Whether a keyed row stands at ``start`` or behind it, and before ``end``."""
+        """Whether a keyed row is at ``start`` or after it, and before ``end``."""
         exact = self.from_(start) if end is None else self.from_(start) & ~self.from_(end)
         return all_of([*self.near(start, end), exact])
 
@@ -90,7 +90,7 @@ class Order:
 
 
 def _near_sequences(start: Key, end: Key | None) -> list[Column]:
-    """Sequences come by id; what has none comes last, and by position where it has no number either."""
+    """Sequences are in order of their ids. Messages without one come last, by position if they have no number."""
     id_, first = F.col("sequence_id"), F.lit(start[1])
     if not start[0]:
         if end is None or end[0]:
@@ -113,7 +113,7 @@ def _near_failures(start: Key, end: Key | None) -> list[Column]:
 
 _NO_NUMBER = (1 << 63) - 1
 BY_POSITION = Order((("global_position", "bigint"),))
-"""Order of arrival, which is the order of each stream too. Files of the table hold neighbours in it."""
+"""Order of arrival, which is also the order of each stream. The table's files have neighbours together."""
 
 
 BY_SEQUENCE = Order(
@@ -125,7 +125,7 @@ BY_SEQUENCE = Order(
     ),
     _near_sequences,
 )
-"""Sequence by sequence, each by number; then what belongs to none, as it arrived."""
+"""Sequence by sequence, each by number; then messages without a sequence, in order of arrival."""
 
 
 BY_FAILURE = Order(
@@ -138,11 +138,11 @@ BY_FAILURE = Order(
     ),
     _near_failures,
 )
-"""Dead letters as they were set aside; what makes two of them the same is in the key."""
+"""Dead letters in order of failure; the key has all that identifies a dead letter."""
 
 
 def order_of(task: ReplayTask) -> Order:
-    """The order that a replay is cut into chunks by, and sent in."""
+    """The order in which a replay is cut into chunks and sent."""
     if task.origin == "DeadLetters":
         return BY_FAILURE
     return BY_SEQUENCE if task.order == "Sequence" else BY_POSITION
@@ -152,7 +152,7 @@ def check(selection: Selection, origin: str) -> None:
     """Refuse a predicate that may not run.
 
     Raises:
-        RunFailedError: it is refused; the words say which part and why.
+        RunFailedError: it is refused; the message says which part and why.
     """
     if selection.where is not None:
         try:
@@ -162,7 +162,7 @@ def check(selection: Selection, origin: str) -> None:
 
 
 def lasts(selection: Selection) -> bool:
-    """Whether the selection means the same messages for ever, whatever the store does to those that stay."""
+    """Whether the selection always matches the same messages, even if the lifecycle or scrubs change them."""
     if selection.statuses or selection.headers or selection.due_for_retry:
         return False
     if selection.sequences is not None and selection.sequences.complete_only:
@@ -171,7 +171,7 @@ def lasts(selection: Selection) -> bool:
 
 
 def selected_messages(messages: DataFrame, selection: Selection, now: datetime) -> DataFrame:
-    """The messages that every selector takes; the limit is left to the order."""
+    """The messages that match all selectors; the limit is applied later, in order."""
     rows = messages.where(all_of([matches(_match(selection)), *_places(selection)]))
     if selection.due_for_retry:
         rows = due_for_retry(rows, messages, selection.held_back, now)
@@ -183,7 +183,7 @@ def selected_messages(messages: DataFrame, selection: Selection, now: datetime) 
 
 
 def selected_dead_letters(dead_letters: DataFrame, selection: Selection) -> DataFrame:
-    """The records set aside that every selector takes, less those that were redriven before."""
+    """The dead letters that match all selectors, without those that were redriven."""
     conditions = [F.col("redriven_at").isNull(), *_window("failed_at", selection.time_window)]
     if selection.reasons:
         conditions.append(F.col("reason").isin(*selection.reasons))
@@ -195,16 +195,16 @@ def selected_dead_letters(dead_letters: DataFrame, selection: Selection) -> Data
 def due_for_retry(
     rows: DataFrame, messages: DataFrame, held_back: Literal["Retrying", "Failed"] | None, now: datetime
 ) -> DataFrame:
-    """Of ``rows``, those that have failed, are due by now and have not expired.
+    """The ``rows`` that have failed, are due and have not expired.
 
-    With ``held_back`` only the first of a group goes: of all messages of one correlation id, the earliest that has
-    failed or is tried again. One that has failed for good is such only where that is ``Failed``.
+    With ``held_back`` only the first of each group is due: of all messages of a correlation id, the earliest that has
+    failed or is tried again. Those that failed for good count only with ``Failed``.
 
     Args:
         rows: messages, selected or not.
-        messages: all there are.
-        held_back: by what.
-        now: the clock.
+        messages: all messages.
+        held_back: which messages hold others back.
+        now: the time of the run.
     """
     lasts = F.col("expires_at").isNull() | (F.col("expires_at") > F.lit(now))
     due = rows.where((F.col("status") == "FAILED") & (F.col("next_retry_at") <= F.lit(now)) & lasts)
@@ -263,5 +263,5 @@ def _has_failed(held_back: str) -> Column:
     failed = F.col("status") == "FAILED"
     if held_back == "Retrying":
         failed = failed & F.col("next_retry_at").isNotNull()
-    # The first comparison alone reaches the files' statistics.
+    # Only the first comparison prunes files by statistics.
     return (F.col("status") >= "FAILED") & (failed | ((F.col("status") == "PROCESSING") & (F.col("retries") > 0)))

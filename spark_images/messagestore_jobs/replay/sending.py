@@ -1,10 +1,10 @@
 """A replay under way: chunk after chunk is staged, sealed and delivered.
 
-The seal is what a crash can't undo: before it a chunk is staged anew, after it the chunk is delivered as it is.
+The seal is the commit point: after a crash, a chunk without a seal is staged again, and a sealed one is delivered as it
+is.
 
-What the selection had and the store has no more was erased, and is to be gone, or is lost. A frozen version can be read
-while its files are there. An erasure removes the files of all earlier versions, and with them those of messages that a
-purge took meanwhile.
+Selected messages that the store no longer has are erased or lost. A frozen version can be read as long as its files
+exist. An erasure removes the files of all earlier versions, also those of messages that a purge removed meanwhile.
 """
 
 import time
@@ -31,41 +31,40 @@ _LOOK_AGAIN_SECONDS = 0.25
 
 
 class ReplayControl(Protocol):
-    """One a run; asked between chunks and while the rate limit is waited for."""
+    """Controls one run; called between chunks, and while the run waits for its rate limit."""
 
     def suspended(self) -> bool:
         """Whether to stop after the chunk under way."""
 
     def messages_per_second(self) -> float | None:
-        """The rate limit of this moment; None is no limit."""
+        """The rate limit at this moment; None: no limit."""
 
     def reached(self, outcome: ReplayOutcome) -> None:
-        """Hear how far the replay is, after each chunk."""
+        """Called with the outcome so far, after each chunk."""
 
 
 class ReplayToEnd:
-    """Nobody changes anything: the rate limit of the document, to the end."""
+    """Lets a run send to its end, with the rate limit of its document."""
 
     def __init__(self, messages_per_second: float | None) -> None:
         self._rate = messages_per_second
 
     def suspended(self) -> bool:
-        """Never."""
+        """Return false."""
         return False
 
     def messages_per_second(self) -> float | None:
-        """Always the same."""
+        """The rate limit of the document."""
         return self._rate
 
     def reached(self, outcome: ReplayOutcome) -> None:
-        """Pass over it."""
+        """Do nothing."""
 
 
 class Pace:
-    """Lets messages go no faster than the rate limit, by a clock that never goes back.
+    """Keeps the rate limit, by a clock that never goes back.
 
-    A chunk goes when all of its messages could have gone one by one, so that at no time more have gone than the
-    limit allows.
+    A chunk may go when all of its messages could have gone one by one, so that the limit is never exceeded.
     """
 
     def __init__(
@@ -78,12 +77,12 @@ class Pace:
         self._due = clock()
 
     def wait(self, messages: int) -> bool:
-        """Wait until this many more may go; false when the replay was suspended first."""
+        """Wait until this many more messages may go; false if the replay was suspended before."""
         while (rate := self._control.messages_per_second()) is not None:
             due = self._due + messages / rate
             left = due - self._clock()
             if left <= 0:
-                # Time that was not used is lost but for one chunk's, or a pause would end in a burst.
+                # Unused time beyond one chunk's is lost; otherwise a burst would follow a pause.
                 self._due = max(due, self._clock() - messages / rate)
                 return True
             self._sleep(min(left, _LOOK_AGAIN_SECONDS))
@@ -94,7 +93,7 @@ class Pace:
 
 
 class Missing(NamedTuple):
-    """Of a chunk: how many messages were erased, how many are lost, and the first positions of the lost ones."""
+    """How many messages of a chunk were erased, how many are lost, and the first positions of lost ones."""
 
     erased: int = 0
     lost: int = 0
@@ -102,7 +101,7 @@ class Missing(NamedTuple):
 
 
 def place(source: Source, frozen: Frozen, uri: str) -> Frozen:
-    """Write the selected positions down in the order of the replay, where the grains alone don't tell them."""
+    """Write the selected positions in the order of the replay, unless the grains alone show them."""
     if source.task.origin == "DeadLetters" or all(grain.dense for grain in frozen.grains):
         return frozen
     rows = source.between(frozen.grains[0].start, frozen.end)
@@ -118,12 +117,12 @@ def missing(
     """Why a chunk has fewer messages than were selected.
 
     Args:
-        source: as the chunk was read.
+        source: of the chunk.
         frozen: the selection.
         first: the chunk's first grain.
-        chunk_range: what it sends.
-        short: so many fewer.
-        state: has the positions in order, if they were placed.
+        chunk_range: of the chunk.
+        short: how many fewer.
+        state: has the positions in order, if they were written.
     """
     if not short:
         return Missing()
@@ -152,7 +151,7 @@ class Sending:
     began: float = field(default_factory=time.monotonic)
 
     def go_on(self) -> ReplayOutcome:
-        """Send chunk after chunk until the end, or until the replay is suspended."""
+        """Send chunk after chunk to the end, or until the replay is suspended; return the outcome."""
         self._take_up()
         complete = self._send_all()
         self.delivery.close()
@@ -160,7 +159,7 @@ class Sending:
         return self.delivery.end(self.frozen, self.chunks, reached) if complete else reached
 
     def _send_all(self) -> bool:
-        """Send what is left; false when the replay was suspended first."""
+        """Send what is left; false if the replay was suspended before."""
         pace = Pace(self.control)
         while self._next_grain() < len(self.frozen.grains):
             if self.control.suspended() or not self._send_next(pace):
@@ -169,7 +168,7 @@ class Sending:
         return True
 
     def _take_up(self) -> None:
-        """Go on where an earlier run was; of its chunks only the last may not have been sent to the end."""
+        """Go on after an earlier run, of whose chunks only the last may be incomplete."""
         self.chunks = self.delivery.state.chunks()
         self._check_names()
         self.progress.step("replay", self.frozen.selection.messages)
@@ -181,10 +180,10 @@ class Sending:
             self.progress.advance(sum(map(_done, self.chunks)))
 
     def _check_names(self) -> None:
-        """Objects are moved from where this replay stages them to where it puts them, whatever its state says.
+        """Check that the state moves objects only from this replay's staging folder to its own names.
 
         Raises:
-            TableRefusedError: the state names others.
+            TableRefusedError: the state has other names.
         """
         parts = [part for chunk in self.chunks for part in chunk.parts]
         for number, part in enumerate(parts):
@@ -196,7 +195,7 @@ class Sending:
                 )
 
     def _send_next(self, pace: Pace) -> bool:
-        """Stage a chunk, wait until it may go, seal and send it; false when the replay was suspended first."""
+        """Stage a chunk, wait until it may go, seal and send it; false if the replay was suspended before."""
         chunk_range = self._next_range()
         chunk = self._staged_chunk(chunk_range)
         if not pace.wait(chunk.sent):
@@ -248,7 +247,7 @@ class Sending:
         return dead_letter_records(self.source, chunk_range)
 
     def _chunk(self, chunk_range: ChunkRange, staged: Staged, missing: Missing) -> Chunk:
-        """What was staged, and what its objects will be called: numbers go on over all chunks."""
+        """The staged chunk, with its objects' final names, which are numbered over all chunks."""
         number = sum(len(chunk.parts) for chunk in self.chunks)
         written = self.delivery.objects.staged(self.delivery.staging)
         sent = [(staged.messages[task], *written[task]) for task in sorted(written) if staged.messages[task]]
@@ -288,7 +287,7 @@ class Sending:
 
 
 def _expected(frozen: Frozen, first: int, chunk_range: ChunkRange, state: ReplayState) -> npt.NDArray[np.int64] | None:
-    """The positions that were selected; None of a replay that an earlier release froze, where they are not known."""
+    """The selected positions; None if an earlier release froze the replay and they are unknown."""
     grains = frozen.grains[first : chunk_range.next_grain]
     if all(grain.dense for grain in grains):
         firsts = [cast("int", grain.first_global_position) for grain in grains]
@@ -309,5 +308,5 @@ def _lowest(positions: Iterable[int]) -> tuple[int, ...]:
 
 
 def _done(chunk: Chunk) -> int:
-    """How much of the selection a chunk deals with."""
+    """How many selected messages a chunk covers."""
     return chunk.sent + chunk.failed + chunk.erased + chunk.lost

@@ -1,4 +1,4 @@
-"""The store as a replay reads it: at the version that was frozen, or what is left of it."""
+"""A replay's reads of the store: at the frozen version, or of what is left of it."""
 
 from datetime import datetime
 from functools import cached_property
@@ -23,8 +23,8 @@ from messagestore_jobs.replay.selection import (
 from messagestore_jobs.replay.state import Frozen
 from messagestore_jobs.rows.tables import read_table
 
-# What Spark and Delta say when a file or a version of a table can't be read any more. Nothing else may be taken for
-# it: where only a purge took messages away, the frozen version still has them.
+# Errors of Spark and Delta if a file or a version of a table is gone. No other error may count as that: if only a
+# purge removed messages, the frozen version still has them.
 _GONE = (
     "FAILED_READ_FILE.FILE_NOT_EXIST",
     "DELTA_LOG_FILE_NOT_FOUND",
@@ -46,7 +46,7 @@ class Source:
 
     @property
     def table(self) -> str:
-        """The table that the origin names."""
+        """The table of the task's origin."""
         return "dead_letters" if self.task.origin == "DeadLetters" else "messages"
 
     def rows(self) -> DataFrame:
@@ -58,18 +58,18 @@ class Source:
         return self.rows().where(self.order.between(start, end))
 
     def list_selected(self, uri: str) -> None:
-        """Write down which positions are selected, so that they stay so whatever becomes of the messages."""
+        """Write the selected positions, so that the selection stays the same while messages change."""
         positions = selected_messages(self._table, self.task.select, self.now).select("global_position")
         with external_write("replay-selected"):
             positions.write.mode("overwrite").parquet(uri)
         self.use_list(uri)
 
     def use_list(self, uri: str) -> None:
-        """Take the positions that were written down for the selection."""
+        """Use the written positions as the selection."""
         self._selected = self.spark.read.schema("global_position bigint").parquet(uri)
 
     def use_what_is_left(self, frozen: Frozen) -> None:
-        """Read the newest version from here on; what came after the frozen one is left out."""
+        """Read the newest version from now on, without what came after the frozen one."""
         self.version = self.store.table(self.table).version()
         self.__dict__.pop("_table", None)
         if self.task.origin == "DeadLetters":
@@ -78,17 +78,17 @@ class Source:
             self._left = F.col("global_position") <= F.lit(frozen.selection.last_global_position)
 
     def current(self) -> DataFrame:
-        """The table as it is at this moment, selected or not."""
+        """All rows of the table as it is now."""
         return read_table(self.spark, self.store, self.table)
 
     def _chosen(self) -> DataFrame:
         rows = self._table if self._left is None else self._table.where(self._left)
         if self.task.origin == "DeadLetters":
             if self.task.destination.kind == "stream":
-                # A stream takes messages in, and an update is none.
+                # A stream ingests messages, and a status update is none.
                 rows = rows.where(F.coalesce(F.col("source.kind") != UPDATE, F.lit(True)))
                 if self.task.destination.table.uri == self.store.uri:
-                    # They are in the store; an update has them tried again.
+                    # These messages are in the store; a RETRY update tries them again.
                     rows = rows.where(F.col("reason") != str(DeadLetterReason.RETRIES_EXHAUSTED))
             return selected_dead_letters(rows, self.task.select)
         if self._selected is None:
@@ -97,16 +97,16 @@ class Source:
 
     @cached_property
     def _table(self) -> DataFrame:
-        """Opened once, as each opening reads the log anew."""
+        """The table, opened once, as each opening reads the log."""
         return read_table(self.spark, self.store, self.table, self.version)
 
 
 def by_position(source: Source) -> bool:
-    """Whether the order is the one that the table's files are in."""
+    """Whether the order is that of the table's files."""
     return source.order is BY_POSITION
 
 
 def is_gone(error: Exception) -> bool:
-    """Whether a read failed because what it reads was removed from the store for good."""
+    """Whether a read failed because files or log entries were removed from the store."""
     text = str(error)
     return any(sign in text for sign in _GONE)

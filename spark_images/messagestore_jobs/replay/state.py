@@ -1,4 +1,4 @@
-"""What a replay keeps of itself, so that a later run goes on where it was."""
+"""The state of a replay, by which a later run continues it."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ from messagestore_core.store.objects import Objects, join, read_document
 from messagestore_jobs.replay.selection import Key
 
 REPLAYS = "_replays"
-"""Where replays into a store keep their state, a folder each."""
+"""The folder of a store with the state of replays, each in a folder of its own."""
 ENDED = "ended.json"
 _FROZEN = "frozen.json"
 _SELECTED = "selected"
@@ -36,7 +36,7 @@ _NO_POSITIONS = pa.table({"global_position": pa.array([], pa.int64())})
 
 
 class Grain(NamedTuple):
-    """The smallest range of the selection that a chunk may begin or end at."""
+    """The smallest range of the selection; chunks begin and end between grains."""
 
     start: Key
     messages: int
@@ -47,30 +47,30 @@ class Grain(NamedTuple):
 
     @property
     def dense(self) -> bool:
-        """Whether every position from the first to the last is selected, so that these two tell them all."""
+        """Whether all positions from the first to the last are selected, so that these two define them."""
         first, last = self.first_global_position, self.last_global_position
         return first is not None and last is not None and self.messages == last - first + 1
 
 
 class Frozen(ContractModel):
-    """The selection as it was when the replay began; it never changes."""
+    """The selection of a replay, frozen when the replay begins."""
 
     task: str
-    """A digest of what was asked; a replay goes on only with the same."""
+    """A digest of the task; a replay continues only with the same."""
     run: str
     at: datetime
     selection: FrozenSelection
     listed: bool
-    """Whether the selected positions were written down, because the selectors may mean others later."""
+    """Whether the selected positions were written, as the selectors may match others later."""
     placed: bool = False
-    """Whether the positions were written down in their order, because the grains alone don't tell them."""
+    """Whether the positions were written in order, as the grains alone don't show them."""
     end: Key | None
-    """Where the limit ends the selection."""
+    """The key where the limit ends the selection; None: no limit applies."""
     grains: tuple[Grain, ...]
 
 
 class Part(ContractModel):
-    """One object of a chunk: where it was staged, what it is called in the end."""
+    """One object of a chunk, with its staged and its final name."""
 
     staged: str
     name: str
@@ -79,7 +79,7 @@ class Part(ContractModel):
 
 
 class Chunk(ContractModel):
-    """What was staged of the selection and can't change any more; ``next_grain`` is where the next chunk begins."""
+    """A sealed part of the selection, which no longer changes; the next chunk begins at ``next_grain``."""
 
     number: int
     next_grain: int
@@ -95,19 +95,19 @@ class Chunk(ContractModel):
 
 
 class ReplayState:
-    """One folder; nothing of it is left once the replay has ended."""
+    """The folder with a replay's state; it is removed when the replay ends."""
 
     def __init__(self, objects: Objects) -> None:
         self.uri, self._objects = objects.uri, objects
 
     @property
     def selected_uri(self) -> str:
-        """Where the selected positions are, if they are listed."""
+        """The folder of the selected positions, if they are listed."""
         return join(self.uri, _SELECTED)
 
     @property
     def placed_uri(self) -> str:
-        """Where the selected positions are in their order, if they are placed."""
+        """The folder of the selected positions in order, if they are placed."""
         return join(self.uri, _PLACED)
 
     def placed(self, first: int, count: int) -> npt.NDArray[np.int64]:
@@ -126,14 +126,14 @@ class ReplayState:
 
     @property
     def staging_uri(self) -> str:
-        """Where the chunk under way is written."""
+        """The folder of the chunk under way."""
         return join(self.uri, _STAGING)
 
     def frozen(self, task: ReplayTask, table: str) -> Frozen | None:
-        """The frozen selection, or None before there is one.
+        """The frozen selection; None before there is one.
 
         Raises:
-            RunFailedError: it is that of another task.
+            RunFailedError: it is of another task.
         """
         frozen = read_document(self._objects, _FROZEN, Frozen)
         if frozen is None:
@@ -147,23 +147,23 @@ class ReplayState:
         return frozen
 
     def freeze(self, frozen: Frozen) -> None:
-        """Write the selection down, once."""
+        """Write the frozen selection, once."""
         with external_write("replay-frozen"):
             self._objects.write(_FROZEN, frozen.model_dump_json(by_alias=True).encode())
 
     def chunks(self) -> list[Chunk]:
-        """All chunks that were sealed, in order."""
+        """All sealed chunks, in order."""
         names = [name for name in self._objects.names(_CHUNKS) if name.endswith(".json")]
         found = (read_document(self._objects, name, Chunk) for name in names)
         return [chunk for chunk in found if chunk is not None]
 
     def seal(self, chunk: Chunk) -> None:
-        """From here on the chunk is what was staged; it is sent on, never staged again."""
+        """Seal a staged chunk: from now on it is delivered, and never staged again."""
         with external_write("replay-seal"):
             self._objects.write(f"{_CHUNKS}/{chunk.number:08d}.json", chunk.model_dump_json(by_alias=True).encode())
 
     def remove(self) -> None:
-        """Forget everything; the frozen selection goes last, so that a later run knows what to remove."""
+        """Remove everything; the frozen selection goes last, so that a later run knows what to remove."""
         if not self._objects.names():
             return
         for name in (_SELECTED, _PLACED, _STAGING, _CHUNKS, ""):
@@ -172,7 +172,7 @@ class ReplayState:
 
 
 def unfinished(store: Store) -> list[Frozen]:
-    """The replays into a store that have frozen a selection, of this store or another, and have not ended."""
+    """The replays with state in a store that have frozen a selection, of any store, and have not ended."""
     objects = store.objects()
     found = []
     for name in objects.names(REPLAYS):
@@ -183,9 +183,9 @@ def unfinished(store: Store) -> list[Frozen]:
 
 
 def digest(task: ReplayTask, table: str) -> str:
-    """Of all that says what is sent where; the rate limit, the mode and what else may change is left out."""
+    """A digest of what is sent where, without rate limit, mode and all else that may change."""
     changing = {"messages_per_second": True, "mode": True, "on_failed": True, "destination": True, "rounds": True}
-    # How groups are held back is the stream's word, which may change.
+    # The stream's spec says how groups are held back, and may change.
     asked = task.model_dump(mode="json", exclude={**changing, "select": {"held_back"}})
     text = json.dumps([asked, _shape(task), table], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,6 +1,6 @@
-"""A replay into a stream: records staged in the target's folder, taken in by its own ingest.
+"""A replay into a stream: records are staged in the target's folder, and the target's own ingest stores them.
 
-What became of dead letters that were sent again is marked in their rows, and counted at the end.
+Redriven dead letters are marked in their rows; at the end the replay counts what happened to them.
 """
 
 from dataclasses import replace
@@ -37,7 +37,7 @@ _SUFFIXES: dict[Format, str] = {"JSONLines": "jsonl", "Parquet": "parquet"}
 
 
 class Redrive(NamedTuple):
-    """When a redrive began, its resource, and the source id that the target knows it by."""
+    """When a redrive began, its resource, and its source id in the target."""
 
     at: datetime
     by: str
@@ -45,14 +45,14 @@ class Redrive(NamedTuple):
 
 
 def mark_redriven(store: Store, sent: pa.Table, redrive: Redrive) -> None:
-    """Set redriven_at and redriven_by of the dead letters whose bytes and place are in ``sent``, if they are not set.
+    """Set redriven_at and redriven_by of dead letters whose bytes and source are in ``sent``, if not set yet.
 
-    One that failed again has been set aside anew by the replay's own batch, and stays to be sent once more.
+    Dead letters that failed again are those of the replay's own batch; they stay unmarked, for another redrive.
 
     Args:
-        store: that holds them.
+        store: of the dead letters.
         sent: columns value, uri, offset, partition and kind.
-        redrive: who sends them.
+        redrive: that sends them.
     """
     marks = sent.select(["value", "uri", "offset", "partition", "kind"])
     marks = marks.append_column("at", pa.array([redrive.at] * len(marks), TIMESTAMP))
@@ -72,23 +72,23 @@ def mark_redriven(store: Store, sent: pa.Table, redrive: Redrive) -> None:
 
 
 def became(spark: SparkSession, store: Store, target: Store, redrive: Redrive, sent: int) -> dict[str, int]:
-    """How many of the dead letters that were sent the target stored, set aside again, and did neither with.
+    """How many redriven dead letters the target stored, set aside again, or neither.
 
-    Told from the tables, so that a redrive that was cut off anywhere counts the same.
+    Counted from the tables, so that a redrive that broke off anywhere has the same counts.
 
     Args:
         spark: the session.
-        store: that holds them.
+        store: of the dead letters.
         target: the store that they were sent to.
-        redrive: which has sent them.
-        sent: how many.
+        redrive: that sent them.
+        sent: how many were sent.
     """
     if not sent:
-        # There may be no store that they could have come from.
+        # The store may not exist.
         return {"stored": 0, "dead_lettered": 0, "duplicates": 0}
     marked = (F.col("redriven_at") == F.lit(redrive.at)) & (F.col("redriven_by") == redrive.by)
     letters = read_table(spark, store, "dead_letters").where(marked).select(F.col("source").alias("place"))
-    # A clock may have gone back between two runs, by no day.
+    # Clocks may go back between two runs, by less than a day.
     since = F.lit((redrive.at - timedelta(days=1)).date())
     messages = read_table(spark, target, "messages").where(F.col("inserted_date") >= since)
     same = [F.col(f"source.{name}").eqNullSafe(F.col(f"place.{name}")) for name in SOURCE.names]
@@ -100,7 +100,7 @@ def became(spark: SparkSession, store: Store, target: Store, redrive: Redrive, s
 
 
 class StreamDelivery:
-    """The caller holds the right to write the target's table."""
+    """Sends to a stream. The caller holds the right to write the target's table."""
 
     def __init__(self, run: Run, task: ReplayTask, target: StreamDestination) -> None:
         self._run, self._task, self._target = run, task, target
@@ -109,11 +109,11 @@ class StreamDelivery:
         self.state = ReplayState(self.objects.below("state"))
         self.staging = "state/staging"
         self.form: Format = "Parquet" if task.origin == "DeadLetters" else "JSONLines"
-        # The target is to have the bytes that this store has.
+        # So that the target gets the same bytes as this store.
         self.line_breaks: LineBreaks = "Base64"
 
     def ended(self) -> ReplayOutcome | None:
-        """As it was written down when all had been sent."""
+        """See :class:`Delivery`."""
         outcome = read_document(self.objects, ENDED, ReplayOutcome)
         if outcome is None:
             return None
@@ -121,19 +121,19 @@ class StreamDelivery:
         return outcome
 
     def check(self) -> None:
-        """Make sure that the folder is the target's, before anything is written to it."""
+        """Open the target's folder, which checks its owner."""
         open_folder(self._to, self._run.document)
 
     def part_name(self, number: int) -> str:
-        """Records arrive by modification time, then by name."""
+        """See :class:`Delivery`. Ingest reads by modification time, then by name, so names sort in replay order."""
         return f"{_RECORDS}/part-{number:08d}.{_SUFFIXES[self.form]}"
 
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
-        """Records that lie where the target reads them may not have been taken in; those that were are known to it."""
+        """See :class:`Delivery`. Moved objects may not be ingested yet; the target skips records that it has read."""
         return next(((name, 0) for name in (part.staged, part.name) if self.objects.exists(name)), None)
 
     def deliver(self, chunk: Chunk, first: int) -> None:
-        """Take the chunk's records in; what was taken in before a crash is not taken in again."""
+        """See :class:`Delivery`; records that were ingested before a crash are not ingested again."""
         for part in chunk.parts:
             with external_write("replay-records"):
                 self.objects.move(part.staged, part.name)
@@ -145,12 +145,12 @@ class StreamDelivery:
                 self.objects.delete(part.name)
 
     def close(self) -> None:
-        """Leave little for the target's next run to read of what was taken in."""
+        """End the ingest, which saves the target's index if needed."""
         if "_ingest" in self.__dict__:
             self._ingest.outcome()
 
     def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
-        """Keep how it ended, so that the replay is not done again; forget the rest."""
+        """Write the outcome, so that the replay is not repeated, and remove all other state."""
         if self._task.origin == "DeadLetters":
             sent = outcome.progress.replayed
             told = became(self._run.spark, self._run.store, self._to, self._redrive, sent)
@@ -162,7 +162,7 @@ class StreamDelivery:
 
     @cached_property
     def _ingest(self) -> Ingest:
-        """The target's own way to take records in, opened once; each record once however often this is done."""
+        """The target's own ingest over the staged records, opened once."""
         task = _staged_task(self._target.ingest, self._task, join(self.objects.uri, _RECORDS))
         document = self._run.document.model_copy(update={"table": self._target.table, "task": task})
         run = replace(self._run, document=document, store=self._to, progress=Silent())
@@ -174,7 +174,7 @@ class StreamDelivery:
             self.objects.delete_folder(_RECORDS)
 
     def _mark_redriven(self, part: str) -> None:
-        """Note on exactly the dead letters of an object that they were sent."""
+        """Mark the dead letters of an object as redriven."""
         content = self.objects.read(part)
         if content is None:
             return
@@ -191,13 +191,13 @@ class StreamDelivery:
 
 
 def source_id(task: ReplayTask) -> str:
-    """Under which name the target remembers what it has read of a replay."""
+    """The source id under which the target notes what it has read of a replay."""
     return f"replay:{task.job_id}"
 
 
 def _staged_task(ingest: IngestTask, task: ReplayTask, records: str) -> IngestTask:
-    """The target's own way to take records in, over the staged ones; messages come as Native records."""
-    # Updates are for the target's own runs to read.
+    """The target's ingest task, changed to read the staged records; messages are Native records."""
+    # Only the target's own runs read updates.
     staged: dict[str, object] = {"source_id": source_id(task), "lifecycle": None}
     if task.origin == "DeadLetters":
         staged["source"] = RecordsSource(
