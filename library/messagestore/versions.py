@@ -134,7 +134,7 @@ def _check_format(location: Location) -> None:
     """Refuse a store that this release may not read correctly; without a marker its tables show what it is."""
     link = first_link(location.uri)
     if link is not None:
-        raise StoreUnreadableError(f"{link} is no file or folder but a link or a device, and may lead out of the store")
+        raise StoreUnreadableError(f"{link} is a link or a device, and may lead out of the store")
     with refusals(location.uri):
         marker = location.objects().read(MARKER, LARGEST_DOCUMENT)
     try:

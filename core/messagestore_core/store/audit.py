@@ -85,7 +85,7 @@ def add_audit(store: Store, done: AuditEntry) -> None:
         with suppress(CommitFailedError), external_write(f"audit-{done.action.lower()}"):
             write_deltalake(table, rows, mode="append", commit_properties=commit_properties(store))
             return
-    raise RunFailedError("RunFailed", f"{store.path('audit')} is written all the time by others; no row was added")
+    raise RunFailedError("RunFailed", f"other runs keep writing {store.path('audit')}; no row was added")
 
 
 def note(store: Store, document: RunDocument, action: str, detail: dict[str, Any], **told: Any) -> None:

@@ -120,7 +120,7 @@ def _claim(store: Store, run: str, name: str) -> None:
         except CommitFailedError:
             continue
         return
-    raise RunFailedError("RunFailed", f"{store.path(name)} is written all the time by others; its epoch can't be set")
+    raise RunFailedError("RunFailed", f"other runs keep writing {store.path(name)}; its epoch can't be set")
 
 
 def _look_before_writes(held: Sequence[Store]) -> Observer:

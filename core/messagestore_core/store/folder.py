@@ -115,7 +115,7 @@ def refuse_links(uri: str) -> None:
     """
     link = first_link(uri)
     if link is not None:
-        raise TableRefusedError(f"{link} is no file or folder but a link or a device; no run makes such: remove it")
+        raise TableRefusedError(f"{link} is a link or a device, which no run makes: remove it")
 
 
 def _own(store: Store, by: RunDocument | None) -> None:

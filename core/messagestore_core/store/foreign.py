@@ -66,9 +66,9 @@ def refuse(uri: str, name: str, version: int, what: str | None) -> None:
     """
     if what is not None:
         raise TableRefusedError(
-            f"{join(uri, name)} says at version {version} what no run of this release writes: {what}; nothing was "
-            "read from it or written to it. Find out who writes to the folder, and bring the table back to a version "
-            "from before"
+            f"the log of {join(uri, name)} has at version {version} what no run of this release writes: {what}; "
+            "nothing was read from it or written to it. Find out who writes to the folder, and restore an earlier "
+            "version of the table"
         )
 
 

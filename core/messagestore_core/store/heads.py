@@ -172,7 +172,7 @@ def _refuse_unreached(uri: str, rows: pa.Table | pa.RecordBatch) -> None:
     for name in {"next_position", "next_global_position"} & set(rows.schema.names):
         bounds = pc.min_max(rows[name])
         if bounds["min"].is_valid and not 0 <= bounds["min"].as_py() <= bounds["max"].as_py() < _LAST:
-            raise TableRefusedError(f"{join(uri, 'heads')} has a {name} that nothing has reached: restore it")
+            raise TableRefusedError(f"{join(uri, 'heads')} has a {name} that cannot have been reached: restore it")
 
 
 def _by_key(rows: pa.Table) -> dict[str, int]:

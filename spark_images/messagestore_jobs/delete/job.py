@@ -73,7 +73,7 @@ def check_deletion(store: Store, document: RunDocument) -> bool:
         RunFailedError: a hold is active.
     """
     if not isinstance(document.task, DeleteTask):
-        raise TypeError(f"run {document.run} is no deletion but {document.task.kind}")
+        raise TypeError(f"the task of run {document.run} is {document.task.kind}, not delete")
     refuse_links(store.uri)
     if not _is_ours(store):
         return False
@@ -92,7 +92,7 @@ def _is_ours(store: Store) -> bool:
     tables = sorted({name.rstrip("/") for name in objects.names()} & set(TABLES))
     if tables:
         raise TableRefusedError(
-            f"{store.uri} holds {tables[0]} and no marker that says whose it is; nothing was deleted, look at it first"
+            f"{store.uri} has {tables[0]} and no marker that names its owner; nothing was deleted, look at it first"
         )
     return False
 

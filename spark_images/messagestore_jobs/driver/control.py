@@ -56,7 +56,7 @@ class Maintenance:
             self._end(UpkeepDone(asked=self._asked.asked, table_version=table.version, small_files=table.small_files))
         except Exception as failure:
             # Also if it was fenced: the next batch will be too.
-            _log.warning("maintenance failed, and is left alone for now", exc_info=True)
+            _log.warning("maintenance failed; the ingest goes on", exc_info=True)
             self._end(UpkeepDone(asked=self._asked.asked, error=self._error_of(failure)))
 
     def _end(self, done: UpkeepDone) -> None:

@@ -164,7 +164,7 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_bytes(text.encode()[:TERMINATION_BYTES])
     except OSError as error:
-        _log.warning("no termination message: %s", error)
+        _log.warning("the termination message can't be written: %s", error)
 
 
 class _Scrubbing(logging.Formatter):

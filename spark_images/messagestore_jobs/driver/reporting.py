@@ -96,10 +96,10 @@ class Reporting:
         try:
             self._heed(read_commands(ask().get(CONTROL)))
         except ConfigMapGoneError as error:
-            _log.warning("ConfigMap %s is gone: nobody waits for reports", error)
+            _log.warning("ConfigMap %s was deleted: no more reports are written", error)
             self._gone = True
         except Exception as error:
-            _log.warning("no report: %s", error)
+            _log.warning("no report could be written, or no command read: %s", error)
             return False
         return True
 

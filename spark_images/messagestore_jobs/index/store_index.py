@@ -245,9 +245,7 @@ class StoreIndex:
     def _changes(self, until: int) -> Changes:
         changes = changes_between(self._store, "messages", self._version, until, self._batches.__contains__)
         if changes is None:
-            raise TornIndexError(
-                f"the log of {self._store.uri} no longer tells what came after version {self._version}"
-            )
+            raise TornIndexError(f"the log of {self._store.uri} no longer has what came after version {self._version}")
         if not self._trusted and digest_of(changes.before(self._paths)) != self._manifest.files:
             raise TornIndexError(f"the index is of another version {self._version} of {self._store.uri}")
         return changes

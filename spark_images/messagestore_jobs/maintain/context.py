@@ -26,5 +26,5 @@ def maintenance_run(run: Run) -> MaintenanceRun:
     """
     task = run.document.task
     if not isinstance(task, MaintainTask):
-        raise TypeError(f"run {run.run} is no maintenance but {task.kind}")
+        raise TypeError(f"the task of run {run.run} is {task.kind}, not maintain")
     return MaintenanceRun(run.document, run.store, run.spark, run.progress, run.as_of, task)

@@ -55,7 +55,7 @@ def purge_run(run: Run) -> PurgeRun:
     """
     task = run.document.task
     if not isinstance(task, PurgeTask):
-        raise TypeError(f"run {run.run} is no purge but {task.kind}")
+        raise TypeError(f"the task of run {run.run} is {task.kind}, not purge")
     return PurgeRun(run.document, run.store, run.spark, run.progress, run.as_of, task)
 
 

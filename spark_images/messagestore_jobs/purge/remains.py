@@ -63,7 +63,7 @@ def refuse_remains(store: Store, erased: Erased, left: Mapping[str, int], claims
         more = "; and more" if len(found) > _SHOWN else ""
         raise RunFailedError(
             "ErasureIncomplete",
-            f"{store.uri} still holds what was to be erased, or what nobody can tell from it: "
+            f"{store.uri} still has something erased, or something that might be: "
             f"{'; '.join(found[:_SHOWN])}{more}. Find out who wrote it and remove it; the next run looks again",
         )
 

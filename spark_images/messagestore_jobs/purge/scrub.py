@@ -205,4 +205,4 @@ def _say_what_left_whole(context: PurgeRun, what: Scrub, rows: DataFrame) -> Non
     messages = within(read_messages(context.spark, context.store), rows).where("payload_size is null")
     left = messages.select("global_position").join(had, "global_position", "left_semi").count()
     if left:
-        context.progress.say(f"{left} of the payloads are no JSON: the scrub removed these as a whole")
+        context.progress.say(f"{left} payloads are no JSON: the scrub removed them whole")

@@ -104,7 +104,7 @@ def summarize(context: PurgeRun, selection: PurgeSelection) -> Summary:
     total = {name: sum(day[name] or 0 for day in days) for name in ("messages", "bytes", "held", "untold", "erased")}
     by_rule = {name: sum(day["by_rule"][place] for day in days) for place, name in enumerate(names)}
     if total["untold"]:
-        context.progress.say(f"{total['untold']} messages stay because a rule's predicate could not be told on them")
+        context.progress.say(f"{total['untold']} messages stay: a rule's predicate could not be computed on them")
     preview = Preview(
         id=preview_id(context, selection.version, days),
         table_version=selection.version,

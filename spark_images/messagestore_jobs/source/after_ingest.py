@@ -63,8 +63,8 @@ class AfterIngest:
     def _tell(self, file: SourceFile, error: OSError) -> None:
         if not self._told:
             self._progress.say(
-                f"{file.uri} has been taken in and can't be put away, nor may others: {error}; allow s3:DeleteObject "
-                "and s3:PutObject below the source, or set afterIngest: Keep"
+                f"{file.uri} was ingested and can't be deleted or archived, and others may fail too: {error}; allow "
+                "s3:DeleteObject and s3:PutObject below the source, or set afterIngest: Keep"
             )
         self._told = True
 

@@ -88,7 +88,7 @@ class FileArrivals:
             if not is_below(self._source.uri, uri):
                 raise TableRefusedError(
                     f"{self._store.uri}/files says that batch {batch.number} reads {uri[:200]}, which is not "
-                    f"below {self._source.uri}; find out who wrote that"
+                    f"below {self._source.uri}; find out who wrote it"
                 )
 
     def next(self) -> Due:
@@ -120,7 +120,7 @@ class FileArrivals:
         if gone:
             self._read.take_out(batch, gone)
         for uri, (reason, _) in sorted(reasons.items()):
-            self._progress.say(f"{uri} can't be read and is passed over: {reason}")
+            self._progress.say(f"{uri} can't be read and is skipped: {reason}")
         denied = sorted(uri for uri, (_, is_denied) in reasons.items() if is_denied)
         if gone == files and denied:
             raise RunFailedError(

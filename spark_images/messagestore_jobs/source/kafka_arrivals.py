@@ -71,7 +71,7 @@ class KafkaArrivals:
             if pattern is None or not java.java.util.regex.Pattern.matches(pattern, topic):  # type: ignore[union-attr]
                 raise TableRefusedError(
                     f"{self._store.uri}/offsets says that batch {batch.number} reads topic {topic[:200]}, "
-                    "which is none of this source; find out who wrote that"
+                    "which this source does not have; find out who wrote it"
                 )
 
     def next(self) -> Due:

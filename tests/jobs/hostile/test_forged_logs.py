@@ -45,7 +45,7 @@ def test_the_canary_sings(spark: SparkSession) -> None:
 def test_an_expression_in_the_log_is_not_evaluated(spark: SparkSession, stream: Stream, messages: Path) -> None:
     forgeries.commit(messages, forgeries.generated(messages, "error", EXPRESSION), forgeries.protocol(1, 4))
 
-    with pytest.raises(TableRefusedError, match="store/messages says at version"):
+    with pytest.raises(TableRefusedError, match="store/messages has at version"):
         stream.run()
 
     assert not ran(spark)
@@ -58,7 +58,7 @@ def test_one_that_comes_while_a_batch_is_under_way_is_not_evaluated(
 
     with (
         at_the_messages_commit(lambda: forgeries.commit(messages, *forged)),
-        pytest.raises(TableRefusedError, match="store/messages says at version"),
+        pytest.raises(TableRefusedError, match="store/messages has at version"),
     ):
         stream.run()
 

@@ -138,7 +138,7 @@ def test_a_predicate_that_cannot_be_told_keeps_the_message(spark: SparkSession, 
     said = Said()
     outcome = purge(spark, table, NOW, mode="DryRun", rules=(Rule(name="number", match=number),), said=said)
     assert outcome.preview.messages == 1
-    assert said.lines == ["1 messages stay because a rule's predicate could not be told on them"]
+    assert said.lines == ["1 messages stay: a rule's predicate could not be computed on them"]
     assert outcome.preview.undecided == 1
     everything = (Rule(name="all", max_messages_per_stream=0),)
     purge(spark, table, NOW, rules=everything, holds=(Hold(name="number", match=number),))

@@ -105,7 +105,7 @@ def test_a_row_stays_and_says_when_it_was_scrubbed(spark: SparkSession, tmp_path
         before[3],
     ]  # fmt: skip
     assert stored(table.uri) == expected
-    assert said.lines == ["1 of the payloads are no JSON: the scrub removed these as a whole"]
+    assert said.lines == ["1 payloads are no JSON: the scrub removed them whole"]
     assert archived_positions(f"file://{tmp_path}/archive") == [0, 1, 2]
     assert last_note(Store(table.uri)).totals == totals
     assert [(row["action"], row["counts"]["scrubbed"]) for row in read_audit(Store(table.uri))] == [("Scrub", 3)]

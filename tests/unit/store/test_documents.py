@@ -105,7 +105,7 @@ def test_a_head_that_was_never_reached_is_refused(table: Table, column: str, pos
     row = {"stream_name": "order-1" if column == "next_position" else None, column: position}
     write_deltalake(Store(table.uri).table("heads"), pa.Table.from_pylist([row], schema=HEADS), mode="append")
 
-    with pytest.raises(TableRefusedError, match=f"store/heads has a {column} that nothing has reached"):
+    with pytest.raises(TableRefusedError, match=f"store/heads has a {column} that cannot have been reached"):
         kept_heads(Store(table.uri))
 
 

@@ -119,7 +119,7 @@ def test_what_we_never_say_of_a_table_is_refused_by_name(table: Table, messages:
     action, told = METADATA[forged]
     forgeries.commit(messages, action(messages))
 
-    with pytest.raises(TableRefusedError, match=r"store/messages says at version 2 what no run") as refused:
+    with pytest.raises(TableRefusedError, match=r"store/messages has at version 2 what no run") as refused:
         open_folder(Store.of(table, Storage()))
 
     assert told in str(refused.value)
