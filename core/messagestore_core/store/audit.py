@@ -92,9 +92,9 @@ def note(store: Store, document: RunDocument, action: str, detail: dict[str, Any
     """Append a row about what a run does now; both versions are the present one of ``messages``.
 
     Args:
-        store: whose.
-        document: the run's.
-        action: what is done.
+        store: of the audit.
+        document: of the run.
+        action: of the row.
         detail: what was asked for.
         told: further fields of :class:`AuditEntry`.
     """

@@ -1,4 +1,4 @@
-"""Keyed hashes in place of erased names, by a key that lies in the store."""
+"""Keyed hashes in place of erased names, by a key in the store."""
 
 import hashlib
 import hmac

@@ -18,8 +18,8 @@ from messagestore_core.store.schemas import PENDING_UPDATES, literal
 
 STEP = "pending-updates"
 """The transaction on ``messages`` whose version is the last committed step."""
-_PLACE = ("source_id", "batch", "row")
-_ORDER = [(name, "ascending") for name in ("received_at", *_PLACE)]
+_KEY = ("source_id", "batch", "row")
+_ORDER = [(name, "ascending") for name in ("received_at", *_KEY)]
 
 
 def count_pending(store: Store) -> int:
@@ -80,7 +80,7 @@ def _with(store: Store, marked: pa.Table) -> pa.Table:
 
 def _keys(rows: pa.Table) -> list[tuple[object, ...]]:
     """The key of each row."""
-    return list(zip(*(rows[name].to_pylist() for name in _PLACE), strict=True))
+    return list(zip(*(rows[name].to_pylist() for name in _KEY), strict=True))
 
 
 def _overwrite(store: Store, rows: pa.Table, predicate: str | None, write: str) -> None:
