@@ -52,7 +52,7 @@ COLUMNS: Mapping[str, tuple[PrinterColumn, ...]] = {
         PrinterColumn("HOLD", "integer", ".status.held"),
         PrinterColumn("LAST-PURGE", "date", ".status.lastPurgeTime"),
         PrinterColumn("PURGED", "integer", ".status.purged"),
-        # A time to come is no age: kubectl would print it as <invalid>.
+        # No date column: kubectl prints a time in the future as <invalid>.
         PrinterColumn("NEXT", "string", ".status.nextRunTime"),
         _AGE,
     ),
@@ -111,7 +111,7 @@ def age(time: str, now: dt.datetime) -> str:
 
 
 def _duration(seconds: int) -> str:
-    """The coarser the longer: 119s, 9m59s, 179m, 7h59m, 47h, 7d23h, 729d, 7y364d, 8y."""
+    """The longer, the coarser: 119s, 9m59s, 179m, 7h59m, 47h, 7d23h, 729d, 7y364d, 8y."""
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     steps = (
         (minutes < 2, f"{seconds}s"),

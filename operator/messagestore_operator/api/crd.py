@@ -25,7 +25,7 @@ _COMMENT = "# Generated from the models: change operator/messagestore_operator/a
 
 @dataclass(frozen=True)
 class Names:
-    """What a kind is called in URLs and on kubectl's command line."""
+    """The names of a kind in URLs and on kubectl's command line."""
 
     plural: str
     short: str
@@ -71,11 +71,11 @@ def custom_resource_definition(kind: str) -> dict[str, Any]:
 
 
 def _resource_schema(kind: str) -> dict[str, Any]:
-    """The schema of a resource; the API server itself knows what metadata, apiVersion and kind are."""
+    """The schema of a resource, without metadata, apiVersion and kind, which the API server defines."""
     schema = structural_schema(KINDS[kind])
     schema["properties"].update(apiVersion={"type": "string"}, kind={"type": "string"}, metadata={"type": "object"})
     schema["required"] = ["spec"]
-    # Until the operator has reconciled a resource it isn't ready: without any status, kstatus would say that it is.
+    # A resource is not ready until the operator has reconciled it. Without a status, kstatus would count it as ready.
     schema["properties"]["status"]["default"] = {"observedGeneration": 0}
     return schema
 

@@ -1,4 +1,4 @@
-"""The three kinds together, and the way from a plain document to one of them."""
+"""The three kinds together, and how a plain document becomes one of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS: Mapping[str, type[MessageStream | RetentionPolicy | ReplayJob]] = {
 def parse_resource(document: Mapping[str, Any]) -> Resource:
     """Make a resource of a document of one of the kinds, or raise pydantic's ValidationError.
 
-    Unlike `model_validate` it takes no field by its name in Python: the API server knows only those of manifests.
+    Unlike `model_validate` it accepts no Python names of fields: the API server knows only those of manifests.
     """
     return KINDS[document["kind"]].model_validate(dict(document), by_alias=True, by_name=False)
 
@@ -43,7 +43,7 @@ def parse_stored(document: Mapping[str, Any]) -> Resource:
 
 
 def _without(value: Any, path: Sequence[int | str]) -> Any:
-    """A copy without the value at a path; where there is none, without the nearest value above it."""
+    """A copy without the value at a path; if there is none, without the nearest value above it."""
     head, rest = path[0], path[1:]
     put = {head: _without(value[head], rest)} if rest and _has(value[head], rest[0]) else {}
     if isinstance(value, Mapping):

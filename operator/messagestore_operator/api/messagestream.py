@@ -31,7 +31,7 @@ class Table(Model):
 
 
 class Continuous(Model):
-    """One run that never ends and takes in batch after batch."""
+    """One run that never ends and stores batch after batch."""
 
     batch_interval: Duration = Field(default=Duration("PT10S"), description="Time from one batch to the next.")
 
@@ -153,7 +153,7 @@ def _is_not_text(lifecycle: Lifecycle) -> bool:
 
 
 class Lifecycle(Model):
-    """Where applications report what became of messages."""
+    """Where applications report the status of messages."""
 
     validations: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(

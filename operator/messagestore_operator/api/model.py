@@ -1,4 +1,4 @@
-"""The base of every model of the API: how fields are named, what is refused, how rules are checked."""
+"""The base of the API's models: names of fields, refusal of unknown fields, validation rules."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Model(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     def given(self) -> dict[str, Any]:
-        """The fields that are there, by their names in manifests."""
+        """The fields that are given, by their names in manifests."""
         fields = type(self).model_fields
         found = {str(field.alias): getattr(self, name) for name, field in fields.items()}
         return {name: value for name, value in found.items() if value is not None}
@@ -68,7 +68,7 @@ class Model(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Add the rules to the schema, and leave null out of it: the API server drops nulls by itself."""
+        """Add the rules to the schema, and remove null from it: the API server drops nulls itself."""
         reference = handler(core)
         schema = handler.resolve_ref_schema(reference)
         for field in schema.get("properties", {}).values():
@@ -83,7 +83,7 @@ class Model(BaseModel):
 
 
 class StatusModel(Model):
-    """A part of a status. Unknown fields are passed over: a newer operator may have written them."""
+    """A part of a status. Unknown fields are ignored: a newer operator may have written them."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -137,7 +137,7 @@ def _holds(rule: ValidationRule, subject: Any) -> bool:
 
 
 def _partial(cls: type[Model], data: dict[str, Any], broken: set[int | str]) -> SimpleNamespace:
-    """The values of a model some of whose fields are invalid: those are BROKEN."""
+    """The values of a model, with BROKEN in place of invalid fields."""
     values: dict[str, Any] = {}
     for name, field in cls.model_fields.items():
         key = field.alias if field.alias in data else name

@@ -1,4 +1,4 @@
-"""ReplayJob: a chosen part of the past, sent somewhere again."""
+"""ReplayJob: sends a selection of stored messages or dead letters to a destination."""
 
 from __future__ import annotations
 

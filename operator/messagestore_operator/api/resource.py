@@ -1,4 +1,4 @@
-"""What every resource has: its API version, its kind and its metadata."""
+"""The common part of all resources: API version, kind and metadata."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ StringMap = Annotated[dict[str, str], Field(strict=True)]
 
 
 class Metadata(Model):
-    """Kubernetes' metadata, as far as this project reads it; the rest is passed over."""
+    """The fields of Kubernetes' metadata that this project reads; others are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -30,9 +30,9 @@ class Metadata(Model):
     uid: str | None = Field(default=None, description="Unique identifier, given by the API server.")
     generation: Integer | None = Field(default=None, description="Number of the spec's version.")
     resource_version: str | None = Field(default=None, description="Version of the whole resource.")
-    creation_timestamp: str | None = Field(default=None, description="When the resource was made.")
-    deletion_timestamp: str | None = Field(default=None, description="When its deletion was asked for.")
-    finalizers: tuple[str, ...] = Field(default=(), description="Who must let go before it is gone.")
+    creation_timestamp: str | None = Field(default=None, description="When the resource was created.")
+    deletion_timestamp: str | None = Field(default=None, description="When its deletion was requested.")
+    finalizers: tuple[str, ...] = Field(default=(), description="Finalizers that keep it from being deleted.")
     managers: StringMap = Field(
         default={}, description="Who wrote its spec and each annotation last, by managedFields."
     )

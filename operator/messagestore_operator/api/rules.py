@@ -1,7 +1,7 @@
-"""Validation rules over several fields, each in the two forms that check it.
+"""Validation rules over several fields, each in two forms.
 
-A rule has a CEL expression for the Kubernetes API server and a Python function for the models; they stand side by
-side so that a change to one is seen next to the other, and a test on a real API server shows that they agree.
+A rule has a CEL expression for the Kubernetes API server and a Python function for the models, side by side so that
+they change together. A test on a real API server shows that they agree.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ValidationRule:
-    """What must hold of a value, in CEL and in Python, and the message where it doesn't."""
+    """A condition on a value, in CEL and in Python, and the message if it doesn't hold."""
 
     message: str
     cel: str
@@ -26,7 +26,7 @@ class ValidationRule:
 
 @dataclass(frozen=True)
 class TransitionRule:
-    """What must hold between the old and the new value of an update; only the API server sees both."""
+    """A condition on the old and new value of an update; only the API server sees both."""
 
     message: str
     cel: str

@@ -1,6 +1,6 @@
-"""Texts with a meaning: durations, quantities, times, paths into JSON, cron expressions, time zones.
+"""Typed strings: durations, quantities, times, JSON paths, cron expressions, time zones.
 
-Each is a string that keeps the form it was written in, checked once, with its meaning as a property.
+Each keeps the text as it was written, is checked once, and has its value as a property.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from messagestore_operator.api.rules import ValidationRule
 
 
 class CheckedText(str):
-    """A string of a given form. Subclasses say the form as a pattern, and what else the text must be."""
+    """A string that is checked. Subclasses have a pattern and may have more checks."""
 
     pattern: ClassVar[str]
     max_length: ClassVar[int]
     expected: ClassVar[str]
-    """What is expected, in words that go after "must be"."""
+    """The expected form, in words that follow "must be"."""
     schema_format: ClassVar[str | None] = None
     validations: ClassVar[tuple[ValidationRule, ...]] = ()
 
@@ -36,7 +36,7 @@ class CheckedText(str):
 
     @classmethod
     def parse(cls, value: Any) -> Self:
-        """Check the text and give it its type."""
+        """Check the text and return it as this type."""
         if isinstance(value, cls):
             return value
         if not isinstance(value, str):
@@ -53,7 +53,7 @@ class CheckedText(str):
         return text
 
     def check_meaning(self) -> None:
-        """Refuse what has the right form and still no meaning, with a PydanticCustomError."""
+        """Refuse a text that matches the pattern but is invalid, with a PydanticCustomError."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -164,7 +164,7 @@ class Time(CheckedText):
 
     @classmethod
     def of(cls, moment: dt.datetime) -> Self:
-        """The text of an instant, in whole seconds where it is one."""
+        """The text of an instant, without a fraction if it is a whole second."""
         return cls.parse(moment.astimezone(dt.UTC).isoformat().removesuffix("+00:00") + "Z")
 
 
@@ -201,7 +201,7 @@ class Cron(CheckedText):
     __slots__ = ()
 
     def check_meaning(self) -> None:
-        """Refuse values out of range, and dates that never come, such as the 30th of February."""
+        """Refuse values out of range, and dates that don't exist, such as the 30th of February."""
         if not _fires(self):
             raise PydanticCustomError("form", f"must be {self.expected}; {_why_never(self)}")
 

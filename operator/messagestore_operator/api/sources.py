@@ -32,30 +32,32 @@ class FilesSource(Model):
     uri: SourceUri = Field(description="The folder that files arrive in.")
     format: Literal["JSONLines", "JSON", "Text"] = Field(
         default="JSONLines",
-        description="JSONLines has an object a line, JSON one document a file (an object, or an array of them), "
-        "Text a payload a line.",
+        description="JSONLines: one object per line. JSON: one document per file, an object or an array of objects. "
+        "Text: one payload per line.",
     )
     max_files_per_batch: BatchSize | None = Field(
-        default=None, description="Most files in a batch; 1000 where neither this nor maxBytesPerBatch is given."
+        default=None, description="Maximum files per batch. If this and maxBytesPerBatch are absent, 1000."
     )
     max_bytes_per_batch: Quantity | None = Field(
-        default=None, description="Size of files after which a batch is full; a file is never split."
+        default=None, description="Size of the files that fill a batch. A file is never split."
     )
     after_ingest: Literal["Keep", "Delete", "Archive"] = Field(
         default="Keep",
-        description="What becomes of a file once all in it is committed: it stays, is deleted, or is copied below "
-        "archiveUri and then deleted.",
+        description="What to do with a file after all its records are committed. Archive copies it below archiveUri "
+        "and then deletes it.",
     )
     archive_uri: StoreUri | None = Field(
         default=None,
-        description="The folder that files are archived in, under the path that they have below uri. It is reached as "
-        "uri is; it neither holds uri or the table's folder nor lies in one of them.",
+        description="The folder of the archive. Files keep their paths below uri. It has the same storage as uri, and "
+        "must not contain, or be in, uri or the table's folder.",
     )
-    storage: Storage | None = Field(default=None, description="Where it differs from the table's.")
+    storage: Storage | None = Field(
+        default=None, description="How to reach the folder, if that differs from the table's storage."
+    )
 
     @property
     def files_per_batch(self) -> int | None:
-        """Most files in a batch, the default applied; None where the batch is limited by bytes."""
+        """Maximum files per batch, with the default; None if bytes limit the batch."""
         if self.max_files_per_batch is None and self.max_bytes_per_batch is None:
             return DEFAULT_FILES_PER_BATCH
         return self.max_files_per_batch
@@ -75,18 +77,19 @@ class KafkaSource(Model):
     bootstrap_servers: BootstrapServers = Field(description="Brokers to ask first, host:port separated by commas.")
     topics: Annotated[tuple[Topic, ...], Field(max_length=100)] = Field(default=(), description="Names of topics.")
     topic_pattern: Annotated[str, Field(strict=True, min_length=1, max_length=249)] | None = Field(
-        default=None, description="Regular expression for the names of topics, in place of topics."
+        default=None, description="Regular expression for the names of topics, instead of topics."
     )
     starting_offsets: Literal["Earliest", "Latest"] = Field(
         default="Earliest",
-        description="Where a stream begins that has read nothing yet; what appears later is read from its start.",
+        description="Where a stream that has read nothing yet begins. Later topics and partitions are read from their "
+        "start.",
     )
     max_records_per_batch: BatchSize | None = Field(
         default=None,
-        description="Most records in a batch; absent: 1000000. Never more than one for each 4 KiB of the heap.",
+        description="Maximum records per batch. If absent, 1000000. At most one for each 4 KiB of the heap.",
     )
     security: KafkaSecurity | None = Field(
-        default=None, description="How clients authenticate, and whether the connection is encrypted. Absent: neither."
+        default=None, description="Authentication and encryption of the connection. If absent, neither is used."
     )
 
 

@@ -1,4 +1,4 @@
-"""The Spark block, the same on all three kinds: how large the pods of a run are, and a few tuning settings."""
+"""The spark block, the same for all three kinds: size of a run's pods, and a few tuning settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def bytes_of(size: str) -> int:
-    """Memory as Spark writes it; what is beside a heap and has no unit is MiB."""
+    """The bytes of a size as Spark writes it. Without a unit, as memory overhead may be, it is in MiB."""
     number, unit = re.fullmatch(r"([0-9]+)([a-z]?)b?", size.lower()).groups()  # type: ignore[union-attr]
     return int(number) * _UNITS[unit or "m"]
 

@@ -1,4 +1,4 @@
-"""The Spark settings that a resource may give, each with the form of its value: none takes free text."""
+"""The Spark settings that a resource may have, each with the form of its value: none allows free text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BYTES = r"[1-9][0-9]{0,9}([kmgtKMGT][bB]?)?"
 
 @dataclass(frozen=True)
 class Form:
-    """What the values of some settings look like: in words, and as a pattern that RE2 and Python read alike."""
+    """The form of some settings' values: in words, and as a pattern with one meaning in RE2 and Python."""
 
     words: str
     pattern: str
@@ -145,11 +145,11 @@ FORMS = (
 )
 
 ALLOWED_CONF: Mapping[str, Form] = {name: form for form in FORMS for name in form.names}
-"""Whole names, no prefixes: what a name lets in is decided here, not by the next version of Spark."""
+"""Whole names, no prefixes: with a prefix the next version of Spark could allow new settings."""
 
 
 def conf_rules() -> tuple[ValidationRule, ...]:
-    """Rules over a model with a field ``conf``: only names that are known, each with a value of its form."""
+    """Rules for a model with a field ``conf``: only known names, each with a value of its form."""
     return (
         ValidationRule(
             message="conf holds a setting that is not allowed: its description lists those that are",
@@ -161,7 +161,7 @@ def conf_rules() -> tuple[ValidationRule, ...]:
 
 
 def describe_conf() -> str:
-    """Every setting that is allowed, form by form."""
+    """All allowed settings, by form."""
     return " ".join(f"{form.words[0].upper()}{form.words[1:]}: {', '.join(form.names)}." for form in FORMS)
 
 

@@ -71,7 +71,7 @@ class FinishedRun(StatusModel):
 
 
 class BaseStatus(StatusModel):
-    """What every status begins with."""
+    """The common part of all statuses."""
 
     observed_generation: Count | None = Field(
         default=None, description="Generation of the spec that the status is about."
@@ -81,7 +81,7 @@ class BaseStatus(StatusModel):
 
 
 class TriggeredStatus(BaseStatus):
-    """What the status of a resource remembers whose runs are triggered."""
+    """The common part of statuses of resources with triggered runs."""
 
     next_run_time: Time | None = Field(default=None, description="When the next run is due.")
     last_schedule_time: Time | None = Field(

@@ -1,4 +1,4 @@
-"""A model's JSON schema in the dialect that Kubernetes takes: structural, without references or unions."""
+"""A model's JSON schema in Kubernetes' dialect: structural, without references or unions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _structural(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str
 
 
 def _inlined(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Replace a reference by its definition; fields beside the reference win."""
+    """Replace a reference by its definition; fields beside the reference override it."""
     reference = schema.get("$ref")
     if reference is None:
         return schema

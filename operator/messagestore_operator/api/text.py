@@ -1,4 +1,4 @@
-"""Plain strings, numbers and lists with their limits: every value in a resource has one."""
+"""Strings, numbers and lists with limits: every value in a resource has one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOPIC_PATTERN = r"^[A-Za-z0-9._-]+$"
 Flag = Annotated[bool, Field(strict=True)]
 Integer = Annotated[int, Field(strict=True)]
 MAX_COUNT = 2**53
-"""The largest whole number that every JSON reader keeps exact."""
+"""Up to this number every JSON reader keeps whole numbers exact."""
 
 Count = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
 Name = Annotated[str, Field(strict=True, max_length=MAX_NAME, pattern=NAME_PATTERN)]

@@ -1,4 +1,4 @@
-"""How messages of an older version of the envelope are brought to the next one when they are read."""
+"""How messages of an older envelope version are translated to the next one when they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where data lies: the URIs of folders, of an S3 endpoint and of Kafka's brokers."""
+"""Addresses of data: URIs of folders, an S3 endpoint, and Kafka's brokers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from messagestore_operator.api.scalars import CheckedText
 
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?"
 _BUCKET = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?"
-# A user name or password would have to stand before an @: only abfss has one there, and it names the container.
+# No user name or password fits before an @: only abfss allows an @, after the container's name.
 _ROOT = rf"(s3a?|gs)://{_BUCKET}|hdfs://{_HOST}(:[0-9]{{1,5}})?|abfss://[a-z0-9]([a-z0-9-]{{0,61}}[a-z0-9])?@{_HOST}|file://"
 # Hadoop reads these characters in a path as a pattern, an escape or the end of the path.
 _SEGMENT = r"[^\x00-\x20\x7f/?#*{}\[\]\\<>^|\x22]+"
