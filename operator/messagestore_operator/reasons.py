@@ -1,6 +1,6 @@
-"""Why a resource is in the state it is in: the one list of constants for conditions, Events and logs.
+"""Reasons for a resource's state: the one list of constants for conditions, Events and logs.
 
-A run that failed brings a reason of its own; those are listed too, because what is done next hangs on them.
+A failed run reports a reason, too. Those are listed here because the next action depends on them.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Constants of `reason` in conditions and of `error.reason`; a new one is added here and nowhere else.
+    """Constants of `reason` in conditions and of `error.reason`; add new ones only here.
 
-    Each has what it means and what to do, in Markdown with links from docs/, of which docs/reasons.md is made.
+    Each has its meaning and remedy in Markdown, with links relative to docs/. docs/reasons.md is generated from them.
     """
 
     meaning: str
     remedy: str
 
     def __new__(cls, value: str, meaning: str, remedy: str = "Nothing.") -> Reason:
-        """A text with two more."""
+        """A constant with its meaning and remedy."""
         reason = str.__new__(cls, value)
         reason._value_, reason.meaning, reason.remedy = value, meaning, remedy
         return reason
 
-    # Of what is well.
-    INGESTING = ("Ingesting", "Messages are taken in as the trigger says.")
+    # All is well.
+    INGESTING = ("Ingesting", "Messages are ingested as the trigger says.")
     PREVIEWED = (
         "Previewed",
         "The preview is ready. Nothing is removed while `mode` is DryRun.",
@@ -42,12 +42,12 @@ class Reason(StrEnum):
     SUSPENDED = ("Suspended", "`spec.suspend` is true.", "Set it to false to continue.")
     WAITING = ("Waiting", "Nothing is due. The trigger starts the next run.")
 
-    # Of what is under way.
+    # Work is in progress.
     PENDING = ("Pending", "No run has started yet, or the pods of a run are starting.")
     RUNNING = ("Running", "A run is in progress.")
     DELETING = ("Deleting", "The resource is being deleted.")
 
-    # Of what keeps a run from starting.
+    # A run can't start.
     DELETION_BLOCKED = (
         "DeletionBlocked",
         "The data can't be deleted: a hold covers it, another stream of the namespace uses the same folder, "
@@ -69,7 +69,7 @@ class Reason(StrEnum):
     )
     STREAM_MISSING = (
         "StreamMissing",
-        "A MessageStream that is named doesn't exist in this namespace.",
+        "A MessageStream that the resource names doesn't exist in this namespace.",
         "Create it, or correct the name.",
     )
     TABLE_RELEASED = (
@@ -91,7 +91,7 @@ class Reason(StrEnum):
     WAITING_FOR_ROOM = (
         "WaitingForRoom",
         "The maximum number of runs, or of starts per second, is reached.",
-        "Nothing: this run starts in its turn. Or have the setting raised that the message names "
+        "Nothing: this run starts in its turn. Or ask for a higher value of the setting that the message names "
         "([operator.md](operator.md#runs-at-once)).",
     )
     WAITING_FOR_WINDOW = (
@@ -105,7 +105,7 @@ class Reason(StrEnum):
         "Read the current preview, and approve its id.",
     )
 
-    # Of what only an Event tells.
+    # Only in Events.
     DATA_DELETED = ("DataDeleted", "The store was deleted, as `deletionPolicy: Delete` asks.")
     DATA_KEPT = (
         "DataKept",
@@ -125,7 +125,7 @@ class Reason(StrEnum):
     RETRIES_EXHAUSTED = (
         "RetriesExhausted",
         "Messages failed and have no retry left.",
-        "Look at their `error`. An update RETRY has one tried [once more](lifecycle.md#once-more).",
+        "Look at their `error`. An update RETRY gives a message [one more retry](lifecycle.md#once-more).",
     )
     RUN_FINISHED = ("RunFinished", "A run succeeded.")
     RUN_STARTED = ("RunStarted", "The driver of a run has started.")
@@ -145,7 +145,7 @@ class Reason(StrEnum):
         "`status.sequences` counts them and names the oldest. Ask its sender for the missing members.",
     )
 
-    # Of runs that failed: their pods.
+    # A run failed: its pods.
     CONFIG_MISSING = (
         "ConfigMissing",
         "A container can't be created, usually because a Secret, one of its keys or a ConfigMap is missing.",
@@ -191,7 +191,7 @@ class Reason(StrEnum):
         "Add capacity to the cluster, or ask for less in `spec.spark`.",
     )
 
-    # Of runs that the operator ended.
+    # The operator ended a run.
     DEADLINE_EXCEEDED = (
         "DeadlineExceeded",
         "A replay took longer than `spec.activeDeadline`.",
@@ -208,7 +208,7 @@ class Reason(StrEnum):
         "Nothing. `runs.stopDeadline` says how long it may take.",
     )
 
-    # Of runs that failed: their work.
+    # A run failed: its work.
     ARCHIVE_INCOMPLETE = (
         "ArchiveIncomplete",
         "The archive doesn't hold all messages that are to be removed. Nothing was removed.",
@@ -226,7 +226,7 @@ class Reason(StrEnum):
     )
     ERASURE_INCOMPLETE = (
         "ErasureIncomplete",
-        "After an erasure, the store still holds something that was erased, or that can't be told from it. "
+        "After an erasure, the store still holds something that was erased, or that can't be distinguished from it. "
         "The message names it.",
         "Find out who wrote it, and remove it. The next run checks again.",
     )
@@ -266,7 +266,7 @@ class Reason(StrEnum):
     NOT_ALLOWED = (
         "NotAllowed",
         "A field asks for more than the operator's settings allow, or a Secret isn't labelled for its use.",
-        "Ask for less, or have the operator's setting changed that the message names. Label the Secret as "
+        "Ask for less, or for a change of the operator's setting that the message names. Label the Secret as "
         "the message says ([security.md](security.md)).",
     )
     NOT_SUPPORTED = (
@@ -327,7 +327,7 @@ class Reason(StrEnum):
     )
     TOPIC_MISSING = (
         "TopicMissing",
-        "A topic that is named doesn't exist, or the user may not see it.",
+        "A topic that the resource names doesn't exist, or the user may not see it.",
         "Create it, or correct its name.",
     )
 
@@ -346,7 +346,7 @@ TERMINAL = frozenset(
         Reason.TABLE_REFUSED,
     }
 )
-"""No retry helps: somebody has to change something first."""
+"""No retry helps: somebody must change something first."""
 
 CANCELLED = frozenset({Reason.SPEC_CHANGED, Reason.SUSPENDED, Reason.DELETING})
-"""Why the operator ends runs that did nothing wrong; they count as no failure."""
+"""Why the operator ends runs that did nothing wrong; these don't count as failures."""
