@@ -1,4 +1,4 @@
-{{/* Names, labels and the few decisions that several templates share. */}}
+{{/* Names, labels and other parts that several templates share. */}}
 
 {{- define "message-store-operator.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
@@ -31,7 +31,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{/* Labels of what runs are made with, which is no part of the operator itself. */}}
+{{/* Labels of objects for runs, which are not part of the operator itself. */}}
 {{- define "message-store-operator.driverLabels" -}}
 {{ include "message-store-operator.labels" . | replace "component: operator" "component: driver" }}
 {{- end }}

@@ -1,8 +1,8 @@
 {{/*
-The permissions, once. No wildcard stands in them.
+All permissions. None has a wildcard.
 */}}
 
-{{/* What the operator does in every namespace that it watches. */}}
+{{/* The operator's permissions in each namespace that it watches. */}}
 {{- define "message-store-operator.watchedRules" -}}
 - apiGroups: [messagestore.dev]
   resources: [messagestreams, retentionpolicies, replayjobs]
@@ -10,20 +10,19 @@ The permissions, once. No wildcard stands in them.
 - apiGroups: [messagestore.dev]
   resources: [messagestreams/status, retentionpolicies/status, replayjobs/status]
   verbs: [patch]
-# A finished replay with ttlAfterFinished.
+# Finished replays with ttlAfterFinished.
 - apiGroups: [messagestore.dev]
   resources: [replayjobs]
   verbs: [delete]
-# One application a run; its specification never changes.
+# One application per run; its spec never changes.
 - apiGroups: [sparkoperator.k8s.io]
   resources: [sparkapplications]
   verbs: [get, list, watch, create, delete]
-# A run's document, report and control. get and patch are also what the drivers' Role grants: nobody may grant more than
-# what they hold.
+# A run's document, report and control. The operator grants get and patch to drivers, so it needs them itself.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, patch, delete]
-# The drivers' right to report: one Role a namespace, which names the ConfigMaps of the runs under way.
+# The drivers' right to report: one Role per namespace, which names the ConfigMaps of the runs in progress.
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
   verbs: [create]
@@ -35,12 +34,12 @@ The permissions, once. No wildcard stands in them.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch]
-# What it tells; and what the kubelet tells of a pod that no state shows, such as a volume whose Secret isn't there.
+# The operator's Events; and the kubelet's about problems that no pod state shows, such as a volume without its Secret.
 - apiGroups: [""]
   resources: [events]
   verbs: [list, create, patch]
 {{- if .Values.tenancy.secrets.requireLabel }}
-# Whether a Secret's label allows its use. The operator asks for metadata alone; a rule can't say that.
+# Whether a Secret's label allows its use. The operator reads only metadata, which RBAC can't express.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get]
@@ -51,20 +50,20 @@ The permissions, once. No wildcard stands in them.
   verbs: [get]
 {{- end }}
 
-{{/* What the operator does in its own namespace. */}}
+{{/* The operator's permissions in its own namespace. */}}
 {{- define "message-store-operator.ownRules" -}}
-# The leader's Lease, and one for each table: who may write to it.
+# The leader's Lease, and one per table for its writer.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, list, create, update, delete]
 {{- end }}
 
-{{/* How the operator gives each namespace that gets a run its drivers' account: it may bind that one role only. */}}
+{{/* For the drivers' account in each namespace with runs. The operator may bind only the drivers' role. */}}
 {{- define "message-store-operator.accountRules" -}}
 - apiGroups: [""]
   resources: [serviceaccounts]
   verbs: [create]
-# Its annotations, where driver.serviceAccount.annotations have changed.
+# To update its annotations after driver.serviceAccount.annotations have changed.
 - apiGroups: [""]
   resources: [serviceaccounts]
   resourceNames: [{{ .Values.driver.serviceAccount.name }}]
@@ -76,8 +75,8 @@ The permissions, once. No wildcard stands in them.
 {{- end }}
 
 {{/*
-What a driver does: it makes its executors and takes them away. Runs are configured to need no ConfigMap, Service or
-claim of Spark's own, and reports have a Role of their own that names their ConfigMaps.
+A driver's permissions: to create and delete its executors. Runs are configured to need no ConfigMap, Service or
+PersistentVolumeClaim of Spark's, and a separate Role for reports names their ConfigMaps.
 */}}
 {{- define "message-store-operator.driverRules" -}}
 - apiGroups: [""]

@@ -105,7 +105,7 @@ def of_another_run(pod: Pod) -> None:
 
 
 MORE = {"name": "more", "image": "message-store-operator/spark:0.1.0"}
-OWN, BELONGS, NODE = "executors of its run alone", "belongs to the driver", "nothing of its node"
+OWN, BELONGS, NODE = "only executors of its run", "belongs to the driver", "must not use its node"
 ONE, TOKEN, PRIVILEGE = "is one container", "no token", "no privilege"
 VOLUMES, VARIABLES = "volumes are empty folders", "variables are values"
 
