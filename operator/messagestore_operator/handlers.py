@@ -1,7 +1,7 @@
-"""Kopf's handlers. Kopf only watches, in all or in chosen namespaces; its handlers pass events on.
+"""Kopf's handlers. Kopf only watches, all or some namespaces; the handlers pass events on.
 
-No handler writes to an object or puts a finalizer on it. Kopf would log an error and forget it, so nothing in here can
-fail: resources are reconciled from a queue of the operator's own.
+No handler writes to an object or adds a finalizer to it. The handlers can't fail, as kopf would log an error and forget
+the event: the operator reconciles resources from its own queue.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from messagestore_operator.cluster.kinds import Kind
 from messagestore_operator.cluster.labels import SELECTOR
 
 Seen = Callable[[str | None, ApiObject], None]
-"""Takes the event's type (ADDED, MODIFIED, DELETED; None in the list that a watch begins with) and the object."""
+"""Receives the event's type (ADDED, MODIFIED, DELETED; None for the list at the start of a watch) and the object."""
 
 
 def registry(kinds: Iterable[Kind], seen: Seen) -> kopf.OperatorRegistry:
@@ -37,7 +37,7 @@ def registry(kinds: Iterable[Kind], seen: Seen) -> kopf.OperatorRegistry:
 
 
 class NoMemories(ResourceMemories):
-    """Remembers nothing of an object between two events, as no handler asks for it; kopf would keep 1 KiB of each."""
+    """Keeps nothing of an object between events, as no handler needs it; kopf would keep 1 KiB of each."""
 
     async def recall(self, raw_body: kopf.RawBody, **how: Any) -> ResourceMemory:
         """A memory for one event."""
@@ -45,7 +45,7 @@ class NoMemories(ResourceMemories):
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
-    """Computes no differences, which no handler asks for; kopf would copy each object for every event."""
+    """Computes no differences, as no handler needs them; kopf would copy each object for every event."""
 
     def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:
         """Compare nothing of an object."""
@@ -63,22 +63,22 @@ def settings(foreign: Iterable[Kind]) -> kopf.OperatorSettings:
     """Kopf's settings.
 
     Args:
-        foreign: kinds that are not the project's own: of these only what the operator made is watched.
+        foreign: kinds that are not the project's own: only objects that the operator created are watched.
     """
     found = kopf.OperatorSettings()
     found.posting.enabled = False
     found.scanning.disabled = True
-    # Never the operator's own: kopf removes its finalizer from all objects that no handler needs it on.
+    # Not the operator's finalizer: kopf removes this one from objects where no handler needs it.
     found.persistence.finalizer = f"{GROUP}/watches"
     found.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
     found.persistence.diffbase_storage = _NoDiffs()
     found.watching.connect_timeout = 30
     found.watching.server_timeout = 300
-    # Lists are paged, and a worker of kopf's drops the last version of its object as soon as it can: an operator
-    # that finds thousands of applications would otherwise hold them all as they were sent.
+    # Lists are paged, and kopf's workers drop the last version of an object as soon as they can: an operator that
+    # finds thousands of applications would otherwise hold them all in memory.
     found.watching.chunk_size = PAGE
     found.queueing.idle_timeout = 0.2
-    # The process is ended by its own shutdown, which lets requests under way finish.
+    # The operator's own shutdown ends the process, after requests in progress.
     found.process.ultimate_exiting_timeout = None
     for kind in foreign:
         found.watching.label_selectors[kind.group, kind.version, kind.plural] = SELECTOR

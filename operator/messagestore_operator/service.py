@@ -48,11 +48,11 @@ MakeBackend = Callable[[KubeClient], SparkBackend]
 LOST_LEADERSHIP = 3
 """Exit code of a replica that lost its leadership."""
 _ROLES_AT_ONCE = 4
-"""Roles of namespaces that are written at once; a write takes some tenths of a second."""
+"""Namespaces' Roles that are written in parallel; a write takes some tenths of a second."""
 _LOOK_AGAIN_SECONDS = 0.1
-"""Wait after a reconciliation failed, most often by a conflict; doubled each time."""
+"""Wait after a failed reconciliation, most often a conflict; it doubles each time."""
 _TOGETHER_SECONDS = 1.0
-"""A run's application, pod and report change one after the other; after so long its resource is reconciled once."""
+"""A run's application, pod and report change one after the other; after this wait one reconciliation handles all."""
 
 
 class ServiceError(Exception):
@@ -63,7 +63,7 @@ async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = Ku
     """Serve until a signal ends it.
 
     Raises:
-        ServiceError: there is no way to the API server, a kind is not installed, or the watches ended.
+        ServiceError: the API server can't be reached, a kind is not installed, or the watches ended.
     """
     if settings.tenancy.storage.unbounded:
         _log.warning(
@@ -142,7 +142,7 @@ class Service:
             filled.result()
         workers = self._settings.workers
         work = [self._reconciler.work() for _ in range(workers)]
-        # What people apply does not wait for changes of runs, however many there are.
+        # Resources that people apply don't wait for changes of runs, however many there are.
         work += [self._reconciler.work(first=True) for _ in range((workers + 1) // 2)]
         work += [self._predicates.work()]
         work += [self._drivers.work() for _ in range(_ROLES_AT_ONCE)]
@@ -153,7 +153,7 @@ class Service:
                 _log.info("%s is installed by now", self._foreign[0].plural)
             broken = next((task for task in tasks if task.done()), None)
             if broken is not None:
-                raise ServiceError("a worker ended, and none ever should") from broken.exception()
+                raise ServiceError("a worker ended unexpectedly") from broken.exception()
 
     async def _watched(self, stop: asyncio.Future[None], tasks: Iterable[asyncio.Task[None]]) -> bool:
         """Watch until the end, or until a missing kind is installed; returns True for the latter."""
@@ -184,7 +184,7 @@ class Service:
         self._enqueue_together(keys)
         key = (str(document.get("kind")), namespace_of(document), name_of(document))
         if key in keys:
-            # What people have applied is reconciled at once, and before changes of runs.
+            # Resources that people have applied are reconciled at once, before changes of runs.
             self._enqueue_first([key])
 
     async def _watch(self, ended: asyncio.Event) -> None:
@@ -273,7 +273,7 @@ def _leader(client: KubeClient, namespace: str, wanted: LeaderSettings, identity
 async def _hold_or_exit(leader: Leader) -> None:
     await leader.hold()
     logging.shutdown()
-    # Work under way must not write any more: another replica may lead by now.
+    # Work in progress must not write any more: another replica may lead already.
     os._exit(LOST_LEADERSHIP)
 
 

@@ -223,16 +223,16 @@ class Settings(Model):
 
 
 class SettingsProblemError(ValueError):
-    """Invalid settings; the message names each, and what is wrong with it."""
+    """Invalid settings; the message names each and its problem."""
 
 
 def load(file: Path | None, environment: Mapping[str, str], options: Mapping[str, Any] | None = None) -> Settings:
     """Read the settings.
 
     Args:
-        file: YAML, if there is one.
-        environment: variables.
-        options: of the command line, by their names in the file; those that are None weren't given.
+        file: a YAML file, or None.
+        environment: environment variables.
+        options: options of the command line, by their names in the file; None means not given.
 
     Raises:
         SettingsProblemError: a value is wrong, or its name is unknown.
@@ -250,7 +250,7 @@ def load(file: Path | None, environment: Mapping[str, str], options: Mapping[str
 
 
 def _namespace(environment: Mapping[str, str]) -> dict[str, Any]:
-    """The pod's namespace, in a pod."""
+    """The pod's namespace; empty outside a pod."""
     if given := environment.get("POD_NAMESPACE"):
         return {"namespace": given}
     return {"namespace": _NAMESPACE_FILE.read_text().strip()} if _NAMESPACE_FILE.exists() else {}

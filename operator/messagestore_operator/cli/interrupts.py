@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: end at once, cleanly, and say so in the exit code."""
+"""Ctrl-C and SIGTERM: end at once and cleanly, with an exit code that shows it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class InterruptedRunError(BaseException):
 def interruptible(stop: Callable[[], None]) -> Iterator[None]:
     """Turn the signals into InterruptedRunError; `stop` is called first, from within the signal handler.
 
-    Work under way may fail with any error once it is stopped: that is reported as the interruption, too.
+    Work may fail with any error once it is stopped: that is reported as the interruption, too.
     """
     received: list[int] = []
 

@@ -98,7 +98,7 @@ def _records(messages: Iterable[Message]) -> Iterator[str]:
 
 
 def _print_array(lines: Iterable[str]) -> None:
-    """Print a JSON array with one element a line; each is JSON text already."""
+    """Print a JSON array with one element per line; each is JSON text already."""
     separator = "["
     for line in lines:
         typer.echo(f"{separator}\n{line}", nl=False)

@@ -27,7 +27,7 @@ def moment(text: str) -> datetime:
 
 
 def seconds(text: str | float) -> float:
-    """A duration such as 90s, 5m, 1h or PT90S, in seconds; typer hands the option's default in as it is."""
+    """A duration such as 90s, 5m, 1h or PT90S, in seconds; typer passes the option's default unparsed."""
     if isinstance(text, float):
         return text
     if short := _SHORT.fullmatch(text):
@@ -39,7 +39,7 @@ def seconds(text: str | float) -> float:
 
 
 def memory(text: str) -> str:
-    """An amount of memory as Java takes it."""
+    """An amount of memory in Java's form."""
     if not _MEMORY.fullmatch(text):
         raise typer.BadParameter("must be an amount of memory such as 512m or 2g")
     return text

@@ -1,4 +1,4 @@
-"""`messagestore run`: carry manifests out on this machine."""
+"""`messagestore run`: run manifests on this machine."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def run(
     result = _checked(filename)
     if verbose:
         logging.basicConfig(level=logging.INFO)
-    # Late: importing Spark takes longer than finding out that a manifest is wrong.
+    # Imported late: importing Spark takes longer than finding a wrong manifest.
     from messagestore_operator.local import LocalSpark
 
     spark = LocalSpark(cores or os.cpu_count() or 1, driver_memory, verbose=verbose)
@@ -70,7 +70,7 @@ def run(
 
 
 def _checked(filename: list[str]) -> LoadResult:
-    """The manifests; exits with all problems where they have any."""
+    """The manifests; prints all problems and exits if there are any."""
     from messagestore_operator.local.check import local_problems
 
     result = load(filename)

@@ -16,7 +16,7 @@ from messagestore_core.text import clipped
 
 LONGEST_CELL = 60
 _UNBOUNDED = 10_000
-"""Characters of a line where no terminal bounds it."""
+"""Characters per line if there is no terminal."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]], *, 
 
 
 def printable(value: object) -> str:
-    """A cell's text, without control characters that a terminal would obey."""
+    """A cell's text, without control characters, which a terminal would interpret."""
     if value is None:
         return ""
     if isinstance(value, datetime):

@@ -1,4 +1,4 @@
-"""`messagestore tail`: the newest messages, and those that come."""
+"""`messagestore tail`: the newest messages, then new ones as they arrive."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def tail(
 
     A message that no longer matches its stored digest is not printed; standard error names it.
     """
-    # Shells start background jobs with SIGINT ignored; a handler of its own lets SIGINT end them, too.
+    # Shells start background jobs with SIGINT ignored; this handler lets SIGINT end them, too.
     with opened(store) as reader, suppress(InterruptedRunError), interruptible(stop=lambda: None):
         _tail(reader, name, lines, interval if follow else None, output)
 
