@@ -1,4 +1,4 @@
-"""All policy of the operator: pure functions from one snapshot to what is to be done about it.
+"""All policy of the operator: pure functions from a snapshot to a decision.
 
-No client, no clock and no randomness: what is known is in the snapshot, what is wanted in the decision.
+They use no client, no clock and no randomness: all input is in the snapshot, all output in the decision.
 """

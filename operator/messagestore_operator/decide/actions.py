@@ -1,7 +1,7 @@
-"""What a decision asks for. Nothing here does anything.
+"""The actions of a decision. They are data; the cluster package executes them.
 
-The actions of a decision are done in their order, and the first that fails ends it: then a new snapshot is taken and
-decided anew. Each is idempotent, so that an operator killed between two of them goes on by deciding again.
+Actions are executed in order. After the first that fails, the operator takes a new snapshot and decides again. Each
+action is idempotent, so an operator that was killed between two of them continues by deciding again.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Status = MessageStreamStatus | RetentionPolicyStatus | ReplayJobStatus
 
 @dataclass(frozen=True)
 class WriteStatus:
-    """Replace the resource's status, on condition that it still has this resource version.
+    """Replace the resource's status if it still has this resource version.
 
-    It reserves run numbers, and records what came of runs. Before a run is launched it is there even where it changes
-    nothing: then it must still be sent, because it proves that the snapshot was no older than the resource. A conflict
-    ends the decision.
+    This reserves run numbers and records the outcome of runs. It comes before each launch, even if it changes nothing:
+    it must still be sent, because it proves that the snapshot was not older than the resource. A conflict ends the
+    decision.
     """
 
     status: Status
@@ -36,10 +36,10 @@ class WriteStatus:
 
 @dataclass(frozen=True)
 class AcquireLease:
-    """Give a table to a run: the holder, and `epoch` as leaseTransitions.
+    """Give a table to a run: write the holder, and `epoch` as leaseTransitions.
 
-    On condition that the Lease still has this resource version, or, for None, that there is none: then it is made.
-    A conflict ends the decision. It is asked for only where the lease is free or its holder is known to be gone.
+    The Lease must still have this resource version; if that is None, there must be no Lease, and one is created.
+    A conflict ends the decision. Decisions contain this only if the lease is free or its holder is known to be gone.
     """
 
     table: TableKey
@@ -50,9 +50,9 @@ class AcquireLease:
 
 @dataclass(frozen=True)
 class ReleaseLease:
-    """Release a table: clear the holder, keep the epoch, note the time. Nothing happens where another run holds it.
+    """Release a table: clear the holder, keep the epoch, write the time. Does nothing if another run holds the table.
 
-    The resources that wait for the table are reconciled afterwards.
+    Afterwards the resources that wait for the table are reconciled.
     """
 
     table: TableKey
@@ -62,21 +62,21 @@ class ReleaseLease:
 
 @dataclass(frozen=True)
 class CreateRun:
-    """Make a run's ConfigMap, Role, RoleBinding and application, each named `run.name`; what is there already stays.
+    """Create a run's ConfigMap, Role, RoleBinding and application, each named `run.name`; existing objects stay.
 
-    An application that is there already is the same run, made before the operator was killed: that is success.
+    An existing application is the same run, created before the operator was killed: that is success.
     """
 
     run: RunRef
     document: RunDocument
     control: DriverControl
     access: StorageAccess
-    """What its pods need of Secrets to reach storage."""
+    """The Secrets that its pods need to reach storage."""
     variables: tuple[SecretVariable, ...] = ()
-    """What its pods need of Secrets besides, such as a scrub key."""
+    """Other Secrets that its pods need, such as a scrub key."""
     spark: Spark | None = None
     slot: RunSlot | None = None
-    """How it counts in the run queue."""
+    """Its slot in the run queue."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class AwaitRoom:
 
 @dataclass(frozen=True)
 class DeleteRun:
-    """Delete a run's application, and with it all that it owns; one that is gone already is success."""
+    """Delete a run's application and all that it owns; success if it is gone already."""
 
     namespace: str
     name: str
@@ -96,7 +96,7 @@ class DeleteRun:
 
 @dataclass(frozen=True)
 class SetControl:
-    """Write `control.json` of a run; a ConfigMap that is gone is success."""
+    """Write `control.json` of a run; success if the ConfigMap is gone."""
 
     namespace: str
     name: str
@@ -119,12 +119,12 @@ class AddFinalizer:
 
 @dataclass(frozen=True)
 class RemoveFinalizer:
-    """Let the resource go."""
+    """Remove the finalizer, so that the resource can be deleted."""
 
 
 @dataclass(frozen=True)
 class DeleteResource:
-    """Delete the resource, on condition that it still has this uid."""
+    """Delete the resource if it still has this uid."""
 
     uid: str | None
 
@@ -145,10 +145,10 @@ Action = (
 
 
 def need_newest_status(actions: Iterable[Action]) -> bool:
-    """Whether one of the actions is right only by the resource's newest status.
+    """Whether one of the actions is right only with the resource's newest status.
 
-    An older one may not know yet of a run that another operator has just made. The status is written before such an
-    action, as that is refused where there is a newer one.
+    An older status may lack a run that another operator has just created. The status is written before such an action,
+    as that write is refused if there is a newer one.
     """
     return any(isinstance(action, AcquireLease | CreateRun | DeleteRun) for action in actions)
 
@@ -157,7 +157,7 @@ def need_newest_status(actions: Iterable[Action]) -> bool:
 class Decision:
     """What to do now, the status to write, and when to reconcile again if nothing changes.
 
-    `actions` hold the writing of `status` where it differs from what is there. No time to look again means that only a
+    `actions` include the write of `status` if it differs from the existing one. Without a time to look again, only a
     change of the resource can make a difference.
     """
 

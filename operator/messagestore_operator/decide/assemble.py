@@ -1,4 +1,4 @@
-"""Puts a decision together: its actions in an order that is safe to be cut off anywhere."""
+"""Assembles a decision: its actions in an order that is safe to be interrupted anywhere."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _ORDER: tuple[type, ...] = (
     RemoveFinalizer,
     DeleteResource,
 )
-"""What came of a run is written down before anything of it is removed; a run is reserved before it is made."""
+"""A run's outcome is recorded before any of its objects is removed; a run is reserved before it is created."""
 
 
 def decision(
     resource: Resource, before: Status | None, status: Status, actions: Iterable[Action], look_at: Iterable[datetime]
 ) -> Decision:
-    """The actions in order, with the writing of the status where it is new, or must prove that the snapshot was."""
+    """The actions in order, with a status write if the status has changed or must prove the snapshot current."""
     wanted = list(actions)
     if need_newest_status(wanted) or before is None or before.to_dict() != status.to_dict():
         wanted.append(WriteStatus(status, resource.metadata.resource_version))

@@ -1,4 +1,4 @@
-"""Why a run is stuck, or failed: a reason and a message, from its pods, its application and its report."""
+"""Why a run is stuck or has failed: reason and message, from its pods, its application and its report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOOPING = frozenset({"CrashLoopBackOff"})
 
 
 def waiting_error(run: ObservedRun) -> RunError | None:
-    """What keeps the pods of a run that has not ended from running; None where nothing is known to."""
+    """Why the pods of a run that has not ended don't run; None if no cause is known."""
     waiting = _waiting(run)
     if waiting is None:
         return None
@@ -43,7 +43,7 @@ def waiting_error(run: ObservedRun) -> RunError | None:
 
 
 def failure(run: ObservedRun) -> RunError:
-    """Why a run failed, by the most specific cause that is known."""
+    """Why a run failed: the most specific known cause."""
     report = run.report
     if report is not None and report.error is not None:
         return report.error
@@ -101,7 +101,7 @@ def last_line(text: str) -> str:
     telling = [line for line in lines if not re.match(r"(at |\.\.\. \d+ more|File \"|Traceback)", line)]
     causes = [line.removeprefix("Caused by: ") for line in telling if line.startswith("Caused by: ")]
     said = (causes or telling or lines or ["the driver gave no reason"])[-1]
-    # The API server's own message, out of all that Spark's client for Kubernetes puts around it.
+    # Only the API server's own message, without the text that Spark's Kubernetes client adds around it.
     refused = re.search(r"KubernetesClientException: .*? Message: (.+?)\.? Received status: ", said)
     return _line(refused[1] if refused else said)
 
@@ -113,7 +113,7 @@ def _waiting(run: ObservedRun) -> Waiting | None:
 
 
 def _out_of_memory(run: ObservedRun) -> RunError | None:
-    """Whose memory was too small, if the run ended by that."""
+    """The error with the pod whose memory was too small, if that ended the run."""
     driver = run.driver
     if driver is not None and (driver.termination_reason == "OOMKilled" or driver.exit_code == _OUT_OF_MEMORY):
         who = "driver"

@@ -1,4 +1,4 @@
-"""What blocks the runs of a resource, found without making one."""
+"""What blocks the runs of a resource, found without creating one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from messagestore_operator.translate.secrets import Use
 
 
 def refused(resource: MessageStream | RetentionPolicy | ReplayJob, snapshot: Snapshot) -> RunError | None:
-    """Why no run can do what the resource asks for, in any cluster with these settings."""
+    """Why no run can do what the resource asks for, in any cluster with these settings; None if one can."""
     if problem := snapshot.spec_problems.get(resource.identity):
         return RunError(reason=Reason.INVALID_SPEC, message=problem)
     if found := (*refusals(resource), *beyond_pods(resource)):
@@ -38,7 +38,7 @@ def refused(resource: MessageStream | RetentionPolicy | ReplayJob, snapshot: Sna
 
 
 def uninstalled(snapshot: Snapshot) -> RunError | None:
-    """The error where the cluster doesn't have the kind that runs are made as."""
+    """The error if the cluster lacks the kind that runs are created as."""
     if snapshot.missing_kind is None:
         return None
     words = f"{snapshot.missing_kind} is not installed in this cluster: no run can start before the Spark operator is"
@@ -47,7 +47,7 @@ def uninstalled(snapshot: Snapshot) -> RunError | None:
 
 @dataclass(frozen=True)
 class HeldBack:
-    """Why a run has to wait although nothing is wrong with it, and until when, if that is known."""
+    """Why a valid run has to wait, and until when, if that is known."""
 
     error: RunError
     until: datetime | None = None
@@ -77,7 +77,7 @@ def barred(stream: MessageStream, snapshot: Snapshot) -> RunError | None:
 
 
 def released(stream: MessageStream, tenancy: Tenancy) -> RunError | None:
-    """The error where the stream's table was released to another owner."""
+    """The error if the stream's table was released to another owner."""
     if not is_released(stream, tenancy.adoptions):
         return None
     words = f"the table of MessageStream {stream.metadata.name} is released to another owner; no run uses it here"
@@ -87,7 +87,7 @@ def released(stream: MessageStream, tenancy: Tenancy) -> RunError | None:
 def unreachable(
     snapshot: Snapshot, access: Callable[[], StorageAccess], variables: Iterable[SecretVariable] = ()
 ) -> RunError | None:
-    """Why a run could not reach its storage: a folder is refused, or a Secret is missing or not for that use."""
+    """Why a run could not reach its storage: a folder is refused, or a Secret is missing or not labelled for it."""
     try:
         wanted = needed(access(), variables)
     except NotSupportedError as error:
@@ -101,7 +101,7 @@ def unreachable(
 
 
 def awaits_secrets(snapshot: Snapshot) -> bool:
-    """Whether a change of a Secret, which no watch shows, would let the resource's runs start."""
+    """Whether the resource's runs wait for a change of a Secret, which no watch shows."""
     if snapshot.secrets is None:
         return False
     return bool(unmet(secrets_of(*_subjects(snapshot)), snapshot.secrets))

@@ -17,10 +17,10 @@ _NOT_WATCHED_AGAIN = timedelta(seconds=30)
 
 
 def decide(snapshot: Snapshot) -> Decision:
-    """Decide what to do about the resource of a snapshot."""
+    """Decide about the resource of a snapshot."""
     decision = sparing(snapshot, _status(snapshot), _decide(snapshot))
     if not snapshot.can_run:
-        # No watch shows when a namespace that was being deleted exists again.
+        # No watch shows when a deleted namespace exists again.
         return _looking_again(decision, snapshot.now + snapshot.defaults.look_again)
     if snapshot.paused is not None or awaits_secrets(snapshot):
         # Neither namespaces nor Secrets are watched.

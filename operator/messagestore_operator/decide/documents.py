@@ -108,7 +108,7 @@ def replay_run(
 
 
 def rate(job: ReplayJob) -> float | None:
-    """How many messages a second a replay may send; None is no limit."""
+    """How many messages per second a replay may send; None: no limit."""
     return float(job.spec.rate_limit.messages_per_second) if job.spec.rate_limit else None
 
 
@@ -132,7 +132,7 @@ def _with_epochs(document: RunDocument, epochs: Epochs) -> RunDocument:
 
 
 def _granted(table: Table, epochs: Epochs) -> Table:
-    # All are of one namespace, and one run reaches a bucket in one way.
+    # All tables are in one namespace, and a run has one storage entry per bucket.
     granted = {key.uri: epoch for key, epoch in epochs.items()}
     return table.model_copy(update={"epoch": granted.get(table.uri)})
 

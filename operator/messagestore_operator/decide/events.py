@@ -1,6 +1,6 @@
 """Events of runs and conditions, from the status before and after.
 
-Their texts name no run and no count, which the status has: so the same Event is counted, not repeated.
+Their texts contain no run's name and no counts, which the status has: so Kubernetes counts equal Events.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EVENT_REASONS: dict[str, bool] = {
     Reason.WAITING_FOR_DRIVER: True,
     Reason.WRONG_APPROVAL: True,
 }
-"""Reasons of condition Ready that cause an Event when they are new, and whether it is a warning."""
+"""Reasons of condition Ready that cause an Event when they are new, with its type."""
 
 
 def run_events(before: CurrentRun | None, stage: RunStage) -> Iterator[EmitEvent]:

@@ -1,4 +1,4 @@
-"""Limits how often a status is written of which only figures change; all other changes are written at once."""
+"""Limits how often a status is written if only its figures change; other changes are written at once."""
 
 from __future__ import annotations
 

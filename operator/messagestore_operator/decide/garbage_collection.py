@@ -1,4 +1,4 @@
-"""Which ended runs are kept for people to look at, and which are removed; and which Leases are released."""
+"""Which objects of ended runs are kept for people, and which are deleted; which Leases are released."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from messagestore_operator.decide.snapshot import AppState, ObservedRun, Snapsho
 
 
 def old_runs(snapshot: Snapshot, current: Collection[str], listed: int | None = None) -> Iterator[DeleteRun]:
-    """Remove all runs but the current ones and, of each stream, the newest that ended.
+    """Delete all runs except the current ones and the newest ended ones of each stream.
 
-    As many of these stay as the settings say, and no more than the status lists, where that has a limit.
+    The settings, and the status' own limit where it has one, bound how many of those are kept.
 
-    A run that goes on although no status names it as current is ended: it must not write any more.
+    A run that goes on although no status names it as current is deleted, too: it must not write any more.
     """
     ended: dict[str | None, list[ObservedRun]] = defaultdict(list)
     for run in snapshot.runs:
@@ -37,10 +37,10 @@ def old_leases(
     """Release the tables that the resource's runs hold and no longer need.
 
     Args:
-        snapshot: with the leases.
-        namespace: the resource's.
+        snapshot: has the leases.
+        namespace: that of the resource.
         current: names of runs that go on.
-        over: names of runs that are known to be over, though the status in the snapshot may still name them.
+        over: names of runs that are known to be over; the status in the snapshot may still have them.
     """
     for table, lease in sorted(snapshot.leases.items()):
         if not lease.holder:

@@ -15,7 +15,7 @@ _EPOCHS_START = datetime(2020, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Granted:
-    """The claim has the table, or has it once the acquisition is done."""
+    """The claim has the table, or gets it by the acquisition."""
 
     epoch: int
     acquire: AcquireLease | None = None
@@ -23,14 +23,14 @@ class Granted:
 
 @dataclass(frozen=True)
 class Busy:
-    """Another run has the table, or comes first; until when at least, if that is known."""
+    """Another run has the table or comes first; at least until a time, if that is known."""
 
     who: str
     until: datetime | None = None
 
 
 def grant(lease: TableLease, claim: Claim, now: datetime, defaults: Defaults, after: int = 0) -> Granted | Busy:
-    """Whether a claim may have the table now; `after` is an epoch that its own must be higher than."""
+    """Whether a claim may have the table now; its epoch must be higher than `after`."""
     if lease.holder == claim.holder:
         return Granted(lease.epoch)
     if is_held(lease, now, defaults):
@@ -45,13 +45,13 @@ def grant(lease: TableLease, claim: Claim, now: datetime, defaults: Defaults, af
 
 
 def claimed(lease: TableLease, claims: Collection[tuple[Claim, bool]]) -> TableLease:
-    """A lease with who has the table and who waits for it, by what resources' statuses say of their runs.
+    """A lease with its holder's claim and its queue, from the statuses of resources.
 
-    A run that was launched has its table, whatever the Lease says: it may have been deleted, or have had another name
-    in an earlier release, or with the endpoint that the stream named then.
+    A run that was launched has its table, whatever the Lease says: the Lease may have been deleted, or may have had
+    another name in an earlier release or with an earlier endpoint of the stream.
 
     Args:
-        lease: as it is written.
+        lease: as it is in the cluster.
         claims: of all resources on the table; each with whether it waits.
     """
     launched = {claim.holder: claim for claim, waits in claims if not waits}
@@ -69,8 +69,8 @@ def is_held(lease: TableLease, now: datetime, defaults: Defaults) -> bool:
 def is_abandoned(lease: TableLease, now: datetime, defaults: Defaults) -> bool:
     """Whether its holder is gone and did not release it.
 
-    No status names the run, and none of its pods can write any more. A lease that was taken just now is left alone:
-    what is known of its holder may be older than the lease.
+    No status names the run, and none of its pods can write any more. A lease that was taken just now doesn't count as
+    abandoned: the data about its holder may be older than the lease.
     """
     if not lease.holder or lease.holder_claim is not None:
         return False
@@ -82,7 +82,7 @@ def is_abandoned(lease: TableLease, now: datetime, defaults: Defaults) -> bool:
 def is_left_over(lease: TableLease, named: bool, now: datetime, defaults: Defaults) -> bool:
     """Whether a Lease may be deleted: no resource names its table any more, and no run has held it for a day.
 
-    Where there is none, the next epoch is the clock's, which is higher by then than all that were given.
+    Without a Lease the next epoch comes from the clock, and is higher than all earlier ones.
     """
     if named or lease.since is None or now - lease.since < _KEPT:
         return False
@@ -90,12 +90,12 @@ def is_left_over(lease: TableLease, named: bool, now: datetime, defaults: Defaul
 
 
 def next_epoch(before: int, now: datetime) -> int:
-    """Higher than before, and at least the seconds since 2020: a lease that was lost does not begin anew."""
+    """Higher than before, and at least the seconds since 2020, so that epochs rise even if a Lease was lost."""
     return max(before + 1, int((now - _EPOCHS_START).total_seconds()))
 
 
 def longest_wait(queue: Sequence[Claim], holder: str) -> datetime | None:
-    """Since when others have waited for what `holder` has."""
+    """Since when other runs have waited for a table that `holder` has."""
     return min((claim.since for claim in queue if claim.holder != holder), default=None)
 
 

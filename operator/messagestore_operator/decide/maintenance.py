@@ -1,4 +1,4 @@
-"""When a stream's tables are compacted and vacuumed, so that they stay fast however often runs commit."""
+"""When a stream's tables are compacted and vacuumed, so that they stay fast with any number of commits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def maintenance_due(snapshot: StreamSnapshot, status: MessageStreamStatus) -> bo
 
 
 def upkeep_of(snapshot: StreamSnapshot, status: MessageStreamStatus, run: ObservedRun) -> Upkeep | None:
-    """The maintenance that a continuous run is asked for between its batches: the previous one until it has ended."""
+    """The maintenance that a continuous run shall do between batches; an earlier request stays until it has ended."""
     asked, last = run.control.maintain, status.maintenance or MaintenanceStatus()
     # The status decides: until it records the end, maintenance still looks due.
     through = asked is None or asked.asked == last.asked
@@ -56,7 +56,7 @@ def oldest_replay(snapshot: StreamSnapshot) -> datetime | None:
 
 
 def _failed_lately(snapshot: StreamSnapshot, last: MaintenanceStatus) -> bool:
-    """Whether maintenance failed less than an hour ago; then messages come first."""
+    """Whether maintenance failed less than an hour ago; then ingest comes first."""
     run = last.last_run
     if run is None or not failed(run) or run.finished_at is None:
         return False

@@ -1,4 +1,4 @@
-"""Skips a scheduled time that is too late to be made up for, and sends an Event about it."""
+"""Skips a scheduled time that is past its starting deadline, and sends an Event about it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def without_missed(
 
 
 def pass_over_missed(times: Scheduled, status: Status) -> tuple[Status, list[EmitEvent]]:
-    """The status without the scheduled time that was missed, and an Event about it; unchanged where none was."""
+    """The status after the missed scheduled time, and an Event about it; unchanged if none was missed."""
     if times.missed is None:
         return status, []
     words = f"the run of {clock_time(times.missed)} is skipped: its starting deadline has passed"

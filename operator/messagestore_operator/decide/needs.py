@@ -18,12 +18,12 @@ from messagestore_operator.translate import (
 from messagestore_operator.translate.secrets import Use
 
 Uses = Mapping[str, frozenset[str]]
-"""Secrets that exist, by their names, each with the uses that its label allows."""
+"""Existing Secrets by name, each with the uses that its label allows."""
 
 
 @dataclass(frozen=True, order=True)
 class Need:
-    """A Secret, and what a run does with it."""
+    """A Secret, and a run's use of it."""
 
     secret: str
     use: Use

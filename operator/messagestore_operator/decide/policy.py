@@ -57,7 +57,7 @@ class StreamPurge:
 
 @dataclass(frozen=True)
 class _Round:
-    """The status with a new round where the trigger asks for one, and when it asks next."""
+    """The status, with a new round if the trigger asks for one, and when it will ask next."""
 
     status: RetentionPolicyStatus
     next: datetime | None = None
@@ -113,7 +113,7 @@ def _too_many(snapshot: PolicySnapshot) -> RunError | None:
 
 
 def _round(snapshot: PolicySnapshot, before: RetentionPolicyStatus, refusal: RunError | None) -> _Round:
-    """A new round where one is due; all rounds that were due while the policy could not run are one."""
+    """Begin a new round if one is due. Rounds that were due while the policy could not run count as one."""
     policy, schedule = snapshot.policy, snapshot.policy.spec.trigger.schedule
     if refusal is not None or policy.spec.suspend or policy.metadata.deletion_timestamp is not None:
         return _Round(before)
@@ -141,7 +141,7 @@ def _entries(
     spec = snapshot.policy.spec
     names = [ref.name for ref in spec.stream_refs] or sorted(stream.metadata.name for stream in snapshot.streams)
     for name in names[:MOST_STREAMS]:
-        # A stream that joins between two rounds waits for the next.
+        # A stream that is added between two rounds waits for the next.
         entry = known.pop(name) if name in known else PolicyStreamStatus(name=name, round=before.round)
         yield entry
     left = MOST_STREAMS - len(names)
@@ -164,7 +164,7 @@ def _watched(snapshot: PolicySnapshot, entry: PolicyStreamStatus) -> StreamPurge
 def _launched(
     snapshot: PolicySnapshot, purges: Sequence[StreamPurge], status: RetentionPolicyStatus, refusal: RunError | None
 ) -> tuple[list[StreamPurge], int]:
-    """Launch the streams' next runs, up to the limit of runs at a time; also returns the last run number."""
+    """Launch the streams' next runs, up to the limit of concurrent runs; also returns the last run number."""
     number = status.run_number or 0
     busy = sum(purge.stage.current is not None and not purge.stage.unlaunched for purge in purges)
     found: list[StreamPurge] = []
@@ -192,7 +192,7 @@ def _one(
     *,
     may_start: bool,
 ) -> StreamPurge:
-    """A stream without a run under way: why none can start, when one is due, or its launch."""
+    """A stream without a run in progress: why none can start, when one is due, or its launch."""
     policy, stream = snapshot.policy, purge.stream
     idle = _idle(purge, status)
     if stream is None:
@@ -228,7 +228,7 @@ def _one(
 def _due(
     snapshot: PolicySnapshot, entry: PolicyStreamStatus, status: RetentionPolicyStatus
 ) -> RunKind | datetime | None:
-    """The kind of run that is due on a stream, or when one will be; None where none is."""
+    """The kind of run that is due on a stream, or when one will be; None if none will."""
     policy, last, now = snapshot.policy, entry.last_run, snapshot.now
     if last is not None and failed_as_it_is(last, policy) and entry.round >= status.round:
         at = retry_at(last, policy, snapshot.defaults, now)
@@ -240,7 +240,7 @@ def _due(
 
 
 def _idle(purge: StreamPurge, status: RetentionPolicyStatus) -> StreamPurge:
-    """A stream without a run. Where one was reserved and not made, its round stays open."""
+    """A stream without a run. If one was reserved and not created, its round stays open."""
     changes: dict[str, object] = {"current_run": None}
     current = purge.entry.current_run
     if current is not None and current.kind == "purge":
@@ -249,7 +249,7 @@ def _idle(purge: StreamPurge, status: RetentionPolicyStatus) -> StreamPurge:
 
 
 def _owed_again(entry: PolicyStreamStatus, policy: RetentionPolicy) -> bool:
-    """Whether a run is due without a new round: the last was cancelled, failed on another spec, or was approved."""
+    """Whether a run is due without a new round: the last was cancelled, failed with another spec, or was approved."""
     last = entry.last_run
     if last is not None and last.kind == "purge" and _cut_short(last, policy):
         return True

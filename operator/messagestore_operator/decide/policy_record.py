@@ -17,7 +17,7 @@ from messagestore_operator.status.times import clock_time
 
 
 def recorded(before: PolicyStreamStatus, stage: RunStage) -> PolicyStreamStatus:
-    """A stream's entry with its run under way, or with the outcome of the one that has ended."""
+    """A stream's entry with its run in progress, or with the outcome of its ended run."""
     if stage.ended is None:
         return before.model_copy(update={"current_run": stage.current})
     ended = stage.ended
@@ -56,7 +56,7 @@ def _with_outcome(before: PolicyStreamStatus, ended: EndedRun) -> PolicyStreamSt
 
 
 def erasure_due(entry: PolicyStreamStatus) -> datetime | None:
-    """By when the bytes of erased messages must be deleted; None where none are left."""
+    """By when the bytes of erased messages must be deleted; None if none are left."""
     purge = entry.last_purge
     if purge is None or purge.erase_due_by is None:
         return None

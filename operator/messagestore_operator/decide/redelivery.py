@@ -57,7 +57,7 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
 
 
 def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
-    """The status with the progress of the run under way, or the outcome of the one that has ended."""
+    """The status with the progress of the run in progress, or the outcome of the ended one."""
     ended = stage.ended
     report = ended.report if ended else stage.live
     outcome, status = replay_outcome(report), with_progress(before, report)
@@ -73,7 +73,7 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     if outcome is not None and outcome.complete and (outcome.round or 0) > (before.round or 0):
         sent = (before.redelivered or 0) + outcome.progress.replayed
         changes |= {"round": outcome.round, "redelivered": sent}
-    # While a selection goes on, maintenance keeps the files that it reads.
+    # While a selection is being sent, maintenance keeps the files that it reads.
     changes["started_at"] = None if complete else before.started_at or ended.run.launched_at
     return status.model_copy(update=changes)
 
@@ -88,7 +88,7 @@ def _desired_run(snapshot: ReplaySnapshot) -> DesiredRun:
 def _next(
     snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunStage, blocker: RunError | None
 ) -> tuple[RunStage, datetime | None]:
-    """What follows: the run goes on, a new one is made, or the time of the next."""
+    """The next step: the run goes on, a new run, or the time of the next."""
     job = snapshot.job
     if watched.ended is not None or (watched.current is not None and not watched.unlaunched):
         return watched.acted(), None
@@ -108,7 +108,7 @@ def _next(
 
 
 def _due_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | None:
-    """When the next run is due; None where only a change of the resource makes one."""
+    """When the next run is due; None if only a change of the resource can start one."""
     job, last, now = snapshot.job, status.last_run, snapshot.now
     asked = new_request(job, status) is not None
     if last is not None and failed_as_it_is(last, job) and not asked:

@@ -1,4 +1,4 @@
-"""Decides about a ReplayJob: it has runs until its whole selection is sent, or it has failed for good."""
+"""Decides about a ReplayJob: it has runs until its whole selection is sent, or until it has finally failed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _desired_run(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> DesiredRu
 
 
 def _stage(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunStage) -> ReplayStage:
-    """Find the stage of the replay, and launch its run where one is due."""
+    """Find the stage of the replay, and launch its run if one is due."""
     job, ended = snapshot.job, watched.ended
     if ended is not None and is_complete(ended):
         return ReplayStage(complete=True)
@@ -97,7 +97,7 @@ def _stage(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunStage)
 
 
 def _given_up(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> RunError | None:
-    """Why there is no further try. The spec of a replay can't be changed, so what is refused stays refused."""
+    """Why there is no further try. A replay's spec can't be changed, so a refused replay stays refused."""
     job, error = snapshot.job, status.error
     if (refusal := refused(job, snapshot)) is not None:
         return refusal
@@ -120,7 +120,7 @@ def _launched(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunSta
 
 
 def _retry_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | None:
-    """When a replay whose last run failed is tried again; None: now."""
+    """When a replay whose last run failed is retried; None: now."""
     last, defaults = status.last_run, snapshot.defaults
     if last is None or last.state != "Failed" or last.finished_at is None:
         return None
@@ -161,7 +161,7 @@ def _cleanup(snapshot: ReplaySnapshot, before: ReplayJobStatus, status: ReplayJo
 
 
 def _after_the_end(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Decision:
-    """Nothing more is sent; the resource is deleted `ttlAfterFinished` later."""
+    """The decision after the end: the resource is deleted after `ttlAfterFinished`."""
     job, now = snapshot.job, generation(snapshot.job)
     seen = [condition.model_copy(update={"observed_generation": now}) for condition in before.conditions]
     status = before.model_copy(update={"observed_generation": now, "conditions": tuple(seen)})

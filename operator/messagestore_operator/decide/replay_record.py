@@ -11,7 +11,7 @@ from messagestore_operator.status.times import clock_time
 
 
 def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
-    """The status with the progress of the run under way, or the outcome of the one that has ended."""
+    """The status with the progress of the run in progress, or the outcome of the ended one."""
     ended = stage.ended
     if ended is None:
         begun = before.started_at or (stage.current.launched_at if stage.current else None)
@@ -31,7 +31,7 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
 
 
 def is_complete(ended: EndedRun) -> bool:
-    """Whether the run reports that all of the selection has been sent."""
+    """Whether the run reports that the whole selection was sent."""
     outcome = replay_outcome(ended.report)
     return ended.state == "Succeeded" and outcome is not None and outcome.complete
 

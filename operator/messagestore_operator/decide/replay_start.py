@@ -36,9 +36,9 @@ def blocker_of(snapshot: ReplaySnapshot) -> RunError | None:
 
 
 def beginning_of(snapshot: ReplaySnapshot) -> RunError | None:
-    """The error while the stream's first run has not ended, as where people apply a stream together with its replay.
+    """The error while the stream's first run has not ended: people may apply a stream together with its replay.
 
-    A stream that waits for its schedule, for an annotation or behind `spec.suspend` is replayed as its store is.
+    A stream that is suspended, or waits for its schedule or an annotation, is replayed as its store is.
     """
     stream = snapshot.stream
     assert stream is not None
@@ -62,7 +62,7 @@ def _begins(stream: MessageStream) -> bool:
 
 
 def start(snapshot: ReplaySnapshot, run: CurrentRun) -> RunStage:
-    """Take the tables that a reserved run writes, and make it; its streams are there."""
+    """Acquire the tables that a reserved run writes, and create the run; its streams exist."""
     job, stream = snapshot.job, snapshot.stream
     assert stream is not None
     named = {one.metadata.name: one for one in (stream, snapshot.target) if one is not None}

@@ -30,7 +30,7 @@ _AnySnapshot = TypeVar("_AnySnapshot", bound=Snapshot)
 
 
 def with_valid_reports(snapshot: _AnySnapshot) -> _AnySnapshot:
-    """The snapshot without reports that no status could hold; `report_problem` says what is wrong with each."""
+    """The snapshot without reports that don't fit a status; `report_problem` has the problem of each."""
     return replace(snapshot, runs=tuple(_with_valid_report(run, snapshot.now) for run in snapshot.runs))
 
 
@@ -49,7 +49,7 @@ def _with_valid_report(run: ObservedRun, now: datetime) -> ObservedRun:
 
 
 def _check(report: RunReport, now: datetime) -> None:
-    """Raise ValueError or OverflowError for what a status can't hold."""
+    """Raise ValueError or OverflowError for values that don't fit a status."""
     outcome = report.outcome
     stream.with_progress(MessageStreamStatus(), report, now)
     replay.with_progress(ReplayJobStatus(), report)

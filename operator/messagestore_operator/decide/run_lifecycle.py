@@ -41,9 +41,9 @@ from messagestore_operator.translate import numbered_run_name
 
 @dataclass(frozen=True)
 class DesiredRun:
-    """What is wanted of a run under way.
+    """What a run in progress shall do.
 
-    `stop` asks it to end after its batch, `abort` says why to end it at once, `messages_per_second` is its limit,
+    `stop` asks it to end after its batch, `abort` says why to end it at once, `messages_per_second` is its rate limit,
     `maintain` the maintenance to do between batches.
     A run that can't start is ended once the resource has another generation, or no run is `wanted`.
     """
@@ -60,9 +60,9 @@ class DesiredRun:
 class PlannedRun:
     """A reserved run, and what its launch needs.
 
-    `tables` are those that it writes, in the order that all who write several keep to; `make` says what is to be
-    created, given the epoch of each. `streams` are those whose stores it works on. `former_tables` are the same tables
-    as they were named by namespaces that gave them up: the runs of those end first.
+    `tables` are those that it writes, in the one order in which all runs acquire them; `make` returns what to create,
+    given the epoch of each table. `streams` are those whose stores it works on. `former_tables` are the keys of the
+    same tables in namespaces that released them: the runs of those namespaces end first.
     """
 
     resource: Resource
@@ -75,7 +75,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run that has ended. Times are the operator's own; `report` is its last one, unchecked."""
+    """A run that has ended. Times are from the operator's clock; `report` is its last one, unchecked."""
 
     run: CurrentRun
     state: RunState
@@ -88,8 +88,8 @@ class EndedRun:
 class RunStage:
     """The stage of a current run.
 
-    `current` is its entry in the next status, `ended` its end, `trouble` why it is stuck, `live` its report while it
-    goes on.
+    `current` is its entry in the next status, `ended` its end, `trouble` why it is stuck, `live` its report until it
+    ends.
     """
 
     current: CurrentRun | None = None
@@ -101,7 +101,7 @@ class RunStage:
 
     @property
     def free(self) -> bool:
-        """Whether there is no run, and none has just ended."""
+        """Whether there is no run and none has just ended."""
         return self.current is None and self.ended is None
 
     @property
@@ -110,7 +110,7 @@ class RunStage:
         return self.current is not None and self.current.launched_at is None
 
     def acted(self) -> RunStage:
-        """The same stage, whose actions are taken already."""
+        """The same stage, without actions."""
         return RunStage(self.current, self.ended, self.trouble, self.live)
 
 
@@ -119,7 +119,7 @@ NO_RUN = RunStage()
 
 
 def reserve(snapshot: Snapshot, resource: Resource, kind: RunKind, number: int, attempt: int = 1) -> CurrentRun:
-    """A run with a number of its own. The status has to hold it before its objects are made."""
+    """A run with a new number. The status must have it before its objects are created."""
     return CurrentRun(
         name=numbered_run_name(resource, kind, number),
         kind=kind,
@@ -131,7 +131,7 @@ def reserve(snapshot: Snapshot, resource: Resource, kind: RunKind, number: int, 
 
 
 def follow(snapshot: Snapshot, current: CurrentRun | None, desired: DesiredRun) -> RunStage:
-    """Observe a current run, and do what is desired of it."""
+    """Observe a current run, and carry out what is desired."""
     if current is None:
         return RunStage()
     run = snapshot.run(current.name)
@@ -152,7 +152,7 @@ def follow(snapshot: Snapshot, current: CurrentRun | None, desired: DesiredRun) 
 
 
 def launch(snapshot: Snapshot, planned: PlannedRun) -> RunStage:
-    """Take the tables that a reserved run writes, and make it once it has them all and a free slot."""
+    """Acquire the tables that a reserved run writes; create the run once it has all of them and a free slot."""
     resource, current = planned.resource, planned.run
     leases = [snapshot.lease(table) for table in planned.former_tables]
     if any(is_held(lease, snapshot.now, snapshot.defaults) for lease in leases):
@@ -170,7 +170,7 @@ def launch(snapshot: Snapshot, planned: PlannedRun) -> RunStage:
         epochs[table] = answer.epoch
         taken += [answer.acquire] if answer.acquire else []
     slot = slot_of(resource, current, planned.streams)
-    # A run that has a table must not keep it from others while it waits for a slot.
+    # A run must not keep a table from other runs while it waits for a slot.
     begun = len(taken) < len(epochs)
     if not begun and (wait := full(snapshot.run_queue, slot, snapshot.now)) is not None:
         words = RunError(reason=Reason.WAITING_FOR_ROOM, message=f"waiting for a free slot: {wait.why}")
@@ -180,7 +180,7 @@ def launch(snapshot: Snapshot, planned: PlannedRun) -> RunStage:
 
 
 def run_ref(resource: Resource, current: CurrentRun, *, stream: str | None = None, continuous: bool = False) -> RunRef:
-    """A current run as its objects name it."""
+    """The reference to a current run that its objects carry."""
     assert current.number is not None
     kind: RunKind = current.kind  # type: ignore[assignment]
     return RunRef(
@@ -196,11 +196,11 @@ def run_ref(resource: Resource, current: CurrentRun, *, stream: str | None = Non
 
 
 def _seen(snapshot: Snapshot, current: CurrentRun, run: ObservedRun) -> CurrentRun:
-    """The run's entry in the status, with what is observed now."""
+    """The run's entry in the status, updated by what is observed now."""
     changes: dict[str, object] = {"progress": progress_words(run.report)}
     if current.launched_at is None:
         changes["generation"] = run.ref.generation
-        # One that could not be submitted was never launched.
+        # An application that could not be submitted was never launched.
         if run.state is not AppState.SUBMISSION_FAILED:
             changes["launched_at"] = clock_time(run.created_at or snapshot.now)
     works = run.state is AppState.RUNNING or (run.driver is not None and run.driver.phase == "Running")
@@ -210,7 +210,7 @@ def _seen(snapshot: Snapshot, current: CurrentRun, run: ObservedRun) -> CurrentR
 
 
 def _guide(snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, desired: DesiredRun) -> RunStage:
-    """Let a run go on, or end it."""
+    """Let a run continue, or end it."""
     trouble = waiting_error(run)
     ending = _known_end(seen) or desired.abort or _end(snapshot, seen, run, desired, trouble)
     if ending is not None:
@@ -228,7 +228,7 @@ def _guide(snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, desired: Desi
 def _end(
     snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, desired: DesiredRun, trouble: RunError | None
 ) -> RunError | None:
-    """Why a run has to be ended; None where it may go on."""
+    """Why a run must be ended; None if it may continue."""
     defaults, now = snapshot.defaults, snapshot.now
     if trouble is not None and seen.generation != desired.generation:
         return RunError(reason=Reason.SPEC_CHANGED, message="it could not start, and the spec has changed since")
@@ -247,7 +247,7 @@ def _end(
 
 
 def _waits_since(seen: CurrentRun, run: ObservedRun) -> datetime | None:
-    """Since when the run waits for its pods; None where it doesn't."""
+    """Since when the run waits for its pods; None if it doesn't."""
     if seen.started_at is None:
         return seen.launched_at.datetime if seen.launched_at else None
     return run.executors_waiting.since if run.executors_waiting else None
@@ -262,7 +262,7 @@ def _ended(snapshot: Snapshot, current: CurrentRun, run: ObservedRun | None) -> 
 def _outcome(
     current: CurrentRun, run: ObservedRun | None, report: RunReport | None
 ) -> tuple[RunState, RunError | None]:
-    """How it ended: by its final report, else by what the operator did to it, else by its objects."""
+    """How it ended: from its final report, else from the operator's reason for ending it, else from its objects."""
     if report is not None and report.state == "Succeeded":
         return "Succeeded", None
     if (ending := _known_end(current)) is not None:

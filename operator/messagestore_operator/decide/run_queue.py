@@ -12,12 +12,12 @@ from itertools import islice
 from messagestore_operator.status.words import count
 
 _AGAIN = timedelta(minutes=1)
-"""A run that ends has the next ones reconciled; this is for changes that nothing announces."""
+"""The end of a run triggers the next ones; this interval is for changes without a trigger."""
 
 
 @dataclass(frozen=True)
 class RunBounds:
-    """How many runs there may be at once: in all, in a namespace and at a storage endpoint. None is no limit."""
+    """Maximum concurrent runs: in all, in a namespace and at a storage endpoint. None: no limit."""
 
     in_all: int | None = None
     in_namespace: int | None = None
@@ -27,21 +27,21 @@ class RunBounds:
 
 @dataclass(frozen=True)
 class RunSlot:
-    """A current run, with what it counts for."""
+    """A current run, with what limits count it by."""
 
     holder: str
     """`<namespace>/<run>`."""
     resource: tuple[str, str, str]
-    """Whose it is: kind, namespace, name."""
+    """Kind, namespace and name of its resource."""
     endpoints: frozenset[str]
-    """Of the object stores where the tables are that it works on."""
+    """The object stores of the tables that it works on."""
     since: datetime
     """When it was reserved."""
     launched: bool = False
 
     @property
     def namespace(self) -> str:
-        """The resource's."""
+        """The namespace of the resource."""
         return self.resource[1]
 
 
@@ -50,11 +50,11 @@ class RunQueue:
     """The current runs of all resources."""
 
     under_way: tuple[RunSlot, ...] = ()
-    """Those that were launched, or are being launched."""
+    """Runs that were launched, or are being launched."""
     waiting: tuple[RunSlot, ...] = ()
-    """Those that wait for a slot. A run that waits for its table is not one of them: it delays nobody."""
+    """Runs that wait for a slot. A run that waits for its table is not among them: it delays no other."""
     starts: int = 1_000_000
-    """How many may be started at this moment."""
+    """How many runs may be started now."""
     bounds: RunBounds = RunBounds()
 
     def taken(self, slot: RunSlot) -> RunQueue:
@@ -71,7 +71,7 @@ class Full:
 
 
 def full(queue: RunQueue, slot: RunSlot, now: datetime) -> Full | None:
-    """Why a run can't start now; None where it can."""
+    """Why a run can't start now; None if it can."""
     if any(slot.holder == other.holder for other in queue.under_way):
         return None
     slots = _Count(queue)
@@ -86,14 +86,14 @@ def full(queue: RunQueue, slot: RunSlot, now: datetime) -> Full | None:
 
 
 def startable(queue: RunQueue) -> Iterator[RunSlot]:
-    """Those that wait and can start now."""
-    # Of a long queue only as many are sorted as can start.
+    """Waiting runs that can start now."""
+    # If the queue is long, only as many are sorted as can start.
     yield from islice(_in_turn(queue.waiting, _Count(queue)), queue.starts)
 
 
 @dataclass
 class _Count:
-    """Numbers of runs by what is limited."""
+    """Numbers of runs, by limit."""
 
     queue: RunQueue
     in_all: int = 0
@@ -130,10 +130,10 @@ class _Count:
 
 
 def _in_turn(slots: Iterable[RunSlot], taken: _Count) -> Iterator[RunSlot]:
-    """Those that the limits allow, in their order, counted one by one.
+    """The slots that the limits allow, in order; each is counted.
 
-    The namespace with the fewest runs comes first, so that none fills the cluster by asking for much; of it, and of two
-    with as many, the run that was reserved first.
+    The namespace with the fewest runs comes first, so that none can fill the cluster. Within a namespace, and between
+    namespaces with equal numbers, the run that was reserved first comes first.
     """
     lines: dict[str, deque[RunSlot]] = defaultdict(deque)
     for slot in sorted(slots, key=lambda one: (one.since, one.holder)):

@@ -1,4 +1,4 @@
-"""Points in time of a schedule, in its own time zone, over changes of the clock."""
+"""Times of a schedule, in its time zone, across changes to and from summer time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from messagestore_operator.api.common import Schedule
 
 
 def latest_time(schedule: Schedule, after: datetime, until: datetime) -> datetime | None:
-    """The latest scheduled time later than `after` and not later than `until`; one run makes up for all before it."""
+    """The latest scheduled time after `after` and not after `until`; one run makes up for all before it."""
     local = until.astimezone(ZoneInfo(schedule.time_zone))
     minute = local.replace(second=0, microsecond=0)
     if croniter.match(schedule.cron, local) and not _is_repeated(schedule, minute):
@@ -22,17 +22,17 @@ def latest_time(schedule: Schedule, after: datetime, until: datetime) -> datetim
 
 
 def next_time(schedule: Schedule, after: datetime) -> datetime:
-    """The first point in time later than `after`."""
+    """The first scheduled time after `after`."""
     return _step(schedule, after.astimezone(ZoneInfo(schedule.time_zone)), forward=True)
 
 
 def is_too_late(schedule: Schedule, time: datetime, now: datetime) -> bool:
-    """Whether a run that was due at `time` must not be started any more."""
+    """Whether it is too late to start a run that was due at `time`."""
     return schedule.starting_deadline is not None and now - time > schedule.starting_deadline.timedelta
 
 
 def _step(schedule: Schedule, local: datetime, *, forward: bool) -> datetime:
-    """The next point in time after `local`, or the last one before it."""
+    """The next scheduled time after `local`, or the last one before it."""
     times = croniter(schedule.cron, local)
     found: datetime = times.get_next(datetime) if forward else times.get_prev(datetime)
     if _is_repeated(schedule, found):
@@ -41,7 +41,7 @@ def _step(schedule: Schedule, local: datetime, *, forward: bool) -> datetime:
 
 
 def _is_repeated(schedule: Schedule, moment: datetime) -> bool:
-    """Whether the time occurs a second time as the clock goes back; only hourly schedules run twice then."""
-    # Only the zone knows the fold: that of a computed time means nothing.
+    """Whether the time occurs a second time when the clock goes back; only hourly schedules run twice then."""
+    # Only the zone knows the fold; a computed time's own fold means nothing.
     again = moment.astimezone(UTC).astimezone(ZoneInfo(schedule.time_zone)).fold == 1
     return again and not schedule.cron.split()[1].startswith("*")

@@ -45,7 +45,7 @@ from messagestore_operator.status.stream_view import with_view
 from messagestore_operator.translate import ingest_access
 
 _FORBIDS = (Reason.NOT_ALLOWED, Reason.TABLE_RELEASED)
-"""Reasons for which a run under way is stopped, too."""
+"""Reasons that also stop a run in progress."""
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,13 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
 
 
 def _desired_run(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker: RunError | None) -> DesiredRun:
-    """A finite run goes on to its end; a continuous one stops where other work comes first, or its spec has changed."""
+    """A finite run continues to its end; a continuous one stops if other work comes first or its spec has changed."""
     stream, current = snapshot.stream, status.current_run
     suspend = stream.spec.suspend
     run = snapshot.run(current.name) if current else None
     if current is None or run is None or not run.ref.continuous:
         return DesiredRun(generation(stream), wanted=not suspend)
-    # While the spec is refused, or the operator is paused, no run could follow.
+    # While the spec is refused or the operator is paused, no run could follow.
     followed = snapshot.paused is None and (blocker is None or blocker.reason != Reason.INVALID_SPEC)
     stop = (
         suspend
@@ -118,13 +118,13 @@ def _others_wait_long(snapshot: StreamSnapshot, holder: str) -> bool:
 def _next(
     snapshot: StreamSnapshot, status: MessageStreamStatus, watched: RunStage, blocker: RunError | None
 ) -> tuple[RunStage, datetime | None]:
-    """What follows: the run goes on, a reserved or new one is launched, or the time of the next."""
+    """The next step: the run goes on, a reserved or new one is launched, or the time of the next."""
     stream = snapshot.stream
     if watched.current is not None and not watched.unlaunched:
         return watched.acted(), None
     held_back = blocker is not None or stream.spec.suspend or not snapshot.can_run or snapshot.paused is not None
     if watched.ended is not None:
-        # The status records its end before another is made.
+        # The status records its end before another run is created.
         due = None if held_back else next_run(snapshot, status)
         return watched.acted(), None if isinstance(due, DueRun) else due
     if held_back:
@@ -145,7 +145,7 @@ def _next(
 
 
 def next_run(snapshot: StreamSnapshot, status: MessageStreamStatus) -> DueRun | datetime | None:
-    """The run that is due, or when the next will be; None where only a change of the resource makes one."""
+    """The run that is due, or when the next will be; None if only a change of the resource can start one."""
     stream, last, now = snapshot.stream, status.last_run, snapshot.now
     if last is not None and failed_as_it_is(last, stream) and not new_request(stream, status):
         at = retry_at(last, stream, snapshot.defaults, now)
@@ -165,13 +165,13 @@ def trigger_time(snapshot: StreamSnapshot, status: MessageStreamStatus) -> datet
     stream, now = snapshot.stream, snapshot.now
     trigger = stream.spec.trigger
     if trigger.continuous is not None:
-        # A run that ends at once must not be made again at once.
+        # A run that ends at once must not be repeated at once.
         return next_start(status.last_run, snapshot.defaults.backoff_base, now)
     return next_time_of(trigger, stream, status, now)
 
 
 def _has_batches(stage: RunStage) -> bool:
-    """Whether the run under way has committed a batch."""
+    """Whether the run in progress has committed a batch."""
     outcome = stage.live.outcome if stage.live else None
     return isinstance(outcome, IngestOutcome) and outcome.batches > 0
 

@@ -87,7 +87,7 @@ def _deletion_of(snapshot: StreamSnapshot, status: MessageStreamStatus, watched:
 
 
 def _blocked(snapshot: StreamSnapshot) -> _Deletion | None:
-    """The blocked deletion, where a hold or another resource keeps the data; None where nothing does."""
+    """The blocked deletion if a hold or another resource keeps the data, else None."""
     stream, now = snapshot.stream, snapshot.now
     if held := _holds(stream, now):
         ends = [hold.until.datetime for hold in held if hold.until]
@@ -95,7 +95,7 @@ def _blocked(snapshot: StreamSnapshot) -> _Deletion | None:
         return _Deletion(
             kept_by=RunError(reason=Reason.DELETION_BLOCKED, message=words), look_at=(*ends, *_soon(snapshot))
         )
-    # A stream of another namespace blocks nothing: the folder's marker says who owns it, and so who may delete it.
+    # A stream of another namespace blocks nothing: the folder's marker names the owner, who alone may delete it.
     sharing = [other for other in snapshot.sharing if other.metadata.namespace == stream.metadata.namespace]
     if (other := next((one for one in sharing if _keeps(one, now)), None)) is not None:
         which = f"{other.metadata.namespace}/{other.metadata.name}"
@@ -111,15 +111,15 @@ def _holds(stream: MessageStream, now: datetime) -> list[Hold]:
 def _keeps(other: MessageStream, now: datetime) -> bool:
     """Whether another stream with the same folder needs the data.
 
-    A stream that is to delete the data itself doesn't: else the two would wait for each other. The Lease lets one of
-    them go first; the other finds nothing left.
+    A stream that will delete the data itself doesn't: else the two would wait for each other. The Lease decides which
+    of them is first; the other finds nothing left.
     """
     deletes = other.metadata.deletion_timestamp is not None and other.spec.table.deletion_policy == "Delete"
     return not deletes or bool(_holds(other, now))
 
 
 def _impossible(snapshot: StreamSnapshot) -> _Deletion | None:
-    """Where no run can be made: the resource goes after a while, and its data stays."""
+    """The deletion if no run can be created: the resource goes after a while, and its data stays."""
     why = barred(snapshot.stream, snapshot) or unreachable(snapshot, lambda: table_access(snapshot.stream))
     if not snapshot.can_run:
         why = RunError(reason=Reason.DELETION_BLOCKED, message="the namespace is being deleted: nothing can run in it")
@@ -138,7 +138,7 @@ def _deleting(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: Ru
     stream, last = snapshot.stream, _last_delete(status)
     current = watched.current
     if current is not None and current.kind != "delete":
-        # It was reserved before the deletion, and has no objects.
+        # The run was reserved before the deletion, and has no objects.
         current = None
     if current is None and last is not None and (wait := _wait(snapshot, last)) is not None:
         error = last.error.message if last.error else "it failed"
@@ -157,7 +157,7 @@ def _last_delete(status: MessageStreamStatus) -> FinishedRun | None:
 
 
 def _wait(snapshot: StreamSnapshot, last: FinishedRun) -> datetime | None:
-    """When the next try is due; None: now. No failure is for good here: people need a way to correct it."""
+    """When the next try is due; None: now. No failure is final here: people need a way to correct it."""
     at = retry_at(last, snapshot.stream, snapshot.defaults, snapshot.now)
     if at is None and last.finished_at is not None:
         at = later(last.finished_at.datetime, snapshot.defaults.backoff_max, snapshot.now)

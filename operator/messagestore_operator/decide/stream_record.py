@@ -15,7 +15,7 @@ from messagestore_operator.status.stream import with_progress
 
 
 def recorded(snapshot: StreamSnapshot, before: MessageStreamStatus, stage: RunStage) -> MessageStreamStatus:
-    """The status with the figures of the run under way, or the outcome of the one that has ended."""
+    """The status with the figures of the run in progress, or the outcome of the ended one."""
     if stage.ended is None:
         status = with_progress(before, stage.live, snapshot.now)
         return _with_upkeep(snapshot, status, stage.current, upkeep_done(stage.live))
@@ -48,7 +48,7 @@ def _with_upkeep(
 
 
 def _of_ended(snapshot: StreamSnapshot, ended: EndedRun) -> UpkeepDone | None:
-    """The outcome of the maintenance within an ended run. A run that failed during it may have failed by it."""
+    """The outcome of the maintenance within an ended run. If the run failed during it, maintenance may be the cause."""
     run, done = snapshot.run(ended.run.name), upkeep_done(ended.report)
     asked = run.control.maintain if run else None
     if asked is None or ended.state != "Failed" or (done is not None and done.asked == asked.asked):

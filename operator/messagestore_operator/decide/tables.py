@@ -1,4 +1,4 @@
-"""Which tables a resource's runs write, under which name each is known, and who claims it."""
+"""Which tables a resource's runs write, their keys, and who claims them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def table_key(stream: MessageStream) -> TableKey:
 
 
 def tables_of(resource: Resource, streams: Iterable[MessageStream]) -> frozenset[TableKey]:
-    """Every table that runs of the resource may write: those whose leases its snapshot has.
+    """All tables that runs of the resource may write; its snapshot has their leases.
 
     Args:
         resource: any of the kinds.
-        streams: those of its namespace that it refers to and that exist; a stream is its own.
+        streams: existing streams of its namespace that it refers to; for a stream, itself.
     """
     if isinstance(resource, MessageStream):
         return frozenset({table_key(resource)})
@@ -41,10 +41,10 @@ def former_tables(stream: MessageStream, sharing: Iterable[MessageStream], defau
 
 
 def replay_tables(job: ReplayJob, streams: Mapping[str, MessageStream]) -> list[TableKey]:
-    """The tables that a replay writes, in the one order that keeps two runs from waiting for each other.
+    """The tables that a replay writes, in a fixed order so that two runs never wait for each other.
 
-    One to files writes none; a redrive into a stream notes on its own dead letters that they were sent, a redelivery
-    on its own messages that they are tried again.
+    A replay to files writes none; a redrive into a stream marks its dead letters as sent, a redelivery its messages as
+    being retried.
     """
     to = job.spec.destination.stream
     if job.spec.mode == "DryRun":
@@ -55,10 +55,10 @@ def replay_tables(job: ReplayJob, streams: Mapping[str, MessageStream]) -> list[
 
 
 def claims_of(resource: Resource, streams: Iterable[MessageStream]) -> Iterator[tuple[TableKey, Claim, bool]]:
-    """The tables that a resource's current runs have or want.
+    """The tables that a resource's current runs have or wait for.
 
-    A snapshot has the claims of all resources on one table: those that wait are the lease's queue, and the holder's
-    claim is found by its name.
+    A snapshot has the claims of all resources on a table: waiting ones are the lease's queue, and the holder's claim is
+    found by its name.
 
     Returns:
         The table, the claim, and whether it waits: its run has not been launched.
@@ -84,7 +84,7 @@ def claim_of(resource: Resource, run: CurrentRun) -> Claim:
 
 
 def slots_of(resource: Resource, streams: Iterable[MessageStream]) -> Iterator[RunSlot]:
-    """The slots of a resource's current runs; `streams` as for `tables_of`."""
+    """The slots of a resource's current runs; `streams` as in `tables_of`."""
     known = {stream.metadata.name: stream for stream in streams}
     for run, name in _requested_runs(resource):
         on = known.values() if name is None else filter(None, [known.get(name)])
@@ -104,7 +104,7 @@ def slot_of(resource: Resource, run: CurrentRun, on: Iterable[MessageStream]) ->
 
 
 def writes(resource: Resource, kind: str) -> bool:
-    """Whether a run writes to a table at all: a preview of a policy does not."""
+    """Whether a run writes to a table: a policy's preview does not."""
     return not (isinstance(resource, RetentionPolicy) and kind == "purge" and resource.spec.mode == "DryRun")
 
 
@@ -121,7 +121,7 @@ def _written(
 
 
 def current_runs(resource: Resource) -> Iterator[tuple[CurrentRun, str | None]]:
-    """The runs that a resource's status names as under way; each of a policy with the stream that it is on."""
+    """The current runs in a resource's status; those of a policy with the name of their stream."""
     if isinstance(resource, RetentionPolicy):
         for entry in resource.status.streams if resource.status else ():
             if entry.current_run is not None:

@@ -1,4 +1,4 @@
-"""When the next run is due, by what the trigger says, what people asked for, and how the last one ended."""
+"""When the next run is due: by the trigger, by requests, and by how the last run ended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from messagestore_operator.translate.annotations import run_requested
 
 @dataclass(frozen=True)
 class Scheduled:
-    """Points in time of a schedule: the latest that is due, one that is too late to be made up for, the next."""
+    """Times of a schedule: the latest that is due, one that is too late to make up for, and the next."""
 
     due: datetime | None
     missed: datetime | None
@@ -28,7 +28,7 @@ class Scheduled:
 
 
 def scheduled(schedule: Schedule, resource: Resource, status: TriggeredStatus, now: datetime) -> Scheduled:
-    """What the schedule says now: all that was missed is made up for by one run, the latest."""
+    """The schedule's times now. One run, for the latest time, makes up for all missed ones."""
     after = status.last_schedule_time.datetime if status.last_schedule_time else created(resource, now)
     latest, upcoming = latest_time(schedule, after, now), next_time(schedule, now)
     if latest is not None and is_too_late(schedule, latest, now):
@@ -42,7 +42,7 @@ def next_time_of(
     status: MessageStreamStatus | ReplayJobStatus,
     now: datetime,
 ) -> datetime | None:
-    """When a trigger by interval or schedule asks for the next run; None for one that only people pull."""
+    """When a trigger by interval or schedule asks for the next run; None for a manual one."""
     schedule = trigger.schedule
     if trigger.interval is not None:
         return next_start(status.last_run, trigger.interval.timedelta, now)
@@ -55,7 +55,7 @@ def next_time_of(
 def answered(
     schedule: Schedule | None, resource: Resource, status: TriggeredStatus, now: datetime
 ) -> dict[str, object]:
-    """What a status remembers once a run is made: it answers all that was asked for until now."""
+    """The status' fields after a run is created, which answers all requests until now."""
     due = scheduled(schedule, resource, status, now).due if schedule else None
     return {
         "last_schedule_time": clock_time(due) or status.last_schedule_time,
@@ -64,22 +64,22 @@ def answered(
 
 
 def new_request(resource: Resource, status: TriggeredStatus) -> str | None:
-    """What somebody asked for by annotation and has not got yet."""
+    """The value of the annotation for a request that has not been handled; else None."""
     request = run_requested(resource)
     return request if request is not None and request != status.last_request else None
 
 
 def next_start(run: FinishedRun | None, interval: timedelta, now: datetime) -> datetime:
-    """When the run after the last one is due, from start to start; now where there was none."""
+    """When the run after the last one is due, counted from its start; now if there was none."""
     if run is None or run.started_at is None:
         return now
     begun = run.started_at.datetime
-    # The start may be the API server's word; the end is always the operator's, and never before it.
+    # The start may be from the API server's clock; the end is always from the operator's, and never before it.
     return later(min(begun, run.finished_at.datetime) if run.finished_at else begun, interval, now)
 
 
 def retry_at(run: FinishedRun, resource: Resource, defaults: Defaults, now: datetime) -> datetime | None:
-    """When a run that failed is tried again; None where no retry helps."""
+    """When a failed run is retried; None if no retry helps."""
     if is_final(run, resource):
         return None
     assert run.finished_at is not None
@@ -89,19 +89,19 @@ def retry_at(run: FinishedRun, resource: Resource, defaults: Defaults, now: date
 
 
 def later(moment: datetime, wait: timedelta, now: datetime) -> datetime:
-    """So long after a moment; now where that lies ahead, as a clock wrote it that is ahead of this one."""
+    """A moment plus a wait; now if the moment is in the future, as a clock ahead of this one wrote it."""
     return moment + wait if moment <= now else now
 
 
 def next_attempt(run: FinishedRun | None, resource: Resource, defaults: Defaults) -> int:
-    """Which try the next run is; one that failed after it had worked for long begins the count anew."""
+    """The attempt number of the next run. A failure after long work restarts the count."""
     if run is None or not failed_as_it_is(run, resource) or _lasted(run) > defaults.backoff_max:
         return 1
     return run.attempt + 1
 
 
 def created(resource: Resource, now: datetime) -> datetime:
-    """When the resource was made."""
+    """When the resource was created."""
     stamp = resource.metadata.creation_timestamp
     return datetime.fromisoformat(stamp) if stamp else now
 

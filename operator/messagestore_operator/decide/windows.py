@@ -1,4 +1,4 @@
-"""When runs that are no ingest may start."""
+"""When runs other than ingests may start."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from messagestore_operator.decide.schedule import latest_time, next_time
 
 @dataclass(frozen=True)
 class Window:
-    """It opens at each point in time of a schedule, and for so long."""
+    """A window that opens at each time of a schedule, for a duration."""
 
     schedule: Schedule
     duration: timedelta
 
     def is_open(self, now: datetime) -> bool:
-        """Whether it has opened, and not closed since."""
+        """Whether it is open at a time."""
         return latest_time(self.schedule, now - self.duration, now) is not None
 
 
 def opens_at(windows: Collection[Window], now: datetime) -> datetime | None:
-    """When the next window opens; None where one is open, or there are none to wait for."""
+    """When the next window opens; None if one is open or there are no windows."""
     if not windows or any(window.is_open(now) for window in windows):
         return None
     return min(next_time(window.schedule, now) for window in windows)
