@@ -1,1 +1,1 @@
-"""The operator's input and output: everything that speaks with the Kubernetes API, asynchronously."""
+"""The operator's input and output: all asynchronous use of the Kubernetes API."""

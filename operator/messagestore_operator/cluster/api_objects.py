@@ -1,4 +1,4 @@
-"""Objects of the API as they are sent: plain JSON objects, and safe ways to look into them."""
+"""API objects as plain JSON, and safe ways to read their parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ApiObject: TypeAlias = Mapping[str, Any]
 
 
 def metadata(document: ApiObject) -> Mapping[str, Any]:
-    """The object's metadata; empty where there is none."""
+    """The object's metadata; empty if there is none."""
     found = document.get("metadata")
     return found if isinstance(found, Mapping) else {}
 
@@ -20,7 +20,7 @@ def name_of(document: ApiObject) -> str:
 
 
 def namespace_of(document: ApiObject) -> str:
-    """The object's namespace; empty for what has none."""
+    """The object's namespace; empty if it has none."""
     return str(metadata(document).get("namespace") or "")
 
 
@@ -30,7 +30,7 @@ def labels_of(document: ApiObject) -> Mapping[str, str]:
 
 
 def at(document: Any, *path: str | int) -> Any:
-    """The value at a path of keys and list indexes; None where a part of the path is missing."""
+    """The value at a path of keys and list indexes; None if a part of the path is missing."""
     for key in path:
         if isinstance(document, Mapping):
             document = document.get(key)

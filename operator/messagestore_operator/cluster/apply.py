@@ -31,7 +31,7 @@ class Applier:
     """Writes to the cluster, and puts the answers into the cache at once.
 
     Args:
-        enqueue: is given the resources that a write may make a difference to.
+        enqueue: receives the resources that a write may affect.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Applier:
     async def _(self, action: actions.WriteStatus, resource: Resource) -> None:
         changes: list[dict[str, Any]] = [{"op": "add", "path": "/status", "value": action.status.to_dict()}]
         if action.resource_version is not None:
-            # With an old version the API server refuses it as a conflict, even where it would change nothing.
+            # With an old version the API server refuses it as a conflict, even if it would change nothing.
             version = {"op": "replace", "path": "/metadata/resourceVersion", "value": action.resource_version}
             changes.insert(0, version)
         self._put(await self._client.json_patch(_path(resource, "status"), changes))
@@ -113,7 +113,7 @@ class Applier:
     @_do.register
     async def _(self, action: actions.DeleteRun, resource: Resource) -> None:
         if not await self._cluster.backend.delete(action.namespace, action.name):
-            # It was never launched, so no application owns its ConfigMap.
+            # The run was never launched, so no application owns its ConfigMap.
             await self._client.delete(CONFIG_MAPS.path(action.namespace, action.name))
 
     @_do.register

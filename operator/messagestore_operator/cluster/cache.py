@@ -1,11 +1,11 @@
-"""The operator's cache of objects, indexed by what decisions ask for.
+"""The operator's cache of objects, with indexes for decisions.
 
-Only what decisions need is kept of each object. Its resource version says how new an object is, wherever it came from:
-a watch, a list, or the answer to one of the operator's own writes.
+It keeps only the parts of objects that decisions need. The resource version shows how new an object is, whether it came
+from a watch, a list, or the answer to one of the operator's own writes.
 
-Those answers are why these are not kopf's indexes, which only watches fill: right after a launch a decision would not
-see the run, and launch it again. Nor can kopf's indexes be compared with a list, after a watch broke off and may have
-missed a deletion, and they don't say which resources a change affects.
+Kopf's indexes can't do this: only watches fill them, so a decision right after a launch would not see the run and would
+launch it again. They also can't be compared with a list, after a broken watch may have missed a deletion, and they
+don't show which resources a change affects.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Cache:
     """Resources, runs and Leases.
 
     Args:
-        application_kind: what the backend calls its applications.
+        application_kind: the kind of the backend's applications.
         clock: seconds, for tests.
     """
 
@@ -52,7 +52,7 @@ class Cache:
         self._application_kind = application_kind
         self._clock = clock
         self.missing_kind: str | None = None
-        """The backend's kind, where that is not installed."""
+        """The backend's kind, if it is not installed."""
         self._versions: dict[tuple[str, str, str], str] = {}
         """By kind, namespace and name: uid and resource version in one text, as there are tens of thousands."""
         self._deleted: dict[str, float] = {}
@@ -79,7 +79,7 @@ class Cache:
         yield from list(self._resources.values())
 
     def problem(self, key: ResourceKey) -> str | None:
-        """What is refused of a resource's spec; the cached spec is without it."""
+        """The refused part of a resource's spec, which the cached spec lacks; None if nothing is refused."""
         return self._problems.get(key)
 
     def note_written(self, key: ResourceKey, at: datetime) -> None:
@@ -88,11 +88,11 @@ class Cache:
             self._written[key] = at
 
     def written(self, key: ResourceKey) -> datetime | None:
-        """When this process last wrote a resource's status; None where it hasn't."""
+        """When this process last wrote a resource's status; None: never."""
         return self._written.get(key)
 
     def streams_of(self, resource: Resource) -> tuple[MessageStream, ...]:
-        """The streams of its namespace that a resource refers to and that exist; a stream is its own."""
+        """The existing streams of its namespace that a resource refers to; for a stream, itself."""
         known = self._streams[resource.metadata.namespace]
         names = streams_named(resource)
         if names is None:
@@ -119,7 +119,7 @@ class Cache:
                     yield claim, waits
 
     def slots(self) -> Iterator[RunSlot]:
-        """The slots of the current runs of all resources, those that wait included."""
+        """The slots of the current runs of all resources, including waiting ones."""
         for slots in self._slots.values():
             yield from slots
 
@@ -140,7 +140,7 @@ class Cache:
         return self._runs.get(key) or RunObjects()
 
     def runs_of(self, resource: Resource) -> list[RunKey]:
-        """The runs of a resource, in its namespace alone: anybody may put its uid into a label elsewhere."""
+        """The runs of a resource, only in its namespace: elsewhere anybody may put its uid into a label."""
         _, namespace, _ = resource.identity
         return sorted(key for key in self._runs_by_uid.get(resource.metadata.uid or "", ()) if key[0] == namespace)
 
@@ -149,7 +149,7 @@ class Cache:
         return any(where == namespace for where, _ in self._runs)
 
     def all_runs(self) -> Iterator[tuple[RunKey, RunObjects]]:
-        """Every run that has objects."""
+        """All runs that have objects."""
         yield from list(self._runs.items())
 
     def lease(self, name: str) -> ApiObject | None:
@@ -157,7 +157,7 @@ class Cache:
         return self._leases.get(name)
 
     def refusal(self, key: RunKey) -> ObservedRun | None:
-        """A run that the API server refused to make, as one that failed before it had a driver."""
+        """A run that the API server refused to create, as one that failed before it had a driver."""
         return self._refused[key][1] if key in self._refused else None
 
     def leases(self) -> Iterator[ApiObject]:
@@ -165,9 +165,9 @@ class Cache:
         yield from list(self._leases.values())
 
     def settle(self, key: RunKey) -> None:
-        """Reduce the objects of a run that is over and that no resource has as its current one.
+        """Reduce the objects of a run that is over and is no resource's current run.
 
-        Some runs of each resource are kept for people to look at; the only decision left is which of them are removed.
+        Some runs of each resource are kept for people; the only decision left is which of them are deleted.
         """
         if run := self._runs.get(key):
             run.settle(self._application_kind)
@@ -175,7 +175,7 @@ class Cache:
     # Updates.
 
     def refuse(self, run: RunRef, words: str) -> None:
-        """Note that the API server refused a run, as no object shows it."""
+        """Remember that the API server refused a run, which no object shows."""
         refused = ObservedRun(run, AppState.SUBMISSION_FAILED, message=words, config_map=False)
         self._refused[run.namespace, run.name] = (self._clock(), refused)
 
@@ -198,7 +198,7 @@ class Cache:
         identity = (kind, namespace_of(document), name_of(document))
         self._deleted[uid] = self._clock()
         if _uid(self._versions.get(identity, uid)) != uid:
-            # Another object has its name by now.
+            # Another object has the same name now.
             return set()
         self._versions.pop(identity, None)
         if kind in KINDS:
@@ -210,12 +210,12 @@ class Cache:
     def forget_others(self, kind: str, listed: Iterable[tuple[str, str]], before: dict[Any, Any]) -> set[ResourceKey]:
         """After a list of all objects of a kind, remove those that are not in it.
 
-        A watch that broke off does not show what was deleted meanwhile.
+        A broken watch does not show what was deleted in the meantime.
 
         Args:
             kind: of the objects.
             listed: namespace and name of each.
-            before: what `versions` gave before the list was asked for.
+            before: the result of `versions` before the list was requested.
         """
         there = set(listed)
         affected: set[ResourceKey] = set()
@@ -229,7 +229,7 @@ class Cache:
         return affected
 
     def is_newer(self, document: ApiObject) -> bool:
-        """Whether an object is newer than the cached one of its name, whatever its uid, and was not deleted.
+        """Whether an object was not deleted, and is newer than the cached one of its name, whatever its uid.
 
         Events about two objects of one name may come in any order.
         """
@@ -244,7 +244,7 @@ class Cache:
             return True
 
     def versions(self) -> dict[Any, Any]:
-        """Every object in the cache, and its version."""
+        """All objects in the cache, with their versions."""
         return dict(self._versions)
 
     def _stub(self, identity: tuple[str, str, str], uid: str) -> ApiObject:
@@ -267,7 +267,7 @@ class Cache:
             return set()
         key = resource.identity
         changed = before is None or _matters(before) != _matters(resource)
-        # Resources that it affected until now are affected by the change, too.
+        # The change also affects resources that its old state affected.
         affected = {key} | (self._dependents(before) if before is not None and changed else set())
         self._resources[key] = resource
         self._note_problem(key, problem)
@@ -321,14 +321,14 @@ class Cache:
             self._runs_by_uid[run.uid].add(key)
         run.put(kind, document)
         if self._is_past(key, run):
-            # An operator finds thousands of these at its start: they are reduced before their resources are reconciled.
+            # At its start an operator finds thousands of these: reduce them before their resources are reconciled.
             run.settle(self._application_kind)
         return self._owner(document)
 
     def _is_past(self, key: RunKey, run: RunObjects) -> bool:
         """Whether a run is over and its resource's status has recorded its end.
 
-        Not so where its ConfigMap was not seen, or the status may be older than the run: then that is not certain.
+        False if that is not certain: the ConfigMap was not seen, or the status may be older than the run.
         """
         if not run.is_over or run.application is None:
             return False
@@ -386,7 +386,7 @@ class Cache:
 
 
 def _matters(resource: Resource) -> Any:
-    """The parts of a resource that decisions about others depend on."""
+    """The parts of a resource that decisions about other resources depend on."""
     meta, status = resource.metadata, getattr(resource, "status", None)
     runs: list[Any] = [getattr(status, "current_run", None)]
     runs += [entry.current_run for entry in getattr(status, "streams", ())]

@@ -1,7 +1,7 @@
-"""The one client to the Kubernetes API: JSON in, JSON out, errors by what can be done about them, a bounded rate.
+"""The client for the Kubernetes API: JSON in, JSON out, errors grouped by remedy, a rate limit.
 
-Connection, certificates and tokens are the official client's; its models aren't used, because the operator passes
-objects on as they are.
+The official client handles connections, certificates and tokens. Its models aren't used, because the operator passes
+objects on unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 _REFUSED = (400, 403, 413, 422)
 PAGE = 100
-"""Objects in one page of a list: as many as are in memory as they are sent, at once."""
+"""Objects per page of a list: so many are in memory unreduced at once."""
 _OVERLOADED = (429, 503)
 _TRIES = 5
 _LONGEST_PAUSE = 30.0
@@ -40,9 +40,9 @@ class ApiError(Exception):
     """The API server refused a request, or could not be asked.
 
     Attributes:
-        status: the HTTP status; 0 where there was no answer.
+        status: the HTTP status; 0 if there was no answer.
         reason: Kubernetes' constant, such as AlreadyExists.
-        message: what the server said.
+        message: the server's message.
     """
 
     def __init__(self, method: str, path: str, status: int, reason: str, message: str) -> None:
@@ -53,35 +53,35 @@ class ApiError(Exception):
 
     @property
     def refused(self) -> bool:
-        """Whether the server refused the request, so that it had no effect; False where it may have arrived late."""
+        """Whether the server refused the request, so that it had no effect; False if it may still take effect."""
         return self.status in _REFUSED or "admission webhook" in self.message or "calling webhook" in self.message
 
 
 class NotFoundError(ApiError):
-    """The object, or the kind of objects, isn't there."""
+    """The object or its kind doesn't exist."""
 
 
 class ConflictError(ApiError):
-    """Somebody else changed it first: read it again."""
+    """Another client changed the object first: read it again."""
 
 
 class AlreadyExistsError(ConflictError):
-    """An object of that name is there already."""
+    """An object of that name exists already."""
 
 
 class ForbiddenError(ApiError):
-    """The operator's own roles don't allow it, or a quota or an admission rule does not."""
+    """The operator's own roles, a quota or an admission rule don't allow it."""
 
 
 class InvalidError(ApiError):
-    """The object is not valid, and won't be by another try."""
+    """The object is invalid; a retry won't help."""
 
 
 class GoneError(ApiError):
     """A list took so long that the API server no longer has the version that it started with.
 
     Attributes:
-        go_on: the token that continues it with the present objects; empty where it must start again.
+        go_on: the token that continues it with the present objects; empty if it must start again.
     """
 
     go_on = ""
@@ -92,9 +92,9 @@ class KubeClient:
 
     Args:
         api: the official client, with its connection.
-        limit: the rate that all requests share; None for requests that may not wait, such as a leader's renewals.
+        limit: the rate that all requests share; None for requests that must not wait, such as a leader's renewals.
         timeout: of one request, in seconds.
-        observe: gets the method and the status of each answer, 0 where there was none.
+        observe: receives the method and the status of each answer, 0 if there was none.
     """
 
     def __init__(
@@ -110,36 +110,36 @@ class KubeClient:
         self._observe = observe
 
     def unlimited(self, timeout: float) -> KubeClient:
-        """The same connection without the shared rate, for requests that may not wait."""
+        """The same connection without the shared rate, for requests that must not wait."""
         return KubeClient(self._api, None, timeout, self._observe)
 
     async def get(self, path: str) -> ApiObject:
         """Read an object.
 
         Raises:
-            NotFoundError: it isn't there.
+            NotFoundError: it doesn't exist.
             ApiError: anything else.
         """
         return await self._request("GET", path)
 
     async def find(self, path: str) -> ApiObject | None:
-        """Read an object that may not be there."""
+        """Read an object that may not exist."""
         try:
             return await self.get(path)
         except NotFoundError:
             return None
 
     async def find_metadata(self, path: str) -> ApiObject | None:
-        """Read only the metadata of an object that may not be there; the server sends nothing else."""
+        """Read only the metadata of an object that may not exist; the server sends nothing else."""
         try:
             return await self._request("GET", path, accept=METADATA)
         except NotFoundError:
             return None
 
     async def items(self, path: str, selector: str = "") -> AsyncIterator[ApiObject]:
-        """The objects of a collection, page by page, each with its kind and version as a watch would give it.
+        """The objects of a collection, page by page, each with kind and version as from a watch.
 
-        Where a list had to start again, an object may come twice.
+        If the list has to start again, an object may come twice.
         """
         first: Parameters = {"limit": PAGE, **({"labelSelector": selector} if selector else {})}
         query, tries = first, 1
@@ -160,7 +160,7 @@ class KubeClient:
             query = {**first, "continue": more}
 
     async def create(self, collection: str, body: ApiObject) -> ApiObject:
-        """Make an object.
+        """Create an object.
 
         Raises:
             AlreadyExistsError: there is one of that name.
@@ -169,7 +169,7 @@ class KubeClient:
         return await self._request("POST", collection, _STRICT, body)
 
     async def replace(self, path: str, body: ApiObject) -> ApiObject:
-        """Write an object whole; with a resourceVersion in it only if that is still the newest.
+        """Replace an object; if the body has a resourceVersion, only if that is still the newest.
 
         Raises:
             ConflictError: it has changed since.
@@ -177,15 +177,15 @@ class KubeClient:
         return await self._request("PUT", path, _STRICT, body)
 
     async def apply(self, path: str, body: ApiObject) -> ApiObject:
-        """Server-side apply as the operator's own manager: only the fields of the body, and they are the operator's.
+        """Server-side apply: the operator becomes manager of the fields in the body.
 
         Raises:
-            ConflictError: the body holds a resourceVersion that is not the newest.
+            ConflictError: the body has a resourceVersion that is not the newest.
         """
         return await self._request("PATCH", path, {**_STRICT, "force": True}, body, APPLY_PATCH)
 
     async def json_patch(self, path: str, operations: list[dict[str, Any]]) -> ApiObject:
-        """Change parts of an object, all or none; operations of kind test that don't hold make it an InvalidError."""
+        """Change parts of an object, all or none; a failed test operation raises InvalidError."""
         return await self._request("PATCH", path, _MANAGER, operations, JSON_PATCH)
 
     async def merge_patch(self, path: str, body: ApiObject) -> ApiObject:
@@ -193,12 +193,12 @@ class KubeClient:
         return await self._request("PATCH", path, _MANAGER, body, MERGE_PATCH)
 
     async def delete(self, path: str, uid: str | None = None, version: str | None = None) -> bool:
-        """Delete an object with all that it owns; False where it wasn't there.
+        """Delete an object with all that it owns; False if it didn't exist.
 
         Args:
             path: of the object.
-            uid: deletes that very object only, not a later one of the same name.
-            version: deletes it only as it was then.
+            uid: deletes only the object with this uid, not a later one of the same name.
+            version: deletes it only if it still has this resource version.
 
         Raises:
             ConflictError: there is one of that name with another uid, or it has changed.

@@ -17,15 +17,15 @@ from messagestore_operator.decide.run_queue import RunBounds
 
 @dataclass(frozen=True)
 class Cluster:
-    """What decisions are made from and carried out with.
+    """What decisions need, and what executes them.
 
     Attributes:
         client: sends requests to the API server.
         backend: starts and reads Spark applications.
-        cache: what watches, lists and own writes have shown.
+        cache: objects from watches, lists and own writes.
         leases: of tables.
-        namespaces: which end, and which are paused.
-        starts: which runs have room.
+        namespaces: knows which are being deleted or paused.
+        starts: knows which runs may start.
         now: the time.
     """
 
@@ -42,8 +42,8 @@ class Cluster:
         """A cluster with empty caches.
 
         Args:
-            own_namespace: where the Leases of tables are.
-            bounds: of runs.
+            own_namespace: the namespace of the tables' Leases.
+            bounds: limits of concurrent runs.
         """
         cache = Cache(backend.kind.name)
         leases, namespaces = TableLeases(client, own_namespace), Namespaces(client)

@@ -18,13 +18,13 @@ class ConnectionProblemError(Exception):
 
 
 async def configuration() -> Configuration:
-    """How the API server is reached.
+    """How to reach the API server.
 
     Raises:
-        ConnectionProblemError: this is no pod and there is no kubeconfig, or it can't be read.
+        ConnectionProblemError: this is no pod, and there is no kubeconfig or it can't be read.
     """
     found, loader = Configuration(), _untyped(official)
-    # Requests are bounded by the client's own rate, not by its number of connections.
+    # The client's own rate limits requests, not its number of connections.
     found.connection_pool_maxsize = 64
     try:
         if _has_kubeconfig():
@@ -33,7 +33,7 @@ async def configuration() -> Configuration:
             loader.load_incluster_config(client_configuration=found)
     except (official.ConfigException, OSError) as error:
         raise ConnectionProblemError(f"no way to the API server: {error}; set KUBECONFIG, or run in a pod") from error
-    # Otherwise the session reads the environment and .netrc for each request, in a thread.
+    # Otherwise the session would read the environment and .netrc for each request, in a thread.
     found.client_session_kwargs = {"trust_env": False}
     found.proxy = found.proxy or proxy_to(found.host)
     return found
@@ -46,7 +46,7 @@ def login(**arguments: object) -> kopf.ConnectionInfo | None:
 
 
 def proxy_to(server: str) -> str | None:
-    """The address of the proxy that the environment names for a server; None where there is none."""
+    """The address of the environment's proxy for a server; None if there is none."""
     address = urlsplit(server)
     if proxy_bypass(address.hostname or ""):
         return None

@@ -1,8 +1,7 @@
-"""What the drivers of a namespace may do: their account, and the ConfigMaps that they may report to.
+"""The permissions of a namespace's drivers: their account, and the ConfigMaps that they report to.
 
-One Role names the ConfigMaps of all runs under way. The drivers of a namespace share an account, so that a Role for
-each run would grant no less; and each write of one is expensive, as the API server checks whether the operator may
-grant it.
+One Role names the ConfigMaps of all runs in progress. The drivers of a namespace share an account, so one Role per run
+would grant no less. And each write of a Role is expensive, as the API server checks whether the operator may grant it.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from messagestore_operator.settings import DriverSettings
 
 _log = logging.getLogger(__name__)
 _FRESH_SECONDS = 300.0
-"""How long a namespace is assumed to have what its drivers need, before that is checked again."""
+"""How often the objects that a namespace's drivers need are checked."""
 _TOGETHER_SECONDS = 0.5
-"""How long a write waits for other runs of the namespace, which then share it."""
+"""How long a write waits for other runs of the namespace, to include them."""
 
 
 @dataclass
@@ -41,7 +40,7 @@ class _Reporting:
 
 
 class Drivers:
-    """Gives drivers their rights."""
+    """Grants drivers their permissions."""
 
     def __init__(
         self,
@@ -62,22 +61,22 @@ class Drivers:
         self._to_write: WorkQueue[str] = WorkQueue()
 
     async def prepare(self, namespace: str) -> None:
-        """Make what all drivers of a namespace need, unless it is known to exist.
+        """Create what all drivers of a namespace need, unless it is known to exist.
 
-        That is their ServiceAccount, and the right to make executors, where that is left to the operator. A namespace
-        without runs may have been deleted, and made again without them.
+        That is their ServiceAccount and the right to create executors, if the settings leave these to the operator. A
+        namespace without runs may have been deleted and created again, without these objects.
 
         Raises:
-            ApiError: it can't be made.
+            ApiError: it can't be created.
         """
         then = self._prepared.get(namespace)
         if then is None or self._clock() - then >= _FRESH_SECONDS or not self._cache.has_runs(namespace):
             await self._prepare(namespace)
 
     def let_report(self, namespace: str, run: str) -> None:
-        """Have a run's driver allowed, by `work`, to read and change the run's ConfigMap.
+        """Let a run's driver read and change the run's ConfigMap; `work` writes the Role.
 
-        A driver takes seconds to start, and longer than a write does: nobody has to wait for one.
+        A driver takes seconds to start, longer than the write: nothing has to wait for it.
         """
         reporting = self._reporting[namespace]
         if run not in reporting.named and run not in reporting.wanted:
@@ -85,7 +84,7 @@ class Drivers:
             self._to_write.add(namespace, _TOGETHER_SECONDS)
 
     async def work(self) -> None:
-        """Write the Roles that were asked for, for ever, and retry those that fail. Several workers may run."""
+        """Write requested Roles, for ever, and retry failed writes. Several workers may run."""
         while True:
             namespace = await self._to_write.get()
             failed = False
@@ -98,7 +97,7 @@ class Drivers:
                 self._to_write.done(namespace, failed=failed)
 
     async def write(self, namespace: str) -> None:
-        """Let the Role of a namespace name the runs under way.
+        """Write the Role of a namespace with the names of the runs in progress.
 
         Raises:
             ApiError: the Role can't be written.
@@ -118,7 +117,7 @@ class Drivers:
             annotations = {"annotations": driver.annotations} if driver.annotations else {}
             made = await self._make(SERVICE_ACCOUNTS, {"metadata": {**account, **annotations}})
             if annotations and not made:
-                # It may have been made with other settings, such as another cloud identity.
+                # It may have been created with other settings, such as another cloud identity.
                 path = SERVICE_ACCOUNTS.path(namespace, driver.service_account)
                 await self._client.merge_patch(path, {"metadata": annotations})
             await self._bind(account, "ClusterRole", driver.cluster_role)
@@ -153,7 +152,7 @@ class Drivers:
         await self._make(ROLE_BINDINGS, {"metadata": metadata, "roleRef": reference, "subjects": [subject]})
 
     async def _make(self, kind: Kind, document: dict[str, Any]) -> bool:
-        """Make an object; False where one of its name exists, which stays as it is."""
+        """Create an object; False if one of its name exists, which stays as it is."""
         body = {"apiVersion": kind.api_version, "kind": kind.name, **document}
         try:
             await self._client.create(kind.path(namespace_of(body)), body)
@@ -167,7 +166,7 @@ def _metadata(name: str, namespace: str) -> dict[str, Any]:
 
 
 def _rule(runs: set[str]) -> dict[str, Any]:
-    # A Role without names would grant all ConfigMaps, so it is written only with a run to add.
+    # A Role without names would grant all ConfigMaps, so it is written only with at least one run.
     return {
         "apiGroups": [""],
         "resources": ["configmaps"],

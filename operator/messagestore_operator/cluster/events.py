@@ -1,8 +1,8 @@
-"""Kubernetes Events on the three kinds: what a person would want to know, sent once and then counted.
+"""Kubernetes Events on the three kinds, sent once and then counted.
 
-An Event's name is a hash of its object and its text. The same Event, also by another replica or after a restart, raises
-the count of the first. As with Kubernetes' own recorder an object has a budget: 25 Events at once, and then one in five
-minutes. An Event beyond it is counted by the next one with its text.
+An Event's name is a hash of its object and its text. So a repeated Event, even from another replica or after a restart,
+raises the count of the first. As with Kubernetes' own recorder, each object has a budget: 25 Events at once, and then
+one in five minutes. Events beyond it are counted by the next one with the same text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 _log = logging.getLogger(__name__)
 _QUIET_SECONDS = 60.0
-"""The same Event isn't sent more often."""
+"""The minimum time between two sends of the same Event."""
 _AT_ONCE = 25
 _A_SECOND = 1 / 300
 _REMEMBERED = 10_000
@@ -37,7 +37,7 @@ _MAX_MESSAGE = 1024
 
 @dataclass(frozen=True)
 class NewEvent:
-    """What an Event says: a constant for machines, and a message for people."""
+    """The content of an Event: a constant for machines, and a message for people."""
 
     type: Literal["Normal", "Warning"]
     reason: str
@@ -54,7 +54,7 @@ class _Series:
 
 
 class Events:
-    """Sends Events; one that can't be sent is logged and counted later, because the status says the same."""
+    """Sends Events. A failure is only logged and the Event counted later, because the status has the same facts."""
 
     def __init__(self, client: KubeClient, instance: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -82,7 +82,7 @@ class Events:
         return _kept(self._budgets, key, lambda: TokenBucket(_A_SECOND, _AT_ONCE, self._clock))
 
     async def _send(self, resource: Resource, event: NewEvent, name: str, series: _Series) -> None:
-        """Send it as a new Event, or as the count of the one that is there."""
+        """Send a new Event, or raise the count of the existing one."""
         namespace, now = resource.metadata.namespace, _time(datetime.now(UTC))
         path = EVENTS.path(namespace, name)
         if series.sent:
@@ -91,7 +91,7 @@ class Events:
                 series.sent = series.count
                 return
             except NotFoundError:
-                # The Event expired, as they do after an hour, so a new one is made.
+                # The Event expired, as Events do after an hour, so a new one is created.
                 series.count, series.sent = series.count - series.sent, 0
         document = _event(resource, event, name, now, self._instance)
         try:
@@ -105,7 +105,7 @@ class Events:
 
 
 async def last_warning(client: KubeClient, namespace: str, pod: str) -> str:
-    """The last Warning about a pod; empty where there is none, or this operator may not read Events."""
+    """The last Warning about a pod; empty if there is none or the operator may not read Events."""
     query = urlencode({"fieldSelector": f"involvedObject.kind=Pod,involvedObject.name={pod},type=Warning"})
     try:
         found = await client.get(f"{EVENTS.path(namespace)}?{query}")
@@ -116,7 +116,7 @@ async def last_warning(client: KubeClient, namespace: str, pod: str) -> str:
 
 
 def _kept(of: OrderedDict[K, V], key: K, new: Callable[[], V]) -> V:
-    """The value of a key in a cache of those that were used last."""
+    """The value of a key in a cache of the most recently used."""
     found = of[key] = of.pop(key, None) or new()
     while len(of) > _REMEMBERED:
         of.popitem(last=False)

@@ -1,6 +1,6 @@
-"""Takes a snapshot: one immutable picture of a resource and of all that decisions about it depend on.
+"""Takes a snapshot: an immutable view of a resource and of all that decisions about it depend on.
 
-Most of it comes from the cache. Two things are asked of the API server itself, as a watch may be late: that an
+Most of it comes from the cache. As a watch may be late, the API server itself must confirm two facts: that an
 application doesn't exist, and that a driver's pod is gone.
 """
 
@@ -43,9 +43,9 @@ from messagestore_operator.status.replay_view import has_ended
 from messagestore_operator.translate.annotations import PAUSED
 
 _NORMAL_START = timedelta(seconds=20)
-"""After so long the Events of a pod that does not run are read."""
+"""After this time the Events of a pod that does not run are read."""
 _NOTHING_LASTS = timedelta(seconds=5)
-"""How long it is remembered that a run which waits for its table has no objects."""
+"""How long the operator remembers that a run that waits for its table has no objects."""
 
 
 class Gatherer:
@@ -67,14 +67,14 @@ class Gatherer:
         self._nothing: dict[RunKey, datetime] = {}
 
     def is_ready(self, key: ResourceKey) -> bool:
-        """Whether a snapshot can be taken; if not, its predicates are being read, and it is enqueued after that."""
+        """Whether a snapshot can be taken; if not, its predicates are being read, and then it is enqueued."""
         resource = self._cache.resource(key)
         if resource is None or resource.metadata.deletion_timestamp is not None:
             return True
         return all(self._predicates.knows(one, key) for one in self._read_by(resource))
 
     async def snapshot(self, key: ResourceKey) -> Snapshot | None:
-        """The snapshot of a resource; None where it doesn't exist.
+        """The snapshot of a resource; None if it doesn't exist.
 
         Raises:
             ApiError: the API server could not be asked.
@@ -102,7 +102,7 @@ class Gatherer:
             "defaults": self._defaults,
             "paused": self._paused(resource.metadata.namespace),
             "run_queue": self._cluster.starts.run_queue(),
-            # Last, so that nothing in the snapshot is younger than its clock.
+            # Last, so that nothing in the snapshot is newer than its clock.
             "now": self._cluster.now(),
         }
         if isinstance(resource, MessageStream):
@@ -117,7 +117,7 @@ class Gatherer:
         return ReplaySnapshot(job=resource, stream=named.get(resource.spec.stream_ref.name), target=target, **common)
 
     async def _uses(self, resource: Resource, streams: tuple[MessageStream, ...]) -> Uses | None:
-        """The Secrets that exist, where a run could be made; None where that is not needed."""
+        """The existing Secrets, if a run could be created; None if they are not needed."""
         rests = isinstance(resource, ReplayJob) and has_ended(resource)
         if rests or not self._defaults.tenancy.secrets.require_label or self._goes_on(resource):
             return None
@@ -131,7 +131,7 @@ class Gatherer:
         return None
 
     def _goes_on(self, resource: Resource) -> bool:
-        """Whether the resource's only run is under way, so that it has its Secrets."""
+        """Whether the resource's only run is in progress, and so has its Secrets."""
         current = () if isinstance(resource, RetentionPolicy) else current_runs(resource)
         runs = [self._observed((resource.metadata.namespace, run.name)) for run, _ in current]
         return any(run is not None and not run.state.ended and run.state is not AppState.MISSING for run in runs)
@@ -144,7 +144,7 @@ class Gatherer:
         return (resource, target) if target is not None else (resource,)
 
     async def refresh(self, key: ResourceKey) -> None:
-        """Read a resource and its tables' Leases again, as the cached ones were out of date.
+        """Read a resource and its tables' Leases again, because the cached ones were out of date.
 
         Raises:
             ApiError: the API server could not be asked.
@@ -178,13 +178,13 @@ class Gatherer:
         return tuple(run for run in found if run is not None)
 
     async def _observe(self, key: RunKey, *, sure: bool, waits: bool = False) -> ObservedRun | None:
-        """A run; None where it has no objects.
+        """A run; None if it has no objects.
 
         Args:
             key: of the run.
-            sure: whether a decision depends on its being over, so that the API server is asked.
-            waits: whether it was not launched yet, as its status says. One that was launched may be another leader's,
-                whose objects no watch has shown, and is asked for even if it had none a moment ago.
+            sure: whether a decision depends on its being over, so that the API server must be asked.
+            waits: whether the status says that it was not launched yet. A launched run may be another leader's, with
+                objects that no watch has shown; the API server is asked even if it had none a moment ago.
         """
         if sure and (refused := self._cache.refusal(key)) is not None:
             return refused
@@ -197,7 +197,7 @@ class Gatherer:
             if run is None and waits:
                 self._nothing[key] = self._cluster.now()
         elif not sure and not run.state.ended and not run.deleting:
-            # A run that no status names is ended, unless only the watch of its resource is behind.
+            # A run that no status names will be deleted, unless only the watch of its resource is late.
             await self._look_for(key)
             run = self._observed(key)
         elif sure and run.state.ended and run.driver is None:
@@ -217,7 +217,7 @@ class Gatherer:
         return key in self._nothing
 
     async def _with_mounts(self, run: ObservedRun) -> ObservedRun:
-        """The run with what only Events say of a stuck driver, such as that a volume's Secret is missing."""
+        """The run with problems of a stuck driver that only Events show, such as a volume's missing Secret."""
         driver = run.driver
         if driver is None or driver.phase != "Pending" or driver.waiting or not self._is_late(run):
             return run
@@ -225,7 +225,7 @@ class Gatherer:
         return replace(run, driver=replace(driver, waiting=Waiting("CreateContainerError", words))) if words else run
 
     def _is_late(self, run: ObservedRun) -> bool:
-        # The pod's age counts: it is made some time after the application, and its first mounts often fail.
+        # The pod's age counts: it is created some time after the application, and its first mounts often fail.
         made = (run.driver.created_at if run.driver else None) or run.created_at
         return made is not None and self._cluster.now() - made > _NORMAL_START
 
@@ -257,7 +257,7 @@ class Gatherer:
             self._put(PODS.name, await self._client.find(PODS.path(namespace, self._cluster.backend.driver_name(name))))
 
     async def _look_for_report(self, key: RunKey) -> None:
-        """A run's ConfigMap, read where its watch is behind that of applications."""
+        """Read a run's ConfigMap if its watch is behind that of applications."""
         self._put(CONFIG_MAPS.name, await self._client.find(CONFIG_MAPS.path(*key)))
 
     def _put(self, kind: str, document: ApiObject | None) -> None:
@@ -275,7 +275,7 @@ class Gatherer:
     async def _with_holder(self, lease: TableLease) -> TableLease:
         namespace, _, name = (lease.holder or "").partition("/")
         if lease.holder_claim is not None:
-            # Its own resource decides about it; until then no other run may take the table.
+            # The run's own resource decides about it; until then no other run may acquire the table.
             return replace(lease, holder_run=self._observed((namespace, name)))
         try:
             run = await self._observe((namespace, name), sure=True)
@@ -300,7 +300,7 @@ def _written(table: TableKey, document: ApiObject) -> TableLease:
 
 
 def _out_of_sight(namespace: str, name: str) -> ObservedRun:
-    """A run in a namespace that this operator may not read: it may still write."""
+    """A run in a namespace that this operator may not read; it may still write."""
     ref = RunRef(namespace, name, 0, "ingest")
     return ObservedRun(ref, AppState.RUNNING, message=f"namespace {namespace} is not this operator's to look into")
 

@@ -1,10 +1,10 @@
-"""Whether the operator makes progress, and the web servers for probes and metrics.
+"""The operator's health, and the web servers for probes and metrics.
 
-Any answer shows that the process lives: the event loop that does the work serves the probes. Late work makes a replica
-unready and fires an alert, but never ends it: another replica would have the same work, and would have to read
+Any answer shows that the process is alive: the event loop that does the work serves the probes. Late work makes a
+replica unready and fires an alert, but never ends it: another replica would have the same work, and would have to read
 everything first.
 
-Kopf serves its probes only while it watches. A replica that waits to lead has to be alive and unready without it.
+Kopf serves probes only while it watches, but a replica that waits for the lead needs them, too.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Health:
     """The health of the process, by its recent work.
 
     Args:
-        stalled_after: seconds that work may be late by.
-        resync: seconds between two readings of everything.
+        stalled_after: how many seconds late work may be.
+        resync: seconds between two lists of everything.
         clock: seconds, for tests.
     """
 
@@ -41,7 +41,7 @@ class Health:
         self._misses = 0
         self.waiting_to_lead = False
         self.unread = ""
-        """Why something could not be read yet."""
+        """Why objects could not be read yet."""
         self.lateness: Callable[[], float] = lambda: 0.0
 
     def begin(self, work: object) -> None:
@@ -53,12 +53,12 @@ class Health:
         self._busy.pop(work, None)
 
     def synced(self, missed: int = 0) -> None:
-        """Everything was listed, with so many changes that no watch had shown."""
+        """Everything was listed; `missed` changes had not been shown by any watch."""
         self._synced = self._clock()
         self._misses = self._misses + 1 if missed else 0
 
     def problems(self) -> list[str]:
-        """What is late, in words; empty where nothing is. A replica that waits to lead has no work."""
+        """What is late, in words; empty if nothing is. A replica that waits for the lead has no work."""
         if self.waiting_to_lead or self._synced is None:
             return []
         now, found = self._clock(), list[str]()
@@ -84,7 +84,7 @@ class Health:
 async def served(
     health: Health, figures: CollectorRegistry, settings: Settings, visitors: Visitors
 ) -> AsyncIterator[tuple[int, int]]:
-    """Probes and metrics over HTTP for as long as it is needed; gives the two ports."""
+    """Serve probes and metrics over HTTP while the block lasts; gives the two ports."""
 
     def answer(problems: Callable[[], list[str]]) -> Callable[[web.Request], web.Response]:
         def respond(_: web.Request) -> web.Response:
@@ -140,5 +140,5 @@ def _asynchronous(
 
 
 def health_of(settings: Settings) -> Health:
-    """The health by the limits of the settings."""
+    """The health, with the settings' limits."""
     return Health(seconds(settings.stalled_after), seconds(settings.resync))

@@ -1,4 +1,4 @@
-"""The kinds of objects that the operator uses, and where the API serves them."""
+"""The kinds of objects that the operator uses, and their API paths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from messagestore_operator.api.resource import GROUP, VERSION
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of objects that live in namespaces."""
+    """A kind of namespaced objects."""
 
     group: str
     version: str
@@ -20,16 +20,16 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """Group and version as objects carry them."""
+        """Group and version as in objects' apiVersion."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def resources(self) -> str:
-        """Where the API lists the kinds of this one's group and version."""
+        """The path where the API lists the kinds of this group and version."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
-        """The address of a collection or an object; without a namespace that of all namespaces."""
+        """The path of a collection or an object; without a namespace, of all namespaces."""
         parts = [self.resources]
         if namespace is not None:
             parts += ["namespaces", quote(namespace, safe="")]
@@ -48,4 +48,4 @@ ROLES = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles")
 ROLE_BINDINGS = Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 
 RESOURCES = {kind: Kind(GROUP, VERSION, kind, names.plural) for kind, names in NAMES.items()}
-"""The project's own three kinds, by their names."""
+"""The project's three kinds, by name."""

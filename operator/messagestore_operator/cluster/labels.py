@@ -1,4 +1,4 @@
-"""Labels and names of the objects that the operator makes, by which it finds them."""
+"""Labels and names of the objects that the operator creates, by which it finds them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ RESOURCE_LABELS = {
     "RetentionPolicy": f"{GROUP}/policy",
     "ReplayJob": f"{GROUP}/replay",
 }
-"""By the kind of a resource: the label that holds its name on all that belongs to it."""
+"""For each kind, the label with the resource's name on all its objects."""
 
 SELECTOR = f"{MANAGED_BY}={MANAGER}"
-"""Finds what the operator made, and nothing else."""
+"""Selects only objects that the operator created."""
 
 FIELD_MANAGER = "message-store-operator"
 FINALIZER = f"{GROUP}/data"

@@ -1,8 +1,8 @@
-"""Makes the objects of a run: its ConfigMap, then the application, and meanwhile the driver's right to report.
+"""Creates the objects of a run: its ConfigMap, then the application, and in parallel the driver's right to report.
 
 The resource owns the ConfigMap until there is an application, which owns it from then on. So the cluster's garbage
-collection removes it, wherever the operator is killed and whatever is deleted first. An object that exists is left as
-it is: it was made for the same run before the operator was killed.
+collection removes it, wherever the operator is killed and whatever is deleted first. Existing objects stay as they are:
+they were created for the same run before the operator was killed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from messagestore_operator.decide.snapshot import DriverControl, ObservedRun
 
 
 class LaunchRefusedError(Exception):
-    """The API server refuses the run; the message is its own. The run has no application."""
+    """The API server refuses the run, which has no application. The message is the server's."""
 
 
 class Launcher:
@@ -36,11 +36,11 @@ class Launcher:
         self._drivers = drivers
 
     async def launch(self, launch: Launch) -> None:
-        """Make a run's objects, or those that are missing.
+        """Create a run's missing objects.
 
         Raises:
-            LaunchRefusedError: a part of it is refused.
-            ApiError: anything else; done again, it goes on from there.
+            LaunchRefusedError: one of them is refused.
+            ApiError: anything else; another call continues from there.
         """
         run = launch.run.run
         config_map, made = await self._parts(launch)
@@ -59,7 +59,7 @@ class Launcher:
             await self._drivers.prepare(namespace)
             return await self._config_map(launch), await self._backend.submit(application)
         except ApiError as error:
-            # An earlier request may have arrived late, and its application may be what fills the quota now.
+            # An earlier request may have arrived late, and its application may now fill the quota.
             if not error.refused or await self._client.find(self._backend.kind.path(namespace, name)) is not None:
                 raise
             raise LaunchRefusedError(error.message) from error
@@ -76,7 +76,7 @@ class Launcher:
         self._cache.put({**changed, "kind": CONFIG_MAPS.name})
 
     async def finish(self, run: ObservedRun) -> None:
-        """Finish a run whose application exists, where the operator was killed just after it was made.
+        """Finish the launch of a run if the operator was killed just after it created the application.
 
         Raises:
             ApiError: it can't be done now.
@@ -116,7 +116,7 @@ class Launcher:
         return made
 
     async def _same_config_map(self, namespace: str, name: str, data: dict[str, str]) -> ApiObject:
-        """The ConfigMap that a killed operator left; it is updated, such as its epoch, while no driver has read it."""
+        """The ConfigMap that a killed operator left; it is updated, such as its epoch, as no driver has read it yet."""
         path = CONFIG_MAPS.path(namespace, name)
         known = await self._client.get(path)
         if at(known, "data", DOCUMENT) == data[DOCUMENT]:

@@ -1,8 +1,8 @@
-"""Leader election: the replica works whose name a Lease holds, for as long as it renews it.
+"""Leader election: the replica that holds a Lease works, as long as it renews the Lease.
 
-As with client-go, no clock of another machine is trusted: a Lease has run out when this replica has seen it unchanged
-for its whole duration. A leader that couldn't renew for `renew_deadline`, which is shorter, has stopped by then, even
-when its requests hang.
+As in client-go, no clock of another machine is trusted: a Lease has expired when this replica has seen it unchanged for
+its whole duration. A leader that can't renew for `renew_deadline`, which is shorter, has stopped by then, even if its
+requests hang.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds: how long a Lease lasts, when a leader gives up, and how often is tried."""
+    """Seconds: how long a Lease lasts, when a leader gives up, and how often it tries."""
 
     duration: float = 15
     renew_deadline: float = 10
@@ -36,10 +36,10 @@ class Leader:
     """One replica in the election.
 
     Args:
-        client: without the shared rate: a renewal may not wait behind other requests.
+        client: without the shared rate: a renewal must not wait behind other requests.
         namespace: of the Lease.
         name: of the Lease.
-        identity: of this replica, unlike any other's.
+        identity: of this replica, unique.
         timing: see `Timing`.
         clock: seconds, for tests.
     """
@@ -62,7 +62,7 @@ class Leader:
         self._clock = clock
         self._seen: tuple[str, float] | None = None
         self.holder: str = ""
-        """Who holds the Lease, as far as this replica has seen."""
+        """The last holder of the Lease that this replica has seen."""
 
     async def acquire(self) -> None:
         """Wait until this replica is the leader."""
@@ -71,14 +71,14 @@ class Leader:
         _log.info("%s leads", self._identity)
 
     async def hold(self) -> None:
-        """Renew the Lease; returns when leadership is lost, after which nothing may be written."""
+        """Renew the Lease until leadership is lost; after that nothing may be written."""
         renewed = self._clock()
         while self._clock() - renewed < self._timing.renew_deadline:
             await asyncio.sleep(self._timing.retry)
             started = self._clock()
             left = self._timing.renew_deadline - (started - renewed)
             if left <= 0:
-                # The process was frozen. Another replica may lead by now, so work under way must not go on.
+                # The process was frozen. Another replica may lead already, so work in progress must stop.
                 break
             if await self._try(left):
                 renewed = started
@@ -89,7 +89,7 @@ class Leader:
         )
 
     async def release(self) -> None:
-        """Let the next replica lead without waiting for the Lease to run out."""
+        """Release the Lease, so that the next replica need not wait for it to expire."""
         try:
             lease = await self._client.find(self._path)
             if lease is not None and _holder(lease) == self._identity:
@@ -98,7 +98,7 @@ class Leader:
             _log.warning("the leader's Lease was not released: %s", error)
 
     async def _try(self, seconds: float | None = None) -> bool:
-        """Take or renew the Lease if that is possible, within so many seconds."""
+        """Take or renew the Lease if possible, within `seconds`."""
         try:
             async with asyncio.timeout(max(0.1, seconds if seconds is not None else self._timing.renew_deadline)):
                 return await self._take()
@@ -133,7 +133,7 @@ class Leader:
         return {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.name,
-            # The labels let the operator's own watch see each renewal: a sign that watches are alive.
+            # With these labels the operator's own watch shows each renewal, which proves that watches work.
             "metadata": dict(lease["metadata"]) if lease else {"name": self._name, "labels": {MANAGED_BY: MANAGER}},
             "spec": {
                 **before,

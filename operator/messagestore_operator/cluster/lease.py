@@ -1,7 +1,7 @@
-"""The right to write to one table, as a Lease that names the run which has it.
+"""The right to write to one table: a Lease that names the run that has it.
 
 Each change is a write that the API server refuses if another came first. A Lease has no duration, because no time
-proves that a driver is gone. It is deleted a day after its last use: by then the clock alone gives a higher epoch.
+proves that a driver is gone. It is deleted a day after its last use: then the clock alone gives a higher epoch.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def lease_name(table: TableKey) -> str:
 
 
 def first_epoch(now: datetime) -> int:
-    """The epoch that a Lease which isn't there counts as having had last: the seconds since 2020.
+    """The last epoch of a missing Lease: the seconds since 2020.
 
-    Grants of one table are seconds apart and more, so epochs are always behind the clock. Where a Lease was deleted,
-    the cluster was made anew, or a second cluster knows the table, the next grant is newer than all before.
+    Grants of one table are at least seconds apart, so epochs are always behind the clock. Even if the Lease was
+    deleted, the cluster was created again, or a second cluster uses the table, the next grant is newer than all before.
     """
     return int((now - _EPOCHS_START).total_seconds())
 
@@ -43,14 +43,14 @@ def holder_of(lease: ApiObject) -> str | None:
 
 
 class TableLeases:
-    """The Leases of all tables, in the operator's own namespace, where no tenant can change one."""
+    """The Leases of all tables, in the operator's own namespace, where no tenant can change them."""
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
 
     async def read(self, table: TableKey) -> ApiObject | None:
-        """A table's Lease as it is this moment; None where it was never made."""
+        """A table's Lease from the API server; None if there is none."""
         return await self._client.find(LEASES.path(self._namespace, lease_name(table)))
 
     async def acquire(self, table: TableKey, holder: str, epoch: int, version: str | None, now: datetime) -> ApiObject:
@@ -60,11 +60,11 @@ class TableLeases:
             table: the table.
             holder: namespace/run.
             epoch: of this grant.
-            version: that the Lease must still have; None: it must not be there.
+            version: the resource version that the Lease must still have; None: it must not exist.
             now: the clock.
 
         Raises:
-            ConflictError: it is not as it was.
+            ConflictError: the Lease has changed.
         """
         times = {"acquireTime": _time(now), "renewTime": _time(now)}
         metadata = {"name": lease_name(table), "labels": {MANAGED_BY: MANAGER}, "annotations": {TABLE: str(table)}}
@@ -81,16 +81,16 @@ class TableLeases:
     async def release(
         self, table: TableKey, holder: str, now: datetime, known: ApiObject | None = None
     ) -> ApiObject | None:
-        """Take the table from a run; None where it hasn't got it.
+        """Release a run's table; None if the run doesn't have it.
 
         Args:
             table: the table.
             holder: namespace/run.
             now: the clock.
-            known: the Lease as it was last seen; where that is still so, it need not be read.
+            known: the Lease as last seen; if it is unchanged, it need not be read.
 
         Raises:
-            ConflictError: the Lease changed in the same moment.
+            ConflictError: the Lease changed at the same time.
         """
         if known is not None and holder_of(known) == holder:
             try:
@@ -104,7 +104,7 @@ class TableLeases:
         return await self._replace(_free(lease, now))
 
     async def remove(self, lease: ApiObject) -> None:
-        """Delete a Lease as it is known.
+        """Delete a Lease if it still is as given.
 
         Raises:
             ConflictError: it has changed.

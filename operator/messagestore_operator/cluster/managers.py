@@ -1,4 +1,4 @@
-"""Who wrote a resource, by managedFields: the names of clients, not of people."""
+"""Who wrote a resource, from managedFields: names of clients, not of people."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from messagestore_operator.api import GROUP
 
 
 def managers(managed_fields: Any) -> dict[str, str]:
-    """Who wrote last, by part: `spec`, and each annotation of this project by its name.
+    """The last writer of `spec` and of each of this project's annotations, by name.
 
     Args:
-        managed_fields: metadata.managedFields, as it came.
+        managed_fields: metadata.managedFields, unchecked.
     """
     found: dict[str, str] = {}
     for entry in sorted(_entries(managed_fields), key=lambda entry: str(entry.get("time"))):

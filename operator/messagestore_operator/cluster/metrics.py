@@ -22,7 +22,7 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 class Metrics:
-    """All metrics of the operator, in a registry of their own."""
+    """All metrics of the operator, in their own registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -57,7 +57,7 @@ class Metrics:
         Gauge("messagestore_operator_stalled", words, registry=self.registry).set_function(stalled)
 
     def observe_request(self, method: str, status: int) -> None:
-        """Count a request; 0 is one without an answer."""
+        """Count a request; status 0 is no answer."""
         self.requests.labels(method, str(status)).inc()
 
     def watch_queue(self, depth: Callable[[], float], lateness: Callable[[], float]) -> None:

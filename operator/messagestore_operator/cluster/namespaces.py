@@ -13,9 +13,9 @@ _FRESH_SECONDS = 30.0
 
 
 class Namespaces:
-    """Remembers for a while that a namespace is active; if that has changed, the API server refuses a request.
+    """Remembers for a while that a namespace is active; if that changes, the API server refuses requests.
 
-    A namespace that is being deleted or paused is read each time, as it may be active a moment later.
+    A namespace that is being deleted or is paused is read each time, as it may soon be active again.
     """
 
     def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
@@ -25,7 +25,7 @@ class Namespaces:
         self._paused: set[str] = set()
 
     async def terminating(self, name: str) -> bool:
-        """Whether a namespace is being deleted, or gone."""
+        """Whether a namespace is being deleted or is gone."""
         seen = self._well.get(name)
         if seen is not None and self._clock() - seen < _FRESH_SECONDS:
             return False
@@ -35,7 +35,7 @@ class Namespaces:
             is_paused = at(namespace, "metadata", "annotations", PAUSED) == "true"
             (self._paused.add if is_paused else self._paused.discard)(name)
         except ForbiddenError:
-            # The operator may not read namespaces. Then the launch fails.
+            # The operator may not read namespaces: the launch will fail instead.
             found = False
         self.note(name, found or name in self._paused)
         return found

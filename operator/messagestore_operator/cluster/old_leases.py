@@ -22,7 +22,7 @@ class OldLeases:
     """Deletes old Leases periodically.
 
     Args:
-        namespaces: that are served, empty means all; other Leases belong to other operators.
+        namespaces: watched namespaces, empty means all; other Leases belong to other operators.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class OldLeases:
         self._now = cluster.now
 
     async def work(self, every: float) -> None:
-        """Remove what is left over, for ever."""
+        """Delete old Leases periodically, for ever."""
         while True:
             await asyncio.sleep(every)
             await self.remove()

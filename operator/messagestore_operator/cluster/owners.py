@@ -9,7 +9,7 @@ from messagestore_operator.cluster.api_objects import ApiObject, at, name_of
 
 
 def owner_reference(resource: Resource) -> dict[str, Any]:
-    """One of the three kinds as owner."""
+    """The owner reference to a resource."""
     kind, _, name = resource.identity
     return {
         "apiVersion": resource.api_version,
@@ -26,7 +26,7 @@ def belongs_to(document: ApiObject, kind: str) -> bool:
 
 
 def document_reference(document: ApiObject) -> dict[str, Any]:
-    """An object as owner."""
+    """The owner reference to another object."""
     return {
         "apiVersion": document["apiVersion"],
         "kind": document["kind"],

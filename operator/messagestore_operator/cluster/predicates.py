@@ -1,6 +1,6 @@
 """Checks the predicates of resources in another process, so that no predicate can block this one.
 
-Namespaces take turns: a slow predicate delays its own namespace, and the others by one predicate at most.
+Namespaces take turns: a slow predicate delays its own namespace, and others by at most one predicate.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class PredicateReader(Protocol):
     """Parses predicates."""
 
     async def first_refused(self, predicates: Sequence[Predicate]) -> Refused | None:
-        """The first refused predicate, and why; None where none is."""
+        """The first refused predicate, and why; None if none is."""
 
     async def end(self) -> None:
-        """Release its resources; it can be used again."""
+        """Free its resources; it can be used again."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Predicates:
 
     Args:
         reader: parses predicates.
-        notify: gets the keys of resources that can be reconciled now.
+        notify: receives the keys of resources that can be reconciled now.
     """
 
     def __init__(self, reader: PredicateReader, notify: Callable[[Iterable[ResourceKey]], None]) -> None:
@@ -57,7 +57,7 @@ class Predicates:
         self._asked = asyncio.Event()
 
     def knows(self, resource: Resource, asker: ResourceKey) -> bool:
-        """Whether it is known already; if not, it is found out, and the asker is told of afterwards."""
+        """Whether the result is known; if not, the predicates are checked, and then `notify` gets the asker."""
         key = resource.identity
         if (known := self._known.get(key)) is not None and known[0] == _version(resource):
             return True
@@ -71,7 +71,7 @@ class Predicates:
         return False
 
     def problem(self, resource: Resource) -> str | None:
-        """The path of the refused predicate, and why; None where none is known."""
+        """The path of the refused predicate, and why; None if none is known."""
         version, problem = self._known.get(resource.identity, (None, None))
         return problem if version == _version(resource) else None
 
@@ -80,7 +80,7 @@ class Predicates:
         self._known.pop(key, None)
 
     async def work(self) -> None:
-        """Check what waits, for ever."""
+        """Check waiting resources, for ever."""
         try:
             while True:
                 await self._wait()
@@ -95,7 +95,7 @@ class Predicates:
             await self._reader.end()
 
     async def _wait(self) -> None:
-        """Wait for work; an idle reader is ended, which frees its memory."""
+        """Wait for work; an idle reader is ended to free its memory."""
         if not self._questions:
             self._asked.clear()
             try:
@@ -126,5 +126,5 @@ def _predicates(resource: Resource) -> list[tuple[tuple[str | int, ...], Predica
 
 
 def _version(resource: Resource) -> _Version:
-    """What changes with the spec, and with nothing else."""
+    """A value that changes with the spec only."""
     return resource.metadata.uid, resource.metadata.generation

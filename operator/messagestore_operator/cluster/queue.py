@@ -1,4 +1,4 @@
-"""The work queue: each key is in it once, and only one worker at a time has it."""
+"""The work queue: it has each key once, and gives it to only one worker at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 HEAD_START = 60.0
-"""Seconds by which a key that comes first precedes the others, which wait no longer than that."""
+"""How many seconds earlier first keys count as due; other keys wait for them no longer than that."""
 
 
 @dataclass(order=True)
@@ -26,12 +26,12 @@ class _Due(Generic[K]):
 
 
 class WorkQueue(Generic[K]):
-    """Keys with the time from which they are due.
+    """Keys with the times when they are due.
 
-    A key that is asked for again while a worker has it becomes due again when that worker is done.
+    A key that is added while a worker has it becomes due again when the worker is done.
 
     Args:
-        backoff_base: seconds before the first retry; doubled by each failure in a row.
+        backoff_base: seconds before the first retry; each failure in a row doubles it.
         backoff_max: the longest wait between retries.
         clock: seconds.
     """
@@ -51,12 +51,12 @@ class WorkQueue(Generic[K]):
         self._waiting_for_first: deque[asyncio.Future[None]] = deque()
 
     def add(self, key: K, delay: float = 0, *, first: bool = False) -> None:
-        """Enqueue a key, due in so many seconds; an earlier due time stays.
+        """Enqueue a key, due after a delay; an earlier due time stays.
 
         Args:
             key: to enqueue.
             delay: in seconds.
-            first: before those that became due up to `HEAD_START` earlier.
+            first: before keys that became due up to `HEAD_START` earlier.
         """
         when, known = self._clock() + max(0.0, delay), self._due.get(key)
         hurries = first and key not in self._first
@@ -74,7 +74,7 @@ class WorkQueue(Generic[K]):
         """Wait for a key that is due; `done` must follow.
 
         Args:
-            first: only for one that comes first: it finds a worker then however many others wait.
+            first: wait only for a key that was added as first, so that it finds a worker however many others wait.
         """
         while True:
             key, wait = self._next(first)
@@ -82,11 +82,11 @@ class WorkQueue(Generic[K]):
                 if self._ready:
                     self._wake()
                 return key
-            # Keys that come first are due at once, so there is no time to wait for.
+            # First keys are due at once, so there is no time to wait for.
             await (self._woken(None, self._waiting_for_first) if first else self._woken(wait, self._waiting))
 
     def done(self, key: K, *, failed: bool = False) -> float:
-        """Give a key back; one that failed is due again after a while, and the seconds until then are returned."""
+        """Give a key back; a failed one becomes due again. Returns the seconds until then."""
         self._taken.discard(key)
         delay = 0.0
         if failed:
@@ -106,19 +106,19 @@ class WorkQueue(Generic[K]):
 
     @property
     def depth(self) -> int:
-        """The number of keys that are due and that no worker has."""
+        """The number of due keys that no worker has."""
         now = self._clock()
         return sum(1 for key, when in self._due.items() if when <= now and key not in self._taken)
 
     @property
     def lateness(self) -> float:
-        """How long the key that has been due the longest waits for a worker, in seconds."""
+        """How long the longest due key has waited for a worker, in seconds."""
         now = self._clock()
         waiting = (now - when for key, when in self._due.items() if key not in self._taken)
         return max(0.0, max(waiting, default=0.0))
 
     def _next(self, first: bool) -> tuple[K | None, float | None]:
-        """A key that is due, or the seconds to wait for one; those of taken keys are not waited for."""
+        """A due key, or the seconds to wait for one; keys that workers have don't count."""
         now = self._clock()
         while self._later and (self._later[0].when <= now or self._is_old(self._later[0])):
             entry = heapq.heappop(self._later)
@@ -131,7 +131,7 @@ class WorkQueue(Generic[K]):
         return None, self._later[0].when - now if self._later else None
 
     def _take(self, first: bool) -> K | None:
-        """The first of those that are due and that no worker has."""
+        """The first due key that no worker has."""
         blocked, found = list[_Due[K]](), None
         while self._ready and found is None:
             entry = heapq.heappop(self._ready)
@@ -156,7 +156,7 @@ class WorkQueue(Generic[K]):
         return self._due.get(entry.key) != entry.when
 
     async def _woken(self, seconds: float | None, waiting: deque[asyncio.Future[None]]) -> None:
-        """Wait for a change, or until so many seconds have passed."""
+        """Wait for a change, or for `seconds`."""
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
         timer = loop.call_later(seconds, _set, woken) if seconds is not None else None
@@ -170,7 +170,7 @@ class WorkQueue(Generic[K]):
                 waiting.remove(woken)
 
     def _wake(self) -> None:
-        """Wake one waiting worker; one that waits only for first keys if no other waits."""
+        """Wake one waiting worker; one that waits only for first keys only if no other waits."""
         for waiting in (self._waiting, self._waiting_for_first):
             while waiting:
                 woken = waiting.popleft()

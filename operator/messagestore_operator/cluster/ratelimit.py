@@ -1,4 +1,4 @@
-"""A token bucket, which limits the requests a second to the API server."""
+"""A token bucket, which limits the requests per second to the API server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class TokenBucket:
     """Lets requests through in order, at a rate with a burst.
 
     Args:
-        rate: requests a second, more than 0.
+        rate: requests per second, more than 0.
         burst: requests at once after a pause, at least 1.
         clock: seconds, for tests.
     """
@@ -25,7 +25,7 @@ class TokenBucket:
         self._due = clock()
 
     def reserve(self) -> float:
-        """Take the next place in the order and say how many seconds to wait for it."""
+        """Reserve the next request; returns how many seconds to wait for it."""
         now = self._clock()
         due = max(self._due, now)
         self._due = due + self._interval
@@ -38,14 +38,14 @@ class TokenBucket:
         return max(0, int((self._slack - (max(self._due, now) - now)) / self._interval + 1 + _ROUNDING))
 
     def take(self) -> bool:
-        """Take a place if there is no wait for it."""
+        """Reserve a request if it need not wait; returns whether it did."""
         if max(self._due, self._clock()) - self._slack > self._clock():
             return False
         self.reserve()
         return True
 
     def pause(self, seconds: float) -> None:
-        """Let nothing through for so long, and no burst after that."""
+        """Let no request through for `seconds`, and no burst after that."""
         self._due = max(self._due, self._clock() + seconds + self._slack)
 
     async def acquire(self) -> None:

@@ -45,10 +45,10 @@ class Reconciler:
         self._health = telemetry.health
 
     async def work(self, *, first: bool = False) -> None:
-        """Reconcile one resource after the other, for ever; no error of one ends it.
+        """Reconcile one resource after the other, for ever; an error does not end it.
 
         Args:
-            first: only those that come first, as people have just applied them.
+            first: only resources that people have just applied.
         """
         while True:
             key = await self._queue.get(first=first)
@@ -97,7 +97,7 @@ class Reconciler:
         if snapshot is None or resource is None:
             self._queue.forget(key)
             return
-        # Nothing is awaited between the snapshot and this, so two decisions never take the same slot.
+        # There is no await between the snapshot and this, so two decisions never take the same slot.
         decision = self._decide(snapshot)
         self._starts.let_start(decision)
         for run in snapshot.runs:

@@ -16,7 +16,7 @@ _Key = TypeVar("_Key")
 
 
 class References:
-    """By what is referred to, the resources that refer to it."""
+    """Indexes from streams and tables to the resources that refer to them."""
 
     def __init__(self) -> None:
         self._of_table: dict[TableKey, set[ResourceKey]] = defaultdict(set)
@@ -25,7 +25,7 @@ class References:
         self._selecting: dict[str, set[ResourceKey]] = defaultdict(set)
 
     def streams_of(self, table: TableKey) -> Set[ResourceKey]:
-        """The streams of a table, which is of one namespace."""
+        """The streams of a table, all of one namespace."""
         return self._of_table.get(table, set())
 
     def sharing(self, stream: MessageStream) -> Set[ResourceKey]:
@@ -41,7 +41,7 @@ class References:
         return self._selecting.get(namespace, set())
 
     def add(self, resource: Resource) -> None:
-        """Note what a resource refers to."""
+        """Add a resource's references."""
         key = resource.identity
         if isinstance(resource, MessageStream):
             self._of_table[table_key(resource)].add(key)
@@ -54,7 +54,7 @@ class References:
             self._of_stream[key[1], name].add(key)
 
     def remove(self, resource: Resource) -> None:
-        """Forget what a resource referred to."""
+        """Remove a resource's references."""
         key = resource.identity
         if isinstance(resource, MessageStream):
             _discard(self._of_table, table_key(resource), key)
@@ -80,7 +80,7 @@ def refers_to(resource: Resource, stream: MessageStream) -> bool:
 
 
 def streams_named(resource: Resource) -> set[str] | None:
-    """The streams that a resource refers to by their names; None where it selects them by labels."""
+    """The streams that a resource refers to by name; None if it selects them by labels."""
     if isinstance(resource, RetentionPolicy):
         return None if resource.spec.stream_selector is not None else {ref.name for ref in resource.spec.stream_refs}
     if isinstance(resource, ReplayJob):

@@ -1,6 +1,6 @@
 """Reads the report of a driver, which is untrusted input.
 
-A driver runs users' rules over users' data. So a report is limited in size, checked against the contract, and accepted
+A driver applies users' rules to users' data. So a report is limited in size, checked against the contract, and accepted
 only for the run of its ConfigMap.
 """
 
@@ -22,7 +22,7 @@ MAX_BYTES = 64 << 10
 
 @dataclass(frozen=True)
 class Reading:
-    """A report, or why it could not be read; neither where none has been written."""
+    """A report, or why it could not be read; neither if none has been written."""
 
     report: RunReport | None = None
     problem: str | None = None
@@ -33,7 +33,7 @@ def read_report(text: object, run: str) -> Reading:
 
     Args:
         text: untrusted input.
-        run: the only run that it may be about.
+        run: the run that it must name.
     """
     if text is None or text == "":
         return Reading()
@@ -52,12 +52,12 @@ def read_report(text: object, run: str) -> Reading:
 
 
 def newest(*reports: RunReport | None) -> RunReport | None:
-    """The report with the highest sequence; of two with the same the first."""
+    """The report with the highest sequence; the first of several with the same."""
     return max((report for report in reports if report is not None), key=lambda report: report.sequence, default=None)
 
 
 class Reports:
-    """Readings of ConfigMaps, each version of one parsed once."""
+    """Reads reports from ConfigMaps, each version once."""
 
     def __init__(self, size: int = 512) -> None:
         self._size = size

@@ -1,7 +1,7 @@
-"""Reads resources from the API server, also those that it accepted and the models refuse.
+"""Reads resources from the API server, even those that it accepts and the models refuse.
 
-A CRD can't say that a cron expression never fires, or which time zones exist. The status of such a resource has to say
-so, its runs have to be followed to their end, and its newest version has to be in the cache.
+A CRD can't express that a cron expression never fires, or which time zones exist. The status of such a resource must
+report it, its runs must be followed to their end, and its newest version must be in the cache.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from messagestore_operator.manifests.wording import message_of
 _LONGEST = 1000
 _TRIGGER = ("spec", "trigger")
 _NO_TRIGGER: Mapping[str, Any] = {"manual": {}}
-"""Replaces a refused trigger; such a resource gets no run anyway."""
+"""Replaces a refused trigger; such a resource gets no runs."""
 
 
 def read(document: ApiObject, known: Resource | None, problem: str | None) -> tuple[Resource, str | None]:
-    """A resource, and what of its spec is refused, by the field's path.
+    """A resource, and the refused part of its spec, with the field's path.
 
-    The readable part of a refused spec is kept; where that is too little, the previous spec.
+    The valid part of a refused spec is kept; if that is too little, the previous spec.
 
     Args:
         document: as the API server sent it.
         known: the resource as read before; a spec of the same generation is not read again.
-        problem: what was refused of that one.
+        problem: the refused part of that spec.
 
     Raises:
-        ValidationError: too little of it can be read.
+        ValidationError: too little of it is valid.
     """
     kept = {key: value for key, value in metadata(document).items() if key != "managedFields"}
     kept["managers"] = managers(metadata(document).get("managedFields"))
@@ -62,9 +62,9 @@ def _with_spec(document: ApiObject, known: Resource) -> Resource:
 
 
 def _rest(document: ApiObject, refused: Iterable[tuple[int | str, ...]], before: Resource | None) -> Resource:
-    """The resource without what is refused; a part of a trigger or of a list's item takes the whole of it along."""
+    """The resource without refused fields; of a trigger or a list's item, all is removed if a part is refused."""
     legible = {**document, "spec": deepcopy(document["spec"])}
-    # Of a list the last item first, so that the others keep their places.
+    # From a list's end, so that the other items keep their indexes.
     for path in sorted({_whole(path) for path in refused if len(path) > 1}, key=_place_in_list, reverse=True):
         if path == _TRIGGER:
             legible["spec"]["trigger"] = _NO_TRIGGER
@@ -79,7 +79,7 @@ def _rest(document: ApiObject, refused: Iterable[tuple[int | str, ...]], before:
 
 
 def _whole(path: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """The path that is left out for a refused field."""
+    """The path that is removed because of a refused field."""
     if path[:2] == _TRIGGER:
         return _TRIGGER
     item = next((place for place, step in enumerate(path) if isinstance(step, int)), len(path))

@@ -1,4 +1,4 @@
-"""The objects of one run, as far as decisions need them."""
+"""The objects of one run, reduced to what decisions need."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ class RunObjects:
 
     @property
     def empty(self) -> bool:
-        """Whether none of its objects is left."""
+        """Whether it has no objects left."""
         return not (self.application or self.config_map or self.driver or self.executors)
 
     def parts(self, kind: str) -> tuple[ApiObject | None, ...]:
-        """Those of a kind."""
+        """Its objects of a kind."""
         if kind == CONFIG_MAPS.name:
             return (self.config_map,)
         return (self.driver, *self.executors.values()) if kind == PODS.name else (self.application,)
 
     def put(self, kind: str, document: ApiObject) -> None:
-        """Put an object in the place of the one that it is newer than."""
+        """Replace an object by a newer one."""
         self.settled = False
         if kind == CONFIG_MAPS.name:
             data = {key: text for key, text in (document.get("data") or {}).items() if key in (REPORT, CONTROL)}
@@ -73,7 +73,7 @@ class RunObjects:
         pod = reduced(document, "status")
         if labels_of(document).get("spark-role") == "executor":
             self.executors[name_of(document)] = pod
-            # The driver removes the pods of failed executors, so the cause is noted as soon as it is seen.
+            # The driver deletes the pods of failed executors, so the cause is kept as soon as it is seen.
             if loss := loss_of(document):
                 self.lost_executors[name_of(document)] = loss
         else:
@@ -90,7 +90,7 @@ class RunObjects:
 
     @property
     def is_over(self) -> bool:
-        """Whether it ended and has no driver any more; not so where an object of it was not seen."""
+        """Whether it has ended and has no driver any more; False if one of its objects was not seen."""
         if self.application is None or self.config_map is None or not app_state(self.application).ended:
             return False
         return self.driver is None or driver_of(self.driver).gone
@@ -98,7 +98,7 @@ class RunObjects:
     def settle(self, application_kind: str) -> None:
         """Reduce the objects to their names, times and end, once the application owns the ConfigMap.
 
-        A launch that is half done is finished first.
+        An interrupted launch is finished first.
         """
         if self.settled or (self.application and self.config_map and not belongs_to(self.config_map, application_kind)):
             return
@@ -112,13 +112,13 @@ class RunObjects:
 
 
 def run_key(document: ApiObject) -> RunKey | None:
-    """The run that an object is of, by its labels."""
+    """The run of an object, by its labels."""
     run = labels_of(document).get(RUN)
     return (namespace_of(document), run) if run else None
 
 
 def reduced(document: ApiObject, *keys: str) -> ApiObject:
-    """An object's metadata, as far as it is needed, and what stands under some keys."""
+    """The needed part of an object's metadata, and the values of some keys."""
     kept = {key: value for key, value in metadata(document).items() if key in _METADATA}
     parts = {key: document[key] for key in keys if key in document}
     found = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind"), "metadata": kept, **parts}
@@ -139,7 +139,7 @@ def shared(value: Any) -> Any:
 def _settled(document: ApiObject | None, like: ApiObject, more: ApiObject | None = None) -> ApiObject | None:
     """An object of a settled run, reduced to its name, its times, and how it ended.
 
-    Labels and annotations say which run that is; all objects of a run share those of one.
+    Labels and annotations identify the run; all objects of a run share those of one.
     """
     if document is None:
         return None
@@ -151,7 +151,7 @@ def _settled(document: ApiObject | None, like: ApiObject, more: ApiObject | None
 
 
 def _alike(value: ApiObject) -> ApiObject:
-    """The same value, shared by all equal ones: most runs end alike."""
+    """The same value, shared with all equal ones: most runs end alike."""
     return _held(json.dumps(value))
 
 

@@ -1,4 +1,4 @@
-"""Which run an object belongs to, as labels and annotations of the object."""
+"""The run that an object belongs to, in the object's labels and annotations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_STREAM = RESOURCE_LABELS["MessageStream"]
 
 
 def run_labels(ref: RunRef, owner: Resource) -> dict[str, str]:
-    """Labels of everything that belongs to a run; by them it is found and selected."""
+    """Labels of all objects of a run, for finding and selecting them."""
     kind, _, name = owner.identity
     return {
         MANAGED_BY: MANAGER,
@@ -41,7 +41,7 @@ def run_annotations(ref: RunRef) -> dict[str, str]:
 
 
 def run_ref(document: ApiObject) -> RunRef | None:
-    """The run that an object belongs to; None where its labels or annotations are missing or invalid."""
+    """The run that an object belongs to; None if its labels or annotations are missing or invalid."""
     found, notes = labels_of(document), metadata(document).get("annotations") or {}
     kind: Any = found.get(RUN_KIND)
     if kind not in get_args(RunKind) or RUN not in found:
@@ -62,9 +62,9 @@ def run_ref(document: ApiObject) -> RunRef | None:
 
 
 def owner_key(document: ApiObject) -> tuple[str, str, str] | None:
-    """Kind, namespace and name of the resource that an object was made for.
+    """Kind, namespace and name of the resource that an object was created for.
 
-    A policy's or a replay's objects may name a stream besides, so the stream's label counts last.
+    Objects of a policy or a replay may name a stream, too, so the stream's label counts last.
     """
     found = labels_of(document)
     for kind in ("RetentionPolicy", "ReplayJob", "MessageStream"):

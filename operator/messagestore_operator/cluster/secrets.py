@@ -13,23 +13,23 @@ from messagestore_operator.tenancy.secrets import USE_LABEL
 
 _FRESH_SECONDS = 60.0
 _MISSED_SECONDS = 5.0
-"""A missing Secret is asked for again soon, as somebody may create it."""
+"""A missing Secret is looked for again after this time, as somebody may create it."""
 _BELIEVED_SECONDS = 10.0
-"""An API server that has just started may refuse what it allows as soon as it has read the Roles."""
+"""An API server that has just started refuses requests until it has read the Roles."""
 
 
 class Secrets:
-    """Reads the metadata of Secrets, and remembers it for a while, as many runs use one Secret."""
+    """Reads the metadata of Secrets, and remembers it for a while, as many runs use the same Secret."""
 
     def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
         self._known: dict[tuple[str, str], tuple[float, frozenset[str] | None]] = {}
         self._forbidden: dict[tuple[str, str], float] = {}
-        """Secrets that may not be asked for, and since when."""
+        """Secrets that the operator may not read, and since when."""
 
     async def uses(self, namespace: str, needs: Iterable[Need]) -> Uses:
-        """Of the Secrets that are needed those that exist, each with what its label allows.
+        """The needed Secrets that exist, each with the uses that its label allows.
 
         Raises:
             ApiError: the API server could not be asked, or has only just begun to forbid it.
@@ -55,7 +55,7 @@ class Secrets:
             now = self._clock()
             if now - self._forbidden.setdefault((namespace, name), now) < _BELIEVED_SECONDS:
                 raise
-            # The right to read was taken away: a Secret that can't be checked is not allowed.
+            # The right to read was removed: a Secret that can't be checked is not allowed.
             return frozenset()
         self._forbidden.pop((namespace, name), None)
         return None if secret is None else frozenset(labels_of(secret).get(USE_LABEL, "").split("."))

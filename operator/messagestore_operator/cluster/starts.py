@@ -1,4 +1,4 @@
-"""Runs that started a moment ago, or wait for a slot; all others are in the resources' statuses."""
+"""Runs that have just started or wait for a slot; all others are in the resources' statuses."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from messagestore_operator.decide.actions import CreateRun, Decision
 from messagestore_operator.decide.run_queue import RunBounds, RunQueue, RunSlot, startable
 
 _SEEN_SECONDS = 60.0
-"""After this a run that no status shows as launched loses its slot."""
+"""After this time a run that no status shows as launched loses its slot."""
 
 
 class Starts:
     """Keeps the run queue of all resources.
 
     Args:
-        cache: knows every resource's current runs.
-        bounds: of runs.
+        cache: knows all resources' current runs.
+        bounds: limits of concurrent runs.
         clock: seconds, for tests.
     """
 
@@ -50,7 +50,7 @@ class Starts:
         return RunQueue(tuple(under_way), tuple(self._line.values()), self._rate.ready, self._bounds)
 
     def let_start(self, decision: Decision) -> None:
-        """Count the runs of a decision at once: they show in no status before their applications are there."""
+        """Count the runs of a decision at once: no status shows them until their applications exist."""
         for action in decision.actions:
             if isinstance(action, CreateRun) and action.slot is not None:
                 holder = action.slot.holder
@@ -60,7 +60,7 @@ class Starts:
                 self._line.pop(holder, None)
 
     def wait(self, slot: RunSlot) -> None:
-        """Add a reserved run to those that wait."""
+        """Add a reserved run to the waiting ones."""
         self._line[slot.holder] = slot
 
     def waits(self, holder: str) -> bool:

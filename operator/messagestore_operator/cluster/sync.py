@@ -1,4 +1,4 @@
-"""Lists all objects: at the start, and periodically after that, because a watch may have missed changes."""
+"""Lists all objects at the start and then periodically, because a watch may have missed changes."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ T = TypeVar("T")
 _GRACE_SECONDS = 5.0
 """How far a watch may be behind a list."""
 _RETRY_SECONDS = (1.0, 60.0)
-"""Seconds between the first two tries of a first list, and at most between later ones."""
+"""Seconds between the first two tries of the first list, and the maximum between later ones."""
 _MISSING_SECONDS = 10.0
-"""How often a kind that is not installed is looked for."""
+"""How often the operator looks for a kind that is not installed."""
 
 
 class KindMissingError(Exception):
-    """The API server doesn't know a kind that the operator can't do without."""
+    """The API server doesn't know a kind that the operator needs."""
 
 
 class Sync:
     """Lists all kinds into the cache.
 
     Args:
-        kinds: that are watched; the backend's may not be installed: there are no runs before it is.
-        settings: name the namespaces that are served, and that of the Leases.
-        enqueue: is given the resources that something new may make a difference to.
+        kinds: watched kinds; the backend's may not be installed: until it is, there are no runs.
+        settings: have the watched namespaces, and that of the Leases.
+        enqueue: receives the resources that a change may affect.
     """
 
     def __init__(
@@ -59,17 +59,17 @@ class Sync:
 
     @property
     def kinds(self) -> list[Kind]:
-        """The kinds that are watched and installed."""
+        """The watched kinds that are installed."""
         missing = self._cache.missing_kind is not None
         return [kind for kind in self._kinds if not (missing and kind is self._applications)]
 
     async def fill(self) -> None:
-        """Read everything for the first time; what can't be read is tried again.
+        """Read everything for the first time; failed reads are retried.
 
         Raises:
-            KindMissingError: a kind is not installed that the operator can't do without; names it.
+            KindMissingError: a kind that the operator needs is not installed; the message names it.
         """
-        # A Lease that is read after the statuses may name a run that none of them has yet.
+        # A Lease that is read after the statuses may name a run that no status has yet.
         for kind in (LEASES, *self._kinds):
             await self._fill(kind)
         await self._discovered()
@@ -77,7 +77,7 @@ class Sync:
         self._health.synced()
 
     async def missing_comes(self) -> None:
-        """Return once a missing kind is installed and read; never where none is missing."""
+        """Return once a missing kind is installed and read; never, if none is missing."""
         while True:
             await asyncio.sleep(_MISSING_SECONDS)
             if self._cache.missing_kind is not None:
@@ -96,15 +96,15 @@ class Sync:
             raise KindMissingError(f"{kind.plural}.{kind.group} is not installed in this cluster")
 
     async def _discovered(self) -> None:
-        """Wait until the API server lists all kinds that are watched.
+        """Wait until the API server lists all watched kinds.
 
-        One that has just started lists custom kinds some time after it serves them. Kopf asks once, and never watches
-        a kind that was not listed.
+        An API server that has just started lists custom kinds some time after it serves them. Kopf asks once, and never
+        watches a kind that was not listed.
         """
         await self._until_answered("what the API server serves", self._check_discovery)
 
     async def _check_discovery(self) -> None:
-        """Raise NotFoundError where the API server does not list a kind that is watched."""
+        """Raise NotFoundError if the API server does not list a watched kind."""
         found = await self._client.get("/apis")
         groups = {"", *(group["name"] for group in found.get("groups") or [])}
         served: dict[str, set[str]] = {}
@@ -150,7 +150,7 @@ class Sync:
         self._enqueue(resource.identity for resource in self._cache.resources())
 
     async def keep_up(self, every: float) -> None:
-        """List everything periodically, and reconcile every resource."""
+        """List everything periodically, and reconcile all resources."""
         while True:
             await asyncio.sleep(every)
             try:
@@ -167,8 +167,8 @@ class Sync:
     async def _compare_all(self) -> int:
         """List everything, and return the number of changes that the watches had not shown.
 
-        Leases aren't watched: but for people, only the leader changes them. They are read first, as at the start, and
-        put into the cache last.
+        Leases aren't watched: apart from people, only the leader changes them. They are read first, as at the start,
+        and put into the cache last.
         """
         before, listed, newer = self._cache.versions(), list[tuple[str, str]](), list[ApiObject]()
         async for document in self._list(LEASES):
@@ -182,10 +182,10 @@ class Sync:
         return missed
 
     async def _compare(self, kind: Kind) -> int:
-        """List a kind, wait for its watch, put what it misses into the cache, and return how many changes that are."""
+        """List a kind, wait for its watch, put missed changes into the cache, and return their number."""
         before, listed, newer = self._cache.versions(), list[tuple[str, str]](), list[ApiObject]()
         async for document in self._list(kind):
-            # Only objects that a watch has not shown yet are held, out of thousands.
+            # Of thousands of objects, only those that a watch has not shown yet are held.
             listed.append((namespace_of(document), name_of(document)))
             if self._cache.is_newer(document):
                 newer.append(document)

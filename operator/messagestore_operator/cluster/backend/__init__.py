@@ -1,4 +1,4 @@
-"""How a run becomes pods: one small interface, and kubeflow's Spark operator behind it."""
+"""How a run becomes pods: a small interface, implemented with Kubeflow's Spark operator."""
 
 from messagestore_operator.cluster.backend.base import Launch, RunParts, SparkBackend
 from messagestore_operator.cluster.backend.kubeflow import KubeflowBackend

@@ -1,4 +1,4 @@
-"""A run as a SparkApplication of kubeflow's Spark operator, version v1beta2."""
+"""A run as a SparkApplication of Kubeflow's Spark operator, version v1beta2."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ API_VERSION = "sparkoperator.k8s.io/v1beta2"
 KIND = "SparkApplication"
 
 JAVA_OPTIONS = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
-"""The jobs' own, for the driver: its JVM runs before any of their code does."""
+"""The jobs' own settings for the driver's JVM, which starts before their code runs."""
 
 OWN_CONF: Mapping[str, str] = {
-    # The driver may make pods and no more: no configuration of executors by ConfigMap, no claims for volumes.
+    # The driver may only create pods: no ConfigMap for executors, no PersistentVolumeClaims.
     "spark.kubernetes.executor.disableConfigMap": "true",
     "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
     "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
     "spark.kubernetes.driver.service.deleteOnTermination": "false",
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
-    # It would show the whole configuration to anybody who reaches the pod.
+    # It would show the whole configuration to anybody who can connect to the pod.
     "spark.ui.enabled": "false",
 }
-"""Settings of every run, whatever else is set."""
+"""Settings of all runs, which nothing overrides."""
 
 
 _OVERHEAD = {"spark.driver.memoryOverhead", "spark.driver.memoryOverheadFactor"}
@@ -37,7 +37,7 @@ _LEAST_OVERHEAD = 1 << 30
 
 
 def application(launch: Launch) -> dict[str, Any]:
-    """The SparkApplication of a run, named as the run is and owned by the resource that asked for it.
+    """The SparkApplication of a run, with the run's name, owned by the run's resource.
 
     Raises:
         ValueError: the run asks for a Spark setting that is not allowed.
@@ -63,7 +63,7 @@ def application(launch: Launch) -> dict[str, Any]:
             **({"imagePullSecrets": list(spark.image_pull_secrets)} if spark.image_pull_secrets else {}),
             "mainApplicationFile": spark.main_file,
             **_batch_scheduler(spark),
-            # Tries are the operator's own: a second one is another run, with another name.
+            # The operator itself retries, each time with a new run and a new name.
             "restartPolicy": {"type": "Never"},
             "sparkConf": _conf(launch, wanted),
             "driver": {
@@ -84,12 +84,12 @@ def _batch_scheduler(spark: SparkSettings) -> dict[str, Any]:
 
 
 def _size(default: Any, wanted: Any) -> dict[str, Any]:
-    """A pod's size, field by field: the resource's, else that of the settings."""
+    """A pod's size: each field from the resource, else from the settings."""
     return {**default.to_dict(), **(wanted.to_dict() if wanted else {})}
 
 
 def _driver_size(spark: SparkSettings, wanted: Spark) -> dict[str, Any]:
-    """The size with its memory overhead, unless a setting gives that: Spark's default leaves Python too little."""
+    """The size with memory overhead, unless a setting has it: Spark's default is too small for Python."""
     size = _size(spark.driver, wanted.driver)
     if _OVERHEAD & {*spark.conf, *wanted.conf}:
         return size
@@ -99,6 +99,6 @@ def _driver_size(spark: SparkSettings, wanted: Spark) -> dict[str, Any]:
 def _conf(launch: Launch, wanted: Spark) -> dict[str, str]:
     fits = {name for name, value in wanted.conf.items() if name in ALLOWED_CONF and ALLOWED_CONF[name].fits(value)}
     if refused := sorted(set(wanted.conf) - fits):
-        # The API server has refused it already, unless somebody weakened its definition.
+        # The API server has refused it already, unless somebody changed the CRD.
         raise ValueError(f"spark.conf holds what is not allowed: {', '.join(refused)}")
     return {**wanted.conf, **launch.spark.conf, **OWN_CONF}

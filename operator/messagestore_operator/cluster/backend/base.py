@@ -17,14 +17,14 @@ from messagestore_operator.settings import DriverSettings, SparkSettings
 
 @dataclass(frozen=True)
 class Launch:
-    """A run to be made: what decide asks for, whose it is, and what the settings say besides."""
+    """A run to create: the decision's run, its resource, and labels from the settings."""
 
     run: CreateRun
     owner: Resource
     spark: SparkSettings
     driver: DriverSettings
     passed_on: tuple[str, ...] = ()
-    """Labels of the resource that application and pods get too."""
+    """Labels of the resource that its applications and pods get, too."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -35,28 +35,28 @@ class Launch:
 
 @dataclass(frozen=True)
 class RunParts:
-    """The objects of a run in the cluster, as the API has them; None for a missing one."""
+    """The objects of a run in the cluster; None for missing ones."""
 
     application: ApiObject | None = None
     config_map: ApiObject | None = None
     driver: ApiObject | None = None
     executors: tuple[ApiObject, ...] = ()
     lost_executors: Mapping[str, str] = field(default_factory=dict)
-    """Names of executors that have failed, whose pods may be gone, with the reason, such as OOMKilled."""
+    """Names of failed executors, whose pods may be gone, with the reason, such as OOMKilled."""
     reading: Reading = field(default_factory=Reading)
     """The report in its ConfigMap."""
 
 
 class SparkBackend(Protocol):
-    """Makes the applications of runs and observes them: one for each run, never changed, never restarted."""
+    """Creates and observes the applications of runs: one per run, never changed, never restarted."""
 
     @property
     def kind(self) -> Kind:
-        """The kind of its applications: they are watched, and are named as their runs are."""
+        """The kind of its applications. They are watched and have their runs' names."""
         ...
 
     def render(self, launch: Launch) -> dict[str, Any]:
-        """The application of a run: a pure function, so that the same run is the same application.
+        """The application of a run: a pure function, so that a run always has the same application.
 
         Raises:
             ValueError: the run asks for a Spark setting that is not allowed.
@@ -64,7 +64,7 @@ class SparkBackend(Protocol):
         ...
 
     async def submit(self, application: ApiObject) -> ApiObject:
-        """Make the application; one that is there already is returned as it is.
+        """Create the application; an existing one is returned unchanged.
 
         Raises:
             InvalidError: the API server refuses it.
@@ -73,13 +73,13 @@ class SparkBackend(Protocol):
         ...
 
     def observe(self, parts: RunParts) -> ObservedRun | None:
-        """The state of a run: a pure function; None where the objects don't say which run they belong to."""
+        """The state of a run: a pure function; None if the objects don't name their run."""
         ...
 
     def driver_name(self, run: str) -> str:
-        """The name of the pod of a run's driver."""
+        """The name of a run's driver pod."""
         ...
 
     async def delete(self, namespace: str, name: str) -> bool:
-        """Delete an application and its pods; False where there was none."""
+        """Delete an application and its pods; False if there was none."""
         ...

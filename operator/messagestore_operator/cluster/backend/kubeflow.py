@@ -1,4 +1,4 @@
-"""Kubeflow's Spark operator as the backend: SparkApplications of v1beta2, one a run, never changed once made."""
+"""Kubeflow's Spark operator as the backend: one SparkApplication (v1beta2) per run, never changed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SPARK_APPLICATIONS = Kind(_GROUP, _VERSION, KIND, "sparkapplications")
 class KubeflowBackend:
     """See `SparkBackend`.
 
-    Any change to a SparkApplication's spec would run it again, and a second one of the same name can't be made: so a
-    run that is launched twice is launched once.
+    A change of a SparkApplication's spec would run it again, so none is made. A second one of the same name can't be
+    created, so a repeated launch has no effect.
     """
 
     def __init__(self, client: KubeClient) -> None:
@@ -36,7 +36,7 @@ class KubeflowBackend:
         return application(launch)
 
     async def submit(self, application: ApiObject) -> ApiObject:
-        """Make it, or find it made."""
+        """Create it, or return the existing one."""
         namespace = namespace_of(application)
         try:
             return await self._client.create(SPARK_APPLICATIONS.path(namespace), application)
@@ -48,7 +48,7 @@ class KubeflowBackend:
         return observed_run(parts)
 
     def driver_name(self, run: str) -> str:
-        """As the Spark operator names it."""
+        """The name that the Spark operator gives it."""
         return f"{run}-driver"
 
     async def delete(self, namespace: str, name: str) -> bool:

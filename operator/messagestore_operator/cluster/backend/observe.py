@@ -1,4 +1,4 @@
-"""The state of a run, from its SparkApplication and its pods, in the terms of every backend."""
+"""The state of a run from its SparkApplication and its pods, in terms that all backends share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from messagestore_operator.decide.snapshot import CREATING, AppState, DriverCont
 
 _ENDED = {"COMPLETED": AppState.SUCCEEDED, "SUBMISSION_FAILED": AppState.SUBMISSION_FAILED}
 _UNDER_WAY = {"RUNNING", "SUCCEEDING", "FAILING", "UNKNOWN"}
-"""There is or was a driver, and its end is not known."""
+"""There is or was a driver, and its end is unknown."""
 ENDED_BY = ("applicationState", "executionAttempts")
 """Fields of an application's status that say how it ended."""
 _NORMAL = {CREATING, "PodInitializing"}
@@ -25,7 +25,7 @@ _MAX_TEXT = 4096
 
 
 def observed_run(parts: RunParts) -> ObservedRun | None:
-    """The state of a run; None where no object says which run it belongs to."""
+    """The state of a run; None if no object names its run."""
     main = parts.application or parts.config_map or parts.driver
     ref = run_ref(main) if main is not None else None
     if ref is None or main is None:
@@ -50,7 +50,7 @@ def observed_run(parts: RunParts) -> ObservedRun | None:
 def app_state(application: ApiObject | None) -> AppState:
     """The state of a SparkApplication.
 
-    Only COMPLETED and FAILED are final with kubeflow; SUBMISSION_FAILED is too, because nothing is restarted.
+    Kubeflow's final states are only COMPLETED and FAILED. SUBMISSION_FAILED is final here, as nothing is restarted.
     """
     if application is None:
         return AppState.MISSING
@@ -78,7 +78,7 @@ def driver_of(pod: ApiObject) -> DriverPod:
         message=_text(status.get("message")),
         exit_code=terminated.get("exitCode"),
         termination_reason=_text(terminated.get("reason")),
-        # It is not cut here: a part of a report must not pass for a whole one.
+        # Not truncated: a part of a report must not be mistaken for a whole one.
         termination_message=terminated.get("message") or None,
         deleting=at(pod, "metadata", "deletionTimestamp") is not None,
         created_at=_time(at(pod, "metadata", "creationTimestamp")),
@@ -86,7 +86,7 @@ def driver_of(pod: ApiObject) -> DriverPod:
 
 
 def waiting_of(pod: ApiObject) -> Waiting | None:
-    """Why a pod does not run yet: no node takes it, or its container can't be made; None where all goes well."""
+    """Why a pod does not run yet: no node accepts it, or its container can't be created; None if nothing is wrong."""
     since = _time(at(pod, "metadata", "creationTimestamp"))
     for condition in at(pod, "status", "conditions") or []:
         unplaced = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
@@ -100,7 +100,7 @@ def waiting_of(pod: ApiObject) -> Waiting | None:
 
 
 def loss_of(executor: ApiObject) -> str | None:
-    """Why an executor failed, as a constant such as OOMKilled or Evicted; None where it has not."""
+    """Why an executor failed, as a constant such as OOMKilled or Evicted; None if it has not."""
     status = executor.get("status") or {}
     for container in status.get("containerStatuses") or []:
         for state in ("state", "lastState"):
@@ -127,12 +127,12 @@ def _executors_waiting(executors: tuple[ApiObject, ...]) -> Waiting | None:
 
 
 def _is_made(pod: ApiObject) -> bool:
-    """Whether it starts as it should and does not run yet."""
+    """Whether it is starting without a problem and does not run yet."""
     return at(pod, "status", "phase") in (None, "Pending")
 
 
 def _message(parts: RunParts) -> str:
-    """The application's failure message, and why executors were lost, as one often explains the other."""
+    """The application's failure message, and why executors were lost; one often explains the other."""
     said = str(at(parts.application, "status", "applicationState", "errorMessage") or "")[:_MAX_TEXT]
     lost = sorted(set(parts.lost_executors.values()))
     executors = f"executors were lost: {', '.join(lost)}" if lost else ""

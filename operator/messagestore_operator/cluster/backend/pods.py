@@ -1,7 +1,7 @@
 """Pod templates of a run's driver and executors.
 
-They meet the restricted Pod Security Standard by themselves, without any admission webhook: no root, no capability, no
-privilege to gain, nothing of the image to be written. What must be written goes to volumes that end with the pod.
+They meet the restricted Pod Security Standard without an admission webhook: no root, no capabilities, no privilege
+escalation. The image's file system is read-only; writes go to volumes that end with the pod.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from messagestore_operator.translate import CertificateMount, SecretVariable
 
 DRIVER = "spark-kubernetes-driver"
 EXECUTOR = "spark-kubernetes-executor"
-"""Containers by these names are the ones that Spark takes over from a template."""
+"""Spark's containers in a template have these names."""
 
 DOCUMENT_FILE = "/etc/messagestore/run.json"
 DOCUMENT_VARIABLE = "MESSAGESTORE_RUN_DOCUMENT"
 CONFIG_MAP_VARIABLE = "MESSAGESTORE_CONFIGMAP"
 GRACE_VARIABLE = "MESSAGESTORE_GRACE_SECONDS"
 GRACE_SECONDS = 30
-"""How long a driver has from SIGTERM to its end: to finish what is under way, and to report."""
+"""How long a driver has after SIGTERM to finish its work and to report."""
 TERMINATION_MESSAGE = "/dev/termination-log"
 _USER = 185
-# Spark takes a volume whose name begins so for its local folder, instead of one without a size limit.
+# Spark uses a volume with this prefix as its local folder, instead of one without a size limit.
 _WRITABLE = {"tmp": "/tmp", "work-dir": "/opt/spark/work-dir", "spark-local-dir-1": "/var/data/spark"}
 
 
