@@ -1,1 +1,1 @@
-"""The operator: the three kinds, and what follows from them."""
+"""The operator: the three kinds, decisions about them, and their execution."""

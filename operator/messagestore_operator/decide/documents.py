@@ -41,7 +41,7 @@ def stream_run(snapshot: StreamSnapshot, current: CurrentRun, epochs: Epochs) ->
     """A stream's own run: it ingests messages, maintains the tables, or deletes them.
 
     Raises:
-        NotSupportedError: the stream asks for what this release can't do.
+        NotSupportedError: the stream asks for something that this release can't do.
     """
     stream = snapshot.stream
     continuous = stream.spec.trigger.continuous if current.kind == "ingest" else None
@@ -73,7 +73,7 @@ def policy_run(policy: RetentionPolicy, stream: MessageStream, current: CurrentR
     """A policy's run on one of its streams.
 
     Raises:
-        NotSupportedError: the policy and the stream ask for what this release can't do.
+        NotSupportedError: the policy and the stream ask for something that this release can't do.
     """
     document = purge_document(policy, stream, current.name, None)
     if current.kind == "erase":
@@ -95,7 +95,7 @@ def replay_run(
     """A run of a replay.
 
     Raises:
-        NotSupportedError: the job and its streams ask for what this release can't do.
+        NotSupportedError: the job and its streams ask for something that this release can't do.
     """
     document = replay_document(job, stream, target, current.name, None)
     return CreateRun(

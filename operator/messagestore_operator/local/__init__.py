@@ -1,4 +1,4 @@
-"""The local run: carries out the resources of some files in order, in this process, on local Spark."""
+"""The local run: runs the resources of some files in order, in this process, on local Spark."""
 
 from messagestore_operator.local.check import local_problems
 from messagestore_operator.local.console import Console

@@ -1,4 +1,4 @@
-"""Secrets for Kafka in a local run: they are in the same manifests, and reach the jobs as in a pod.
+"""Secrets for Kafka in a local run: they are in the same manifests, and jobs get them as in a pod.
 
 Certificates are written to temporary files while the run lasts.
 """
@@ -47,7 +47,7 @@ def kafka_credentials(resources: Sequence[Resource], secrets: Sequence[Secret]) 
 
 @contextmanager
 def kafka_files(resources: Sequence[Resource], secrets: Sequence[Secret]) -> Iterator[Mapping[str, str]]:
-    """Write the certificates to files while the block lasts; gives each file by the path that a pod would have."""
+    """Write the certificates to files while the block lasts; gives each file, by its path in a pod."""
     with tempfile.TemporaryDirectory(prefix="messagestore-ca-") as folder:
         files: dict[str, str] = {}
         for resource in resources:
@@ -61,7 +61,7 @@ def kafka_files(resources: Sequence[Resource], secrets: Sequence[Secret]) -> Ite
 
 
 def with_local_files(document: RunDocument, files: Mapping[str, str]) -> RunDocument:
-    """The document with the paths of this machine instead of a pod's."""
+    """The document with paths of this machine instead of a pod's."""
     text = document.model_dump_json(by_alias=True)
     for path, file in files.items():
         text = text.replace(json.dumps(path), json.dumps(file))

@@ -37,7 +37,7 @@ Identity = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class LocalResult:
-    """A resource with its status, and whether it ended well."""
+    """A resource with its status, and whether it succeeded."""
 
     resource: Resource
     well: bool
@@ -57,14 +57,14 @@ class LocalRun:
     errors: dict[Identity, RunError] = field(default_factory=dict, init=False)
     purges: dict[Identity, list[StreamResult]] = field(default_factory=dict, init=False)
     files: Mapping[str, str] = field(default_factory=dict, init=False)
-    """Files of certificates, by the path that a pod would have."""
+    """Files of certificates, by their paths in a pod."""
 
     def now(self) -> datetime:
         """The clock."""
         return self.at or datetime.now(UTC)
 
     def run(self) -> list[LocalResult]:
-        """Carry everything out, in order."""
+        """Run all resources, in order."""
         given = self.result.resources, self.result.secrets
         with environment(keys(*given) | kafka_credentials(*given)), kafka_files(*given) as self.files:
             return self._run()
@@ -78,7 +78,7 @@ class LocalRun:
             elif isinstance(resource, ReplayJob):
                 self._run_replay(resource)
             self._report(self._ended(resource))
-        # Again, as a later resource may have changed the store of an earlier one.
+        # Computed again, as a later resource may have changed the store of an earlier one.
         return [self._ended(resource) for resource in self.result.resources]
 
     def _run_stream(self, stream: MessageStream) -> None:
@@ -194,7 +194,7 @@ def _absent_sources(resource: Resource) -> Iterator[str]:
 
 
 def _by_user(document: RunDocument) -> RunDocument:
-    """The document with the present user as the one who requested it."""
+    """The document with the present user as its requester."""
     asked = document.resource.model_copy(update={"requested_by": f"user:{_user()}"})
     return document.model_copy(update={"resource": asked})
 

@@ -1,6 +1,6 @@
-"""Secrets of a local run: they are in the same manifests, and reach a job only through its environment.
+"""Secrets of a local run: they are in the same manifests, and jobs get them only through environment variables.
 
-They are set before Spark starts, because a JVM doesn't see later changes.
+The variables are set before Spark starts, because a JVM doesn't see later changes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def keys(resources: Sequence[Resource], secrets: Sequence[Secret]) -> dict[str, 
 
 
 def value(resource: Resource, wanted: SecretVariable, secrets: Sequence[Secret]) -> str:
-    """The value of a variable; None where the Secret is missing."""
+    """The value of a variable; None if the Secret is missing."""
     secret = secret_of(resource, wanted.secret, secrets)
     return secret.data.get(wanted.key, b"").decode() if secret else ""
 
@@ -61,13 +61,13 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def secret_of(like: Resource, name: str, secrets: Sequence[Secret]) -> Secret | None:
-    """A Secret of the resource's namespace; None where the files don't have it."""
+    """A Secret of the resource's namespace; None if the files don't have it."""
     wanted = (like.metadata.namespace, name)
     return next((secret for secret in secrets if (secret.namespace, secret.name) == wanted), None)
 
 
 def _key(resource: Resource) -> tuple[tuple[str, ...], SecretVariable | None]:
-    """The field that names the key which the resource's runs need, and the key."""
+    """The field that names the key that the resource's runs need, and the key."""
     if isinstance(resource, MessageStream):
         return ("spec", "integrity", "hmacSecretRef"), next(seal_keys(resource), None)
     if isinstance(resource, RetentionPolicy):

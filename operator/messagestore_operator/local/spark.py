@@ -1,6 +1,6 @@
-"""The Spark session of a local run: it starts when it is first needed, and keeps its log from the terminal.
+"""The Spark session of a local run: it starts when it is first needed, and doesn't log to the terminal.
 
-How it is set up depends on how much data the run can meet.
+Its settings depend on how much data the run can have.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _STDOUT, _STDERR = 1, 2
 _NOISY = ("py4j", "DataFrameQueryContextLogger", "SQLQueryContextLogger")
-"""Loggers that write each error with its Java stack trace, although the run reports it."""
+"""Loggers that write a Java stack trace for errors that the run reports anyway."""
 _PATIENCE_SECONDS = 10
 _LAST_LINES = 15
 _LITTLE_BYTES, _LITTLE_FILES = 8 << 20, 10_000
@@ -54,7 +54,7 @@ class LocalSpark:
         """The session.
 
         Args:
-            little: what :func:`holds_little` says of the run; counts at the first call.
+            little: the result of :func:`holds_little`; only the first call's counts.
 
         Raises:
             SparkStartError: it could not be started.
@@ -64,10 +64,10 @@ class LocalSpark:
         return self._session
 
     def _start(self, *, little: bool) -> SparkSession:
-        # Imported late: a run with nothing to do, or with invalid manifests, needs no Spark.
+        # Imported late: a run with nothing to do or with invalid manifests needs no Spark.
         from messagestore_jobs.session import local_session
 
-        # Another Spark on this machine must not replace the one that came with this package.
+        # Another Spark on this machine must not replace this package's.
         for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
             os.environ.pop(name, None)
         if not self._verbose:
@@ -85,12 +85,12 @@ class LocalSpark:
         """Kill the JVM from a signal handler; its work stops as if the machine had lost power."""
         self._abandoned = True
         if (process := self._process()) is not None:
-            # The JVM is gone, and py4j would log that for every object that it still has.
+            # The JVM is gone, and py4j would log that for each object that it still has.
             logging.disable(logging.CRITICAL)
             process.terminate()
 
     def close(self) -> None:
-        """End the session, and wait for the JVM of one that was abandoned."""
+        """End the session; if it was abandoned, wait for its JVM."""
         if self._session is None:
             return
         if not self._abandoned:
@@ -107,7 +107,7 @@ class LocalSpark:
 
 
 def holds_little(resources: Iterable[Resource]) -> bool:
-    """Whether all that the resources name are folders of this machine, of a few megabytes together."""
+    """Whether the resources name only folders of this machine, with a few megabytes in all."""
     uris = set[str]()
     for resource in resources:
         if isinstance(resource, MessageStream) and _reads_kafka(resource):
@@ -117,7 +117,7 @@ def holds_little(resources: Iterable[Resource]) -> bool:
         return False
     size = 0
     for number, path in enumerate(_files(map(local_path, uris)), start=1):
-        # One that goes meanwhile is no matter.
+        # A file that vanishes in the meantime doesn't matter.
         with suppress(OSError):
             size += path.stat().st_size
         if size > _LITTLE_BYTES or number > _LITTLE_FILES:
@@ -146,7 +146,7 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _output_to(descriptor: int) -> Iterator[None]:
-    """Redirect the output of processes that start meanwhile; a JVM keeps it for good."""
+    """Redirect the output of processes that start while the block lasts; a JVM keeps the redirection."""
     sys.stdout.flush()
     sys.stderr.flush()
     saved = {number: os.dup(number) for number in (_STDOUT, _STDERR)}
@@ -164,7 +164,7 @@ def _output_to(descriptor: int) -> Iterator[None]:
 
 @contextmanager
 def _keeping_the_interrupt_handler() -> Iterator[None]:
-    """Keep the signal handler, as PySpark's own would call the JVM in the middle of another call."""
+    """Keep the signal handler, as PySpark's would call the JVM during another call."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -20,7 +20,7 @@ from messagestore_operator.translate import source_id
 
 
 def store_facts(stream: MessageStream) -> StoreFacts | None:
-    """The facts of the stream's store; None where there is none, or it can't be read."""
+    """The facts of the stream's store; None if there is none or it can't be read."""
     owner = Owner(namespace=stream.metadata.namespace, name=stream.metadata.name)
     store = Store(stream.spec.table.uri, owner=owner)
     try:

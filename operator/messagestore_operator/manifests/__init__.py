@@ -1,4 +1,4 @@
-"""Reads and checks manifests; every problem has its file, line and field."""
+"""Reads and checks manifests; each problem has its file, line and field."""
 
 from messagestore_operator.manifests.load import LoadResult, load
 from messagestore_operator.manifests.problem import Problem

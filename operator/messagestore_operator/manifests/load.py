@@ -28,8 +28,8 @@ MAX_FILE_BYTES = 16 * 2**20
 class LoadResult:
     """The contents of the files, in their order.
 
-    `problems` are errors. `warnings` are documents that were skipped, and references to resources that the files don't
-    have: a cluster may have them, a local run doesn't (`unresolved` has only those).
+    `problems` are errors. `warnings` are skipped documents, and references to resources that the files don't have: a
+    cluster may have them, a local run doesn't (`unresolved` has only those references).
     """
 
     loaded: tuple[Loaded, ...] = ()
@@ -45,7 +45,7 @@ class LoadResult:
 
 
 def load(paths: Iterable[str]) -> LoadResult:
-    """Read and check every manifest; a path is a file, a folder or `-` for standard input."""
+    """Read and check all manifests; a path is a file, a folder or `-` for standard input."""
     collector = _Collector()
     for path in paths:
         for file, text in collector.texts(path):
@@ -158,7 +158,7 @@ class _Collector:
             self.warnings.append(document.problem((*prefix, "kind"), f"{version} {kind} is skipped"))
 
     def result(self) -> LoadResult:
-        """The result, with the problems that only show between documents."""
+        """The result, with problems between documents."""
         unresolved = tuple(reference_problems(self.loaded))
         if not (self.loaded or self.secrets or self.problems):
             self.problems.append(Problem(STANDARD_INPUT, 1, 1, "", "the files have no resource"))

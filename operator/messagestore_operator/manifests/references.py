@@ -25,12 +25,12 @@ class Loaded:
         return self.document.problem((*self.prefix, *path), message)
 
     def unsupported(self) -> list[Problem]:
-        """Problems where the resource asks for what this release doesn't support anywhere."""
+        """Problems with fields that this release supports nowhere."""
         return [self.problem(found.path, found.message) for found in refusals(self.resource)]
 
 
 def reference_problems(loaded: Sequence[Loaded]) -> list[Problem]:
-    """Problems between resources. In a cluster they may be none, as other resources may exist there."""
+    """Problems between resources. In a cluster they may not be problems, as other resources may exist there."""
     streams = [(item, item.resource) for item in loaded if isinstance(item.resource, MessageStream)]
     known = [stream for _, stream in streams]
     problems = list(_shared_folders(streams))

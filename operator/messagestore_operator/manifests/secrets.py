@@ -38,7 +38,7 @@ def secret_problems(document: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
 
 
 def secret_of(document: Mapping[str, Any]) -> Secret:
-    """Make a Secret of a document without problems; as in Kubernetes, stringData wins over data."""
+    """Make a Secret from a valid document; as in Kubernetes, stringData overrides data."""
     metadata = document["metadata"]
     data = {key: _decoded(value) or b"" for key, value in (document.get("data") or {}).items()}
     plain = {key: value.encode() for key, value in (document.get("stringData") or {}).items()}

@@ -14,7 +14,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from messagestore_operator.manifests.problem import Path, Problem, path_text
 
 MAX_VALUES = 200_000
-"""Maximum number of values in a document, each use of an alias counted: a few lines of YAML can expand to billions."""
+"""Maximum number of values in a document. Each use of an alias counts: a few lines of YAML can expand to billions."""
 MAX_DEPTH = 100
 
 _TAG = "tag:yaml.org,2002:"
@@ -29,7 +29,7 @@ class YamlDocument:
     root: Node
 
     def problem(self, path: Path, message: str) -> Problem:
-        """A problem of a field, at its line or that of the nearest field above it that exists."""
+        """A problem of a field, at its line, or at that of its nearest existing parent."""
         line, column = self._place(path)
         return Problem(self.file, line, column, path_text(path), message)
 
@@ -128,7 +128,7 @@ class _Parser:
         if not isinstance(node, ScalarNode):
             self._refuse(node, path, "a key must be a plain text")
             return ""
-        # JSON has only strings as keys; `1: a` and `true: a` are what their text says.
+        # JSON has only strings as keys; those of `1: a` and `true: a` are "1" and "true".
         return str(node.value)
 
     def _scalar(self, node: Node, path: Path) -> Any:

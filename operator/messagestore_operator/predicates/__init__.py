@@ -1,4 +1,4 @@
 """Checks the `where` of resources within limits of time and memory, so that no tenant can block others.
 
-Nothing is imported here: the process that checks has the parser and little else.
+This module imports nothing, as the checking process loads the parser and little else.
 """

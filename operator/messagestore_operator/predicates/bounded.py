@@ -1,6 +1,6 @@
 """Checks predicates against the language of the jobs, in limited time.
 
-The limit is of processor time, so that a busy machine refuses nothing that an idle one accepts.
+The limit is of CPU time, so that a busy machine refuses nothing that an idle one accepts.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from contextlib import contextmanager
 from typing import Any
 
 Predicate = tuple[str, str]
-"""The columns that it may read, by the name of their set in messagestore_core.predicate, and its text."""
+"""The name of its set of columns in messagestore_core.predicate, and its text."""
 Refused = tuple[int, str]
 """The index of the refused predicate, and why."""
 
 SECONDS = 2.0
 """Limit for all predicates of a resource; one takes some milliseconds."""
 _REPEAT_SECONDS = 0.1
-"""An exception raised in a callback of the interpreter may be lost, so it is raised again after so long."""
+"""An exception raised in a callback of the interpreter may be lost, so it is raised again after this time."""
 TOO_LONG = f"takes more than {SECONDS:g} s to read: write it shorter, or with less nesting"
 TOO_LARGE = "takes too much memory to read: write it shorter, or with less nesting"
 
 
 class _OutOfTimeError(BaseException):
-    """Not an Exception, as the parser would catch that."""
+    """Not a subclass of Exception, which the parser would catch."""
 
 
 def refused(predicates: Sequence[Predicate]) -> list[Refused]:
-    """Each that is refused; reading ends at one for which there is no time or memory. For the main thread alone."""
-    # Imported late: the parser takes longer to import than most manifests to check, and most have no predicate.
+    """The refused predicates, up to the first that exceeds time or memory. Only for the main thread."""
+    # Imported late: importing the parser takes longer than checking most manifests, and most have no predicate.
     from messagestore_core import predicate as language
 
     found: list[Refused] = []

@@ -11,7 +11,7 @@ from messagestore_operator.predicates.bounded import TOO_LONG, Predicate, Refuse
 
 _START_SECONDS = 60.0
 _ANSWER_SECONDS = 10.0
-"""The process has a lower limit of its own, in processor time; this is for work that it can't interrupt."""
+"""The process has its own lower limit of CPU time; this one is for work that it can't interrupt."""
 _MAX_ANSWER = 2**20
 _UNREADABLE = "can't be read: write it shorter, or with less nesting"
 WORKER = (sys.executable, "-m", "messagestore_operator.predicates.worker")
@@ -21,8 +21,8 @@ class PredicateProcess:
     """One process, which answers one request after the other; only one task at a time may use it.
 
     Args:
-        command: of the process.
-        answer_seconds: after which it is killed.
+        command: starts the process.
+        answer_seconds: after this time without an answer the process is killed.
     """
 
     def __init__(self, command: Sequence[str] = WORKER, answer_seconds: float = _ANSWER_SECONDS) -> None:
@@ -45,7 +45,7 @@ class PredicateProcess:
                 await self.end()
                 return 0, TOO_LONG
             except (EOFError, ConnectionError, ValueError):
-                # Something else may have ended the process, so it is asked once more.
+                # Something else may have ended the process, so try once more.
                 await self.end()
         return 0, _UNREADABLE
 

@@ -17,7 +17,7 @@ MEMORY_BYTES = 160 * 2**20
 
 
 def main() -> None:
-    """Answer requests until there are no more, or memory runs out."""
+    """Answer requests until there are no more or memory runs out."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     refused([("MESSAGE_COLUMNS", "true")])

@@ -1,7 +1,7 @@
-"""Conditions as kstatus reads them.
+"""Conditions that kstatus understands.
 
-Ready says whether all is as it was asked for. Reconciling is there while that is being worked on, Stalled when it will
-not come about until somebody changes something; neither is there in between.
+Ready is True if the spec is fulfilled. Reconciling is present while the operator works towards that, Stalled when only
+a change by somebody can help; otherwise neither is present.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ConditionValue:
 
 
 def well(reason: str, message: str) -> list[ConditionValue]:
-    """Conditions where all is as the spec asks."""
+    """Conditions if the spec is fulfilled."""
     return [ConditionValue("Ready", "True", reason, message)]
 
 
@@ -43,17 +43,17 @@ def under_way(reason: str, message: str) -> list[ConditionValue]:
 
 
 def stuck(reason: str, message: str) -> list[ConditionValue]:
-    """Conditions where only a change by somebody helps."""
+    """Conditions if only a change by somebody helps."""
     return [ConditionValue("Ready", "False", reason, message), ConditionValue("Stalled", "True", reason, message)]
 
 
 def after_error(error: RunError) -> list[ConditionValue]:
-    """Conditions after an error: stuck if it is terminal, else under way."""
+    """Conditions after an error: stalled if it is terminal, else reconciling."""
     return (stuck if is_terminal(error) else under_way)(error.reason, error.message)
 
 
 def after_failure(last: FinishedRun, current: CurrentRun | None, next_try: datetime | None) -> list[ConditionValue]:
-    """The last run failed; the message says which try is under way, or when the next is."""
+    """Conditions after the last run failed; the message names the current try, or the time of the next."""
     if last.error is None:
         return under_way(Reason.RUN_FAILED, f"run {last.name} failed")
     error = failure_of(last.error, current, next_try)
@@ -61,7 +61,7 @@ def after_failure(last: FinishedRun, current: CurrentRun | None, next_try: datet
 
 
 def failure_of(error: StatusError, current: CurrentRun | None, next_try: datetime | None) -> RunError:
-    """Why the last run failed, and which try is under way or when the next is."""
+    """Why the last run failed, with the current try or the time of the next."""
     then = ""
     if current is not None:
         then = f"; try {current.attempt} is under way"
@@ -71,7 +71,7 @@ def failure_of(error: StatusError, current: CurrentRun | None, next_try: datetim
 
 
 def ending_of(current: CurrentRun | None) -> RunError | None:
-    """Why the operator is ending the current run; None where it isn't."""
+    """Why the operator is ending the current run; None if it isn't."""
     if current is None or current.ending is None:
         return None
     return RunError(
@@ -80,7 +80,7 @@ def ending_of(current: CurrentRun | None) -> RunError | None:
 
 
 def suspended(current: CurrentRun | None) -> list[ConditionValue]:
-    """The resource is suspended, and the run under way, if there is one, is not stopped."""
+    """Conditions of a suspended resource; a run in progress is not stopped."""
     if current is None:
         return well(Reason.SUSPENDED, "no run starts while spec.suspend is true")
     return under_way(
@@ -89,19 +89,19 @@ def suspended(current: CurrentRun | None) -> list[ConditionValue]:
 
 
 def condition_of(status: BaseStatus | None, kind: str) -> Condition | None:
-    """A status's condition of a type; None where there is none, or no status yet."""
+    """A status' condition of a type; None if there is none, or no status yet."""
     return next((one for one in status.conditions if one.type == kind), None) if status else None
 
 
 def is_terminal(error: RunError) -> bool:
-    """Whether no other try helps."""
+    """Whether no retry helps."""
     return error.reason in TERMINAL
 
 
 def with_conditions(
     resource: Resource, before: AnyStatus, status: AnyStatus, values: Iterable[ConditionValue], now: datetime
 ) -> AnyStatus:
-    """The status as one of the resource's present generation, with conditions."""
+    """The status with conditions, for the resource's present generation."""
     found = conditions(resource, before, values, now)
     return status.model_copy(update={"observed_generation": generation(resource), "conditions": found})
 
@@ -109,7 +109,7 @@ def with_conditions(
 def conditions(
     resource: Resource, previous: BaseStatus | None, values: Iterable[ConditionValue], now: datetime
 ) -> tuple[Condition, ...]:
-    """The conditions of a status; one whose status did not change keeps the time of its last change."""
+    """The conditions of a status; those whose status did not change keep the time of their last change."""
     before = {condition.type: condition for condition in previous.conditions} if previous else {}
     return tuple(_condition(resource, before.get(value.type), value, now) for value in values)
 
@@ -127,5 +127,5 @@ def _condition(resource: Resource, before: Condition | None, value: ConditionVal
 
 
 def generation(resource: Resource) -> int:
-    """Which version of the spec a status is about; outside of a cluster there is only one."""
+    """The generation of the spec that a status is about; always 1 outside a cluster."""
     return resource.metadata.generation or 1

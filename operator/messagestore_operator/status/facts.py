@@ -1,4 +1,4 @@
-"""What a status is made from, beside the resource and the clock."""
+"""The input of a status, besides the resource and the clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, R
 
 @dataclass(frozen=True)
 class StoreFacts:
-    """What the tables themselves say."""
+    """Figures from the tables themselves."""
 
     table: TableState
     totals: IngestCounts
@@ -19,7 +19,7 @@ class StoreFacts:
 
 @dataclass(frozen=True)
 class StreamResult:
-    """What came of a policy on one stream: a run's report, or what kept it from running."""
+    """A policy's result on one stream: a run's report, or why no run started."""
 
     stream: str
     report: RunReport | None = None
@@ -28,11 +28,10 @@ class StreamResult:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What is ahead of a resource's runs.
+    """The outlook for a resource's runs.
 
-    `blocker` is why none can start, `trouble` what keeps the current one from going on, `next_run` when the next is
-    due. Of a stream, `paused` is why the operator starts none, and `progressing` whether the current run has committed
-    a batch.
+    `blocker` is why none can start, `trouble` why the current one is stuck, `next_run` when the next is due. For a
+    stream, `paused` is why the operator starts none, and `progressing` whether the current run has committed a batch.
     """
 
     blocker: RunError | None = None
@@ -43,7 +42,7 @@ class Outlook:
 
 
 def facts_of(report: RunReport | None) -> StoreFacts | None:
-    """The store as an ingest run left it."""
+    """The store after an ingest run, from its report."""
     outcome = report.outcome if report else None
     if report is None or not isinstance(outcome, IngestOutcome):
         return None
@@ -51,5 +50,5 @@ def facts_of(report: RunReport | None) -> StoreFacts | None:
 
 
 def error_of(report: RunReport | None, error: RunError | None) -> RunError | None:
-    """Why a resource is not as it should be: what kept it from running, or why its run failed."""
+    """Why a resource is not ready: why no run started, or why its run failed."""
     return error or (report.error if report else None)

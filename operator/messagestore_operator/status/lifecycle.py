@@ -8,7 +8,7 @@ from messagestore_operator.status.words import count
 
 
 def lifecycle_status(before: LifecycleStatus | None, report: RunReport | None) -> LifecycleStatus | None:
-    """The figures of the report. A run that changed nothing doesn't count unfinished messages again: those stay."""
+    """The report's figures. A run without changes doesn't count unfinished messages; then the earlier counts stay."""
     outcome = report.outcome if report else None
     if not isinstance(outcome, IngestOutcome) or outcome.lifecycle is None:
         return before

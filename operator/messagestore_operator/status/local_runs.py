@@ -1,4 +1,4 @@
-"""The status of resources that ran locally: what came of one run each. No run is current, and none is to follow."""
+"""The status of resources after a local run: the outcome of one run each, with no current and no next run."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def stream_status(
     store: StoreFacts | None = None,
     error: RunError | None = None,
 ) -> MessageStreamStatus:
-    """What came of a stream.
+    """The status of a stream.
 
     Args:
         stream: with its status so far, if it has one.
         now: the clock.
-        report: of its run; None where none was made.
-        store: what the tables say; absent, what the run said of them.
-        error: what kept a run from starting.
+        report: of its run; None if there was none.
+        store: figures from the tables; if absent, those of the report.
+        error: why no run started.
     """
     before = stream.status or MessageStreamStatus()
     status = with_store(before, report, store, now)
@@ -53,12 +53,12 @@ def stream_status(
 def policy_status(
     policy: RetentionPolicy, now: datetime, results: Sequence[StreamResult] = ()
 ) -> RetentionPolicyStatus:
-    """What came of a policy.
+    """The status of a policy.
 
     Args:
         policy: with its status so far, if it has one.
         now: the clock.
-        results: one a stream, in the policy's order; none where it did not run.
+        results: one per stream, in the policy's order; empty if it did not run.
     """
     before = policy.status or RetentionPolicyStatus()
     known = {stream.name: stream for stream in before.streams}
@@ -72,13 +72,13 @@ def policy_status(
 def replay_status(
     job: ReplayJob, now: datetime, report: RunReport | None = None, error: RunError | None = None
 ) -> ReplayJobStatus:
-    """What came of a replay.
+    """The status of a replay.
 
     Args:
         job: with its status so far, if it has one.
         now: the clock.
-        report: of its run; None where none was made.
-        error: what kept a run from starting.
+        report: of its run; None if there was none.
+        error: why no run started.
     """
     before = job.status or ReplayJobStatus()
     outcome, found = replay_outcome(report), error_of(report, error)

@@ -1,4 +1,4 @@
-"""The records of a topic that were lost before they were read."""
+"""Records of a topic that were lost before they were read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from messagestore_operator.status.times import clock_time
 
 
 def loss_status(before: LossStatus | None, report: RunReport | None) -> LossStatus | None:
-    """The loss that the last ingest reports, which is the sum over all runs."""
+    """The loss in the last ingest's report, which is the sum over all runs."""
     if report is None or not isinstance(report.outcome, IngestOutcome) or report.outcome.loss is None:
         return before
     loss = report.outcome.loss

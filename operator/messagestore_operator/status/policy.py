@@ -16,7 +16,7 @@ from messagestore_operator.status.words import count
 
 
 def policy_stream(result: StreamResult, before: PolicyStreamStatus | None) -> PolicyStreamStatus:
-    """One stream's entry in the status, with the outcome of a run on it; what that doesn't report stays."""
+    """One stream's entry in the status, with the outcome of a run on it; fields that it doesn't report stay."""
     before = before or PolicyStreamStatus(name=result.stream)
     outcome = result.report.outcome if result.report else None
     preview, purge, waiting = None, None, before.awaiting_approval

@@ -1,4 +1,4 @@
-"""What people and tools read of a policy: its phase, its conditions, its sums over all streams."""
+"""The part of a policy's status for people and tools: phase, conditions, and sums over all streams."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WAITS_FOR_TURN = (Reason.TABLE_BUSY, Reason.WAITING_FOR_ROOM)
 
 @dataclass(frozen=True)
 class StreamView:
-    """One stream of a policy: what is remembered of it, and what is ahead of its runs."""
+    """One stream of a policy: its entry in the status, and the outlook for its runs."""
 
     entry: PolicyStreamStatus
     outlook: Outlook
@@ -53,9 +53,9 @@ def with_view(
     """The status with its phase, conditions and sums.
 
     Args:
-        policy: whose status it is.
+        policy: the resource.
         before: the status so far.
-        status: with all that is remembered.
+        status: the status with all other fields.
         outlook: of the policy itself; its next run is the next round.
         streams: in the policy's order.
         now: the clock.
@@ -90,7 +90,7 @@ def _condition_values(policy: RetentionPolicy, streams: Sequence[StreamView], ou
 
 
 def _problems(policy: RetentionPolicy, streams: Sequence[StreamView]) -> list[tuple[str, RunError, bool]]:
-    """What keeps the policy from single streams, and whether they only wait for it; those that wait come last."""
+    """The streams that the policy can't be applied to, why, and whether they only wait; those that wait come last."""
     found = [(stream, _problem(policy, stream)) for stream in streams]
     problems = [(stream.entry.name, error, _waits(stream, error)) for stream, error in found if error is not None]
     return sorted(problems, key=lambda problem: problem[2])
@@ -114,7 +114,7 @@ def _problem(policy: RetentionPolicy, stream: StreamView) -> RunError | None:
 
 
 def _wrong_approval(policy: RetentionPolicy, streams: Sequence[StreamView]) -> str | None:
-    """The message where somebody approved another preview than the one that waits; None where nobody did."""
+    """The message if somebody approved another preview than the one that waits; else None."""
     approved = approved_preview(policy)
     waiting = [stream.entry.preview.id for stream in streams if stream.entry.awaiting_approval and stream.entry.preview]
     known = {stream.entry.preview.id for stream in streams if stream.entry.preview}
@@ -161,7 +161,7 @@ def _approved(policy: RetentionPolicy, streams: Sequence[StreamView]) -> bool:
 
 
 def _with_error(stream: StreamView) -> PolicyStreamStatus:
-    """The entry with what keeps the policy from the stream: that, or why its last run failed."""
+    """The entry with its error: why the policy can't be applied to the stream, or why its last run failed."""
     last = stream.entry.last_run
     known = last.error if last is not None and last.state == "Failed" else None
     return stream.entry.model_copy(update={"error": api_error(stream.outlook.blocker) or known})

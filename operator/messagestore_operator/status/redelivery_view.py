@@ -1,4 +1,4 @@
-"""What people and tools read of a replay with a trigger: its phase, its conditions, its next run."""
+"""The part of the status for people and tools, for a replay with a trigger: phase, conditions and next run."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def with_view(
     """The status with its phase and conditions.
 
     Args:
-        job: whose status it is, one with a trigger.
+        job: the resource, with a trigger.
         before: the status so far.
-        status: with all that is remembered, the current run among it.
-        outlook: what is ahead of its runs.
+        status: the status with all other fields, including the current run.
+        outlook: for its runs.
         now: the clock.
     """
     changes = {
@@ -79,6 +79,6 @@ def _phase(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook) -> ReplayP
 
 
 def _redelivered(job: ReplayJob, messages: int, rounds: int) -> str:
-    """What a replay with a trigger has sent so far, as far as that is known."""
+    """What a replay with a trigger has sent so far."""
     where = short_destination(job.spec.destination)
     return f"{count(messages, 'message')} sent again to {where}; {count(rounds, 'selection')} so far"

@@ -9,7 +9,7 @@ from messagestore_operator.api.replayjob_status import Progress, Selection
 
 
 def with_progress(before: ReplayJobStatus, report: RunReport | None) -> ReplayJobStatus:
-    """A status with the numbers of a report, of a run under way or ended."""
+    """A status with the figures of a report, of a run in progress or an ended one."""
     outcome = replay_outcome(report)
     if outcome is None:
         return before
@@ -18,12 +18,12 @@ def with_progress(before: ReplayJobStatus, report: RunReport | None) -> ReplayJo
 
 
 def replay_outcome(report: RunReport | None) -> ReplayOutcome | None:
-    """What a report says of a replay."""
+    """The replay's outcome in a report."""
     return report.outcome if report is not None and isinstance(report.outcome, ReplayOutcome) else None
 
 
 def short_destination(destination: Destination) -> str:
-    """Where a replay goes: the destination's kind, and the last part of its name."""
+    """A destination in short: its kind and the last part of its name."""
     if destination.stream is not None:
         return f"stream/{destination.stream.name}"
     if destination.kafka is not None:

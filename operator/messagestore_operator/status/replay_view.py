@@ -1,4 +1,4 @@
-"""What people and tools read of a replay: its phase and its conditions, those of a batch Job among them."""
+"""The part of a replay's status for people and tools: phase and conditions, including those of a batch Job."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ENDED = ("Succeeded", "Failed", "Cancelled")
 
 
 def has_ended(job: ReplayJob) -> bool:
-    """Whether nothing more is read for a replay."""
+    """Whether a replay reads nothing more."""
     return job.status is not None and (job.status.phase in ENDED or job.status.finished_at is not None)
 
 
 @dataclass(frozen=True)
 class ReplayOutlook(Outlook):
-    """What is ahead of a replay: more runs, or none, as it is complete or given up."""
+    """The outlook for a replay: more runs, or none, because it is complete or has finally failed."""
 
     complete: bool = False
     given_up: RunError | None = None
@@ -45,10 +45,10 @@ def with_view(
     """The status with its phase and conditions.
 
     Args:
-        job: whose status it is, one without a trigger.
+        job: the resource, without a trigger.
         before: the status so far.
-        status: with all that is remembered, the current run among it.
-        outlook: what is ahead of its runs.
+        status: the status with all other fields, including the current run.
+        outlook: for its runs.
         now: the clock.
     """
     phase = _phase(job, status, outlook)
@@ -93,7 +93,7 @@ def _condition_values(
 def _of_work(
     job: ReplayJob, status: ReplayJobStatus, outlook: ReplayOutlook, phase: ReplayPhase
 ) -> list[ConditionValue]:
-    """A replay that goes on, pauses, or is tried again."""
+    """The conditions of a replay that goes on, pauses, or is retried."""
     current, trouble = status.current_run, outlook.trouble
     if phase == "Paused":
         return well(Reason.SUSPENDED, "nothing is sent while spec.suspend is true")
@@ -116,13 +116,13 @@ def _of_work(
 
 
 def _complete(job: ReplayJob, selection: Selection | None, progress: Progress | None) -> list[ConditionValue]:
-    """The conditions of a replay that has come to its end."""
+    """The conditions of a complete replay."""
     reason, message = _summary(job, selection, progress)
     return [*well(reason, message), ConditionValue("Complete", "True", reason, message), *degraded(progress)]
 
 
 def degraded(progress: Progress | None) -> list[ConditionValue]:
-    """The condition of a replay that went on without messages that it couldn't send."""
+    """The condition of a replay that could not send some messages and sent the rest."""
     if progress is None or not progress.failed:
         return []
     shown = ", ".join(map(str, progress.first_failed_positions))
@@ -148,7 +148,7 @@ def _summary(job: ReplayJob, selection: Selection | None, progress: Progress | N
 
 
 def _taken(progress: Progress | None) -> str:
-    """What a stream made of dead letters, without what did not happen."""
+    """What happened to redriven dead letters in the stream, without zero counts."""
     if progress is None or progress.stored is None:
         return ""
     again, duplicates = progress.dead_lettered or 0, progress.duplicates or 0

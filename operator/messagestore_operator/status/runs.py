@@ -1,4 +1,4 @@
-"""Ended runs as a status lists them, and how they ended."""
+"""Ended runs in a status, and how they ended."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from messagestore_operator.translate.annotations import adopts
 
 
 def api_error(error: RunError | None) -> api.RunError | None:
-    """Why a run failed, as a status has it."""
+    """Why a run failed, in the status' form."""
     return None if error is None else api.RunError(reason=error.reason, message=error.message)
 
 
 def finished_run(report: RunReport, kind: str) -> api.FinishedRun:
-    """A run of any kind."""
+    """An ended run of any kind, from its report."""
     return api.FinishedRun(
         name=report.run,
         kind=kind,
@@ -34,7 +34,7 @@ def finished_run(report: RunReport, kind: str) -> api.FinishedRun:
 
 
 def ended_run(run: api.CurrentRun, state: api.RunState, at: datetime, error: RunError | None = None) -> api.FinishedRun:
-    """A run that was watched to its end, with the watcher's own times."""
+    """An ended run, with times of the operator's clock."""
     return api.FinishedRun(
         name=run.name,
         kind=run.kind,
@@ -48,12 +48,12 @@ def ended_run(run: api.CurrentRun, state: api.RunState, at: datetime, error: Run
 
 
 def with_counts(run: api.FinishedRun, report: RunReport | None) -> StreamRun:
-    """A run of a stream, with what became of its records."""
+    """A run of a stream, with counts of its records."""
     return StreamRun(**{**run.model_dump(), **counts_of(report)})
 
 
 def counts_of(report: RunReport | None) -> dict[str, int]:
-    """What became of an ingest's records, as far as a report says."""
+    """The counts of an ingest's records in a report."""
     if report is None or not isinstance(report.outcome, IngestOutcome):
         return {}
     counts: dict[str, int] = report.outcome.counts.model_dump()
@@ -64,26 +64,26 @@ def counts_of(report: RunReport | None) -> dict[str, int]:
 
 
 def failed(run: api.FinishedRun | None) -> bool:
-    """Whether the last run failed, and was not ended by the operator."""
+    """Whether the last run failed and the operator did not end it."""
     return run is not None and run.state == "Failed"
 
 
 def failed_as_it_is(run: api.FinishedRun | None, resource: Resource) -> bool:
-    """Whether the last run failed on the present spec; with a new spec there is a run at once."""
+    """Whether the last run failed with the present spec; with a new spec a run starts at once."""
     return run is not None and failed(run) and run.generation == generation(resource)
 
 
 def is_final(run: api.FinishedRun, resource: Resource) -> bool:
-    """Whether no retry helps, as the resource is."""
+    """Whether no retry helps unless the resource changes."""
     if run.error is None or run.error.reason not in TERMINAL:
         return False
-    # The folder's owner may release it meanwhile, which changes nothing in this resource.
+    # The folder's owner may release it in the meantime, which changes nothing in this resource.
     asks = isinstance(resource, MessageStream) and adopts(resource)
     return not (asks and run.error.reason == Reason.TABLE_REFUSED)
 
 
 def phase_of_current(run: api.CurrentRun | None, outlook: Outlook) -> Literal["Stalled", "Failing", "Running"] | None:
-    """The phase of a resource with a trigger, where what keeps it from running or its current run says it."""
+    """The phase of a resource with a trigger, if a blocker or its current run decides it."""
     if outlook.blocker is not None:
         return "Stalled" if outlook.blocker.reason in TERMINAL else "Failing"
     if run is not None and run.launched_at is not None:

@@ -21,9 +21,9 @@ from messagestore_operator.status.words import count
 
 
 def with_progress(before: MessageStreamStatus, report: RunReport | None, now: datetime) -> MessageStreamStatus:
-    """A status with the numbers of a report, of a run under way or ended; it says when a batch was committed last.
+    """A status with the figures of a report, of a run in progress or an ended one, and the time of the last batch.
 
-    Times are the operator's, never the report's: that has another clock.
+    Times are the operator's, never the report's, which has another clock.
     """
     outcome = report.outcome if report else None
     if isinstance(outcome, IngestOutcome):
@@ -47,7 +47,7 @@ def with_progress(before: MessageStreamStatus, report: RunReport | None, now: da
 def with_store(
     before: MessageStreamStatus, report: RunReport | None, store: StoreFacts | None, now: datetime
 ) -> MessageStreamStatus:
-    """A status with the numbers of a run that has ended, and what the store itself says, where it could be read."""
+    """A status with the figures of an ended run, and those of the store itself if it could be read."""
     status, store = with_progress(before, report, now), store or facts_of(report)
     if store is None:
         return status
@@ -61,7 +61,7 @@ def with_store(
 
 
 def stored(status: MessageStreamStatus, now: datetime | None = None) -> str:
-    """What is in the store, in words that change only when it does, or as of now."""
+    """The store's contents in words that change only with it; with `now`, with the age of the last batch."""
     messages = count(status.table.messages or 0 if status.table else 0, "message")
     last = status.last_batch_time
     if last is None:

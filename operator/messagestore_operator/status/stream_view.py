@@ -1,4 +1,4 @@
-"""What people and tools read of a stream: its phase, its conditions, its next run."""
+"""The part of a stream's status for people and tools: phase, conditions and next run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate.annotations import RUN_REQUESTED
 
 _PATIENCE = timedelta(seconds=15)
-"""How long a healthy stream waits for its table, or a slot, before the condition says so: short waits are normal."""
+"""How long a healthy stream waits for its table or a slot before its condition shows that; short waits are normal."""
 
 
 def with_view(
@@ -39,13 +39,13 @@ def with_view(
     """The status with its phase and conditions.
 
     Args:
-        stream: whose status it is.
+        stream: the resource.
         before: the status so far.
-        status: with all that is remembered, the current run among it.
-        outlook: what is ahead of its runs.
+        status: the status with all other fields, including the current run.
+        outlook: for its runs.
         now: the clock.
-        ages: whether to say how long ago the last batch was; a status that a cluster keeps says when, as it would
-            change with the clock.
+        ages: whether to give the age of the last batch. In a cluster the status has its time, as the age would change
+            with the clock.
     """
     values = _condition_values(stream, status, outlook, now)
     values = values or well(Reason.INGESTING, stored(status, now if ages else None))
@@ -56,7 +56,7 @@ def with_view(
 def _condition_values(
     stream: MessageStream, status: MessageStreamStatus, outlook: Outlook, now: datetime
 ) -> list[ConditionValue]:
-    """The conditions; none where the stream ingests as it should."""
+    """The conditions; empty if the stream ingests without a problem."""
     if outlook.blocker is not None:
         return after_error(outlook.blocker)
     if (of_current := _of_current(stream, status, outlook, now)) is not None:
@@ -74,7 +74,7 @@ def _condition_values(
 def _of_current(
     stream: MessageStream, status: MessageStreamStatus, outlook: Outlook, now: datetime
 ) -> list[ConditionValue] | None:
-    """The conditions where the current run, or a pause, decides them; None where it just goes on."""
+    """The conditions if the current run or a pause decides them; None if the run just goes on."""
     current, trouble, paused = status.current_run, outlook.trouble, outlook.paused
     if stream.spec.suspend:
         return suspended(current)

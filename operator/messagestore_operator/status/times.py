@@ -1,4 +1,4 @@
-"""Times as a status writes them."""
+"""Times in a status."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _FIRST_YEAR = 1000
 
 
 def clock_time(moment: datetime | None) -> Time | None:
-    """When something was done, in whole seconds as Kubernetes writes them."""
+    """The time of an action, in whole seconds, as in Kubernetes."""
     return None if moment is None else Time.of(moment.astimezone(UTC).replace(microsecond=0))
 
 
 def message_time(moment: datetime | None) -> Time | None:
-    """A time that a producer gave, exactly; None for one that RFC 3339 has no sensible form for."""
+    """A producer's time, exactly; None if RFC 3339 can't express it."""
     if moment is None or moment.year < _FIRST_YEAR:
         return None
     return Time.of(moment)
 
 
 def ago(moment: datetime, now: datetime) -> str:
-    """How long ago something was, as kubectl would write its age."""
+    """How long ago a moment was, in kubectl's form of ages."""
     return f"{age(min(moment, now).isoformat(), now)} ago"

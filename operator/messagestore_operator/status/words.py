@@ -15,13 +15,13 @@ def count(number: int, noun: str) -> str:
 
 
 def few(texts: Sequence[object], joint: str = "; ") -> str:
-    """The first three texts, and how many more there are, so that the message stays short."""
+    """The first three texts and the number of the others, so that the message stays short."""
     more = len(texts) - _FEW
     return joint.join(map(str, texts[:_FEW])) + (f"; and {more} more" if more > 0 else "")
 
 
 def received(counts: IngestCounts) -> str:
-    """What was received and what became of it, without what did not happen."""
+    """What was received and what happened to it, without zero counts."""
     parts = [
         (counts.stored, f"{counts.stored} stored{_odd(counts)}"),
         (counts.duplicates, count(counts.duplicates, "duplicate")),

@@ -1,4 +1,4 @@
-"""Tables that change their owner: one namespace decides alone, two have to agree."""
+"""Tables that change their owner: within a namespace it decides alone, two namespaces must agree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Party = Annotated[str, Field(strict=True, max_length=320, pattern=r"^[a-z0-9-]{1
 
 
 class Adoption(Model):
-    """A table that may be taken over, where its former owner can no longer release it."""
+    """A table that may be taken over because its former owner can no longer release it."""
 
     uri: StoreUri = Field(description="The table's folder.")
     from_: Party = Field(alias="from", description="Former owner: a namespace, or namespace/name.")
@@ -37,12 +37,12 @@ def is_released(stream: MessageStream, adoptions: Iterable[Adoption] = ()) -> bo
 def givers(
     stream: MessageStream, sharing: Iterable[MessageStream], adoptions: Sequence[Adoption]
 ) -> Iterator[MessageStream]:
-    """Streams of other namespaces that have released their table to this one, which adopts it.
+    """Streams of other namespaces that have released their table to this stream, which adopts it.
 
     Args:
-        stream: the one that takes over.
+        stream: the new owner.
         sharing: streams that name the same folder.
-        adoptions: of the operator's settings.
+        adoptions: from the operator's settings.
     """
     if not adopts(stream):
         return

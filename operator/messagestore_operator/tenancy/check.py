@@ -17,7 +17,7 @@ from messagestore_operator.translate.refusal import RefusedField
 
 
 def not_allowed(resource: Resource, tenancy: Tenancy) -> tuple[RefusedField, ...]:
-    """Each field that exceeds a limit of the settings; the message names the setting."""
+    """The fields that exceed limits of the settings; each message names the setting."""
     return (
         *images_not_allowed(_spark(resource), tenancy.images),
         *conf_not_allowed(_spark(resource), tenancy.conf),
@@ -29,6 +29,6 @@ def not_allowed(resource: Resource, tenancy: Tenancy) -> tuple[RefusedField, ...
 
 
 def _spark(resource: Resource) -> Spark:
-    """The block that all kinds have, and need not give."""
+    """The optional spark block, which all kinds have."""
     spec: Any = getattr(resource, "spec")  # noqa: B009 - each kind has its own
     return spec.spark or Spark()

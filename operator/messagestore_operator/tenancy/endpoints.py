@@ -1,4 +1,4 @@
-"""Servers that a resource may not name: those that trust every process on the pod's node."""
+"""Servers that a resource may not name because they trust all processes on the pod's node."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _WORDS = "names the pod itself, its node or a cloud's metadata service, which ru
 
 
 def endpoints_not_allowed(resource: Resource) -> Iterator[RefusedField]:
-    """The servers of a resource that are loopback, link-local or a metadata service, by what is written there.
+    """The servers of a resource that are loopback, link-local or a metadata service.
 
-    Names are not resolved: the address may be another one when a run uses it.
+    Names are not resolved: the address may have changed when a run uses it.
     """
     for path, host in _hosts(resource):
         if _is_unclear(host):
@@ -38,7 +38,7 @@ def endpoints_not_allowed(resource: Resource) -> Iterator[RefusedField]:
 
 
 def is_of_the_node(host: str) -> bool:
-    """Whether a host, by name or address, is one that only processes of the node itself should use."""
+    """Whether only processes of the node itself should use a host, judged by its name or address."""
     address = _address(host)
     if address is not None:
         return _is_of_the_node(address)
@@ -73,7 +73,7 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def _is_unclear(host: str) -> bool:
-    """Whether a host is a number to some programs, and none or another one to others: 127.1, 0x7f.1, 0177.0.0.1."""
+    """Whether programs read a host as different addresses, or only some as an address: 127.1, 0x7f.1, 0177.0.0.1."""
     if _address(host) is not None:
         return False
     plain = _plain(host)
@@ -94,5 +94,5 @@ def _hosts(resource: Resource) -> Iterator[tuple[Field, str]]:
 
 
 def _host(server: str) -> str:
-    """Without scheme and port; an address of IPv6 keeps its brackets."""
+    """A server without scheme and port; an IPv6 address keeps its brackets."""
     return re.sub(r"^https?://|(:[0-9]+)?/?$", "", server)

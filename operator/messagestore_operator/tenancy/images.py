@@ -11,11 +11,11 @@ from messagestore_operator.api.spark import Spark
 from messagestore_operator.translate.refusal import RefusedField
 
 AllowedImage = Annotated[str, Field(strict=True, min_length=1, max_length=512, pattern=r"^[^*\s]+([/:@]\*)?$")]
-"""An image as a resource names it, or the beginning of some: `registry/team/*`, `registry/team/spark:*`."""
+"""An image's name, or a prefix of names: `registry/team/*`, `registry/team/spark:*`."""
 
 
 def images_not_allowed(spark: Spark, allowed: Iterable[str]) -> Iterator[RefusedField]:
-    """The image of a resource, where it is not allowed; a resource without one gets the operator's."""
+    """The image of a resource if it is not allowed; a resource without one gets the operator's."""
     if spark.image and not any(_fits(spark.image, one) for one in allowed):
         words = f"{spark.image} is none of the images that the operator's settings allow (tenancy.images)"
         yield RefusedField(("spec", "spark", "image"), words)
@@ -25,5 +25,5 @@ def _fits(image: str, allowed: str) -> bool:
     beginning, star, _ = allowed.partition("*")
     if not star:
         return image == allowed
-    # What follows a name is a tag or a digest, and no port with a path behind it.
+    # After a name comes a tag or a digest, not a port and a path.
     return image.startswith(beginning) and (beginning.endswith("/") or "/" not in image.removeprefix(beginning))

@@ -22,7 +22,7 @@ class KafkaBounds(Model):
 
 
 def refused_protocols(resource: Resource, bounds: KafkaBounds) -> Iterator[RefusedField]:
-    """The fields by which credentials would be sent without encryption."""
+    """The fields with which credentials would be sent without encryption."""
     if bounds.allow_plaintext_sasl:
         return
     for path, access in accesses_of(resource):

@@ -1,4 +1,4 @@
-"""The Secrets of their namespace that resources may use."""
+"""The Secrets that resources may use, all in their own namespace."""
 
 from __future__ import annotations
 

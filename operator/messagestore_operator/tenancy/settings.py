@@ -27,7 +27,7 @@ LabelName = Annotated[str, Field(strict=True, max_length=317, pattern=r"^([a-z0-
 
 
 class Tenancy(Model):
-    """What resources may ask for; the default allows what stays within their own namespace."""
+    """What resources may ask for; by default, only what stays within their own namespace."""
 
     adoptions: Annotated[tuple[Adoption, ...], Field(max_length=1000)] = Field(
         default=(), description="Tables (uri, from, to) that another namespace may take over after their owner is gone."

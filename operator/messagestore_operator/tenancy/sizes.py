@@ -26,7 +26,7 @@ class DriverBounds(Model):
 
 
 class ExecutorBounds(Model):
-    """The largest executor, and how many of them a run may have."""
+    """The largest executor, and the maximum number of executors."""
 
     instances: Annotated[Integer, Field(ge=1, le=10_000)] = Field(default=50, description="Executors of a run.")
     cores: Annotated[Integer, Field(ge=1, le=256)] = Field(default=8, description="CPU cores of each executor.")
@@ -34,7 +34,7 @@ class ExecutorBounds(Model):
 
 
 class SizeBounds(Model):
-    """The largest run that a resource may ask for; the operator's own defaults must keep within it, too."""
+    """The largest run that a resource may ask for; the operator's own defaults must not exceed it."""
 
     driver: DriverBounds = Field(default=DriverBounds(), description="The largest driver.")
     executor: ExecutorBounds = Field(default=ExecutorBounds(), description="The largest executors.")
@@ -78,5 +78,5 @@ def _more(asked: object, most: object, setting: str) -> str:
 
 
 def _amount(size: int | str) -> int:
-    """A number as it is, and memory in bytes."""
+    """A number unchanged, or memory in bytes."""
     return size if isinstance(size, int) else bytes_of(size)

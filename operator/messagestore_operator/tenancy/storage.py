@@ -1,4 +1,4 @@
-"""The folders that a namespace may name, and the credentials that it has to use for them."""
+"""The folders that a namespace may name, and the credentials that it must use for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from messagestore_operator.translate.refusal import RefusedField
 EVERY = "*"
 NAMESPACE = "{namespace}"
 _OF_MANY_ROUNDS = 8
-"""How often escapes of escapes are undone; a name with more of them is refused."""
+"""How many times percent-encoding is decoded; a name with more levels is refused."""
 
 
 def _prefix(text: str) -> str:
@@ -58,7 +58,7 @@ def folders_not_allowed(resource: Resource, bounds: StorageBounds) -> Iterator[R
 
 
 def lies_below(uri: str, prefix: str) -> bool:
-    """Whether a folder is the prefix or below it, however a program reads its URI."""
+    """Whether a folder is the prefix or below it, however a program parses its URI."""
     (root, path), (bound, above) = _parts(uri), _parts(prefix)
     return root == bound and path[: len(above)] == above and not any(map(_leads_elsewhere, path))
 
@@ -77,7 +77,7 @@ def _out_of_bounds(folder: Folder, namespace: str, bounds: StorageBounds) -> Ite
 def _without_credentials(folder: Folder) -> Iterator[RefusedField]:
     storage = folder.storage
     if storage is None and folder.path != TABLE_URI:
-        # It uses the credentials of its stream's table, which are checked there.
+        # The folder uses the credentials of its stream's table, which are checked there.
         return
     if storage is None or storage.credentials_secret_ref is None:
         yield RefusedField(
@@ -96,7 +96,7 @@ def _parts(uri: str) -> tuple[str, list[str]]:
 
 
 def _leads_elsewhere(segment: str) -> bool:
-    """Whether a segment is more than one folder's name, or becomes so when escapes are undone."""
+    """Whether a segment is more than one folder's name, or becomes so when it is decoded."""
     for _ in range(_OF_MANY_ROUNDS):
         if segment in (".", "..") or "/" in segment or "\\" in segment or "\0" in segment:
             return True

@@ -1,4 +1,4 @@
-"""From resources to run documents: one pure function a kind, every duration and quantity resolved to a number."""
+"""Translates resources to run documents: one pure function per kind; durations and quantities become numbers."""
 
 from messagestore_operator.translate.access import ingest_access, replay_access
 from messagestore_operator.translate.annotations import (

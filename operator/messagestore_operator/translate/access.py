@@ -11,26 +11,26 @@ from messagestore_operator.translate.storage import StorageAccess
 
 
 def ingest_access(stream: MessageStream) -> StorageAccess:
-    """What an ingest of the stream needs.
+    """The access that an ingest of the stream needs.
 
     Raises:
-        NotSupportedError: a folder is on no object store of this release, or storages contradict each other.
+        NotSupportedError: a folder is not on a supported object store, or storages contradict each other.
     """
     return _with(storage.ingest_access(stream), *source_accesses(stream))
 
 
 def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream | None) -> StorageAccess:
-    """What a replay needs; `target` is the stream that its destination names, if it names one.
+    """The access that a replay needs; `target` is the destination's stream, if it is one.
 
     Raises:
-        NotSupportedError: a folder is on no object store of this release, or storages contradict each other.
+        NotSupportedError: a folder is not on a supported object store, or storages contradict each other.
     """
     kafka = destination_access(job)
     return _with(storage.replay_access(job, stream, target), *([kafka] if kafka else []))
 
 
 def _with(access: StorageAccess, *clusters: KafkaAccess) -> StorageAccess:
-    """Each variable and certificate once, as two sources may name one Secret."""
+    """Each variable and certificate once, as two sources may name the same Secret."""
     variables = [variable for cluster in clusters for variable in cluster.variables]
     certificates = [mount for cluster in clusters for mount in cluster.certificates]
     return replace(

@@ -1,4 +1,4 @@
-"""Annotations by which people ask for things that are done once, and so are no part of the spec."""
+"""Annotations with which people request actions that are done once, and so are not in the spec."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from messagestore_operator.api import GROUP, MessageStream, Resource, RetentionP
 ADOPT_TABLE = f"{GROUP}/adopt-table"
 APPROVED_PREVIEW = f"{GROUP}/approved-preview"
 PAUSED = f"{GROUP}/paused"
-"""Of a namespace."""
+"""Annotation of a namespace."""
 RELEASE_TABLE_TO = f"{GROUP}/release-table-to"
 RUN_REQUESTED = f"{GROUP}/run-requested"
 
@@ -20,7 +20,7 @@ def adopts(stream: MessageStream) -> bool:
 
 
 def adopts_from(stream: MessageStream) -> tuple[FormerOwner, ...]:
-    """Whose folder the stream may take over by its own word: any of its namespace."""
+    """The owners whose folder the stream may take over without their consent: all of its namespace."""
     return (FormerOwner(namespace=stream.metadata.namespace),) if adopts(stream) else ()
 
 

@@ -27,7 +27,7 @@ def resource_of(resource: Resource) -> contract.Resource:
 
 
 def written_by(resource: Resource, part: str) -> str | None:
-    """Who wrote a part of a resource last, as the audit has it."""
+    """The last writer of a part of a resource, for the audit."""
     manager = resource.metadata.managers.get(part)
     return f"fieldManager:{manager}" if manager else None
 
@@ -65,7 +65,7 @@ def _field_source(source: FieldSource | HeaderSource) -> record_contract.FieldSo
 
 
 def match_of(match: Match) -> contract.Match:
-    """What a match selects; an empty predicate is none."""
+    """A match in the run document; an empty predicate is left out."""
     return contract.Match(**given(match))
 
 
@@ -83,7 +83,7 @@ def _hold(hold: Hold) -> contract.Hold:
 
 
 def given(model: Any) -> dict[str, Any]:
-    """The fields of a model by their names in Python, without the predicate where it is empty."""
+    """The fields of a model by their names in Python, without an empty predicate."""
     fields = {name: getattr(model, name) for name in type(model).model_fields}
     if not fields.get("where", True):
         del fields["where"]

@@ -1,4 +1,4 @@
-"""The folders that a resource names, and those that no pod can reach."""
+"""The folders of a resource, and those that no pod can reach."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _WORDS = f"pods have no way to {LOCAL}…, a folder of one machine; name one of 
 class Folder(NamedTuple):
     """A folder that a resource names.
 
-    `storage` is the field at `storage_path`. Where it is absent, a table uses the pod's own identity, and any other
-    folder the storage of the stream's table.
+    `storage` is the field at `storage_path`. If it is absent, a table uses the pod's own identity, and other folders
+    use the storage of the stream's table.
     """
 
     path: Field
@@ -35,7 +35,7 @@ class Folder(NamedTuple):
 
 
 def folders(resource: Resource) -> Iterator[Folder]:
-    """Every folder that a resource names; all other folders of its runs are below one of these."""
+    """All folders that a resource names; all other folders of its runs are below these."""
     if isinstance(resource, MessageStream):
         spec = resource.spec
         yield Folder(TABLE_URI, spec.table.uri, ("spec", "storage"), spec.storage)

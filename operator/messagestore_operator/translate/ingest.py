@@ -24,7 +24,7 @@ def ingest_document(
     """Ingest what has arrived into the stream's store, which may be adopted from `adopt_from`.
 
     Raises:
-        NotSupportedError: the stream asks for what this release can't do.
+        NotSupportedError: the stream asks for something that this release can't do.
     """
     return contract.RunDocument(
         run=run,
@@ -40,7 +40,7 @@ def ingest_task(stream: MessageStream) -> contract.IngestTask:
     """The ingest task of a stream.
 
     Raises:
-        NotSupportedError: the stream asks for what this release can't do.
+        NotSupportedError: the stream asks for something that this release can't do.
     """
     ensure_supported(stream)
     spec = stream.spec

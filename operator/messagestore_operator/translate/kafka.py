@@ -1,6 +1,6 @@
 """How a run connects to a Kafka cluster: a part of its document, and the Secrets of its pods.
 
-As with object storage, the document names environment variables and files, never a value.
+As with object storage, the document names environment variables and files, never values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ USERNAME, PASSWORD = "username", "password"
 
 @dataclass(frozen=True)
 class KafkaAccess:
-    """The variables and certificates for one cluster; Secrets are of the resource's own namespace."""
+    """The variables and certificates for one cluster; Secrets are in the resource's namespace."""
 
     cluster: record_contract.KafkaCluster
     variables: tuple[SecretVariable, ...] = ()
@@ -28,9 +28,9 @@ class KafkaAccess:
 
 
 def kafka_access(namespace: str, bootstrap_servers: str, security: KafkaSecurity | None) -> KafkaAccess:
-    """A cluster as a source or destination names it.
+    """The access to a source's or destination's cluster.
 
-    Variables and folders are named after the Secret, so that one process can reach several clusters.
+    Variables and folders are named after the Secret, so that one process can connect to several clusters.
     """
     if security is None:
         return KafkaAccess(record_contract.KafkaCluster(bootstrap_servers=bootstrap_servers))
@@ -70,12 +70,12 @@ def accesses_of(resource: Resource) -> list[tuple[tuple[str, ...], KafkaAccess]]
 
 
 def source_accesses(stream: MessageStream) -> tuple[KafkaAccess, ...]:
-    """What an ingest of the stream needs, of messages and of status updates, where they come from Kafka."""
+    """The access that an ingest of the stream needs for messages and status updates from Kafka."""
     return tuple(access for _, access in accesses_of(stream))
 
 
 def destination_access(job: ReplayJob) -> KafkaAccess | None:
-    """What a replay needs, if it sends to Kafka."""
+    """The access that a replay needs, if it sends to Kafka."""
     return next((access for _, access in accesses_of(job)), None)
 
 

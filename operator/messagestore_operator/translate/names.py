@@ -1,4 +1,4 @@
-"""Names that are longer-lived than a run, and so are computed from what they name."""
+"""Names that must stay the same, and so are computed from what they name."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def run_name(resource: Resource, kind: str, short_id: str) -> str:
 
 
 def numbered_run_name(resource: Resource, kind: str, number: int) -> str:
-    """The name of a run in a cluster: a label by DNS-1035, the same whenever it is asked for.
+    """The name of a run in a cluster: a DNS-1035 label, always the same for a run.
 
-    Resources whose long names begin alike have different runs, and so has a resource that was created again.
+    Resources whose long names begin alike have different names of runs, and so has a resource that was created again.
     """
     known = [resource.metadata.namespace, resource.metadata.name, resource.metadata.uid or "", str(number)]
     ending = f"-{kind}-{number}-{_digest(known)[:8]}"
@@ -36,13 +36,13 @@ def source_id(stream: MessageStream) -> str:
 
 
 def updates_id(stream: MessageStream) -> str:
-    """Names what a stream has read of status updates, as :func:`source_id` does of messages."""
+    """The id of a stream's source of status updates, like :func:`source_id` for messages."""
     assert stream.spec.lifecycle is not None
     return _read_from(stream, "updates", stream.spec.lifecycle.source)
 
 
 def job_id(job: ReplayJob) -> str:
-    """Names one replay over all its runs. A job made again in a cluster has another uid, and replays again."""
+    """The id of one replay, for all its runs. In a cluster, a job that is created again has another id."""
     parts = [job.metadata.namespace, job.metadata.name, *([job.metadata.uid[:8]] if job.metadata.uid else [])]
     return ".".join(parts)
 

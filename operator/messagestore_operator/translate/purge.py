@@ -19,7 +19,7 @@ def purge_document(
     """Apply a policy to one of its streams; the holds are the stream's.
 
     Raises:
-        NotSupportedError: a folder can't be reached by this release, or together with another one.
+        NotSupportedError: this release can't reach a folder, or can't reach it together with another one.
     """
     spec = policy.spec
     task = contract.PurgeTask(

@@ -20,12 +20,12 @@ from messagestore_operator.translate.unsupported import ensure_supported
 def replay_document(
     job: ReplayJob, stream: MessageStream, target: MessageStream | None, run: str, at: datetime | None
 ) -> contract.RunDocument:
-    """Send what the job selects of a stream; `target` is the stream that its destination names, if it names one.
+    """Send the job's selection of a stream; `target` is the destination's stream, if it is one.
 
-    A store is adopted only for writing, where the target asks for that.
+    A store is adopted only for writing, if the target asks for that.
 
     Raises:
-        NotSupportedError: the job or its target asks for what this release can't do.
+        NotSupportedError: the job or its target asks for something that this release can't do.
     """
     ensure_supported(job)
     spec = job.spec
@@ -66,7 +66,7 @@ def _selection(select: Select, stream: MessageStream) -> contract.Selection:
 
 
 def _held_back(stream: MessageStream) -> Literal["Retrying", "Failed"] | None:
-    """Which failed messages hold back the others of their group; exhausted and dead-lettered ones never do."""
+    """Which failed messages hold back the others of their correlation id; exhausted and dead-lettered ones never do."""
     retry = stream.spec.retry
     if retry.order == "None":
         return None
@@ -97,6 +97,6 @@ def _destination(
 
 
 def _mark_headers(job: ReplayJob) -> dict[str, str]:
-    """The marks, with the job under the name that people know it by."""
+    """The marks, with the job's name for people."""
     headers = job.spec.mark.headers if job.spec.mark else {}
     return {name: template.replace("{job}", job.metadata.name) for name, template in headers.items()}

@@ -1,7 +1,7 @@
-"""Environment variables that a run's pods get from Secrets, and the keys among them.
+"""Environment variables that a run's pods get from Secrets, including keys.
 
-A document names variables, never a value. A key's variable is named after its Secret, so that a process which carries
-out several runs can have them all from its start: a JVM doesn't see later ones.
+A document names variables, never values. A key's variable is named after its Secret, so that a process with several
+runs can have them all from its start: a JVM doesn't see later ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Use(StrEnum):
     SEAL = "seal"
     """A key for sealing messages or hashing values."""
     CA = "ca"
-    """A certificate authority's certificate, which is no secret."""
+    """A certificate authority's certificate, which is not confidential."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class SecretVariable:
 
 
 def seal_keys(*streams: MessageStream) -> Iterator[SecretVariable]:
-    """The keys of those streams that seal their messages."""
+    """The keys of the streams that seal their messages."""
     for stream in streams:
         if (integrity := stream.spec.integrity) is not None:
             yield _of(stream.metadata.namespace, integrity.hmac_secret_ref)
 
 
 def scrub_keys(policy: RetentionPolicy) -> Iterator[SecretVariable]:
-    """The key that the policy's runs hash values with, if they do."""
+    """The key with which the policy's runs hash values, if they do."""
     scrub = policy.spec.scrub
     if policy.spec.action == "Scrub" and scrub is not None and scrub.method == "Hash" and scrub.key_secret_ref:
         yield _of(policy.metadata.namespace, scrub.key_secret_ref)

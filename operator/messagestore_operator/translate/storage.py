@@ -1,8 +1,7 @@
 """How a run reaches object storage: an entry for each bucket in its document, and the Secrets of its pods.
 
-The document names environment variables and files, never a value. Whoever makes the pods fills each variable of
-`StorageAccess.variables` from its Secret, in driver and executors alike, and mounts each of
-`StorageAccess.certificates`.
+The document names environment variables and files, never values. The creator of the pods fills each variable of
+`StorageAccess.variables` from its Secret, in driver and executors alike, and mounts all `StorageAccess.certificates`.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class CertificateMount:
-    """The key of a Secret that is mounted, alone, as the file `folder`/`key`."""
+    """One key of a Secret, which is mounted as the file `folder`/`key`."""
 
     secret: str
     key: str
     folder: str
     use: Use
-    """The use of the server that it verifies; a Secret allows it by that use, or by `ca`."""
+    """The use of the server that it verifies; a Secret allows the mount by that use, or by `ca`."""
 
     @property
     def path(self) -> str:
@@ -45,7 +44,7 @@ class CertificateMount:
 
 @dataclass(frozen=True)
 class StorageAccess:
-    """The access of one run to its buckets; all Secrets are of the resource's own namespace."""
+    """The access of one run to its buckets; all Secrets are in the resource's namespace."""
 
     entries: tuple[store_contract.StorageEntry, ...] = ()
     variables: tuple[SecretVariable, ...] = ()
@@ -54,9 +53,9 @@ class StorageAccess:
 
 @dataclass(frozen=True)
 class StorageLocation:
-    """A folder that a run reads or writes: its field, its URI, how its store is reached, and by whose word.
+    """A folder that a run reads or writes: its field, its URI, its storage, and its resource.
 
-    `path` is the field of a refusal; `said_by` names the resource for people, such as "MessageStream orders".
+    Refusals name the field `path`; `said_by` names the resource for people, such as "MessageStream orders".
     """
 
     path: tuple[str | int, ...]
@@ -66,19 +65,19 @@ class StorageLocation:
 
 
 def ingest_access(stream: MessageStream) -> StorageAccess:
-    """What an ingest of the stream needs.
+    """The access that an ingest of the stream needs.
 
     Raises:
-        NotSupportedError: a folder is on no object store of this release, or storages contradict each other.
+        NotSupportedError: a folder is not on a supported object store, or storages contradict each other.
     """
     return _with_keys(access(stream_locations(stream)), stream)
 
 
 def purge_access(policy: RetentionPolicy, stream: MessageStream) -> StorageAccess:
-    """What a purge of one of the policy's streams needs.
+    """The access that a purge of one of the policy's streams needs.
 
     Raises:
-        NotSupportedError: a folder is on no object store of this release, or storages contradict each other.
+        NotSupportedError: a folder is not on a supported object store, or storages contradict each other.
     """
     locations = [_table(stream)]
     if (archive := policy.spec.archive) is not None:
@@ -88,19 +87,19 @@ def purge_access(policy: RetentionPolicy, stream: MessageStream) -> StorageAcces
 
 
 def table_access(stream: MessageStream) -> StorageAccess:
-    """What a run needs that works on the stream's store alone.
+    """The access of a run that uses only the stream's store.
 
     Raises:
-        NotSupportedError: the folder is on no object store of this release.
+        NotSupportedError: the folder is not on a supported object store.
     """
     return access([_table(stream)])
 
 
 def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream | None) -> StorageAccess:
-    """What a replay needs; `target` is the stream that its destination names, if it names one.
+    """The access that a replay needs; `target` is the destination's stream, if it is one.
 
     Raises:
-        NotSupportedError: a folder is on no object store of this release, or storages contradict each other.
+        NotSupportedError: a folder is not on a supported object store, or storages contradict each other.
     """
     locations = [_table(stream)]
     if target is not None:
@@ -112,7 +111,7 @@ def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream |
 
 
 def stream_locations(stream: MessageStream) -> list[StorageLocation]:
-    """The folders that a stream names itself."""
+    """The folders in a stream's own spec."""
     return [
         _table(stream),
         *(location for path, files in files_sources(stream) for location in _of(stream, path, files)),
@@ -136,7 +135,7 @@ def _of(stream: MessageStream, path: tuple[str | int, ...], files: FilesSource) 
 
 
 def _with_keys(found: StorageAccess, *sealing: MessageStream) -> StorageAccess:
-    """Each key once, as two streams may have one."""
+    """Each key once, as two streams may have the same."""
     return replace(found, variables=(*found.variables, *dict.fromkeys(seal_keys(*sealing))))
 
 
@@ -144,7 +143,7 @@ def access(locations: Sequence[StorageLocation]) -> StorageAccess:
     """The access to all of the locations.
 
     Raises:
-        NotSupportedError: one is on no object store of this release, or two storages of a bucket contradict each other.
+        NotSupportedError: one is not on a supported object store, or two storages of a bucket contradict each other.
     """
     if refused := tuple(refused_locations(locations)):
         raise NotSupportedError(refused)
@@ -184,7 +183,7 @@ def refused_locations(locations: Sequence[StorageLocation]) -> Iterator[RefusedF
 
 
 def out_of_reach(uri: str) -> str | None:
-    """Why no run anywhere can reach a folder; None where one can."""
+    """Why no run anywhere can reach a folder; None if one can."""
     if urlsplit(uri).scheme in (*_S3, _LOCAL):
         return None
     return "this release reaches object stores by the S3 protocol only: s3a:// or s3://"
@@ -197,7 +196,7 @@ def bucket_of(uri: str) -> str | None:
 
 
 def endpoint_key(storage: Storage | None) -> str:
-    """The endpoint of an object store in one spelling; empty for the default."""
+    """The endpoint of an object store in a normal form; empty for the default."""
     if storage is None or storage.endpoint is None:
         return ""
     scheme, _, server = storage.endpoint.lower().rstrip("/").partition("://")
@@ -206,7 +205,7 @@ def endpoint_key(storage: Storage | None) -> str:
 
 
 def job_uri(uri: str) -> str:
-    """A folder as jobs name it: S3 by the one scheme that Hadoop knows it by."""
+    """A folder's URI for jobs, with Hadoop's scheme for S3."""
     return uri.replace("s3://", "s3a://", 1) if uri.startswith("s3://") else uri
 
 

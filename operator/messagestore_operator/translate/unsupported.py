@@ -1,4 +1,4 @@
-"""Fields that a resource may have and this release doesn't support: they are refused, never ignored."""
+"""Valid fields that this release doesn't support: they are refused, never ignored."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def refusals(resource: Resource) -> tuple[RefusedField, ...]:
 
 
 def ensure_supported(resource: Resource) -> None:
-    """Raise NotSupportedError where the resource asks for something that this release doesn't support."""
+    """Raise NotSupportedError if the resource asks for something that this release doesn't support."""
     if found := refusals(resource):
         raise NotSupportedError(found)
 
 
 def _of_envelope(stream: MessageStream) -> Iterator[RefusedField]:
-    """Mappings that find nothing, or a value that the field can't have."""
+    """Mappings that can find nothing, or only values that the field can't have."""
     fields = stream.spec.envelope.fields.given() if stream.spec.envelope.fields else {}
     for name, mapping in fields.items():
         path = ("spec", "envelope", "fields", name)
@@ -47,7 +47,7 @@ def _of_envelope(stream: MessageStream) -> Iterator[RefusedField]:
 
 
 def _of_archives(stream: MessageStream) -> Iterator[RefusedField]:
-    """Archives of source files whose copies would be ingested again, or lie in the table's folder."""
+    """Archives of source files whose copies would be ingested again or would be in the table's folder."""
     for path, files in files_sources(stream):
         for what, uri in (("uri", files.uri), ("the table's folder", stream.spec.table.uri)):
             if files.archive_uri is not None and _overlap(files.archive_uri, uri):
