@@ -132,18 +132,18 @@ def test_the_notes_say_what_is_left_to_do(apiserver: ApiServer, release: list[st
     said = _notes(release)
     assert "no SparkApplication kind" in said
     assert "create serviceaccount" not in said
-    assert "deletes every MessageStream" in _notes(release, "--set", "crds.keep=false")
+    assert "deletes all MessageStreams" in _notes(release, "--set", "crds.keep=false")
     assert "apply crds/" in _notes(release, "--set", "crds.enabled=false")
     identity = ("--set", "tenancy.storage.requireCredentials=false")
-    assert "whatever the identity of runs' pods may" in _notes(release, *identity)
-    assert "whatever the identity" not in said + _notes(
+    assert "all that the identity of the runs' pods can" in _notes(release, *identity)
+    assert "all that the identity" not in said + _notes(
         release, *identity, "--set", "tenancy.storage.prefixes.*={s3a://a}"
     )
     without_accounts = _notes(release, "--set", "driver.serviceAccount.create=false")
     assert "create serviceaccount message-store-driver" in without_accounts
     assert f"--clusterrole={RELEASE}-message-store-operator-driver" in without_accounts
     chosen = _notes(release, "--set", "driver.serviceAccount.create=false,watch.namespaces={billing,shipping}")
-    assert "make it in billing, shipping." in chosen
+    assert "create it in billing, shipping." in chosen
 
 
 def _notes(release: list[str], *arguments: str) -> str:
