@@ -293,7 +293,7 @@ class Reason(StrEnum):
     REPLAY_CHANGED = ("ReplayChanged", "A replay was resumed with another selection.", "Create a new replay.")
     RUN_FAILED = (
         "RunFailed",
-        "A run failed for a reason without a name of its own.",
+        "A run failed for a reason that has no constant.",
         "Read the message and the driver's log. The run is retried.",
     )
     SOURCE_CHANGED = (

@@ -68,7 +68,7 @@ async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = Ku
     if settings.tenancy.storage.unbounded:
         _log.warning(
             "tenancy.storage.requireCredentials is false and tenancy.storage.prefixes is empty: whoever may create a "
-            "MessageStream reads and writes whatever the identity of runs' pods may"
+            "MessageStream can read and write all that the identity of the runs' pods can"
         )
     metrics, health = Metrics(), health_of(settings)
     telemetry = Telemetry(metrics, health)
@@ -150,7 +150,7 @@ class Service:
         work += [self._sync.keep_up(every), self._old_leases.work(every)]
         async with _tasks(*work) as tasks:
             while await self._watched(stop, tasks):
-                _log.info("%s is installed by now", self._foreign[0].plural)
+                _log.info("%s is installed now", self._foreign[0].plural)
             broken = next((task for task in tasks if task.done()), None)
             if broken is not None:
                 raise ServiceError("a worker ended unexpectedly") from broken.exception()
@@ -229,7 +229,7 @@ def defaults(settings: Settings) -> Defaults:
 
 
 async def _ended_watches(watches: asyncio.Task[None]) -> None:
-    """Wait for kopf, which handles signals and ends by itself.
+    """Wait for kopf, which handles signals and ends itself.
 
     Raises:
         ServiceError: it ended because something failed.

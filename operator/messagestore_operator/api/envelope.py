@@ -85,7 +85,7 @@ class EnvelopeFields(Model):
     )
 
     message_id: FieldMapping | None = _mapping(
-        "Unique identifier. Required unless the source's format is Text; then it is made from the line's place."
+        "Unique identifier. Required unless the source's format is Text; then it is derived from file and line."
     )
     stream_name: FieldMapping | None = _mapping(
         "Name of the stream. If absent or null, it is the category, followed by -streamId if there is one."
@@ -108,7 +108,7 @@ class EnvelopeFields(Model):
     content_type: FieldMapping | None = _mapping("Media type of the payload.")
     payload_encoding: FieldMapping | None = _mapping("Serialization of the payload, as the producer names it.")
     schema_version: FieldMapping | None = _mapping("Version of the envelope.")
-    time: FieldMapping | None = _mapping("When the message was made.")
+    time: FieldMapping | None = _mapping("When the message was created.")
     ttl: FieldMapping | None = _mapping("How long the message is of use, an ISO 8601 duration.")
     expires_at: FieldMapping | None = _mapping("Until when the message is of use.")
     expected_version: FieldMapping | None = _mapping("Position that the stream's last message must have.")

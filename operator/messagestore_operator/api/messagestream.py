@@ -107,7 +107,7 @@ class Retry(Model):
 
 
 class Throttle(Model):
-    """How fast messages are taken in."""
+    """How fast messages are ingested."""
 
     messages_per_second: Annotated[Integer, Field(ge=1, le=10_000_000)] = Field(
         description="Maximum records per second. A run waits after a batch until the next one is within this rate."
@@ -223,7 +223,7 @@ class MessageStreamSpec(Model):
     )
     expiration: Expiration = Field(default=Expiration(), description="How messages expire.")
     retry: Retry = Field(default=Retry(), description="When a FAILED message may be retried.")
-    throttle: Throttle | None = Field(default=None, description="How fast messages are taken in. If absent, no limit.")
+    throttle: Throttle | None = Field(default=None, description="How fast messages are ingested. If absent, no limit.")
     payload: Payload = Field(default=Payload(), description="How payloads are stored.")
     integrity: Integrity | None = Field(
         default=None, description="How messages are sealed. If absent, payloads have digests only."

@@ -80,7 +80,7 @@ def get(
 
 
 def _problem(name: str | None, last: bool, type_: str | None, message_id: str | None, of_category: bool) -> str | None:
-    """The error where arguments contradict each other; None where none do."""
+    """The error if arguments contradict each other, else None."""
     if message_id is not None and (name is not None or last):
         return "--id names one message; leave NAME and --last out"
     if last and (name is None or "-" not in name):

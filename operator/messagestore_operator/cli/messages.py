@@ -136,7 +136,7 @@ def _letter(letter: DeadLetter) -> dict[str, Any]:
 
 
 def _text(name: str, content: str | bytes) -> dict[str, str]:
-    """Bytes as text where they are UTF-8, else as base64 under another name."""
+    """Bytes as text if they are UTF-8, else as base64 under another name."""
     if isinstance(content, str):
         return {name: content}
     try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from messagestore_operator.local import LocalSpark
 
 FAILED = 1
-"""Exit code where a resource did not end well."""
+"""Exit code if a resource did not succeed."""
 
 
 def run(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from messagestore.reader import Reader
 
 FAILED = 1
-"""Exit code where the store can't be read, or a message in it is broken."""
+"""Exit code if the store can't be read or a message in it is broken."""
 
 Store = Annotated[
     str,

@@ -32,7 +32,7 @@ async def configuration() -> Configuration:
         else:
             loader.load_incluster_config(client_configuration=found)
     except (official.ConfigException, OSError) as error:
-        raise ConnectionProblemError(f"no way to the API server: {error}; set KUBECONFIG, or run in a pod") from error
+        raise ConnectionProblemError(f"can't reach the API server: {error}; set KUBECONFIG, or run in a pod") from error
     # Otherwise the session would read the environment and .netrc for each request, in a thread.
     found.client_session_kwargs = {"trust_env": False}
     found.proxy = found.proxy or proxy_to(found.host)

@@ -87,7 +87,7 @@ class Reconciler:
         """Reconcile a resource once.
 
         Raises:
-            ConflictError: something changed meanwhile.
+            ConflictError: something changed in the meantime.
             ApiError: it can't be done now.
         """
         if not self._gatherer.is_ready(key):

@@ -47,7 +47,7 @@ def read_report(text: object, run: str) -> Reading:
         where = ".".join(map(str, first["loc"]))[:200] or "the whole"
         return Reading(problem=f"the report of run {run} can't be read: {where}: {first['msg']}")
     if report.run != run:
-        return Reading(problem=f"the report of run {run} speaks of another run")
+        return Reading(problem=f"the report of run {run} names another run")
     return Reading(report)
 
 

@@ -77,7 +77,7 @@ def start_deadline(run: ObservedRun, minutes: int) -> RunError:
     if known is not None:
         return RunError(reason=known.reason, message=_line(f"not running after {minutes} min: {known.message}"))
     if run.driver is None and run.state is AppState.PENDING:
-        message = f"no driver was made within {minutes} min: does the Spark operator run, and watch this namespace?"
+        message = f"no driver was created within {minutes} min: does the Spark operator run, and watch this namespace?"
         return RunError(reason=Reason.START_DEADLINE_EXCEEDED, message=_line(f"{message} {run.message}".strip()))
     if run.driver is not None and run.driver.phase == "Running":
         message = f"no executor runs after {minutes} min: kubectl describe pod says what they wait for"

@@ -12,7 +12,7 @@ from messagestore_operator.decide.snapshot import AppState, ObservedRun, Snapsho
 def old_runs(snapshot: Snapshot, current: Collection[str], listed: int | None = None) -> Iterator[DeleteRun]:
     """Delete all runs except the current ones and the newest ended ones of each stream.
 
-    The settings, and the status' own limit where it has one, bound how many of those are kept.
+    The settings, and the status' limit if it has one, bound how many of those are kept.
 
     A run that goes on although no status names it as current is deleted, too: it must not write any more.
     """

@@ -39,7 +39,7 @@ def _with_valid_report(run: ObservedRun, now: datetime) -> ObservedRun:
     if report is None:
         return run
     if report.run != run.ref.name:
-        return replace(run, report=None, report_problem="its report speaks of another run")
+        return replace(run, report=None, report_problem="its report names another run")
     try:
         _check(report, now)
     except (ValueError, OverflowError) as error:

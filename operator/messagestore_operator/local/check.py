@@ -32,7 +32,7 @@ def _place_problems(
     resource: Resource, path: tuple[str | int, ...], uri: str, streams: list[MessageStream]
 ) -> Iterator[str]:
     if not uri.startswith(LOCAL):
-        yield f"must be {LOCAL}… in a local run, which has no way to object storage"
+        yield f"must be {LOCAL}… in a local run, which can't reach object storage"
     for stream in streams:
         # A released table shares the folder of its new owner.
         own_table = path == TABLE_URI and (stream is resource or resource not in streams)

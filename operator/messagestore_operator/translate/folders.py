@@ -18,7 +18,7 @@ Field: TypeAlias = tuple[str | int, ...]
 
 TABLE_URI: Field = ("spec", "table", "uri")
 LOCAL = "file:///"
-_WORDS = f"pods have no way to {LOCAL}…, a folder of one machine; name one of an object store: s3a://bucket/folder"
+_WORDS = f"pods can't reach {LOCAL}…, a folder of one machine; use a folder of an object store: s3a://bucket/folder"
 
 
 class Folder(NamedTuple):

@@ -65,7 +65,7 @@ def test_what_can_be_is_believed_as_it_is(outcome: Outcome | None) -> None:
 
 
 def test_of_a_report_of_another_run_is_left_that_it_was_there() -> None:
-    assert checked(report(run="r-2")) == replace(RUN, report_problem="its report speaks of another run")
+    assert checked(report(run="r-2")) == replace(RUN, report_problem="its report names another run")
 
 
 @pytest.mark.parametrize(
