@@ -85,7 +85,7 @@ class EnvelopeFields(Model):
     )
 
     message_id: FieldMapping | None = _mapping(
-        "Unique identifier. Required unless the source's format is Text; then it is derived from file and line."
+        "Unique identifier. Required unless the source's format is Text; then it is URI#offset of the line."
     )
     stream_name: FieldMapping | None = _mapping(
         "Name of the stream. If absent or null, it is the category, followed by -streamId if there is one."
