@@ -1,7 +1,7 @@
-"""Build a kube-apiserver and an etcd from their Go modules, once, into the project's cache folder.
+"""Build kube-apiserver and etcd from their Go modules, once, into the project's cache folder.
 
-python3 -m tools.controlplane            build what is missing, print the folder that holds the programs
-python3 -m tools.controlplane --where    print that folder and build nothing
+python3 -m tools.controlplane            build missing programs, print their folder
+python3 -m tools.controlplane --where    only print that folder
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ETCD_VERSION = "v3.6.16"
 
 
 def kubernetes_program(name: str) -> Program:
-    """One of Kubernetes' own programs, told its version: without that it calls itself v0.0.0."""
+    """One of Kubernetes' own programs, with its version set; otherwise it would report v0.0.0."""
     major, minor = KUBERNETES_VERSION.removeprefix("v").split(".")[:2]
     values = {"gitVersion": KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor}
     return Program(
@@ -37,7 +37,7 @@ PROGRAMS = (
 
 
 def programs_folder() -> Path:
-    """The folder of the built programs, named after the versions so that another version is another build."""
+    """The folder of the built programs; its name has their versions, so that a new version is built anew."""
     return cache_folder() / f"controlplane-kubernetes-{KUBERNETES_VERSION}-etcd-{ETCD_VERSION}"
 
 

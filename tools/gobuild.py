@@ -1,4 +1,4 @@
-"""Build programs from published Go modules: all that a machine without a container registry needs is the toolchain."""
+"""Build programs from published Go modules: without a container registry, a machine needs only the toolchain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.machine import cache_folder, lock, run, step
 ENVIRONMENT = {
     "CGO_ENABLED": "0",
     "GOFLAGS": "-mod=mod -buildvcs=false",
-    # A compiler lives for seconds: one that collects no garbage below this size is done a quarter sooner.
+    # A compiler runs for seconds: without garbage collection below this size it takes a quarter less time.
     "GOGC": "off",
     "GOMEMLIMIT": "2GiB",
 }
@@ -21,11 +21,11 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Program:
-    """One program to build: the file it becomes, the Go package it is made from, and the module that has it.
+    """One program to build: its file, its Go package, and the package's module.
 
-    `variables` are set by the linker, by their full name (package.name): most programs carry their version so. Where
-    there is a `main`, that Go file is the program, in place of a package of the module's. What is not `hot` has little
-    to do: without inlining it is compiled a fifth sooner.
+    The linker sets `variables`, by full name (package.name): most programs have their version in one. If there is a
+    `main`, that Go file is the program, instead of a package of the module. A program that is not `hot` has little to
+    do: it is compiled without inlining, which takes a fifth less time.
     """
 
     name: str
@@ -38,9 +38,9 @@ class Program:
 
 
 def build_missing(programs: Sequence[Program], folder: Path) -> None:
-    """Build those of `programs` that `folder` lacks; parallel calls build once.
+    """Build the `programs` that `folder` lacks; parallel calls build once.
 
-    All are of one module at one version, and are told the same: Go links some while it compiles others.
+    All are from one module, with one version and the same variables: Go links some while it compiles others.
     """
     with lock(folder / "build.lock", f"build of {folder.name}"):
         missing = [program for program in programs if not (folder / program.name).exists()]
@@ -62,7 +62,7 @@ def _build(programs: Sequence[Program], folder: Path) -> None:
         made.mkdir(exist_ok=True)
     _write_wrapper_module(first, module)
     linker = " ".join(["-s -w", *(f"-X {name}={value}" for name, value in first.variables.items())])
-    # What debuggers need is a seventh of a compiler's work, and the linker leaves it out.
+    # Debug information is a seventh of a compiler's work, and the linker drops it.
     compiler = "all=-dwarf=false" if first.hot else "all=-dwarf=false -l"
     packages = [program.package for program in programs]
     if first.main:
@@ -70,16 +70,16 @@ def _build(programs: Sequence[Program], folder: Path) -> None:
     output = unfinished / first.name if len(programs) == 1 else unfinished
     flags = ["-trimpath", "-gcflags", compiler, "-ldflags", linker]
     _go(module, "build", *flags, "-o", str(output), *packages)
-    # The rename is what makes it count: a build that was cut short leaves no program behind.
+    # Renamed last, so that an interrupted build leaves no program behind.
     for program in programs:
         (unfinished / program.name).rename(folder / program.name)
     unfinished.rmdir()
 
 
 def _write_wrapper_module(program: Program, folder: Path) -> None:
-    """Make a module that only depends on the program's one.
+    """Create a module that only depends on the program's module.
 
-    `go install` refuses a module that has replace directives. A wrapper that repeats the replacements builds it.
+    `go install` refuses a module with replace directives. A wrapper that repeats the replacements can be built.
     """
     for stale in ("go.mod", "go.sum"):
         (folder / stale).unlink(missing_ok=True)
@@ -90,7 +90,7 @@ def _write_wrapper_module(program: Program, folder: Path) -> None:
 
 
 def _staging_modules(program: Program) -> list[tuple[str, str]]:
-    """What Kubernetes replaces by folders of its own source tree is published as v0.MINOR.PATCH."""
+    """The modules that Kubernetes replaces by folders of its source tree; they are published as v0.MINOR.PATCH."""
     if program.module != "k8s.io/kubernetes":
         return []
     go_mod = Path(_download(program.module, program.version)["GoMod"]).read_text()
@@ -106,5 +106,5 @@ def _download(module: str, version: str) -> dict[str, str]:
 
 
 def _go(folder: Path, *arguments: str) -> str:
-    # Niced: the build uses every core for minutes, and nobody waits for it at a keyboard.
+    # Niced: the build uses all cores for minutes, and other work on the machine comes first.
     return run(["nice", "-n", "10", "go", *arguments], folder=folder, environment=ENVIRONMENT)

@@ -1,9 +1,9 @@
-"""The project's container images, and those of what it is tested with.
+"""The project's container images, and those of programs that its tests use.
 
-Each build gets a context folder that is filled here, Python packages from the lock files included: so the same
-Dockerfiles build with a registry and without, and a build without one needs no network.
+Each build gets a context folder that is filled here, including Python packages from the lock files. So the same
+Dockerfiles build with and without a registry, and a build without one needs no network.
 
-python3 -m tools.images    build them with the machine's Docker, from the base images that the Dockerfiles name
+python3 -m tools.images    build them with the machine's Docker, from the Dockerfiles' base images
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools.machine import REPOSITORY, cache_folder, run, step
 
 PREFIX = "message-store-operator"
 PYTHON_VERSION = "3.11"
-"""Of Debian bookworm, on which the images are built."""
+"""The Python of Debian bookworm, the images' base."""
 
 SPARK = REPOSITORY / "spark_images"
 CORE = REPOSITORY / "core"
@@ -37,12 +37,12 @@ _PYTHON_PACKAGES = ("ca-certificates", "python3", "tzdata")
 
 @dataclass(frozen=True)
 class Builder:
-    """Where images are built: the Docker daemon, and whether base images come from a registry."""
+    """Builds images with a Docker daemon; base images come from a registry or are built here."""
 
     docker: Docker
 
     def base(self, name: str, packages: tuple[str, ...]) -> Mapping[str, str]:
-        """Build arguments that name the base image: none where a registry has the Dockerfile's own."""
+        """Build arguments that name the base image: none if a registry has the Dockerfile's own."""
         if not self.docker.own:
             return {}
         root = debian.root_file_system(name, packages)
@@ -53,7 +53,7 @@ class Builder:
         return {"BASE": image}
 
     def build(self, image: str, dockerfile: Path, context: Path, arguments: Mapping[str, str]) -> str:
-        """Build `image` and return its name; the daemon finds out by itself what has not changed."""
+        """Build `image` and return its name; the daemon itself skips unchanged steps."""
         options = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
         with step(f"image {image}"):
             self.docker.run("build", "--quiet", "--tag", image, "--file", dockerfile, *options, context)
@@ -61,7 +61,7 @@ class Builder:
 
 
 def spark_dependencies(builder: Builder) -> str:
-    """The image that the jobs' image and the Spark operator's stand on; made once for each state of what it's from."""
+    """The base image of the jobs' image and the Spark operator's; built once for each state of its sources."""
     digest = _digest([SPARK / name for name in ("requirements.lock", "dependencies.Dockerfile", "unused.txt")])
     image = f"{PREFIX}/spark-dependencies:{digest}"
     context = _jobs_packages().parent
@@ -78,7 +78,7 @@ def spark(builder: Builder) -> str:
     dependencies = spark_dependencies(builder)
     context = cache_folder() / "images" / "spark"
     context.mkdir(parents=True, exist_ok=True)
-    # It looks by itself whether the jars are those of the sources.
+    # The script itself checks whether the jars match the sources.
     build_jars: list[str | Path] = [SPARK / "jars" / "build.sh", sys.executable, context / "jars"]
     run(build_jars, environment={"PYTHONPATH": str(_jobs_packages())})
     for name in ("entrypoint.sh", "main.py", "sbom.json"):
@@ -90,7 +90,7 @@ def spark(builder: Builder) -> str:
 
 
 def _jobs_packages() -> Path:
-    """The folder with the Python packages of the jobs, less what they don't use."""
+    """The folder with the jobs' Python packages, without files that they don't use."""
     folder = cache_folder() / "images" / "spark-dependencies" / "site"
     _install_packages(SPARK / "requirements.lock", folder, SPARK / "unused.txt")
     return folder
@@ -108,7 +108,7 @@ def operator(builder: Builder) -> str:
 
 
 def spark_operator(builder: Builder) -> str:
-    """The image of kubeflow's Spark operator, on the Spark of the jobs' image."""
+    """The image of Kubeflow's Spark operator, with the Spark of the jobs' image."""
     image = f"{PREFIX}/spark-operator:{programs.SPARK_OPERATOR_VERSION}"
     return _of_program(builder, image, "spark-operator", {"DEPENDENCIES": spark_dependencies(builder)})
 
@@ -133,9 +133,9 @@ def project_version() -> str:
 
 
 def _install_packages(requirements: Path, folder: Path, unused: Path | None = None) -> None:
-    """Install what a lock file names into `folder`, as the image's Python will find it, less the files `unused`.
+    """Install a lock file's packages into `folder`, for the image's Python, without the files in `unused`.
 
-    What is there already stays, unless either file has changed.
+    An existing folder stays, unless either file has changed.
     """
     stamp = folder.with_name(f"{folder.name}.stamp")
     digest = _digest([requirements, *([unused] if unused else [])])
@@ -152,11 +152,11 @@ def _install_packages(requirements: Path, folder: Path, unused: Path | None = No
 
 
 def _install_project(folder: Path) -> None:
-    """Install the project itself: its packages, and the metadata that says which version it is."""
+    """Install the project itself: its packages, and the metadata with its version."""
     _fresh(folder)
     run([_uv(), "pip", "install", "--quiet", *_BUILT_BY, "--no-deps", "--target", folder, REPOSITORY])
     shutil.rmtree(folder / "bin", ignore_errors=True)
-    # What tells one installation from another would make every build a new image.
+    # Files that differ between installations would make each build a new image.
     for varying in ("RECORD", "direct_url.json", "uv_cache.json"):
         for file in folder.glob(f"*.dist-info/{varying}"):
             file.unlink()

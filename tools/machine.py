@@ -1,4 +1,4 @@
-"""The machine at large: the project's cache folder, locks between processes, and commands that fail with a reason."""
+"""The machine: the project's cache folder, locks between processes, and commands that fail with a reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def cache_folder() -> Path:
-    """Where the project keeps what is slow to get: outside the work tree, shared by all clones."""
+    """The folder for what is slow to build or download: outside the work tree, shared by all clones."""
     if own := os.environ.get("MESSAGESTORE_CACHE"):
         return Path(own)
     base = os.environ.get("XDG_CACHE_HOME")
@@ -25,20 +25,20 @@ def cache_folder() -> Path:
 
 @contextmanager
 def lock(path: Path, what: str) -> Iterator[None]:
-    """Hold the lock file `path`; whoever else wants it waits and is told that another `what` is under way."""
+    """Hold the lock file `path`; other processes wait and print that another `what` is in progress."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"another {what} is under way, waiting for it")
+            say(f"another {what} is in progress, waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
-    """Say what is being done, and afterwards how long it took."""
+    """Print what is being done, and afterwards how long it took."""
     say(f"{what} ...")
     started = time.monotonic()
     yield
@@ -46,7 +46,7 @@ def step(what: str) -> Iterator[None]:
 
 
 def say(message: str) -> None:
-    """Tell the person at the terminal; standard output stays free for what a command is asked for."""
+    """Print a message for people on standard error; standard output is for a command's result."""
     sys.stderr.write(f"{message}\n")
     sys.stderr.flush()
 
@@ -60,7 +60,7 @@ def run(
 ) -> str:
     """Run a command quietly and return its standard output.
 
-    `environment` is added to this process's own. Raises SystemExit with the command and what it complained about.
+    `environment` is added to this process's own. Raises SystemExit with the command and its error output.
     """
     done = subprocess.run(
         command,

@@ -1,4 +1,4 @@
-"""Jars for the tests, brought into the project's cache folder by Maven, once."""
+"""Jars for the tests, downloaded once by Maven into the project's cache folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.machine import REPOSITORY, cache_folder, lock, run, step
 
 
 def jars_folder(what: str, pom: Path) -> Path:
-    """The folder of the jars that a pom.xml names, called after `what`; brought where they are missing."""
+    """The folder of the jars that a pom.xml names; missing ones are downloaded. Its name begins with `what`."""
     folder = cache_folder() / what
     with lock(cache_folder() / f"{pom.parent.name}.lock", f"download of {what}"):
         if not folder.exists():
@@ -20,7 +20,7 @@ def jars_folder(what: str, pom: Path) -> Path:
 
 
 def _download(folder: Path, pom: Path) -> None:
-    """Beside its place first: a folder that is there is whole."""
+    """Download to a temporary folder and rename it, so that an existing folder is complete."""
     made = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:
         run([REPOSITORY / "spark_images/jars/fetch.sh", pom, made])

@@ -1,6 +1,6 @@
-"""PostgreSQL and message-db's SQL, which the tests compare a store with.
+"""PostgreSQL and message-db's SQL, with which the tests compare a store.
 
-python3 -m tools.messagedb    get what is missing; print the folder of PostgreSQL's programs and that of the SQL
+python3 -m tools.messagedb    get what is missing; print the folders of PostgreSQL's programs and of the SQL
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INSTALLED = Path("/usr/lib/postgresql")
 
 
 def postgresql_programs() -> Path:
-    """The folder of PostgreSQL's programs, of the newest there is; Debian's own is installed where there is none."""
+    """The folder of the newest PostgreSQL's programs; if there is none, Debian's package is installed."""
     found = _installed()
     if found is None:
         debian.need({"initdb": "postgresql"})
@@ -55,7 +55,7 @@ def _download(folder: Path) -> None:
     unfinished.mkdir(parents=True)
     archive = unfinished / run(["npm", "pack", "--silent", _PACKAGE], folder=unfinished).split()[-1]
     if hashlib.sha512(archive.read_bytes()).hexdigest() != _SHA512:
-        raise SystemExit(f"{_PACKAGE} is not the package that it was: its SHA-512 differs")
+        raise SystemExit(f"{_PACKAGE} is not the expected package: its SHA-512 differs")
     run(["tar", "-xzf", archive], folder=unfinished)
     unfinished.rename(folder)
 

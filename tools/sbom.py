@@ -1,6 +1,6 @@
-"""What the images are made of, as CycloneDX documents: a sbom.json beside each Dockerfile, which the image carries.
+"""The images' parts as CycloneDX documents: a sbom.json beside each Dockerfile, which the image contains.
 
-python3 -m tools.sbom    write them anew from the locks and the jars' pom.xml
+python3 -m tools.sbom    write them again from the locks and the jars' pom.xml
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def jars(pom: Path) -> list[Component]:
 
 
 def document(name: str, components: list[Component]) -> str:
-    """The document of one image. Nothing in it tells when it was made: the same parts give the same text."""
+    """The document of one image. It has no time of creation: the same parts give the same text."""
     bom = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",

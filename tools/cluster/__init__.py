@@ -1,1 +1,1 @@
-"""A kind cluster for trying and testing the project, also on a machine that reaches no container registry."""
+"""A kind cluster for trying and testing the project, even on a machine without access to a container registry."""

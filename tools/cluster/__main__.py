@@ -1,11 +1,11 @@
 """The cluster's command line: `python3 -m tools.cluster up`; make has a target for each command.
 
-up      make the cluster, or what is missing of it: with a Spark operator, an S3 server, and the project's own operator
-        by its chart, as the code stands; --values FILE for the chart
-images  build the project's images and bring them into the cluster's node, when there is one
-down    take the cluster away, and all that was started for it
-status  say whether it's healthy; exit 1 when not
-kubeconfig  print where the administrator's kubeconfig is
+up      create the cluster, or its missing parts: a Spark operator, an S3 server, and the project's operator from this
+        work tree, by its chart; --values FILE for the chart
+images  build the project's images and load them into the cluster's node, if there is one
+down    delete the cluster, and stop all that was started for it
+status  print whether it's healthy; exit 1 if not
+kubeconfig  print the path of the administrator's kubeconfig
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tools.machine import lock, say, step
 
 
 def up(values: Path | None) -> None:
-    """Make the cluster, or what is missing of it, and renew the project's operator. What else is there stays."""
+    """Create the cluster or its missing parts, and upgrade the project's operator. All else stays as it is."""
     daemon = docker.find(kind.public_node_image())
     kind.create(daemon)
     *_, image = _build_and_load(daemon, images.spark_operator, images.versitygw, images.spark, images.operator)
@@ -36,15 +36,15 @@ def up(values: Path | None) -> None:
 
 
 def build_images() -> None:
-    """Build the project's images, and bring them into the node when there is one."""
+    """Build the project's images, and load them into the node if there is one."""
     daemon = docker.find(kind.public_node_image())
     _build_and_load(daemon, images.spark, images.operator)
 
 
 def down() -> None:
-    """Take the cluster away, and all that was started for it; images stay in the cache."""
+    """Delete the cluster, and stop all that was started for it; images stay in the cache."""
     if docker.NAMESPACE.exists():
-        # A daemon that was killed leaves containers: one that is started anew knows how to end them.
+        # A killed daemon leaves containers behind; a new one can end them.
         daemon = docker.start()
         kind.delete(daemon)
     elif (found := docker.running()) is not None:
@@ -53,7 +53,7 @@ def down() -> None:
 
 
 def status() -> None:
-    """Say whether the cluster is healthy; exits 1 when it's not."""
+    """Print whether the cluster is healthy; exits 1 if it's not."""
     healthy = kind.healthy()
     say(f"healthy, kubeconfig {kind.kubeconfig()}" if healthy else "no healthy cluster")
     if not healthy:
@@ -61,18 +61,18 @@ def status() -> None:
 
 
 def _build_and_load(daemon: docker.Docker, *builds: Callable[[images.Builder], str]) -> list[str]:
-    """Build images, and bring them into the node when there is one; their names, in order."""
+    """Build images, and load them into the node if there is one; returns their names, in order."""
     builder = images.Builder(daemon)
     built = [build(builder) for build in builds]
     if kind.exists(daemon):
         load(daemon, kind.NODE, built)
     if daemon.own:
-        daemon.run("image", "prune", "--force")  # what the new images took the names of
+        daemon.run("image", "prune", "--force")  # the old images, whose names the new ones took
     return built
 
 
 def kubeconfig() -> None:
-    """Print where the administrator's kubeconfig is."""
+    """Print the path of the administrator's kubeconfig."""
     sys.stdout.write(f"{kind.kubeconfig()}\n")
 
 
@@ -81,10 +81,10 @@ QUESTIONS: Mapping[str, Callable[[], None]] = {"status": status, "kubeconfig": k
 
 
 def main() -> None:
-    """Run the command line; of commands that change something two at once take turns."""
+    """Run the command line; commands that change something wait for each other."""
     parser = argparse.ArgumentParser(prog="python3 -m tools.cluster", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("command", choices=["up", *CHANGES, *QUESTIONS])
-    parser.add_argument("--values", type=Path, help="of the operator's chart, beside those of the cluster; for up")
+    parser.add_argument("--values", type=Path, help="additional values for the operator's chart; for up")
     arguments = parser.parse_args()
     command: str = arguments.command
     if command in QUESTIONS:

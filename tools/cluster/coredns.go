@@ -1,5 +1,5 @@
-// CoreDNS with the plugins that a cluster's Corefiles use: kubeadm's, and manifests/Corefile. The usual choice has the
-// clients of three clouds too, and takes a quarter longer to compile.
+// CoreDNS with the plugins of the cluster's Corefiles: kubeadm's, and manifests/Corefile. The default set includes
+// clients of three clouds, and takes a quarter longer to compile.
 package main
 
 import (

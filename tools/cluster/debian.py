@@ -1,4 +1,4 @@
-"""Debian: packages that this machine lacks, and root file systems made by debootstrap for images."""
+"""Debian: packages that this machine lacks, and root file systems for images, by debootstrap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.machine import cache_folder, lock, run, say, step
 
 RELEASE = "bookworm"
 
-# Nobody reads manuals inside of an image: dpkg leaves them out, and apt keeps no archives.
+# Images need no manuals, so dpkg leaves them out, and apt keeps no archives.
 _SLIM = (
     "path-exclude=/usr/share/doc/*\n"
     "path-include=/usr/share/doc/*/copyright\n"
@@ -23,21 +23,21 @@ _SLIM = (
 
 
 def need(packages: Mapping[str, str]) -> None:
-    """Install the Debian packages whose programs aren't there; keys are programs, values the packages with them."""
+    """Install the Debian packages of missing programs; keys are programs, values their packages."""
     missing = sorted({package for program, package in packages.items() if shutil.which(program) is None})
     if not missing:
         return
     if shutil.which("apt-get") is None:
-        raise SystemExit(f"this takes what these Debian packages have: {' '.join(missing)}")
+        raise SystemExit(f"this needs these Debian packages: {' '.join(missing)}")
     with step(f"installing Debian packages: {' '.join(missing)}"):
-        # RUNLEVEL=1 keeps the packages from starting services: the cluster brings up what it needs itself.
+        # RUNLEVEL=1 keeps the packages from starting services: the cluster starts what it needs itself.
         environment = {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
         run(["apt-get", "update"], environment=environment)
         run(["apt-get", "install", "--yes", "--no-install-recommends", *missing], environment=environment)
 
 
 def root_file_system(name: str, packages: Sequence[str]) -> Path:
-    """The folder of a Debian root file system with `packages`; made once, never changed afterwards."""
+    """The folder of a Debian root file system with `packages`; built once, never changed."""
     wanted = hashlib.sha256(" ".join([RELEASE, *sorted(packages)]).encode()).hexdigest()[:12]
     folder = cache_folder() / "debian" / f"{name}-{wanted}"
     with lock(cache_folder() / "debian" / "lock", "Debian installation"):
@@ -66,7 +66,7 @@ def _minimal() -> Path:
 
 
 def _fresh(folder: Path) -> Path:
-    """An empty place beside `folder`, to be renamed when it's done: what was cut short never counts."""
+    """An empty folder beside `folder`, to be renamed when it's complete, so that an interrupted build never counts."""
     unfinished = folder.with_name(f".{folder.name}.unfinished")
     if unfinished.exists():
         shutil.rmtree(unfinished)
@@ -74,12 +74,12 @@ def _fresh(folder: Path) -> Path:
 
 
 def _sources() -> list[str]:
-    """Where this machine itself gets the release from, as lines of sources.list, the release proper first."""
+    """This machine's own sources of the release, as lines of sources.list, the release proper first."""
     targets = run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"]).split("\n")
     lines = {f"deb {target}" for target in targets if target.partition(" ")[2].startswith(RELEASE)}
     ours = sorted((line for line in lines if line.endswith(" main")), key=lambda line: (len(line.split()[2]), line))
     if not ours or ours[0].split()[2] != RELEASE:
-        say(f"this machine has no source of {RELEASE}: debootstrap takes its default")
+        say(f"this machine has no source of {RELEASE}: debootstrap uses its default")
         return []
     return ours
 
@@ -95,7 +95,7 @@ def _install(root: Path, packages: Sequence[str]) -> None:
         "export DEBIAN_FRONTEND=noninteractive; apt-get -q update; apt-get -q --yes upgrade; "
         f"apt-get -q --yes install --no-install-recommends {wanted}; apt-get clean'"
     )
-    # In a mount namespace of its own: /proc is gone with the command, however it ends.
+    # In its own mount namespace: /proc is unmounted when the command ends, however that happens.
     run(["unshare", "--mount", "sh", "-ec", script])
     for leftover in ("usr/sbin/policy-rc.d", "etc/resolv.conf", "etc/machine-id"):
         (root / leftover).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""The Docker that the cluster runs in: the machine's own where it works and reaches a registry, else one of ours.
+"""The Docker that the cluster runs in: the machine's own if it works and reaches a registry, else one of ours.
 
-Ours runs in a network namespace and a mount namespace of its own, so that its firewall rules, bridges and mounts touch
-nothing else of the machine, and with a runtime that does without CAP_SYS_RESOURCE.
+Ours runs in its own network and mount namespaces, so that its firewall rules, bridges and mounts change nothing else on
+the machine, and with a runtime that doesn't need CAP_SYS_RESOURCE.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 60
 
 @dataclass(frozen=True)
 class Docker:
-    """A Docker daemon that answers; `own` when it is ours, and a registry is out of its reach."""
+    """A Docker daemon that answers; `own` if it is ours, which can't reach a registry."""
 
     own: bool
     environment: Mapping[str, str]
@@ -41,18 +41,18 @@ class Docker:
         return bool(self.run("images", "--quiet", image).strip())
 
     def identity(self, name: str) -> str:
-        """The id of an image or container: of an image the same as long as its content is."""
+        """The id of an image or container; an image's changes only with its content."""
         return self.run("inspect", "--format", "{{.Id}}", name).strip()
 
     def drop_others(self, image: str) -> None:
-        """Forget what went by the name of `image` under another tag, unless something still runs from it."""
+        """Remove other tags of the same name as `image`, unless a container still runs from them."""
         listed = self.run("images", "--format", "{{.Repository}}:{{.Tag}}", image.rpartition(":")[0])
         for other in set(listed.split()) - {image}:
             with contextlib.suppress(SystemExit):
                 self.run("rmi", other)
 
     def pipe(self, source: list[str | Path], *arguments: str | Path) -> None:
-        """Run the docker client on what the command `source` writes."""
+        """Run the docker client with the output of the command `source` as its input."""
         environment = {**os.environ, **self.environment}
         with subprocess.Popen(source, stdout=subprocess.PIPE, env=environment) as writer:
             done = subprocess.run(
@@ -68,19 +68,19 @@ class Docker:
 
 
 def state_folder() -> Path:
-    """Where our own Docker and the cluster keep their state."""
+    """The folder for the state of our own Docker and the cluster."""
     return cache_folder() / "cluster"
 
 
 def find(probe_image: str) -> Docker:
-    """The machine's Docker when it can pull `probe_image`, else our own, started when it isn't running."""
+    """The machine's Docker if it can pull `probe_image`, else our own, which is started if it isn't running."""
     if not NAMESPACE.exists() and _machine_docker_pulls(probe_image):
         return Docker(own=False, environment={})
     return start()
 
 
 def start() -> Docker:
-    """Our own daemon, started when it isn't running."""
+    """Our own daemon, which is started if it isn't running."""
     docker = _own()
     if _answers(docker):
         return docker
@@ -88,20 +88,20 @@ def start() -> Docker:
         {"dockerd": "docker.io", "docker": "docker.io", "ip": "iproute2", "iptables": "iptables", "jq": "jq"}
         | {"nsenter": "util-linux", "runc": "runc", "containerd": "containerd"}
     )
-    with step("starting a Docker daemon in a network namespace of its own"):
+    with step("starting a Docker daemon in its own network namespace"):
         _make_namespace()
         _start_daemon(docker)
     return docker
 
 
 def running() -> Docker | None:
-    """Our own daemon when it runs, the machine's when that does, else None. Starts nothing."""
+    """Our own daemon if it runs, else the machine's if that runs, else None. Starts nothing."""
     docker = _own() if NAMESPACE.exists() else Docker(own=False, environment={})
     return docker if _answers(docker) else None
 
 
 def stop() -> None:
-    """End our own daemon and all it started, and take its network namespace and control groups away."""
+    """End our own daemon and all it started, and remove its network namespace and control groups."""
     _end(state_folder() / "forward.pid", "tools.cluster.forward")
     _end(state_folder() / "docker.pid", "dockerd")
     (state_folder() / "docker.sock").unlink(missing_ok=True)
@@ -115,7 +115,7 @@ def stop() -> None:
 
 
 def forward(*ports: int) -> None:
-    """Make ports of our own daemon's namespace reachable on this machine's loopback, at the same numbers."""
+    """Forward the same ports of this machine's loopback to our own daemon's namespace."""
     pid_file = state_folder() / "forward.pid"
     if _process(pid_file, "tools.cluster.forward") is not None:
         return
@@ -132,11 +132,11 @@ def forward(*ports: int) -> None:
     hint = f"see {state_folder() / 'forward.log'}"
     wait_until(lambda: process.poll() is not None or all(map(_listens, ports)), "the cluster's ports are open", hint)
     if process.poll() is not None:
-        raise SystemExit(f"ports {' and '.join(map(str, ports))} can't be had on loopback; {hint}")
+        raise SystemExit(f"ports {' and '.join(map(str, ports))} are not free on loopback; {hint}")
 
 
 def _own() -> Docker:
-    # Debian's daemon builds by itself; the client would otherwise look for a plug-in that does.
+    # Debian's daemon builds images itself; the client would otherwise look for a plug-in.
     address = f"unix://{state_folder() / 'docker.sock'}"
     return Docker(own=True, environment={"DOCKER_HOST": address, "DOCKER_BUILDKIT": "0"})
 
@@ -150,7 +150,7 @@ def _machine_docker_pulls(image: str) -> bool:
         return False
     pulled = subprocess.run(["docker", "pull", "--quiet", image], capture_output=True, check=False).returncode == 0
     if not pulled:
-        say("this machine's Docker reaches no registry: starting one whose images are built here")
+        say("this machine's Docker can't reach a registry: starting one whose images are built here")
     return pulled
 
 
@@ -167,7 +167,7 @@ def _answers(docker: Docker) -> bool:
 def _make_namespace() -> None:
     if not NAMESPACE.exists():
         run(["ip", "netns", "add", NAMESPACE.name])
-    # Not `ip netns exec`: that mounts another /sys, without the control groups.
+    # Not `ip netns exec`, which mounts another /sys without the control groups.
     run(["nsenter", f"--net={NAMESPACE}", "ip", "link", "set", "lo", "up"])
 
 
@@ -176,7 +176,7 @@ def _start_daemon(docker: Docker) -> None:
     state.mkdir(parents=True, exist_ok=True)
     (state / "docker.pid").unlink(missing_ok=True)
     runtime = Path(__file__).with_name("runc_without_resource.sh")
-    # In the mount namespace its run-time files, key and configuration are its own, and gone with it.
+    # Its run-time files, key and configuration exist only in its mount namespace, and vanish with it.
     alone = 'mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /etc/docker && exec "$@"'
     command: list[str | Path] = ["nsenter", f"--net={NAMESPACE}", "unshare", "--mount", "sh", "-c", alone, "sh"]
     command += ["dockerd", "--pidfile", state / "docker.pid"]
@@ -190,7 +190,7 @@ def _start_daemon(docker: Docker) -> None:
 
 
 def wait_until(true: Callable[[], bool], what: str, hint: str, seconds: float = PATIENCE_SECONDS) -> None:
-    """Wait until `true` says so; SystemExit with `what` was waited for and a `hint` after so many seconds."""
+    """Wait until `true` returns True; after `seconds` raise SystemExit with `what` was waited for and a `hint`."""
     deadline = time.monotonic() + seconds
     while not true():
         if time.monotonic() > deadline:
@@ -199,7 +199,7 @@ def wait_until(true: Callable[[], bool], what: str, hint: str, seconds: float = 
 
 
 def _process(pid_file: Path, of: str) -> int | None:
-    """The process of a pid file when it's alive and still the one meant: numbers are used again."""
+    """The process of a pid file if it's alive and still the same one: numbers are reused."""
     try:
         pid = int(pid_file.read_text())
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
@@ -222,7 +222,7 @@ def _end(pid_file: Path, of: str) -> None:
 
 
 def _remove_groups(group: Path) -> None:
-    """Remove a control group and those below it; the kernel refuses while one has processes."""
+    """Remove a control group and those below it; the kernel refuses while they have processes."""
     for below in [path for path in group.iterdir() if path.is_dir()]:
         _remove_groups(below)
     group.rmdir()

@@ -1,7 +1,7 @@
-"""Make ports of the cluster's own network namespace reachable on this machine's loopback, at the same numbers.
+"""Forward the same ports of this machine's loopback to the cluster's own network namespace.
 
-The process listens in the namespace it was started in, then enters the cluster's: what it accepts on the one side it
-connects on the other. So no route, no address and no interface of the machine changes.
+The process listens in the namespace it was started in, then enters the cluster's: it accepts connections in the one and
+connects in the other. So no route, no address and no interface of the machine changes.
 
 python3 -m tools.cluster.forward NAMESPACE-FILE PORT...
 """
@@ -27,9 +27,9 @@ def main() -> None:
 
 
 def _enter(namespace: str) -> None:
-    """Sockets that this process makes from here on belong to `namespace`; those it has stay where they are."""
+    """Enter `namespace`: sockets that this process creates from now on belong to it; existing ones stay."""
     libc = ctypes.CDLL(None, use_errno=True)
-    with open(namespace) as file:  # noqa: PTH123 (a descriptor is what setns wants)
+    with open(namespace) as file:  # noqa: PTH123 (setns needs a descriptor)
         if libc.setns(file.fileno(), CLONE_NEWNET) != 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), namespace)
 
@@ -52,7 +52,7 @@ async def _connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    """Pass bytes on until the source ends, then say so to the target; one side that breaks ends the other too."""
+    """Copy bytes until the source ends, then end the target; if one side breaks, the other ends, too."""
     try:
         while chunk := await source.read(CHUNK):
             target.write(chunk)

@@ -1,4 +1,4 @@
-"""What runs in the cluster: the Spark operator and an S3 server, and the project's own operator."""
+"""What runs in the cluster: the Spark operator, an S3 server, and the project's own operator."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SPARK_OPERATOR_NAMESPACE = "spark-operator"
 STORAGE_NAMESPACE = "storage"
 S3_SECRET = "s3-root"
 S3_FOLDER = "/var/local/s3"
-"""Where the S3 server keeps its data in the node."""
+"""The S3 server's data folder in the node."""
 OPERATOR_NAMESPACE = "messagestore"
 OPERATOR_RELEASE = "store"
 CHART = REPOSITORY / "charts" / "message-store-operator"
 
 
 def spark_operator() -> None:
-    """Install kubeflow's Spark operator from its own chart, in all namespaces; its definitions come first."""
+    """Install Kubeflow's Spark operator from its own chart, for all namespaces; first its CRDs."""
     module = "github.com/kubeflow/spark-operator/v2"
     chart = module_source(module, programs.SPARK_OPERATOR_VERSION) / "charts" / "spark-operator-chart"
     # It exits when it starts before its kinds are known. Server-side: they are too large for an annotation.
@@ -39,7 +39,7 @@ def spark_operator() -> None:
 
 
 def names() -> None:
-    """Let the cluster's name service answer at once for names that are not the cluster's."""
+    """Configure CoreDNS to answer at once for names outside the cluster."""
     wanted = (MANIFESTS / "Corefile").read_text()
     system = ("--namespace", "kube-system")
     if kubectl(*system, "get", "configmap", "coredns", "--output", "jsonpath={.data.Corefile}") == wanted:
@@ -50,9 +50,9 @@ def names() -> None:
 
 
 def s3(docker: Docker) -> None:
-    """Run the S3 server, with credentials made here and kept in a Secret alone."""
+    """Run the S3 server, with new credentials that only a Secret has."""
     with step("S3 server"):
-        # Of the node and not of the pod, so that it can be stopped and started. The server's user has to own it.
+        # The folder is the node's, not the pod's, so that it outlives the pod. The server's user must own it.
         docker.run("exec", NODE, "install", "--directory", "--owner=1000", "--group=1000", S3_FOLDER)
         _namespace(STORAGE_NAMESPACE)
         if not kubectl("--namespace", STORAGE_NAMESPACE, "get", "secret", S3_SECRET, "--ignore-not-found").strip():
@@ -62,9 +62,9 @@ def s3(docker: Docker) -> None:
 
 
 def message_store_operator(image_id: str, values: Sequence[Path] = ()) -> None:
-    """Install the project's operator by its own chart; of two files of `values` the later one holds.
+    """Install the project's operator by its own chart; later files of `values` override earlier ones.
 
-    The image's tag stays the same from build to build; `image_id` does not, and starts the pods anew when it changes.
+    The image's tag stays the same from build to build; a changed `image_id` restarts the pods.
     """
     with step("message store operator"):
         files = (MANIFESTS / "message-store-operator.yaml", *values)
@@ -74,14 +74,14 @@ def message_store_operator(image_id: str, values: Sequence[Path] = ()) -> None:
 
 
 def _established() -> bool:
-    # Not `kubectl wait`, nor a condition by jsonpath: both fail on a definition so new that it has no conditions.
+    # Neither `kubectl wait` nor a condition by jsonpath: both fail for a CRD so new that it has no conditions.
     found = json.loads(kubectl("get", "crd", "sparkapplications.sparkoperator.k8s.io", "--output", "json"))
     conditions = found.get("status", {}).get("conditions") or []
     return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 
 def helm_install(release: str, chart: Path, namespace: str, *options: str | Path) -> None:
-    """Install or upgrade a chart and wait until what it made is ready."""
+    """Install or upgrade a chart and wait until its objects are ready."""
     command: list[str | Path] = [
         programs.program("helm"),
         "--kubeconfig",

@@ -1,4 +1,4 @@
-"""The kind cluster itself: made, looked at, taken away."""
+"""The kind cluster itself: creation, health and deletion."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from tools.machine import run, step
 NAME = "messagestore"
 NODE = f"{NAME}-control-plane"
 API_PORT = 36443
-"""The API server's port on loopback, on this machine and inside of the cluster's network namespace alike."""
+"""The API server's port on loopback, both on this machine and in the cluster's network namespace."""
 S3_PORT = 36900
-"""The S3 server's port on loopback; the node has it as the node port below."""
+"""The S3 server's port on loopback; in the node it is the node port below."""
 S3_NODE_PORT = 30900
 
 
 def kubeconfig() -> Path:
-    """The administrator's kubeconfig; its address works on this machine's loopback."""
+    """The administrator's kubeconfig, with the API server's address on this machine's loopback."""
     return state_folder() / "kubeconfig"
 
 
 def kubectl(*arguments: str | Path, stdin: str | None = None) -> str:
-    """Run kubectl against the cluster and return what it prints; SystemExit when it fails."""
+    """Run kubectl against the cluster and return its output; SystemExit if it fails."""
     return run([programs.program("kubectl"), "--kubeconfig", kubeconfig(), *arguments], stdin=stdin)
 
 
 def public_node_image() -> str:
-    """The node image that this version of kind takes from a registry."""
+    """The node image that this version of kind pulls from a registry."""
     source = module_source("sigs.k8s.io/kind", programs.KIND_VERSION) / "pkg/apis/config/defaults/image.go"
     return source.read_text().split('"')[1]
 
@@ -43,7 +43,7 @@ def exists(docker: Docker) -> bool:
 
 
 def healthy() -> bool:
-    """Whether the API server says it is ready and the node's condition too."""
+    """Whether the API server and the node are ready."""
     if not kubeconfig().exists():
         return False
     ready = 'jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}'
@@ -53,13 +53,13 @@ def healthy() -> bool:
 
 
 def create(docker: Docker) -> None:
-    """Make the cluster unless it's there, and wait until its node is ready."""
+    """Create the cluster if it doesn't exist, and wait until its node is ready."""
     if docker.own:
         daemon.forward(API_PORT, S3_PORT)
     if not exists(docker):
         image = node_image.build(docker) if docker.own else public_node_image()
         with step("kind cluster"):
-            _delete(docker)  # what is left of one that was cut short, or of a machine that was started anew
+            _delete(docker)  # a rest of an interrupted creation, or from before the machine was restarted
             config = json.dumps(_config(image, own=docker.own))
             command: list[str | Path] = [programs.program("kind"), "create", "cluster", "--name", NAME]
             command += ["--kubeconfig", kubeconfig(), "--config", "-", "--wait", "120s"]
@@ -67,13 +67,13 @@ def create(docker: Docker) -> None:
 
 
 def wait_for_names() -> None:
-    """Wait until the cluster's own name service answers, which pods can't do without."""
+    """Wait until the cluster's own name service answers, which pods need."""
     with step("waiting for the cluster's name service"):
         kubectl("--namespace", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=180s")
 
 
 def delete(docker: Docker) -> None:
-    """Take the cluster away."""
+    """Delete the cluster."""
     _delete(docker)
     kubeconfig().unlink(missing_ok=True)
 
@@ -92,7 +92,7 @@ def _config(image: str, *, own: bool) -> dict[str, object]:
         "networking": {
             "apiServerAddress": "127.0.0.1",
             "apiServerPort": API_PORT,
-            # Our own node image carries its network's configuration.
+            # Our own node image contains its network's configuration.
             "disableDefaultCNI": own,
             "podSubnet": "10.244.0.0/16",
         },

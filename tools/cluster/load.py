@@ -1,4 +1,4 @@
-"""Bring images from the Docker daemon into the node, without the layers that the node has already.
+"""Load images from the Docker daemon into the node, without the layers that the node has already.
 
 A change of the jobs' code is a layer of some hundred kilobytes on top of one of a gigabyte: only the first is sent.
 """
@@ -21,7 +21,7 @@ Json = dict[str, object]
 
 
 def load(docker: Docker, node: str, images: Sequence[str]) -> None:
-    """Make `images` of the daemon known to the node's container runtime, by the same names."""
+    """Load the daemon's `images` into the node's container runtime, with the same names."""
     record = state_folder() / "loaded.json"
     loaded = _loaded(record, docker.identity(node))
     missing = [image for image in images if loaded.get(image) != docker.identity(image)]
@@ -38,7 +38,7 @@ def load(docker: Docker, node: str, images: Sequence[str]) -> None:
 
 
 def _loaded(record: Path, node: str) -> dict[str, str]:
-    """Which image went into this very node under each name, as far as the record knows."""
+    """The image that was loaded into this node under each name, from the record."""
     try:
         known = json.loads(record.read_text())
     except (FileNotFoundError, ValueError):
@@ -48,12 +48,12 @@ def _loaded(record: Path, node: str) -> dict[str, str]:
 
 
 def _content(docker: Docker, node: str) -> Collection[str]:
-    """The digests of what the node's content store holds."""
+    """The digests of the node's content store."""
     return set(docker.run("exec", node, "ctr", "--namespace", "k8s.io", "content", "ls", "--quiet").split())
 
 
 def write_archive(saved: Path, archive: Path, present: Collection[str]) -> None:
-    """Turn what `docker save` wrote into an archive in OCI layout that leaves out the layers already `present`."""
+    """Turn the output of `docker save` into an archive in OCI layout, without the layers already `present`."""
     with tarfile.open(saved) as source, tarfile.open(archive, "w") as target:
         written = set(present)
         manifests: list[Json] = []
@@ -62,7 +62,7 @@ def write_archive(saved: Path, archive: Path, present: Collection[str]) -> None:
             layers: list[Json] = []
             for diff_id, path in zip(json.loads(config)["rootfs"]["diff_ids"], image["Layers"], strict=True):
                 layer = _member(source, path)
-                # Layers are saved uncompressed: their digest is the one that the image's configuration names.
+                # Layers are saved uncompressed, so their digest is the one in the image's configuration.
                 layers.append({"mediaType": f"{MEDIA}.layer.v1.tar", "digest": diff_id, "size": layer.size})
                 if diff_id not in written:
                     written.add(diff_id)
@@ -94,7 +94,7 @@ def _named(manifest: bytes, name: str) -> Json:
 
 
 def _member(source: tarfile.TarFile, path: str) -> tarfile.TarInfo:
-    """A file of the archive, with links followed: a layer that two images share is saved once."""
+    """A file of the archive; links are followed, as a layer that two images share is saved once."""
     member = source.getmember(path)
     while member.issym():
         member = source.getmember(str(_joined(Path(member.name).parent, member.linkname)))

@@ -1,6 +1,6 @@
 """A kind node image without any container registry, from Debian packages and programs built from Go modules.
 
-What differs from kind's own image, and why, is said where it is done; docs/cluster.md has the whole.
+Comments explain differences from kind's own image; docs/cluster.md has an overview.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PACKAGES = (
     *("iptables", "nftables", "conntrack", "iproute2", "ethtool", "socat"),
 )
 
-# One node only: addresses come from its own range, and there's nobody to route to.
+# There is only one node: addresses come from its own range, and there are no routes to other nodes.
 _NETWORK = {
     "cniVersion": "0.4.0",
     "name": "messagestore",
@@ -47,7 +47,7 @@ _NETWORK = {
     ],
 }
 
-# kind starts the controller manager with its host-path provisioner on; that's enough for one node.
+# kind enables the controller manager's host-path provisioner, which is enough for one node.
 _STORAGE = """\
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -85,7 +85,7 @@ func main() {
 
 
 def build(docker: Docker) -> str:
-    """Build the node image unless the daemon has it, and return its name; the recipe is part of the name."""
+    """Build the node image unless the daemon has it, and return its name, which contains a digest of its recipe."""
     name = f"message-store-operator/node:{KUBERNETES_VERSION}-{_recipe()}"
     if not docker.has_image(name):
         debian.need({"debootstrap": "debootstrap", "containerd": "containerd", "ctr": "containerd"})
@@ -132,7 +132,7 @@ def _lay_out(root: Path) -> None:
     _copy_kind_files(root)
     for name in ("kubeadm", "kubelet", "kubectl"):
         shutil.copy(programs.program(name), root / "usr/bin" / name)
-    (root / "usr/local/bin/containerd").symlink_to("/usr/bin/containerd")  # where kind's unit looks for it
+    (root / "usr/local/bin/containerd").symlink_to("/usr/bin/containerd")  # the path in kind's unit
     for folder in ("opt/cni/bin", "etc/cni/net.d", "kind/manifests", "etc/kubernetes/manifests"):
         (root / folder).mkdir(parents=True, exist_ok=True)
     for plugin in ("ptp", "host-local", "loopback", "portmap"):
@@ -158,7 +158,7 @@ def _copy_kind_files(root: Path) -> None:
 
 def _configure_containerd(root: Path) -> None:
     config = root / "etc/containerd/config.toml"
-    # Without CAP_SYS_RESOURCE no container may get an out-of-memory score below that of who starts it.
+    # Without CAP_SYS_RESOURCE no container may get an out-of-memory score below that of its creator.
     text = _replaced(config.read_text(), "restrict_oom_score_adj = false", "restrict_oom_score_adj = true")
     config.write_text(re.sub(r"sandbox_image = .*", f'sandbox_image = "{_pause_image()}"', text))
     base = json.loads(run(["ctr", "oci", "spec"]))
@@ -169,7 +169,7 @@ def _configure_containerd(root: Path) -> None:
 
 
 def _hide_unmounted_control_groups(root: Path) -> None:
-    """Keep the node's systemd from mounting controllers that the machine has not: that would turn them on for all."""
+    """Keep the node's systemd from mounting controllers that the machine lacks: that would enable them for all."""
     entrypoint = root / "usr/local/bin/entrypoint"
     hide = (
         "awk '/^#/||$2!=0' /proc/cgroups > /kind/cgroups\n"
@@ -182,7 +182,7 @@ def _hide_unmounted_control_groups(root: Path) -> None:
 
 
 def _configure_systemd(root: Path) -> None:
-    """What kind's own image does: nothing starts but what a node needs."""
+    """Start only the services that a node needs, like kind's own image."""
     units = root / "lib/systemd/system"
     for unwanted in (
         *units.glob("sysinit.target.wants/systemd-tmpfiles-setup.service"),
@@ -202,7 +202,7 @@ def _configure_systemd(root: Path) -> None:
 
 
 def _write_archives(root: Path, work: Path, archives: Path) -> None:
-    """Write each image that kubeadm names, under the very name it has there."""
+    """Write each image that kubeadm names, under the same name."""
     for image in _kubeadm_images():
         short = image.rpartition("/")[2].partition(":")[0]
         archive = archives / f"{short}.tar"
@@ -236,7 +236,7 @@ def _build_pause(work: Path) -> Path:
 
 
 def _proxy_files(root: Path, work: Path) -> dict[str, Path]:
-    """kube-proxy works through iptables: the node's own, so that both speak the same dialect of the kernel's tables."""
+    """The files of kube-proxy's image, with the node's own iptables, so that both use the same kernel tables."""
     files = work / "proxy"
     for folder in ("usr/sbin", "usr/lib/x86_64-linux-gnu", "usr/local/bin", "lib64"):
         (files / folder).mkdir(parents=True)
@@ -254,7 +254,7 @@ def _proxy_files(root: Path, work: Path) -> dict[str, Path]:
         shutil.copy(root / library, target)
     (files / "lib").symlink_to("usr/lib")
     (files / "sbin").symlink_to("usr/sbin")
-    shutil.copy(programs.program("kube-proxy"), files / "usr/local/bin/kube-proxy")  # kubeadm starts it by this path
+    shutil.copy(programs.program("kube-proxy"), files / "usr/local/bin/kube-proxy")  # the path in kubeadm's manifest
     return {"": files}
 
 
@@ -266,7 +266,7 @@ def _libraries(root: Path, of: list[str]) -> set[Path]:
 
 
 def _import(root: Path, work: Path, archives: list[Path]) -> None:
-    """Fill the node's image store, through a containerd of our own that works in the node's folder."""
+    """Fill the node's image store with a containerd that runs here and works in the node's folder."""
     store = root / "var/lib/containerd"
     store.mkdir(parents=True, exist_ok=True)
     socket = work / "containerd.sock"
@@ -293,7 +293,7 @@ def _ready(socket: Path) -> bool:
 
 
 def _replaced(text: str, old: str, new: str) -> str:
-    """`text` with `old` made `new`; what kind's files no longer hold is found out here, not in a broken node."""
+    """`text` with `new` instead of `old`; fails here, not in a broken node, if kind's files no longer contain it."""
     if old not in text:
         raise SystemExit(f"kind {programs.KIND_VERSION} no longer has {old!r} in its node files")
     return text.replace(old, new)

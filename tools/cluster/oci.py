@@ -1,4 +1,4 @@
-"""Container images made by hand: an archive in OCI layout with one layer, from files that are already there."""
+"""Container images without a builder: an archive in OCI layout with one layer, from existing files."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _TEXTS = {
 def write_image(archive: Path, name: str, files: Mapping[str, Path], entrypoint: Sequence[str], user: str = "") -> None:
     """Write the image `name` (repository:tag) to `archive`.
 
-    `files` maps places in the image to files of this machine; a folder is put there with all below it.
+    `files` maps paths in the image to files of this machine; a folder is copied with all below it.
     """
     raw = _layer(files)
-    # Level 1: the images are read once, by the node on this very machine.
+    # Level 1: the images are read once, by the node on the same machine.
     layer = gzip.compress(raw, 1, mtime=0)
     config = json.dumps(
         {
@@ -85,7 +85,7 @@ def _layer(files: Mapping[str, Path]) -> bytes:
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """The same files give the same layer, whoever made it and when."""
+    """An entry without owner and time, so that the same files give the same layer."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mtime = 0
@@ -104,5 +104,5 @@ def _descriptor(kind: str, blob: bytes) -> dict[str, object]:
 
 
 def digest(blob: bytes) -> str:
-    """The name of a blob: sha256 and its hexadecimal digits."""
+    """The name of a blob: sha256 and the digest in hexadecimal."""
     return f"sha256:{hashlib.sha256(blob).hexdigest()}"

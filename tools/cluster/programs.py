@@ -1,6 +1,6 @@
-"""The programs that the cluster is made of, built from Go modules into the cache, a folder for each version.
+"""The programs of the cluster, built from Go modules into the cache, with a folder for each version.
 
-python3 -m tools.cluster.programs [NAME...]    build those that are missing (all by default), print their files
+python3 -m tools.cluster.programs [NAME...]    build missing programs (all by default), print their files
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ PROGRAMS = {program.name: program for program in (*controlplane.PROGRAMS, *KUBER
 
 
 def program(name: str) -> Path:
-    """The file of a program, built when missing; the first of Kubernetes' own brings the others with it."""
+    """The file of a program, which is built if missing; Kubernetes' own programs are built together."""
     found = PROGRAMS[name]
     folder = _folder(found)
     build_missing(KUBERNETES if found in KUBERNETES else [found], folder)
@@ -65,7 +65,7 @@ def program(name: str) -> Path:
 
 
 def _folder(wanted: Program) -> Path:
-    if wanted in controlplane.PROGRAMS:  # the tests of the operator need these two without a cluster
+    if wanted in controlplane.PROGRAMS:  # the operator's tests need these two without a cluster
         return controlplane.programs_folder()
     if wanted in KUBERNETES:
         return cache_folder() / f"kubernetes-{wanted.version}"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# runc for a machine without CAP_SYS_RESOURCE, on which plain runc refuses privileged containers. It takes out of the
-# OCI specification, before runc reads it, what only that capability allows: the capability itself in every set,
-# resource limits, and an out-of-memory score below this process's own.
+# runc for a machine without CAP_SYS_RESOURCE, on which plain runc refuses privileged containers. Before runc reads the
+# OCI specification, this script removes what needs that capability: the capability itself in all sets, resource limits,
+# and an out-of-memory score below this process's own.
 # runc reads the specification from BUNDLE/config.json (create, run) or from the file of --process (exec).
 set -euo pipefail
 command="" bundle="." process="" previous=""
@@ -31,7 +31,7 @@ if [ -f "$specification" ]; then
       | del(.rlimits)
       | (if (.oomScoreAdj // 0) < 0 then .oomScoreAdj = 0 else . end);
     if .process then .process |= allowed else allowed end' "$specification" > "$specification.allowed"
-  # Written into the same file: runc's caller keeps it open by name and by its permissions.
+  # Written into the same file, as runc's caller relies on its name and permissions.
   cat "$specification.allowed" > "$specification"
   rm "$specification.allowed"
 fi

@@ -1,1 +1,1 @@
-"""JUnit, for the tests of the Spark extension by itself."""
+"""JUnit, for tests of the Spark extension alone."""

@@ -1,4 +1,4 @@
-"""Bring JUnit's console into the project's cache folder, once, and print the folder that holds it."""
+"""Download JUnit's console into the project's cache folder, once, and print its folder."""
 
 import sys
 from pathlib import Path

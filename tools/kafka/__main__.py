@@ -1,4 +1,4 @@
-"""Bring the jars of a Kafka broker into the project's cache folder, once, and print the folder that holds them."""
+"""Download the jars of a Kafka broker into the project's cache folder, once, and print their folder."""
 
 import sys
 from pathlib import Path

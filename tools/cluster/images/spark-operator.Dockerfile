@@ -1,4 +1,4 @@
-# kubeflow's Spark operator: it submits with spark-submit, so it needs a Spark, and takes the one of the jobs.
+# Kubeflow's Spark operator. It submits with spark-submit, so it needs Spark, and uses that of the jobs' image.
 ARG DEPENDENCIES
 FROM ${DEPENDENCIES}
 COPY spark-operator /usr/bin/spark-operator

@@ -1,4 +1,4 @@
-# An S3 server over a folder. The program is all there is.
+# An S3 server over a folder. The image contains only the program.
 FROM scratch
 COPY versitygw /versitygw
 USER 1000:1000
