@@ -14,11 +14,11 @@ import scala.Option;
 import scala.collection.mutable.ListBuffer;
 
 /**
- * Appends a batch to a Delta table in one commit that says which batch it is.
+ * Appends a batch to a Delta table in one commit that names the batch.
  *
- * <p>Delta's writer does so by its options txnAppId and txnVersion, but first computes the table's whole state to look
- * for the batch, three Spark jobs a commit. The caller knows from the log whether the batch is there. That another
- * writer commits the same source meanwhile is a conflict here as it is there.
+ * <p>Delta's writer can do this with its options txnAppId and txnVersion, but first computes the table's whole state to
+ * look for the batch: three Spark jobs per commit. Here the caller knows from the log whether the batch exists. As in
+ * Delta's writer, a concurrent commit of the same source is a conflict.
  */
 public final class BatchCommit {
   private BatchCommit() {}
@@ -26,7 +26,8 @@ public final class BatchCommit {
   /**
    * Write the rows and commit them; returns the table version.
    *
-   * @param says what the table has to say of itself still, as {@link #says}: Delta carries it out, so it was looked at
+   * @param says the checked protocol and metadata, as of {@link #says}, which the table must still have, as Delta obeys
+   *     them
    */
   public static long append(
       Dataset<Row> rows, String table, String source, long number, String note, String says) {
@@ -42,7 +43,7 @@ public final class BatchCommit {
     return transaction.commit(actions.toList(), operation(note));
   }
 
-  /** Protocol and metadata of a version of a table, each a line of JSON. */
+  /** Protocol and metadata of a table's version, one line of JSON each. */
   public static String says(Snapshot snapshot) {
     return snapshot.protocol().json() + "\n" + snapshot.metadata().json();
   }

@@ -26,8 +26,8 @@ import software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider;
 import software.amazon.awssdk.core.exception.SdkClientException;
 
 /**
- * The credentials of one bucket, from the environment variables that its settings name; without such names they are
- * the pod's own. So secrets stand in no setting, and executors read them from their own environment.
+ * The credentials of one bucket, from the environment variables that its settings name; without names, the pod's own
+ * credentials. So no setting contains a secret, and executors read secrets from their own environment.
  */
 public final class BucketCredentials implements AwsCredentialsProvider {
   private static final String SETTINGS = "fs.s3a.messagestore.";
@@ -37,7 +37,7 @@ public final class BucketCredentials implements AwsCredentialsProvider {
   private final String sessionToken;
   private final AwsCredentialsProvider own;
 
-  /** What Hadoop calls, with the bucket's own settings in place of the general ones. */
+  /** Called by Hadoop, with the bucket's own settings instead of the general ones. */
   public BucketCredentials(URI bucket, Configuration conf) {
     this.bucket = bucket;
     accessKey = conf.get(SETTINGS + "access.key.variable");
@@ -46,7 +46,7 @@ public final class BucketCredentials implements AwsCredentialsProvider {
     own = accessKey == null ? DefaultCredentialsProvider.create() : null;
     String authority = conf.get(SETTINGS + "ca.file");
     if (authority != null) {
-      // Here, as every JVM that opens the bucket passes here before it makes a connection.
+      // Here, as each JVM that opens the bucket calls this before it connects.
       Authorities.trust(authority);
     }
   }
@@ -70,7 +70,7 @@ public final class BucketCredentials implements AwsCredentialsProvider {
     return value;
   }
 
-  /** Certificate authorities that this JVM trusts beside its own; Hadoop's S3A has no setting for them. */
+  /** Certificate authorities that this JVM trusts in addition to its own; Hadoop's S3A has no setting for them. */
   private static final class Authorities {
     private static final String STORE = "javax.net.ssl.trustStore";
     private static final String PASSWORD = "public";
@@ -78,7 +78,7 @@ public final class BucketCredentials implements AwsCredentialsProvider {
 
     private Authorities() {}
 
-    /** Trusts the authorities in a PEM file, for every connection made from here on. */
+    /** Trusts the authorities in a PEM file, for all later connections. */
     static synchronized void trust(String file) {
       if (!TRUSTED.add(file)) {
         return;

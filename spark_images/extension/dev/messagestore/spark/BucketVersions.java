@@ -7,11 +7,11 @@ import org.apache.hadoop.fs.s3a.S3AFileSystem;
 import software.amazon.awssdk.core.exception.SdkException;
 import software.amazon.awssdk.services.s3.S3Client;
 
-/** Whether a bucket keeps the earlier versions of objects that are overwritten or deleted. */
+/** Whether a bucket keeps earlier versions of overwritten or deleted objects. */
 public final class BucketVersions {
   private BucketVersions() {}
 
-  /** Enabled or Suspended; empty where it never kept any, null where it doesn't tell, or not to us. */
+  /** Enabled or Suspended; empty if it never kept any, null if unknown: no answer, or no permission to ask. */
   public static String kept(Path path, Configuration conf) throws IOException {
     S3AFileSystem bucket = (S3AFileSystem) path.getFileSystem(conf);
     try {

@@ -8,7 +8,7 @@ import java.util.stream.Collectors;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.types.DataType;
 
-/** What {@link FunctionCatalog} tells of a function; a subclass adds {@code invoke}, which generated code calls. */
+/** A function of {@link FunctionCatalog}; a subclass adds {@code invoke}, which generated code calls. */
 abstract class CatalogFunction<T> implements ScalarFunction<T> {
   private final String name;
   private final DataType result;
@@ -42,15 +42,15 @@ abstract class CatalogFunction<T> implements ScalarFunction<T> {
   }
 
   /**
-   * What a function's argument means, parsed once: it is a literal, and mostly one object for all records of a task, so that
-   * it need not be compared with what was parsed.
+   * A function's literal argument, parsed once. It is mostly one object for all records of a task, so it need not be
+   * compared with the parsed one.
    */
   static final class Parsed<A, V> implements Serializable {
     private static final long serialVersionUID = 1L;
 
     private transient volatile Known<A, V> known;
 
-    /** The copy is of what was given, whose memory may be used again. */
+    /** {@code copy} is a copy of {@code given}, whose memory may be reused. */
     private record Known<A, V>(A given, A copy, V value) {}
 
     V of(A given, UnaryOperator<A> copy, Function<A, V> parse) {

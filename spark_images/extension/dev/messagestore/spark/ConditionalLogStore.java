@@ -16,9 +16,9 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
 /**
- * Delta's log on object storage where many may write: a commit is created only where there is none yet, by the object
- * store itself, and only while nobody has been given the table under a newer epoch. Delta's own store for S3 looks
- * first and then overwrites.
+ * Delta's log on object storage with several writers: the object store itself creates a commit only if there is none
+ * yet, and a commit is refused if another run has the table with a newer epoch. Delta's own store for S3 checks first
+ * and then overwrites.
  */
 public final class ConditionalLogStore extends S3SingleDriverLogStore {
   private static final String ONLY_IF_ABSENT = "fs.option.create.conditional.overwrite";
@@ -49,7 +49,7 @@ public final class ConditionalLogStore extends S3SingleDriverLogStore {
     }
   }
 
-  /** Makes an object where there is none; false where there is another one. */
+  /** Creates an object if there is none; false if there is another one. */
   public static boolean createIfAbsent(Path path, byte[] content, Configuration conf) throws IOException {
     try {
       create(path.getFileSystem(conf), path, content);
@@ -78,7 +78,7 @@ public final class ConditionalLogStore extends S3SingleDriverLogStore {
       if (there == null) {
         throw e;
       }
-      // An answer that was lost is asked for again, and then the object is in its own way. No two commits are alike.
+      // After a lost answer the request is repeated and finds its own object. No two commits have the same content.
       if (!Arrays.equals(there, content)) {
         throw alreadyThere(path, e);
       }

@@ -12,11 +12,11 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * One JSON document a file: an object is one record, an array of them one record an element. A document that is not
- * well formed is one record, set aside whole, because nothing tells where its elements would end.
+ * One JSON document per file: an object is one record, each element of an array is one. A malformed document is one
+ * record, which becomes a dead letter as a whole, because the ends of its elements are unknown.
  */
 final class DocumentFraming implements Framing {
-  /** More would need more memory than their bytes do. */
+  /** More elements would need more memory than their bytes. */
   private static final int MOST_ELEMENTS = 1_000_000;
 
   private final byte[] file;

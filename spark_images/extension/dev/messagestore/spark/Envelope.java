@@ -19,11 +19,11 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * {@code envelope(value binary, spec string)}: takes the canonical fields out of one JSON record. Scalars come as text, to
- * be typed by column expressions; payload, metadata and result as the exact bytes of their JSON text.
+ * {@code envelope(value binary, spec string)}: extracts the canonical fields of one JSON record. Scalars are returned as
+ * text, which column expressions convert; payload, metadata and result as the exact bytes of their JSON text.
  */
 public final class Envelope extends CatalogFunction<InternalRow> {
-  /** Wire names of the scalars, in the order of the struct. */
+  /** Names of the scalars in records, in the order of the struct. */
   private static final List<String> TEXTS =
       List.of(
           "messageId", "streamName", "streamId", "category", "type", "typeNamespace", "typeRevision", "correlationId",
@@ -70,7 +70,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
         .add("unknown", DataTypes.StringType);
   }
 
-  /** The slice that a wire name goes to. */
+  /** The slice for a field's name in records. */
   private static int field(String name) {
     return switch (name) {
       case "metadata" -> METADATA;
@@ -87,7 +87,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     };
   }
 
-  /** One record as a row of {@link #SCHEMA}; what can't be read has a reason, and nothing else is promised of it. */
+  /** One record as a row of {@link #SCHEMA}; for an unreadable record only the reason is valid. */
   private static InternalRow read(byte[] record, Spec spec) {
     GenericInternalRow row = new GenericInternalRow(2 + FIELDS);
     if (record == null) {
@@ -191,7 +191,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     return map("header ", slices.headers(), slices);
   }
 
-  /** No key comes twice: {@link Keys} has seen to it. */
+  /** No key comes twice: {@link Keys} has checked that. */
   private static ArrayBasedMapData map(String kind, List<Slices.Member> members, Slices slices)
       throws IOException, InvalidFieldException {
     if (members.size() > MOST_HEADERS) {
@@ -240,7 +240,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     return media.endsWith("/json") || media.endsWith("+json");
   }
 
-  /** A field that is not of its type or form. */
+  /** A field has a wrong type or form. */
   private static final class InvalidFieldException extends Exception {
     InvalidFieldException(String message) {
       super(message, null, false, false);
@@ -248,14 +248,14 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   }
 
   /**
-   * Where a stream's records hold the canonical fields: {@code {"paths": {"messageId": ["headers", "X-Id"], …},
+   * Where a stream's records have the canonical fields: {@code {"paths": {"messageId": ["headers", "X-Id"], …},
    * "contentType": default, "restAsHeaders": bool, "known": [name, …]}}.
    *
-   * @param paths what to look for in each record
-   * @param headers where the path of the headers ends, or null
-   * @param contentType of records that name none
-   * @param restAsHeaders whether members of the root that no path asked for are headers (CloudEvents' extensions)
-   * @param known names of members of the root that no path asks for and that a record may have; where it is empty, any
+   * @param paths the paths to look for in each record
+   * @param headers the end of the headers' path, or null
+   * @param contentType for records without one
+   * @param restAsHeaders whether members of the root without a path are headers (CloudEvents' extensions)
+   * @param known names of members of the root that a record may have without a path; if empty, any
    */
   record Spec(JsonPaths paths, JsonPaths headers, String contentType, boolean restAsHeaders, Set<String> known) {
     static Spec parse(String json) {

@@ -15,11 +15,11 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 
 /**
- * The epoch under which this process writes a table, and whether it still may.
+ * The epoch with which this process writes a table, and whether it still may.
  *
- * <p>A run begins by committing its epoch to the table as the version of transaction {@value #APP}. A commit is let
- * through where the newest such version before it is not above the writer's own. As every version before it is there
- * for good and its own is created only if absent, nothing can come in between.
+ * <p>A run begins by committing its epoch to the table as the version of transaction {@value #APP}. A commit is allowed
+ * if the newest such version before it is not greater than the writer's own. As earlier commits never change and the
+ * new one is created only if absent, no other commit can come in between.
  */
 final class Fence {
   static final String APP = "messagestore-epoch";
@@ -39,7 +39,7 @@ final class Fence {
     this.epoch = epoch;
   }
 
-  /** The fence around a file of a table's log; null where it is no commit, or the table is written without an epoch. */
+  /** The fence for a file of a table's log; null if it is no commit, or the table is written without an epoch. */
   static Fence of(Path path, Configuration conf) {
     Matcher commit = COMMIT.matcher(path.getName());
     Path log = path.getParent();
@@ -49,9 +49,9 @@ final class Fence {
   }
 
   /**
-   * Look at the commits before this one, back to the newest that names an epoch or to what was looked at before.
+   * Reads the commits before this one, back to the newest with an epoch or to the last that was read before.
    *
-   * @throws FencedException that epoch is newer
+   * @throws FencedException if that epoch is newer
    */
   void check(LogStore store, Configuration conf) throws IOException {
     long seen = LOOKED_UP_TO.getOrDefault(key(), -1L);
@@ -75,7 +75,7 @@ final class Fence {
     return epoch + " " + log;
   }
 
-  /** The epoch that a commit names, or NONE. */
+  /** The epoch in a commit, or NONE. */
   private long epochOf(LogStore store, long commit, Configuration conf) throws IOException {
     try (CloseableIterator<String> actions = store.read(new Path(log, String.format("%020d.json", commit)), conf)) {
       while (actions.hasNext()) {
@@ -87,12 +87,12 @@ final class Fence {
       }
       return NONE;
     } catch (FileNotFoundException e) {
-      // The log has been cleaned up to here, and this run's own claim is newer than that.
+      // Earlier log files have been cleaned up, and this run's own claim is newer than those.
       return epoch;
     }
   }
 
-  /** A commit was refused because the table has been given to a newer run. */
+  /** A commit was refused because a newer run has the table. */
   static final class FencedException extends IOException {
     FencedException(String message) {
       super(message);

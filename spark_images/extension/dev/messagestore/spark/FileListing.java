@@ -23,19 +23,19 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.security.AccessControlException;
 
-/** Lists what lies under a prefix in one call, where a call a file from Python would take minutes. */
+/** Lists the files below a prefix in one call from Python; one call per file would take minutes. */
 public final class FileListing {
   private static final int AT_ONCE = 16_384;
 
   private FileListing() {}
 
   /**
-   * Every file below {@code uri}, written to a local file {@code to}, as py4j takes bytes one by one; none where there is
-   * no such folder. Names that start with "." or "_" are passed over, as Hadoop's readers do: uploads under way have them.
+   * Writes all files below {@code uri} to a local file {@code to}, as py4j transfers bytes one by one; none if there is
+   * no such folder. Like Hadoop's readers, it skips names that start with "." or "_", which unfinished uploads have.
    *
-   * <p>The files come in portions: how many (int), their sizes and the times of their last changes (ms) as longs, and
-   * their URIs as Arrow has texts: where each begins and the last ends (int), then all of their bytes. All numbers are
-   * little-endian.
+   * <p>The files come in portions: their number (int), their sizes and the times of their last changes (ms) as longs,
+   * and their URIs in Arrow's form of strings: the offset of each and the end of the last (int), then all their bytes.
+   * All numbers are little-endian.
    */
   public static void list(Configuration conf, String uri, String to) throws IOException {
     Path root = new Path(uri);
@@ -77,8 +77,8 @@ public final class FileListing {
   }
 
   /**
-   * Which of {@code uris}, a JSON array, are there no more or may not be read, as a JSON array of
-   * {@code [uri, why, may not be read]}. A file system that fails in another way fails here too.
+   * Which of {@code uris}, a JSON array, don't exist any more or may not be read, as a JSON array of
+   * {@code [uri, why, may not be read]}. Other errors of the file system are thrown.
    */
   public static String unreadable(Configuration conf, String uris) throws IOException {
     ObjectMapper mapper = new ObjectMapper();
@@ -105,7 +105,7 @@ public final class FileListing {
     return false;
   }
 
-  /** Hadoop leaves the empty host of a local URI out; people write it. */
+  /** Adds the empty host of a local URI, which people write and Hadoop leaves out. */
   private static String whole(String path) {
     return path.startsWith("file:/") && !path.startsWith("file://") ? "file://" + path.substring(5) : path;
   }

@@ -9,11 +9,11 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * The functions that Spark has no exact equal of, as a catalog: {@code messagestore.envelope(value, spec)}, {@code
+ * A catalog of functions without an exact equivalent in Spark: {@code messagestore.envelope(value, spec)}, {@code
  * messagestore.json_text(value, path)}, {@code messagestore.is_json(value)}, {@code messagestore.scrub_json(value, paths,
  * method, given)}, {@code messagestore.hmac_sha256(value, key)}, {@code messagestore.time(text)}, {@code
  * messagestore.like(text, pattern)}, {@code messagestore.matches(text, pattern)}, {@code messagestore.within(size, budget)} and
- * those that {@link KeyedHashFunction} has a key for.
+ * those of {@link KeyedHashFunction}'s keys.
  */
 public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sql.connector.catalog.FunctionCatalog {
   private static final Map<String, BoundFunction> FUNCTIONS =
@@ -54,7 +54,7 @@ public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sq
     return new Unbound(function);
   }
 
-  /** Spark casts the arguments to the types of the only form that each function has. */
+  /** Each function has one form; Spark casts the arguments to its types. */
   private record Unbound(BoundFunction function) implements UnboundFunction {
     @Override
     public BoundFunction bind(StructType arguments) {

@@ -7,16 +7,16 @@ import java.util.zip.DataFormatException;
 import java.util.zip.Inflater;
 
 /**
- * Unpacks gzip (RFC 1952), member after member. Java's own stream passes over whatever follows a member and is none, and
- * loses what it unpacked just before damage. As for gzip(1), bytes of zero after the last member are padding.
+ * Unpacks gzip (RFC 1952), member after member. Java's own stream ignores whatever follows a member and is no member, and
+ * loses data that it unpacked just before damage. As in gzip(1), bytes of zero after the last member are padding.
  *
- * <p>Throws {@link DamagedStreamException} where the file ends early, is damaged, or grows past all measure.
+ * <p>Throws {@link DamagedStreamException} if the file ends early, is damaged, or unpacks to too many bytes.
  */
 final class GunzipInput extends InputStream {
-  /** JSON packs to a tenth, seldom to a fiftieth; deflate could do a thousandth. */
+  /** JSON shrinks to a tenth, rarely to a fiftieth; deflate's limit is a thousandth. */
   private static final long MOST_TIMES = 250;
 
-  /** What any file may unpack to, however small it is. */
+  /** The size that any file may unpack to, however small it is. */
   private static final long ALWAYS_ALLOWED = 16L << 20;
 
   private static final int DEFLATE = 8;
@@ -39,8 +39,8 @@ final class GunzipInput extends InputStream {
   private DamagedStreamException failure;
 
   /**
-   * @param file what is packed
-   * @param size the file's, in bytes
+   * @param file the compressed bytes
+   * @param size of the file, in bytes
    */
   GunzipInput(InputStream file, long size) {
     this.file = file;
@@ -80,7 +80,7 @@ final class GunzipInput extends InputStream {
     return -1;
   }
 
-  /** What is unpacked before damage is given out; the damage is told by the next read. */
+  /** Returns data that was unpacked before damage; the next read throws. */
   private int inflate(byte[] into, int offset, int length) {
     long before = inflater.getBytesWritten();
     try {
@@ -108,7 +108,7 @@ final class GunzipInput extends InputStream {
     return n;
   }
 
-  /** Moves to the next member's data; false where there is none. */
+  /** Moves to the next member's data; false if there is none. */
   private boolean begin() throws IOException {
     int first = next();
     if (begun && first <= 0) {
@@ -128,7 +128,7 @@ final class GunzipInput extends InputStream {
     inside = true;
     inflater.reset();
     sum.reset();
-    // What follows the header in the buffer is the member's data.
+    // After the header, the buffer has the member's data.
     inflater.setInput(packed, from, to - from);
     return true;
   }
@@ -171,7 +171,7 @@ final class GunzipInput extends InputStream {
     }
   }
 
-  /** Checks what follows a member's data. */
+  /** Checks the trailer of a member. */
   private void end() throws IOException {
     from = to - inflater.getRemaining();
     inside = false;
@@ -240,7 +240,7 @@ final class GunzipInput extends InputStream {
     file.close();
   }
 
-  /** A compressed file can't be read on; the message says why. What came before is as it was packed. */
+  /** A compressed file can't be read further; the message says why. Earlier data is intact. */
   static final class DamagedStreamException extends IOException {
     DamagedStreamException(String message) {
       super(message);

@@ -8,7 +8,7 @@ import javax.crypto.spec.SecretKeySpec;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** {@code hmac_sha256(value binary, key string)}: the keyed hash, in hex; {@code key} names the key's variable. */
+/** {@code hmac_sha256(value binary, key string)}: the HMAC in hex; {@code key} names the key's environment variable. */
 public final class HmacFunction extends CatalogFunction<UTF8String> {
   private final KeyVariable keys = new KeyVariable();
 
@@ -32,8 +32,8 @@ public final class HmacFunction extends CatalogFunction<UTF8String> {
   }
 
   /**
-   * A key that an argument names by its environment variable. It is read where it is used, on the driver and on executors, so
-   * that it stands in no plan, setting or log.
+   * A key whose environment variable an argument names. It is read where it is used, on the driver and on executors, so
+   * that no plan, setting or log contains it.
    */
   static final class KeyVariable implements Serializable {
     private static final long serialVersionUID = 1L;
@@ -41,7 +41,7 @@ public final class HmacFunction extends CatalogFunction<UTF8String> {
 
     private final Parsed<UTF8String, byte[]> read = new Parsed<>();
 
-    /** The bytes of the key; they are nobody's to change. */
+    /** The bytes of the key; callers must not change them. */
     byte[] of(UTF8String variable) {
       return read.of(variable, UTF8String::copy, KeyVariable::read);
     }
@@ -52,7 +52,7 @@ public final class HmacFunction extends CatalogFunction<UTF8String> {
         throw new IllegalStateException("variable " + variable + " holds no key");
       }
       if (value.indexOf(UNREADABLE) >= 0) {
-        // By another key than the one that is meant, seals would be made that nobody else finds right.
+        // Seals with a wrongly decoded key would be invalid for others.
         throw new IllegalStateException("variable " + variable + " is no text of this process's locale; set LANG=C.UTF-8");
       }
       return UTF8String.fromString(value).getBytes();

@@ -4,7 +4,7 @@ import com.fasterxml.jackson.core.JsonParser;
 import java.io.IOException;
 import org.apache.spark.sql.types.DataTypes;
 
-/** {@code is_json(value binary)}: whether the bytes are one JSON value by RFC 8259. */
+/** {@code is_json(value binary)}: whether the bytes are one JSON value (RFC 8259). */
 public final class IsJsonFunction extends CatalogFunction<Boolean> {
   IsJsonFunction() {
     super("is_json", DataTypes.BooleanType, DataTypes.BinaryType);

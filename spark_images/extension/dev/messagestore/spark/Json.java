@@ -16,12 +16,12 @@ import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Jackson, held to RFC 8259, and the two places in a document that it does not name by itself. */
+/** Jackson, restricted to RFC 8259, and two positions in a document that Jackson doesn't provide. */
 final class Json {
-  /** Deeper nesting is refused: readers of the store commonly stop there too. */
+  /** Deeper nesting is refused: readers of the store commonly have this limit, too. */
   static final int MAX_DEPTH = 1000;
 
-  /** Lets a key twice pass: {@link Keys} tells. */
+  /** Accepts repeated keys, which {@link Keys} refuses. */
   static final JsonFactory FACTORY =
       JsonFactory.builder()
           .streamReadConstraints(
@@ -43,14 +43,14 @@ final class Json {
 
   private Json() {}
 
-  /** Where the current value starts in the bytes that the parser was made over from {@code base} on. */
+  /** Where the current value starts in the bytes; the parser's input begins at {@code base}. */
   static int valueStart(JsonParser parser, int base) {
     return base + (int) parser.currentTokenLocation().getByteOffset();
   }
 
   /**
-   * Where the current value ends; of an object or array the parser must stand at its last token. A string's end is looked
-   * for here, so that the parser need not decode what nobody asked for; it still checks it when it moves on.
+   * Where the current value ends; for an object or array the parser must be at its last token. This searches for the end
+   * of a string, so that the parser need not decode unused strings; the parser still checks them when it moves on.
    */
   static int valueEnd(JsonParser parser, byte[] bytes, int base, int start) {
     if (parser.currentToken() == JsonToken.VALUE_STRING) {
@@ -68,7 +68,7 @@ final class Json {
   }
 
   /**
-   * A parser over UTF-8 and nothing else: Jackson would guess UTF-16 or UTF-32 from bytes of zero and lose count of bytes.
+   * A parser for UTF-8 only: from bytes of zero Jackson would guess UTF-16 or UTF-32, with other byte offsets.
    */
   static JsonParser parser(byte[] bytes, int from, int length) throws IOException {
     boolean ascii = isAscii(bytes, from, from + length);
@@ -81,7 +81,7 @@ final class Json {
     return FACTORY.createParser(bytes, from, length);
   }
 
-  /** Where the first line ends in {@code bytes[from, to)}: at its \\n, or {@code to}. Eight bytes at a time. */
+  /** Where the first line in {@code bytes[from, to)} ends: its \\n, or {@code to}. Reads eight bytes at a time. */
   static int lineEnd(byte[] bytes, int from, int to) {
     int i = from;
     while (i <= to - Long.BYTES && zeroes((long) EIGHT_BYTES.get(bytes, i) ^ NEWLINES) == 0) {
@@ -93,12 +93,12 @@ final class Json {
     return i;
   }
 
-  /** High bits: one is left where a byte is 0, and only where one is. */
+  /** High bits: set for each byte that is 0, and for no other. */
   private static long zeroes(long eight) {
     return (eight - LOW_BITS) & ~eight & HIGH_BITS;
   }
 
-  /** Whether no byte has its high bit set; eight at a time, as every record is looked through. */
+  /** Whether no byte has its high bit set; reads eight at a time, as each record is checked. */
   private static boolean isAscii(byte[] bytes, int from, int to) throws IOException {
     long high = 0;
     long zero = 0;
@@ -123,9 +123,9 @@ final class Json {
   }
 
   /**
-   * Why there is no JSON, in one line and in our own words: a parser's name what it is made of.
+   * Why the bytes are no JSON, in one line and in our own words: the parser's messages name its classes.
    *
-   * @param base where the parser's input began
+   * @param base where the parser's input begins
    */
   static String explain(Exception e, int base) {
     if (e instanceof StreamConstraintsException) {
@@ -143,8 +143,8 @@ final class Json {
   }
 
   /**
-   * One spare set of a parser's buffers for each thread: records are small and many, and handing buffers from thread to thread
-   * by a queue, as Jackson's pools do, took a twentieth of an ingest's CPU.
+   * One spare set of parser buffers per thread. Records are small and many, and Jackson's pools, which pass buffers from
+   * thread to thread by a queue, took a twentieth of an ingest's CPU time.
    */
   private static final class ParserBuffers implements RecyclerPool<BufferRecycler> {
     private static final long serialVersionUID = 1L;
@@ -154,7 +154,7 @@ final class Json {
     @Override
     public BufferRecycler acquirePooled() {
       BufferRecycler buffers = spare.get();
-      // Without a spare one: the thread's first parser, or one within another.
+      // There is no spare set for the thread's first parser, or for one within another.
       if (buffers == null) {
         return new BufferRecycler();
       }

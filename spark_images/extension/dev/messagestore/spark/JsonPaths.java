@@ -8,12 +8,12 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Paths to look for in one walk over a document. A step is a name (String) or a place in an array (Integer). */
+/** Paths to look for in one walk over a document. A step is a name (String) or an index of an array (Integer). */
 final class JsonPaths {
   private final Map<Object, JsonPaths> steps = new HashMap<>();
   private final List<Integer> fields = new ArrayList<>();
 
-  /** Looks for {@code path}; what lies there goes to {@code field} of the slices. Returns the path's end. */
+  /** Adds {@code path}, whose value becomes slice {@code field}. Returns the path's end. */
   JsonPaths add(List<Object> path, int field) {
     JsonPaths node = this;
     for (Object step : path) {
@@ -23,7 +23,7 @@ final class JsonPaths {
     return node;
   }
 
-  /** Walks the value that the parser stands at, to its end, and notes the slices of what lies at the paths. */
+  /** Walks the parser's current value to its end, and records the slices of values at the paths. */
   void walk(JsonParser parser, Slices into) throws IOException {
     JsonToken token = parser.currentToken();
     int start = fields.isEmpty() ? 0 : into.startOf(parser);

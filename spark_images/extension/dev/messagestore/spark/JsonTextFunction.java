@@ -10,8 +10,8 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * {@code json_text(value binary, path string)}: what lies at the path, a string unescaped and anything else as its exact
- * JSON text; null where nothing lies there or the value is no JSON.
+ * {@code json_text(value binary, path string)}: the value at the path, a string unescaped and others as their exact JSON
+ * text; null if there is no value at the path or the bytes are no JSON.
  */
 public final class JsonTextFunction extends CatalogFunction<UTF8String> {
   private static final Pattern STEP =

@@ -8,11 +8,11 @@ import java.util.Map;
 import java.util.Properties;
 
 /**
- * How a Kafka cluster is reached: {@code {"bootstrapServers", "protocol", "mechanism"?, "username"?, "password"?,
+ * How to connect to a Kafka cluster: {@code {"bootstrapServers", "protocol", "mechanism"?, "username"?, "password"?,
  * "caFile"?}}.
  *
- * <p>{@code username} and {@code password} name environment variables. Their values are read where a client is made, on
- * the driver and on executors, so that they stand in no plan, setting or log.
+ * <p>{@code username} and {@code password} name environment variables. Their values are read where a client is created,
+ * on the driver and on executors, so that no plan, setting or log contains them.
  */
 record KafkaAccess(
     String bootstrapServers, String protocol, String mechanism, String username, String password, String caFile)
@@ -46,7 +46,7 @@ record KafkaAccess(
     return value == null || value.isNull() ? null : value.asText();
   }
 
-  /** What every client of this cluster is told. */
+  /** The settings of all clients of this cluster. */
   Properties properties() {
     Properties properties = new Properties();
     properties.put("bootstrap.servers", bootstrapServers);
@@ -59,7 +59,7 @@ record KafkaAccess(
       properties.put("ssl.truststore.type", "PEM");
       properties.put("ssl.truststore.location", caFile);
     }
-    // A broker that starts anew is looked for again soon, but not all the time.
+    // Retry a broker that restarts soon, but not all the time.
     properties.put("reconnect.backoff.max.ms", "2000");
     return properties;
   }
@@ -82,7 +82,7 @@ record KafkaAccess(
     return '"' + value.replace("\\", "\\\\").replace("\"", "\\\"") + '"';
   }
 
-  /** What no other try with Kafka mends by itself; the message says what to do. */
+  /** An error of Kafka that no retry fixes; the message says what to do. */
   static final class RefusalException extends RuntimeException {
     RefusalException(String message) {
       super(message);

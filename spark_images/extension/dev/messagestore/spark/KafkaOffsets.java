@@ -27,14 +27,14 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-/** What a Kafka cluster holds, asked by the driver; each call makes clients of its own, from the JSON of the access. */
+/** Offsets in a Kafka cluster, for the driver; each call creates its own clients, from the JSON of the access. */
 public final class KafkaOffsets {
-  /** How errors begin that the planning of a batch has to look into. */
+  /** How errors begin that the planning of a batch must examine. */
   static final String GONE = "offsets are not there any more";
 
   static final String SILENT = "Kafka gave nothing";
 
-  /** Begins the URI of a record's source. */
+  /** The prefix of a source's URI. */
   static final String URI = "kafka:";
 
   private static final Duration PEEK = Duration.ofSeconds(3);
@@ -42,8 +42,8 @@ public final class KafkaOffsets {
   private KafkaOffsets() {}
 
   /**
-   * Every partition of the topics that are named, or match a pattern, as a JSON array of {@code {"topic", "topicId",
-   * "partition", "earliest", "latest"}}. Latest is where a reader of committed records ends. A topic that is not there
+   * All partitions of the topics that are named or match a pattern, as a JSON array of {@code {"topic", "topicId",
+   * "partition", "earliest", "latest"}}. Latest is where a reader of committed records ends. A topic that does not exist
    * is left out.
    */
   public static String list(String access, String topics, String pattern) throws IOException, InterruptedException {
@@ -97,8 +97,8 @@ public final class KafkaOffsets {
   }
 
   /**
-   * The time (ms) of the oldest among the first records at or behind {@code places}, a JSON array of {@code {"topic",
-   * "partition", "offset"}}; -1 where none came in time.
+   * The time (ms) of the oldest of the first records at or after {@code places}, a JSON array of {@code {"topic",
+   * "partition", "offset"}}; -1 if none came in time.
    */
   public static long oldest(String access, String places) throws IOException {
     Map<TopicPartition, Long> starts = new HashMap<>();
@@ -127,7 +127,7 @@ public final class KafkaOffsets {
     return oldest == Long.MAX_VALUE ? -1 : oldest;
   }
 
-  /** A consumer of no group, that commits nothing and reads committed records from where it is told. */
+  /** A consumer without a group, which commits nothing and reads committed records from given offsets. */
   static KafkaConsumer<byte[], byte[]> consumer(KafkaAccess access) {
     Properties properties = access.properties();
     properties.put("enable.auto.commit", "false");

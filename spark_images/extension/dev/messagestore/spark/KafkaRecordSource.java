@@ -30,17 +30,17 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * A Spark data source that reads planned ranges of Kafka offsets as records, in order of arrival. What Spark's own
- * connector does not do: records are numbered within their part as they are read, and no secret is in its options.
+ * A Spark data source that reads planned ranges of Kafka offsets as records, in order of arrival. Unlike Spark's own
+ * connector it numbers the records of a part as they are read, and has no secret in its options.
  *
- * <p>Columns: part int and row int (the place in the plan: partition, and record within it), uri string ({@code
- * kafka:topic}), partition int, offset long, value binary (null: a tombstone), key binary, record_headers map (of a name
- * that is there twice the last; a value that is no text is base64), record_time timestamp, fault string and size long (of
- * a record that is too large, of which value is the start; else null). A part's last row is no record: its row is -1 less
- * the number of records in the part.
+ * <p>Columns: part int and row int (the position in the plan: partition, and record within it), uri string ({@code
+ * kafka:topic}), partition int, offset long, value binary (null: a tombstone), key binary, record_headers map (for a
+ * repeated name the last value; a value that is no text is base64), record_time timestamp, fault string and size long
+ * (for a record that is too large, of which value is the start; else null). A part's last row is no record: its row is
+ * -1 minus the number of records in the part.
  *
- * <p>The plan: {@code {"access": how the cluster is reached, "maxRecordBytes": how many bytes are too many for a record,
- * "parts": [[{"topic", "partition", "start", "end"}]]}}.
+ * <p>The plan: {@code {"access": how to connect to the cluster, "maxRecordBytes": how many bytes are too many for a
+ * record, "parts": [[{"topic", "partition", "start", "end"}]]}}.
  */
 public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.KafkaRange> {
   private static final StructType SCHEMA =
@@ -57,7 +57,7 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
           .add("fault", DataTypes.StringType, true)
           .add("size", DataTypes.LongType, true);
 
-  /** Made by Spark. */
+  /** Called by Spark. */
   public KafkaRecordSource() {
     super("kafka records", SCHEMA);
   }
@@ -79,18 +79,18 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
   }
 
   /**
-   * Reads the ranges of one part one after the other, then returns one row that ends the part and tells how many records
-   * it had. Offsets that hold no record (of transactions, or removed by compaction) are passed over. The row is reused.
+   * Reads the ranges of one part one after the other, then returns one row that ends the part with its number of records.
+   * Offsets without a record (of transactions, or removed by compaction) are skipped. The row object is reused.
    */
   private static final class Reader implements PartitionReader<InternalRow> {
-    /** As long as a broker may take to start anew. */
+    /** How long a broker may take to restart. */
     private static final Duration PATIENCE = Duration.ofSeconds(90);
 
     private static final Duration POLL = Duration.ofSeconds(1);
 
     private static final int MOST_HEADERS = 1_000;
 
-    /** The last millisecond of the year 9999: what is later is no time that a message may have. */
+    /** The last millisecond of the year 9999; later times are invalid for messages. */
     private static final long LAST_TIME = 253_402_300_799_999L;
 
     private final int part;
@@ -224,7 +224,7 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
     private static ArrayBasedMapData headers(ConsumerRecord<byte[], byte[]> record) {
       Map<String, UTF8String> headers = new LinkedHashMap<>();
       for (Header header : record.headers()) {
-        // A header without a value says only that it is there.
+        // A header without a value only shows that it exists.
         headers.put(header.key(), header.value() == null ? UTF8String.EMPTY_UTF8 : text(header.value()));
       }
       Object[] names = headers.keySet().stream().map(UTF8String::fromString).toArray();

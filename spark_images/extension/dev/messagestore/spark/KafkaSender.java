@@ -29,10 +29,10 @@ import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Sends Native records, one a line of staged objects, to a topic: in order, and in transactions that also commit how many
- * records have been sent so far, as the offset of a consumer group of the sender's own.
+ * Sends Native records, the lines of staged objects, to a topic: in order, and in transactions that also commit the
+ * number of records sent so far, as the offset of the sender's own consumer group.
  *
- * <p>A sender that is made ends the transaction of one before it, which can send nothing any more.
+ * <p>A new sender ends the transaction of an earlier one, which can't send any more.
  */
 public final class KafkaSender implements AutoCloseable {
   private static final JsonFactory JSON = new JsonFactory();
@@ -47,9 +47,9 @@ public final class KafkaSender implements AutoCloseable {
 
   /**
    * @param access the JSON of the cluster's {@link KafkaAccess}
-   * @param key the member of a record that is its key
-   * @param transactions names the sender, over all its lives
-   * @param progress names the group whose offset is how many records have been sent
+   * @param key the member of a record that becomes the record's key
+   * @param transactions the transactional id, the same for all senders of a replay
+   * @param progress the consumer group whose offset is the number of records sent
    */
   public KafkaSender(String access, String topic, String key, String transactions, String progress)
       throws InterruptedException {
@@ -65,7 +65,7 @@ public final class KafkaSender implements AutoCloseable {
     properties.put("buffer.memory", String.valueOf(64 << 20));
     properties.put("compression.type", "lz4");
     properties.put("linger.ms", "20");
-    // Smaller than what any topic takes: of a batch that is too large the client makes the same one again and again.
+    // Smaller than any topic's limit: the client would repeat a batch that is too large again and again.
     properties.put("batch.size", String.valueOf(64 << 10));
     producer = new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
     try {
@@ -91,12 +91,12 @@ public final class KafkaSender implements AutoCloseable {
     }
   }
 
-  /** How many records have been sent, over all lives. */
+  /** How many records have been sent, by this and earlier senders. */
   public long sent() {
     return sent;
   }
 
-  /** Go on with an object: its first record is the {@code first}, and so many of its records are passed over. */
+  /** Opens an object, whose first record has number {@code first}, and skips {@code passedOver} of its records. */
   public void read(Configuration conf, String uri, long first, long passedOver) throws IOException {
     closeLines();
     Path path = new Path(uri);
@@ -107,7 +107,7 @@ public final class KafkaSender implements AutoCloseable {
     sent = first + passedOver;
   }
 
-  /** Send the object's next records in one transaction; how many there were. */
+  /** Sends the object's next records in one transaction; returns how many there were. */
   public int send(int most) throws IOException, InterruptedException {
     List<Future<RecordMetadata>> acknowledged = new ArrayList<>();
     producer.beginTransaction();
@@ -117,7 +117,7 @@ public final class KafkaSender implements AutoCloseable {
         acknowledged.add(producer.send(record(line)));
       }
       producer.flush();
-      // A commit with a record that was refused would wait for nothing.
+      // A commit after a refused record would wait in vain.
       for (Future<RecordMetadata> one : acknowledged) {
         one.get();
       }
@@ -134,12 +134,12 @@ public final class KafkaSender implements AutoCloseable {
     return acknowledged.size();
   }
 
-  /** So that readers need not wait for the transaction's time to run out; where that fails, they do. */
+  /** Aborts, so that readers need not wait for the transaction's timeout; if that fails, they do. */
   private void abort() {
     try {
       producer.abortTransaction();
     } catch (KafkaException e) {
-      // What it failed for is told.
+      // The original error is reported.
     }
   }
 
@@ -156,7 +156,7 @@ public final class KafkaSender implements AutoCloseable {
     return line.size() == 0 ? null : line.toByteArray();
   }
 
-  /** Its key and its headers are members of the record itself. */
+  /** A record for Kafka; key and headers come from its members. */
   private ProducerRecord<byte[], byte[]> record(byte[] line) throws IOException {
     byte[] named = null;
     List<Header> headers = new ArrayList<>();
@@ -197,7 +197,7 @@ public final class KafkaSender implements AutoCloseable {
     }
   }
 
-  /** A transaction that is open is aborted, at the latest by the next sender. */
+  /** Aborts an open transaction; if that fails, the next sender does. */
   @Override
   public void close() throws IOException {
     closeLines();

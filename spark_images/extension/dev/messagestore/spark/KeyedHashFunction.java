@@ -12,8 +12,8 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * {@code keyed_…(text string)}: the first 16 bytes of a text's HMAC-SHA256, by a key that the driver has given. A plan names
- * the function; the key goes to executors with it, and stands in no plan, setting or log.
+ * {@code keyed_…(text string)}: the first 16 bytes of a text's HMAC-SHA256, with a key from the driver. A plan names the
+ * function; executors get the key with it, and no plan, setting or log contains the key.
  */
 public final class KeyedHashFunction extends CatalogFunction<byte[]> {
   private static final String PREFIX = "keyed_";
@@ -28,7 +28,7 @@ public final class KeyedHashFunction extends CatalogFunction<byte[]> {
     this.key = key.clone();
   }
 
-  /** Gives a key; returns the name of the function that hashes by it. */
+  /** Registers a key; returns the name of the function that hashes with it. */
   public static String given(byte[] key) throws GeneralSecurityException {
     byte[] digest = MessageDigest.getInstance("SHA-256").digest(key);
     String name = PREFIX + HexFormat.of().formatHex(digest, 0, Long.BYTES);
@@ -36,7 +36,7 @@ public final class KeyedHashFunction extends CatalogFunction<byte[]> {
     return name;
   }
 
-  /** The function of a name; null where no key was given for it. */
+  /** The function of a name; null if no key is registered for it. */
   static KeyedHashFunction named(String name) {
     return GIVEN.get(name);
   }

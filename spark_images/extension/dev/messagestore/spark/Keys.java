@@ -10,13 +10,13 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * The keys of the objects that a walk is inside of, so that a key twice is refused. Jackson's own check makes a set for each
- * object; most have so few keys that comparing them one by one is far cheaper.
+ * The keys of the objects that a walk is inside of, to refuse repeated keys. Jackson's own check creates a set for each
+ * object; most objects have so few keys that comparing them one by one is far cheaper.
  */
 final class Keys {
   private static final int FEW = 16;
 
-  /** A key takes far more memory than its bytes do. */
+  /** A key takes far more memory than its bytes. */
   private static final int MOST = 100_000;
 
   private String[] names = new String[2 * FEW];
@@ -24,19 +24,19 @@ final class Keys {
   private int held;
   private Map<Integer, Set<String>> many;
 
-  /** Enters an object; what it returns tells the object apart from those around it. */
+  /** Enters an object; the result identifies it among the objects around it. */
   int enter() {
     return top;
   }
 
-  /** Leaves an object, and what lies in it. */
+  /** Leaves an object and all objects in it. */
   void leave(int object) {
     Set<String> seen = many == null ? null : many.remove(object);
     held -= seen == null ? top - object : seen.size();
     top = object;
   }
 
-  /** Notes a key of the innermost object. */
+  /** Adds a key of the innermost object. */
   void add(int object, String name) throws IOException {
     int count = top - object;
     if (count < FEW ? among(object, name) : !seen(object).add(name)) {
@@ -67,7 +67,7 @@ final class Keys {
     return many.computeIfAbsent(object, o -> new HashSet<>(Arrays.asList(names).subList(o, top)));
   }
 
-  /** Passes over the value that the parser stands at, to its end. */
+  /** Skips the parser's current value. */
   void skip(JsonParser parser) throws IOException {
     JsonToken token = parser.currentToken();
     if (token == JsonToken.START_OBJECT) {

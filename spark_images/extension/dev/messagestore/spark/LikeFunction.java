@@ -7,8 +7,8 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * {@code like(text string, pattern string)}: SQL's LIKE with a backslash as the sign that escapes. Each part between two
- * {@code %} is looked for once, from the left: Spark's own LIKE is a regular expression that backtracks over all of them.
+ * {@code like(text string, pattern string)}: SQL's LIKE with backslash as the escape character. Each part between two
+ * {@code %} is searched once, from the left: Spark's own LIKE is a regular expression that backtracks over all of them.
  */
 public final class LikeFunction extends CatalogFunction<Boolean> {
   private static final int ANY_ONE = -1;
@@ -27,7 +27,7 @@ public final class LikeFunction extends CatalogFunction<Boolean> {
     return matches(text.toString().codePoints().toArray(), parsed.of(pattern, UTF8String::copy, LikeFunction::parts));
   }
 
-  /** What stands before, between and behind the {@code %}: code points, or {@link #ANY_ONE}. */
+  /** The parts before, between and after the {@code %}: code points, or {@link #ANY_ONE}. */
   private static List<int[]> parts(UTF8String pattern) {
     List<int[]> parts = new ArrayList<>();
     int[] signs = pattern.toString().codePoints().toArray();

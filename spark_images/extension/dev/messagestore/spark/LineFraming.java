@@ -8,8 +8,8 @@ import java.io.InputStream;
 import java.util.Arrays;
 
 /**
- * Lines that end with \n or \r\n. Lines of white space are no records, a byte order mark is no part of the first, and a
- * bare \r is a byte like any other.
+ * Lines that end with \n or \r\n. Lines of white space are no records, a byte order mark is not part of the first line,
+ * and a bare \r is an ordinary byte.
  */
 final class LineFraming implements Framing {
   private static final int BUFFER = 1 << 20;
@@ -50,7 +50,7 @@ final class LineFraming implements Framing {
   public boolean next() throws IOException {
     while (true) {
       long start = bufferOffset + from;
-      // The mark is no part of the first line, which begins where the file does.
+      // The mark is not part of the first line, which still begins at byte 0.
       if (!range.compressed() && (start == mark ? 0 : start) >= range.end()) {
         return false;
       }
@@ -75,7 +75,7 @@ final class LineFraming implements Framing {
     }
   }
 
-  /** The bytes up to the next \n, reading on as needed; -1 where the stream ends first or the limit is passed. */
+  /** The bytes up to the next \n, reading more as needed; -1 if the stream ends first or the limit is exceeded. */
   private int lineLength() throws IOException {
     int scanned = from;
     while (true) {
@@ -92,7 +92,7 @@ final class LineFraming implements Framing {
     }
   }
 
-  /** A line past the limit: keeps its start, passes over the rest as it is read, and says so. */
+  /** Handles a line beyond the limit: keeps its start, skips the rest, and sets the fault. */
   private void takeLong(long start) throws IOException {
     record = Arrays.copyOfRange(buffer, from, from + Math.min(limit, KEPT));
     recordOffset = start;
@@ -156,7 +156,7 @@ final class LineFraming implements Framing {
   }
 
   private void skipTo(long offset) throws IOException {
-    // A range that starts inside a line leaves it to the range before: go to one byte before and drop up to its \n.
+    // A line that began earlier belongs to the range before: go to one byte before the start and skip to after a \n.
     while (bufferOffset + from < offset - 1 && !ended) {
       if (from == to) {
         fill();

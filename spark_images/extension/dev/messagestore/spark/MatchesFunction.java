@@ -5,9 +5,9 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * {@code matches(text string, pattern string)}: whether the pattern of RE2 is found somewhere in the text, in a time linear
- * in the text's length. The JDK's own, which Spark's RLIKE asks, backtracks: on some texts for ever, on others until the
- * stack is full.
+ * {@code matches(text string, pattern string)}: whether the text contains a match of the RE2 pattern, in a time linear in
+ * the text's length. The JDK's engine, which Spark's RLIKE uses, backtracks: for ever on some texts, until the stack
+ * overflows on others.
  */
 public final class MatchesFunction extends CatalogFunction<Boolean> {
   private final Parsed<UTF8String, Pattern> parsed = new Parsed<>();

@@ -11,8 +11,8 @@ import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.util.functional.RemoteIterators;
 
 /**
- * Local files without a checksum file beside each. Hadoop's raw file system has none either, but is no
- * LocalFileSystem, which S3A wants for what it uploads.
+ * Local files without checksum files. Hadoop's raw file system has none either, but is no LocalFileSystem, which S3A
+ * needs for uploads.
  */
 public final class PlainLocalFileSystem extends LocalFileSystem {
   @Override
@@ -22,7 +22,7 @@ public final class PlainLocalFileSystem extends LocalFileSystem {
     setVerifyChecksum(false);
   }
 
-  /** Without anybody's permissions: Hadoop starts a process for each file to learn of them. */
+  /** Lists files without permissions: Hadoop would start a process for each file to find them. */
   @Override
   public RemoteIterator<LocatedFileStatus> listLocatedStatus(Path folder) throws IOException {
     return RemoteIterators.mappingRemoteIterator(listStatusIterator(folder), PlainLocalFileSystem::located);

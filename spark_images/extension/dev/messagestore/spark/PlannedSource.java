@@ -24,8 +24,8 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A Spark data source that reads what the JSON in its option {@code plan} says, {@code {"parts": [[range, …], …], …}}, in
- * batches, always with one schema: a Spark partition for each part. Parts, and ranges in one, are in order of arrival.
+ * A Spark batch data source with a fixed schema that reads the ranges in the JSON of its option {@code plan}, {@code
+ * {"parts": [[range, …], …], …}}: a Spark partition for each part. Parts, and ranges in one, are in order of arrival.
  */
 abstract class PlannedSource<R extends Serializable> implements TableProvider {
   private final String name;
@@ -36,10 +36,10 @@ abstract class PlannedSource<R extends Serializable> implements TableProvider {
     this.schema = schema;
   }
 
-  /** One partition's ranges; {@code index} is its place in order of arrival. */
+  /** One partition's ranges; {@code index} is its number in order of arrival. */
   record Part<R extends Serializable>(int index, List<R> ranges) implements InputPartition {}
 
-  /** Sent to the executors: opens one part's ranges there. */
+  /** Opens one part's ranges on an executor. */
   interface Opener<R extends Serializable> extends Serializable {
     PartitionReader<InternalRow> open(Part<R> part);
   }
@@ -47,7 +47,7 @@ abstract class PlannedSource<R extends Serializable> implements TableProvider {
   /** One range of a part. */
   abstract R range(JsonNode range);
 
-  /** How the ranges are read, by what else the plan says. */
+  /** How to read the ranges, from the rest of the plan. */
   abstract Opener<R> opener(JsonNode plan);
 
   @Override

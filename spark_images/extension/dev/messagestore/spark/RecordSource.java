@@ -21,10 +21,10 @@ import org.apache.spark.util.SerializableConfiguration;
 /**
  * A Spark data source that reads planned file ranges as records, in order of arrival.
  *
- * <p>Columns: part int and row int (the place in the plan: partition, and record within it), uri string, offset long
- * (byte at which the record starts in its decompressed file), value binary (its exact bytes), fault string (why it can't
- * be whole, or null), size long (of a record that is too large, of which value is the start; else null). A part's last
- * row is no record: its row is -1 less the number of records in the part.
+ * <p>Columns: part int and row int (the position in the plan: partition, and record within it), uri string, offset long
+ * (byte at which the record starts in its decompressed file), value binary (its exact bytes), fault string (why it is
+ * incomplete, or null), size long (for a record that is too large, of which value is the start; else null). A part's last
+ * row is no record: its row is -1 minus the number of records in the part.
  *
  * <p>The plan: {@code {"format": "Lines"|"Documents", "maxRecordBytes": how many bytes are too many for a record, "parts":
  * [[{"uri", "start", "end", "size"}]]}}.
@@ -40,7 +40,7 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
           .add("fault", DataTypes.StringType, true)
           .add("size", DataTypes.LongType, true);
 
-  /** Made by Spark. */
+  /** Called by Spark. */
   public RecordSource() {
     super("records", SCHEMA);
   }
@@ -48,13 +48,13 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
   /**
    * The part of one file that a batch reads: the records that start in [start, end).
    *
-   * @param uri the file, as Hadoop's file system names it
-   * @param start first byte; a record that started before it belongs to the range before
+   * @param uri the file's URI for Hadoop's file system
+   * @param start first byte; a record that starts before it belongs to the range before
    * @param end one past the range's last byte
-   * @param size the file's size when it was planned; what a growing file gained since is not read
+   * @param size the file's size at planning; bytes that were appended later are not read
    */
   record FileRange(String uri, long start, long end, long size) implements Serializable {
-    /** A compressed file is read whole: nothing tells where its lines start before they are unpacked. */
+    /** A compressed file is read whole: its line starts are unknown until it is unpacked. */
     boolean compressed() {
       return uri.endsWith(".gz");
     }
@@ -73,26 +73,26 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
     return part -> new Reader(part, conf.value(), documents, limit);
   }
 
-  /** Cuts one file range into records: their bytes, and the byte at which each starts in its (decompressed) file. */
+  /** Splits a file range into records: their bytes, and the offset of each in its (decompressed) file. */
   interface Framing extends AutoCloseable {
-    /** How much is kept of a record that is too large: enough to see what it is. */
+    /** How many bytes are kept of a record that is too large: enough to recognise it. */
     int KEPT = 1 << 16;
 
     /** Moves to the next record; false at the end of the range. */
     boolean next() throws IOException;
 
-    /** The record's bytes, without its end of line; of one that is too large the first {@link #KEPT}. */
+    /** The record's bytes, without its end of line; if it is too large, the first {@link #KEPT}. */
     byte[] bytes();
 
     long offset();
 
-    /** Why the record can't be whole (a compressed stream cut short, a line without end), or null. */
+    /** Why the record is incomplete (a truncated compressed stream, a line that is too long), or null. */
     String fault();
 
-    /** How many bytes a record has that is too large; -1 of any other. */
+    /** How many bytes a record has if it is too large, else -1. */
     long size();
 
-    /** What is said of a record that is too large. */
+    /** The message about a record that is too large. */
     static String tooLarge(String what, long size, int limit) {
       return what + " is " + size + " bytes long, fewer than " + limit + " are taken in; its first " + Math.min(limit, KEPT)
           + " are kept";
@@ -103,8 +103,8 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
   }
 
   /**
-   * Reads the ranges of one partition one after the other, then returns one row that ends the part and tells how many
-   * records it had: without it nobody would miss the last records of a file that was cut meanwhile. The row is reused.
+   * Reads the ranges of one partition one after the other, then returns one row that ends the part with its number of
+   * records: it shows whether the last records of a truncated file are missing. The row object is reused.
    */
   private static final class Reader implements PartitionReader<InternalRow> {
     private final int part;
@@ -171,12 +171,12 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
         return documents ? new DocumentFraming(plain, limit) : new LineFraming(plain, range, 0, limit);
       }
       long at = Math.max(0, range.start() - 1);
-      // Lines of a range may end behind it, but never behind the file as it was planned.
+      // Lines of a range may end after it, but never after the file's planned size.
       InputStream bounded = new BoundedInput(from(file, at), range.size() - at);
       return documents ? new DocumentFraming(bounded, limit) : new LineFraming(bounded, range, at, limit);
     }
 
-    /** A file from a place on; nothing, where it has become shorter meanwhile. */
+    /** A file from an offset on; empty if it has become shorter in the meantime. */
     private static InputStream from(FSDataInputStream file, long place) throws IOException {
       try {
         file.seek(place);

@@ -15,10 +15,10 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * {@code scrub_json(value binary, paths array<string>, method string, given string)}: the JSON document without what lies at
- * the paths, all its other bytes as they were. Method Redact puts {@code given} as a string where a value was, Hash its keyed
- * hash with the key whose variable {@code given} names, Drop takes the member out. Null where nothing is left, or where the
- * value is no JSON.
+ * {@code scrub_json(value binary, paths array<string>, method string, given string)}: the JSON document without the values
+ * at the paths, with all other bytes unchanged. Method Redact replaces a value by the string {@code given}, Hash by its
+ * keyed hash with the key in the variable {@code given}, Drop removes the member. Null if nothing is left or the bytes are
+ * no JSON.
  */
 public final class ScrubFunction extends CatalogFunction<byte[]> {
   private final Parsed<ArrayData, JsonScrub.Paths> parsed = new Parsed<>();
@@ -64,7 +64,7 @@ public final class ScrubFunction extends CatalogFunction<byte[]> {
     return ('"' + plain + '"').getBytes(StandardCharsets.UTF_8);
   }
 
-  /** A string's characters, so that a value hashes alike however it was escaped; else the exact JSON text. */
+  /** A string's characters, so that its hash doesn't depend on escapes; else the exact JSON text. */
   private static byte[] text(byte[] bytes, JsonToken token, int start, int end) throws IOException {
     try {
       return new Slices(bytes, 0).text(token, start, end).getBytes();
@@ -73,14 +73,14 @@ public final class ScrubFunction extends CatalogFunction<byte[]> {
     }
   }
 
-  /** Takes the values at some paths out of one JSON document, and leaves every other byte of it as it was. */
+  /** Removes the values at some paths of one JSON document, and leaves all other bytes unchanged. */
   private static final class JsonScrub {
-    /** What stands where a value was, as JSON text; null where the value goes without a trace. */
+    /** The replacement of a value, as JSON text; null if the value is removed without a trace. */
     interface Mask {
       byte[] of(byte[] bytes, JsonToken token, int start, int end) throws IOException;
     }
 
-    /** Paths as a tree of steps. Of a path and a longer one below it, the shorter counts. */
+    /** Paths as a tree of steps. A path makes longer ones below it irrelevant. */
     static final class Paths {
       private final Map<Object, Paths> steps = new HashMap<>();
       private boolean leaves;
@@ -109,12 +109,12 @@ public final class ScrubFunction extends CatalogFunction<byte[]> {
     }
 
     /**
-     * The document without what lies at the paths; null where all of it leaves, or where it is no JSON and can't be searched.
+     * The document without the values at the paths; null if nothing is left, or if it is no JSON and can't be searched.
      *
-     * @param mask gives what stands for a value, or is null where members are dropped
+     * @param mask gives the replacement of a value, or null if members are dropped
      */
     static byte[] scrub(byte[] bytes, Paths paths, Mask mask) {
-      // A key that is there twice is scrubbed twice.
+      // Both values of a repeated key are scrubbed.
       try (JsonParser parser = Json.parser(bytes, 0, bytes.length)) {
         if (parser.nextToken() == null) {
           return null;
@@ -127,7 +127,7 @@ public final class ScrubFunction extends CatalogFunction<byte[]> {
       }
     }
 
-    /** Walks the value that the parser stands at and gives back where it ends. */
+    /** Walks the parser's current value and returns where it ends. */
     private int value(JsonParser parser, Paths node, byte[] dropped) throws IOException {
       JsonToken token = parser.currentToken();
       int start = Json.valueStart(parser, 0);
@@ -148,7 +148,7 @@ public final class ScrubFunction extends CatalogFunction<byte[]> {
       return end;
     }
 
-    /** A member that is dropped takes one comma with it: the one after it, or before it where no member follows that stays. */
+    /** A dropped member's comma is dropped, too: the one after it, or before it if no later member stays. */
     private void object(JsonParser parser, Paths node, int start) throws IOException {
       int end = start + 1;
       int staysTo = -1;
@@ -172,7 +172,7 @@ public final class ScrubFunction extends CatalogFunction<byte[]> {
       }
     }
 
-    /** An element that is dropped becomes null, as the others' places must stay what they were. */
+    /** A dropped element becomes null, so that the others keep their indexes. */
     private void array(JsonParser parser, Paths node) throws IOException {
       int i = 0;
       while (parser.nextToken() != JsonToken.END_ARRAY) {
@@ -180,7 +180,7 @@ public final class ScrubFunction extends CatalogFunction<byte[]> {
       }
     }
 
-    /** Where the next member starts: only white space and a comma lie before its name. */
+    /** Where the next member starts: only white space and a comma come before its name. */
     private int nextQuote(int from) {
       int i = from;
       while (bytes[i] != '"') {

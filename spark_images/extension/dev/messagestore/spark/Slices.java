@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Set;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** What a walk found in one document: a slice of its bytes for each field, so that values come out as they went in. */
+/** The results of a walk over one document: a slice of its bytes for each field, so that values stay exact. */
 final class Slices {
   /** A member of an object. */
   record Member(String name, JsonToken token, int start, int end) {}
@@ -37,10 +37,10 @@ final class Slices {
   }
 
   /**
-   * @param restOf the node whose other members are wanted too, or null
-   * @param headersOf the node whose members are all wanted, or null
-   * @param root the node whose other members are looked at, whether they are known, or null
-   * @param known the names of those that are; where it is empty, nothing is looked at
+   * @param restOf the node whose other members are needed, too, or null
+   * @param headersOf the node whose members are all needed, or null
+   * @param root the node whose other members are checked for unknown names, or null
+   * @param known the known names; if empty, nothing is checked
    */
   private Slices(
       byte[] bytes, int fields, JsonPaths restOf, JsonPaths headersOf, JsonPaths root, Set<String> known) {
@@ -70,19 +70,19 @@ final class Slices {
     return headers;
   }
 
-  /** Notes that nothing asked for a member of that name. */
+  /** Records a member that no path needs. */
   void passedOver(JsonPaths node, String name) {
     if (node == root && unknown == null && !known.contains(name)) {
       unknown = name;
     }
   }
 
-  /** The first member's name that nobody knows, or null. */
+  /** The name of the first unknown member, or null. */
   String unknown() {
     return unknown;
   }
 
-  /** Of the objects that the walk is inside of. */
+  /** The keys of the objects that the walk is inside of. */
   Keys keys() {
     return keys;
   }
@@ -109,7 +109,7 @@ final class Slices {
     headers.add(new Member(name, token, start, end));
   }
 
-  /** Whether the field is there and not null. */
+  /** Whether the field is present and not null. */
   boolean has(int field) {
     return tokens[field] != null && tokens[field] != JsonToken.VALUE_NULL;
   }
@@ -155,7 +155,7 @@ final class Slices {
     }
   }
 
-  /** An escape such as \ud800 names half a character: RFC 8259 lets it pass, no UTF-8 text can hold it. */
+  /** An escape such as \ud800 is half a character: RFC 8259 allows it, UTF-8 can't represent it. */
   static final class LoneSurrogateException extends IOException {
     LoneSurrogateException() {
       super("holds half of a surrogate pair, which is no character");

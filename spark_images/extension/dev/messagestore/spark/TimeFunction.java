@@ -7,8 +7,8 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * {@code time(text string)}: an RFC 3339 time (section 5.6) in the years 1 to 9999, to the microsecond; null where the text
- * is none. Spark's own cast takes much that is no such time, and a pattern before it costs more than the cast.
+ * {@code time(text string)}: an RFC 3339 time (section 5.6) in the years 1 to 9999, to the microsecond; null for other
+ * texts. Spark's own cast accepts many other forms, and a pattern before it costs more than the cast.
  */
 public final class TimeFunction extends CatalogFunction<Long> {
   private static final String FORM = "dddd-dd-ddTdd:dd:dd";
@@ -58,7 +58,7 @@ public final class TimeFunction extends CatalogFunction<Long> {
     return true;
   }
 
-  /** Where the zone begins; -1 where the fraction is none. */
+  /** Where the zone begins; -1 if the fraction is invalid. */
   private static int fractionEnd(UTF8String text) {
     int i = FORM.length();
     if (text.getByte(i) != '.') {
@@ -89,7 +89,7 @@ public final class TimeFunction extends CatalogFunction<Long> {
     return !valid ? null : sign == '-' ? -minutes : minutes;
   }
 
-  /** In microseconds; further digits are cut off. */
+  /** The fraction in microseconds; further digits are cut off. */
   private static long fraction(UTF8String text, int zone) {
     long micros = 0;
     for (int i = 0; i < 6; i++) {

@@ -7,8 +7,8 @@ import org.apache.spark.TaskContext;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
- * {@code within(size bigint, budget bigint)}: whether all sizes that a task has asked for so far, this one included, are no
- * more than the budget together. A size that is too much is not counted, so that smaller ones behind it may fit.
+ * {@code within(size bigint, budget bigint)}: whether the sum of a task's sizes so far, including this one, is within the
+ * budget. A size that doesn't fit is not counted, so that later, smaller ones may fit.
  */
 public final class WithinFunction extends CatalogFunction<Boolean> {
   private static final Map<TaskContext, long[]> SPENT = Collections.synchronizedMap(new WeakHashMap<>());
@@ -17,7 +17,7 @@ public final class WithinFunction extends CatalogFunction<Boolean> {
     super("within", DataTypes.BooleanType, DataTypes.LongType, DataTypes.LongType);
   }
 
-  /** What it says of one row hangs on those before it. */
+  /** False: a row's result depends on the rows before it. */
   @Override
   public boolean isDeterministic() {
     return false;
