@@ -22,7 +22,7 @@ TOKEN = "test-token"
 
 @dataclass
 class Answer:
-    """What the API server said."""
+    """An answer of the API server."""
 
     status: int
     body: dict[str, Any]
@@ -48,11 +48,11 @@ class ApiServer:
     _connection: http.client.HTTPSConnection | None = field(default=None, repr=False)
 
     def another(self) -> "ApiServer":
-        """A connection of its own to the same server, for another thread."""
+        """Another connection to the same server, for another thread."""
         return ApiServer(self.port, self.certificate)
 
     def restart(self) -> None:
-        """Kill the server and start it again; what it knows is in etcd."""
+        """Kill the server and start it again; its objects are in etcd."""
         assert self.program is not None
         self.close()
         self.program.restart()
@@ -67,15 +67,15 @@ class ApiServer:
         user: str = "",
         pod: str = "",
     ) -> Answer:
-        """Ask as an administrator, or as somebody else: a user by name, a service account by its long name.
+        """Send a request as an administrator or another user; service accounts have their long names.
 
-        Args:
-            method: of HTTP.
-            path: on the server.
-            body: of any JSON.
-            content_type: of the body.
-            user: who asks.
-            pod: whose token it is, as the API server knows of a token that a kubelet mounted.
+                Args:
+                    method: of HTTP.
+        path: the URL's path.
+        body: any JSON.
+                    content_type: of the body.
+        user: the name of the user; None: the administrator.
+        pod: the pod of the token, which the API server knows for tokens that a kubelet mounted.
         """
         for attempt in (1, 2):
             try:
@@ -126,7 +126,7 @@ class ApiServer:
 
 @contextmanager
 def running_apiserver(flags: Sequence[str] = ()) -> Iterator[ApiServer]:
-    """Start etcd and kube-apiserver, with further flags, in a folder of their own, and end them afterwards."""
+    """Start etcd and kube-apiserver, with more flags, in their own folder, and end them afterwards."""
     programs = _programs()
     with tempfile.TemporaryDirectory(prefix="apiserver-") as folder:
         home = Path(folder)
@@ -186,7 +186,7 @@ def _apiserver(programs: Path, home: Path, etcd_port: int, port: int) -> list[st
 
 
 class _Program:
-    """A process, and how it is started."""
+    """A process, and how to start it."""
 
     def __init__(self, log: Path, command: list[str]) -> None:
         self.log = log

@@ -7,12 +7,12 @@ from lupa.lua51 import LuaRuntime
 
 FOLDER = Path(__file__).parents[2] / "examples" / "gitops" / "argocd"
 STATUSES = ("Healthy", "Progressing", "Degraded", "Suspended", "Missing", "Unknown")
-# Argo CD loads the base, table and package libraries, and an os that only tells the time.
+# Argo CD loads the libraries base, table and package, and an os that only has the time.
 _ABSENT = ("string", "io", "math", "debug", "coroutine", "os", "python", "require", "dofile", "loadfile", "print")
 
 
 def health(script: str, document: dict[str, Any]) -> tuple[str, str]:
-    """The status and the message that the script gives the resource; raises when Argo CD would not take them."""
+    """The status and message that the script returns for the resource; raises if Argo CD would not accept them."""
     lua = LuaRuntime(register_eval=False, register_builtins=False, unpack_returned_tuples=True)
     for name in _ABSENT:
         lua.execute(f"{name} = nil")
@@ -26,7 +26,7 @@ def health(script: str, document: dict[str, Any]) -> tuple[str, str]:
 
 
 def _to_lua(lua: LuaRuntime, value: Any) -> Any:
-    """Argo CD's own conversion: every number a number, a null nothing."""
+    """Argo CD's own conversion: all numbers become Lua's, nulls are dropped."""
     if isinstance(value, dict):
         return lua.table_from({key: _to_lua(lua, item) for key, item in value.items() if item is not None})
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Something that goes on beside a test."""
+"""Work in the background of a test."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from support.waiting import scaled
 
 @contextmanager
 def repeated(step: Callable[[], None], seconds: float) -> Iterator[None]:
-    """Call ``step`` in a thread of its own, with a pause after each time, until the block ends; an error ends it."""
+    """Call ``step`` in another thread, with a pause after each call, until the block ends; an error ends it."""
     stop = threading.Event()
 
     def go_on() -> None:

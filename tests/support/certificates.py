@@ -1,4 +1,4 @@
-"""Certificates for servers on this machine, by an authority that nobody else knows."""
+"""Certificates for servers on this machine, by a new authority."""
 
 import subprocess
 from pathlib import Path

@@ -8,7 +8,7 @@ Document = dict[str, Any]
 
 
 def collection(apiserver: ApiServer, document: Document) -> str:
-    """Where the API server has objects like this one; raises LookupError when it knows no such kind."""
+    """The path of the collection of an object; raises LookupError if the API server doesn't know its kind."""
     version = document["apiVersion"]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     served = apiserver.request("GET", root).body.get("resources", [])
@@ -20,5 +20,5 @@ def collection(apiserver: ApiServer, document: Document) -> str:
 
 
 def create(apiserver: ApiServer, document: Document) -> Answer:
-    """Create an object without keeping it; a field that the server doesn't know is an error."""
+    """Create an object as a dry run; unknown fields are errors."""
     return apiserver.request("POST", f"{collection(apiserver, document)}?dryRun=All&fieldValidation=Strict", document)

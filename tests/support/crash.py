@@ -44,7 +44,7 @@ _HERE = Path(__file__).parent.parent
 def crash(stream: Stream, name: str, moment: str, nth: int) -> None:
     """Run an ingest and kill it at the n-th write of a name, before or after it or within it.
 
-    Fails when the run ended without coming there.
+    Fails if the run ends before that.
     """
     crash_run(stream.spark, stream.document(), name, moment, nth)
 
@@ -62,7 +62,7 @@ def crash_run(spark: SparkSession, document: RunDocument, name: str, moment: str
 
 
 def forget_tables(spark: SparkSession) -> None:
-    """Let a session read tables anew that another has changed."""
+    """Make a session read tables again that another one has changed."""
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     gateway.jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
@@ -70,7 +70,7 @@ def forget_tables(spark: SparkSession) -> None:
 
 
 def crash_opening(folder: Path, name: str, moment: str) -> None:
-    """As :func:`crash`, for the tables' folder alone."""
+    """As :func:`crash`, for opening a store's folder."""
     _killed({"folder": str(folder), "point": [name, moment, 1]}, {})
 
 
@@ -131,7 +131,7 @@ def main() -> None:
 def _spark() -> SparkSession:
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return local_session(cores=2, memory="1g")
-    # A table is locked by the JVM too, which here goes on.
+    # The JVM, which goes on here, locks the table, too.
     lock.is_local = lambda uri: False
     gateway = launch_gateway()
     spark = gateway.jvm.org.apache.spark

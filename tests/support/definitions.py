@@ -1,4 +1,4 @@
-"""The project's kinds and kubeflow's SparkApplication, installed in an API server."""
+"""The CRDs of the project's kinds and of Kubeflow's SparkApplication, installed in an API server."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def install_definitions(server: ApiServer) -> None:
-    """Install them, and wait until objects of all kinds can be made."""
+    """Install all, and wait until objects of all kinds can be created."""
     for kind in NAMES:
         answer = server.request("POST", f"{DEFINITIONS}?fieldValidation=Strict", custom_resource_definition(kind))
         assert answer.accepted, answer.body
@@ -23,7 +23,7 @@ def install_definitions(server: ApiServer) -> None:
 
 
 def install_spark_applications(server: ApiServer) -> None:
-    """Install kubeflow's kind alone, and wait until objects of it can be made."""
+    """Install only Kubeflow's kind, and wait until objects of it can be created."""
     answer = server.request("POST", DEFINITIONS, sparkoperator.definition())
     assert answer.accepted, answer.body
     _wait_until_established(server, sparkoperator.PLURAL, sparkoperator.GROUP, "v1beta2")
@@ -31,7 +31,7 @@ def install_spark_applications(server: ApiServer) -> None:
 
 @contextmanager
 def no_spark_applications(server: ApiServer) -> Iterator[None]:
-    """An API server that doesn't know kubeflow's kind for as long as it is needed."""
+    """Remove Kubeflow's kind from the API server while the block lasts."""
     server.request("DELETE", f"{DEFINITIONS}/{sparkoperator.PLURAL}.{sparkoperator.GROUP}")
     applications = f"/apis/{sparkoperator.GROUP}/v1beta2/{sparkoperator.PLURAL}"
     wait_until(lambda: server.request("GET", applications).status == 404, 30, lambda: "the definition goes")

@@ -1,4 +1,4 @@
-"""Counting the rows that reach a driver, by whichever way."""
+"""Counts the rows that a driver gets, from each source."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class _Counted:
 
 @contextmanager
 def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
-    """Rows by way: what Spark hands over, what delta-rs reads, what pyarrow reads of single files."""
+    """Rows by source: from Spark, from delta-rs, and from single files by pyarrow."""
     rows: Counter[str] = Counter()
     collect, to_arrow = DataFrame.collect, DataFrame.toArrow
     to_dataset, read_table = DeltaTable.to_pyarrow_dataset, pq.read_table

@@ -1,4 +1,4 @@
-"""The pod that a driver makes for an executor: the operator's template with what Spark adds to it."""
+"""The pod that a driver creates for an executor: the operator's template with Spark's additions."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ DRIVER_UID = "9d0b7a5e-5f0e-4f57-9d6e-3b1f0c2d4e6a"
 
 
 def executor_pod(launch: Launch) -> dict[str, Any]:
-    """As Spark makes it; a test of the jobs asks Spark's own builder."""
+    """The pod as Spark creates it; a test of the jobs compares it with Spark's own builder."""
     run, template = launch.run.run.name, executor_template(launch)
     (container,) = template["spec"]["containers"]
     labels = {

@@ -1,4 +1,4 @@
-"""Watching what a run changes outside its own process."""
+"""Observes a run's writes outside its own process."""
 
 import ast
 import re
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class UnheardError(PySparkException):
-    """A write has happened, and its answer got lost."""
+    """A write succeeded, and its answer was lost."""
 
 
 @contextmanager
@@ -31,9 +31,9 @@ def observing(observer: Callable[[str, str], None]) -> Iterator[None]:
 
 
 def unheard(run: Callable[[], T], meanwhile: Callable[[], object] = lambda: None) -> tuple[T, set[str]]:
-    """A run that is tried again until it ends, while of each kind of write the first answer gets lost; and the kinds.
+    """Retry a run until it ends, while the first answer of each kind of write is lost; returns result and kinds.
 
-    Whenever one does, something else happens too.
+    ``meanwhile`` is called at each lost answer.
     """
     lost: set[str] = set()
 
@@ -53,7 +53,7 @@ def unheard(run: Callable[[], T], meanwhile: Callable[[], object] = lambda: None
 
 
 def patterns_in_code() -> set[str]:
-    """The names of the external writes that the jobs make, as regular expressions; not those that a caller gives."""
+    """The names of the jobs' external writes, as regular expressions, without names that callers pass."""
     folders = [Path(package.__file__).parent for package in (messagestore_core, messagestore_jobs) if package.__file__]
     return {name for folder in folders for path in folder.rglob("*.py") for name in _patterns(path)}
 

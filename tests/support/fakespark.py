@@ -1,7 +1,7 @@
-"""Stands for what a bare API server lacks: the Spark operator, the kubelet, the drivers and the garbage collector.
+"""Simulates what a bare API server lacks: the Spark operator, the kubelet, the drivers and the garbage collector.
 
-Applications get a driver's pod, run for a while, report to their ConfigMap and end. It keeps a record of what it saw,
-and notices at once when two drivers could write to one table.
+Applications get a driver pod, run for a while, report to their ConfigMap and end. The simulation records what it saw,
+and which drivers could write to one table at the same time.
 """
 
 import json
@@ -23,7 +23,7 @@ DENIED = {"reason": "StorageDenied", "message": "403 from the object store"}
 
 @dataclass
 class Run:
-    """An application that was seen."""
+    """An application that the simulation has seen."""
 
     namespace: str
     name: str
@@ -34,16 +34,16 @@ class Run:
 
     @property
     def writes(self) -> bool:
-        """Whether it changes its table; a replay out of it and a preview only read."""
+        """Whether it changes its table; replays and previews only read."""
         task = self.document["task"]
         return task["kind"] != "replay" and not (task["kind"] == "purge" and task.get("mode", "DryRun") == "DryRun")
 
 
 @dataclass
 class FakeSpark:
-    """Runs what it finds in a namespace.
+    """Runs the applications of a namespace.
 
-    `seconds` is how long a driver runs, `opens` what a run's document makes it do to its store: an error, or None.
+    `seconds` is how long a driver runs; `opens` returns a run's error for its document, or None.
     """
 
     server: ApiServer
@@ -56,14 +56,14 @@ class FakeSpark:
     problems: list[str] = field(default_factory=list)
 
     def launched(self, prefix: str) -> list[Run]:
-        """The runs whose names begin so, in the order of their start."""
+        """The runs with a prefix in their names, in the order of their start."""
         return sorted((run for run in self.runs.values() if run.name.startswith(prefix)), key=lambda run: run.started)
 
     def step(self) -> None:
-        """Bring every application one step on."""
+        """Advance each application by one step."""
         answer = self.server.request("GET", sparkoperator.path(self.namespace))
         if not answer.accepted:
-            # It is overloaded, say: that tells nothing of what there is.
+            # An overloaded server, for example: its objects are unknown then.
             return
         applications = {app["metadata"]["uid"]: app for app in answer.body["items"] or []}
         for uid, app in applications.items():

@@ -1,4 +1,4 @@
-"""What somebody with write access to a bucket could put into a table's log."""
+"""Forged entries in a table's log, by somebody with write access to a bucket."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Action = dict[str, Any]
 
 
 def commit(table: Path, *actions: Action) -> None:
-    """The next version of a local table, whatever it says."""
+    """Write the next version of a local table, with any content."""
     log = table / "_delta_log"
     newest = max(int(path.stem) for path in log.glob("*.json"))
     (log / f"{newest + 1:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
@@ -29,7 +29,7 @@ def last(table: Path, kind: str) -> dict[str, Any]:
 
 
 def metadata(table: Path, change: Callable[[dict[str, Any], list[dict[str, Any]]], None]) -> Action:
-    """The table's metadata, changed; the change is given the action and its columns."""
+    """The table's metadata after a change, which receives the action and its columns."""
     action = last(table, "metaData")
     schema = json.loads(action["schemaString"])
     change(action, schema["fields"])
@@ -48,7 +48,7 @@ def with_column_metadata(table: Path, column: str, **said: Any) -> Action:
 
 
 def generated(table: Path, column: str, expression: str) -> Action:
-    """A column that Delta makes by an expression at each write."""
+    """A column that Delta computes by an expression at each write."""
     return with_column_metadata(table, column, **{"delta.generationExpression": expression})
 
 
@@ -62,17 +62,17 @@ def protocol(reader: int, writer: int, *features: str) -> Action:
 
 
 def with_file(table: Path, path: str, **more: Any) -> Action:
-    """A data file that lies at a path."""
+    """An added data file with a path."""
     return {"add": last(table, "add") | {"path": path} | more}
 
 
 def in_sums(path: Path, **said: Any) -> None:
-    """Change what a version's sums, which Spark writes beside it, say of the table."""
+    """Change a version's checksum file, which Spark writes beside the version."""
     path.write_text(json.dumps(json.loads(path.read_text()) | said))
 
 
 def forget_logs(spark: SparkSession) -> None:
-    """Let Spark and this process read each log anew: its versions are others by now, under the same numbers."""
+    """Make Spark and this process read all logs again: versions have changed under the same numbers."""
     assert spark._jvm is not None
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     foreign._looked_at.clear()

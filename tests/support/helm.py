@@ -1,4 +1,4 @@
-"""The real helm, on the project's chart."""
+"""The real helm, with the project's chart."""
 
 import functools
 import subprocess
@@ -18,19 +18,19 @@ KUBE_VERSION = "1.34.4"
 
 
 class HelmError(Exception):
-    """What helm complained about."""
+    """An error message of helm."""
 
 
 @functools.cache
 def program() -> Path:
-    """The file of helm, built when missing."""
+    """The file of helm, which is built if missing."""
     command = [sys.executable, "-m", "tools.cluster.programs", "helm"]
     done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
     return Path(done.stdout.strip())
 
 
 def helm(*arguments: str | Path) -> str:
-    """Run helm and return what it prints; raises HelmError with its complaint."""
+    """Run helm and return its output; raises HelmError with its message."""
     done = subprocess.run([program(), *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise HelmError(f"{done.stdout}{done.stderr}")
@@ -38,10 +38,10 @@ def helm(*arguments: str | Path) -> str:
 
 
 def template(*arguments: str | Path, chart: Path = CHART) -> str:
-    """What the chart renders, as text."""
+    """The rendered chart, as text."""
     return helm("template", RELEASE, chart, "--namespace", NAMESPACE, "--kube-version", KUBE_VERSION, *arguments)
 
 
 def rendered(*arguments: str | Path, chart: Path = CHART) -> list[Document]:
-    """What the chart renders, object by object."""
+    """The rendered chart, object by object."""
     return [document for document in YAML(typ="safe").load_all(template(*arguments, chart=chart)) if document]

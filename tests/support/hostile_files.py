@@ -1,4 +1,4 @@
-"""What each kind of file of a store is replaced by: what somebody with write access to the bucket could put there."""
+"""Replacements of each kind of file of a store, as somebody with write access to the bucket could make them."""
 
 import json
 import os
@@ -43,7 +43,7 @@ KINDS = {
 
 
 def kind_of(name: str) -> str | None:
-    """The kind of a file by its name within the store."""
+    """The kind of a file, by its name in the store."""
     return next((kind for kind, pattern in KINDS.items() if re.fullmatch(pattern, name)), None)
 
 
@@ -60,7 +60,7 @@ def garbage(_: Site, path: Path) -> None:
 
 
 def huge(_: Site, path: Path) -> None:
-    """Sparse, so that it costs nothing to make."""
+    """A huge file, sparse, so that it costs nothing."""
     os.truncate(path, 300 << 20)
 
 
@@ -111,7 +111,7 @@ def _edit(change: Callable[[dict[str, Any], Site], None]) -> Change:
 
 
 def _say(forge: Callable[[Path, Site], list[forgeries.Action]]) -> Change:
-    """Something more in a commit."""
+    """Additional actions in a commit."""
 
     def say(site: Site, path: Path) -> None:
         actions = forge(path.parents[1], site)
@@ -138,7 +138,7 @@ def _note(text: str) -> Change:
 
 
 def _rows(change: Callable[[pa.Table, Site], pa.Table]) -> Change:
-    """Other rows of the same columns."""
+    """Other rows with the same columns."""
 
     def rows(site: Site, path: Path) -> None:
         pq.write_table(change(pq.ParquetFile(path).read(), site), path)
@@ -147,7 +147,7 @@ def _rows(change: Callable[[pa.Table, Site], pa.Table]) -> Change:
 
 
 def _with(name: str, value: Callable[[Site], Any]) -> Callable[[pa.Table, Site], pa.Table]:
-    """Each row with another value in a column, where the file has it."""
+    """Each row with another value in a column, if the file has it."""
 
     def change(rows: pa.Table, site: Site) -> pa.Table:
         if name not in rows.column_names:
@@ -279,7 +279,7 @@ OWN: dict[str, dict[str, Change]] = {
     },
     "index run": {"other bytes": lambda _, path: path.write_bytes(b"y" * path.stat().st_size) and None},
 }
-"""Beside what any file may be replaced by."""
+"""In addition to the replacements of all kinds."""
 
 FIRST = {
     "marker": "deep and whole",
@@ -302,7 +302,7 @@ FIRST = {
     "index manifest": "removed elsewhere",
     "index run": "cut short",
 }
-"""The one of each kind that every run of the tests has."""
+"""The replacement of each kind that each run of the tests includes."""
 
 USED_BY = {
     "translators": ("ingest", "read"),
@@ -322,11 +322,11 @@ USED_BY = {
     "index manifest": ("ingest", "maintain"),
     "index run": ("ingest", "maintain"),
 }
-"""The runs that look at a kind of file; at others, all do."""
+"""The runs that read a kind of file; all read the others."""
 
 
 def changes(kind: str) -> dict[str, Change]:
-    """All that a file of a kind is replaced by."""
+    """All replacements of a kind of file."""
     return ANY | OWN[kind]
 
 

@@ -1,4 +1,4 @@
-"""Records made to do harm: odd, broken and huge, in each format, and packed in files that are broken too."""
+"""Hostile records: odd, broken and huge, in each format, and compressed in files that may be broken, too."""
 
 import gzip
 import json
@@ -66,11 +66,11 @@ BYTES = (
 )
 
 PRODUCED = 900_000
-"""What a producer sends at most, unless it is told otherwise."""
+"""The most bytes that a producer sends by default."""
 
 
 class HostileRecords:
-    """One sequence of records for each seed. Ids come from a few thousand, so that some come again."""
+    """One sequence of records for each seed. Ids are from a few thousand, so that some repeat."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -86,7 +86,7 @@ class HostileRecords:
         return self._record(EVENT, mine)
 
     def text(self) -> bytes:
-        """A line of anything."""
+        """A line of any text."""
         chosen = self._random.choice((self.native, self.event, self._noise))
         return chosen()
 
@@ -101,7 +101,7 @@ class HostileRecords:
         return b"".join(line() + self._random.choice(ends) for _ in range(count))
 
     def packed(self, content: bytes) -> bytes:
-        """A gzip of it in members, broken more often than not."""
+        """The content as gzip in several members, mostly broken."""
         random, packed = self._random, b""
         for part in self._parts(content):
             packed += gzip.compress(part, random.choice((1, 6, 9)), mtime=0)

@@ -1,4 +1,4 @@
-"""One small store with everything in it that runs leave in one, and the runs that meet it."""
+"""A small store with all kinds of files that runs write, and runs that read it."""
 
 import os
 import shutil
@@ -46,7 +46,7 @@ from support.stores import make_store, message
 
 NOW = datetime(2026, 1, 20, tzinfo=UTC)
 CANARY = os.urandom(48).hex()
-"""Stands in files that are not the store's, and nowhere else."""
+"""A text that only files outside the store contain."""
 RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")
 LARGE = "x" * 100
 SETTINGS: dict[str, Any] = {
@@ -67,9 +67,9 @@ def _stopping_before(name: str) -> Callable[[str, str], None]:
 
 @dataclass
 class Site:
-    """A store in a folder, what lies around it, and a copy to begin again from.
+    """A store in a folder, files around it, and a copy to restore it from.
 
-    Payloads under claim checks are named by where they lie, so the store is always put in the same place.
+    Claim checks have the URIs of their payloads, so the store always has the same path.
     """
 
     spark: SparkSession
@@ -107,20 +107,20 @@ class Site:
         shutil.copytree(self.site, self.folder / "copy")
 
     def restore(self) -> None:
-        """As it was built."""
+        """Restore it as it was built."""
         shutil.rmtree(self.site)
         shutil.copytree(self.folder / "copy", self.site)
         self.canary.write_text(CANARY)
         forget_logs(self.spark)
 
     def files(self) -> Iterator[str]:
-        """Every file of the store, by its name within."""
+        """All files of the store, by name."""
         for path in sorted(self.store.rglob("*")):
             if path.is_file():
                 yield str(path.relative_to(self.store))
 
     def runs(self) -> Runs:
-        """Each run by name; it tells what it failed with, None where it did not."""
+        """Each run by name; it returns its error, None if it succeeded."""
         self.stream.arrive("more.jsonl", lines(record("new", payload=LARGE), b"garbage"))
         out = f"{self.site}/out"
         documents = {
@@ -134,7 +134,7 @@ class Site:
         return runs | {name: lambda document=document: self._failure(document) for name, document in documents.items()}
 
     def canary_is_told(self) -> list[str]:
-        """The files in which the canary's text stands; its own is not one of them."""
+        """The files with the canary's text, except its own."""
         needles = [CANARY.encode(), bytes.fromhex(CANARY)]
         return [
             str(path)
@@ -147,7 +147,7 @@ class Site:
         return None if report.error is None else f"{report.error.reason}: {report.error.message}"
 
     def _read(self) -> str | None:
-        """What an application reads."""
+        """Read the store as an application does."""
         try:
             with Reader(self.table.uri, on_broken=lambda _: None) as store:
                 read = [*store.get_messages(batch_size=-1), *store.dead_letters(batch_size=-1), store.statistics()]
@@ -200,7 +200,7 @@ class Site:
         target = StreamDestination(
             table=self.table, ingest=IngestTask(source_id="own", source=FilesSource(uri="file:///nowhere"))
         )
-        # What may not stay selected is listed, in a file of its own.
+        # Messages that may not stay selected are listed in a file.
         task = ReplayTask(job_id="job-2", destination=target, select=Selection(statuses=("RECEIVED",)))
         return RunDocument(run="replay-2", resource=RESOURCE, table=other, at=NOW, task=task)
 

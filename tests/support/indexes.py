@@ -1,4 +1,4 @@
-"""What an index has to say of a store, and stores that change under it."""
+"""Indexes of stores, and stores that change under them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from messagestore_jobs.index.store_index import Added, StoreIndex
 from support.stores import START, kept_heads, message
 
 OFTEN = {"SAVE_KEYS": 5, "SAVE_KEYS_AT_END": 2, "SAVE_COMMITS_AT_END": 3}
-"""Of the module of the index: it is written for few keys, too."""
+"""Settings of the index's module, so that it is written even for few keys."""
 SOURCE = "own"
 SECOND = timedelta(seconds=1)
 
 
 @dataclass
 class Ingested:
-    """A store, and the index that a run has of it."""
+    """A store, and a run's index of it."""
 
     spark: SparkSession
     store: Store
@@ -38,7 +38,7 @@ class Ingested:
         return Ingested(spark, store, StoreIndex(spark, store), batches)
 
     def batch(self, ids: Iterable[str], streams: Iterable[str], at: datetime) -> None:
-        """A batch is committed, and the index told."""
+        """Commit a batch, and add it to the index."""
         self.batches += 1
         told = append(self.store, list(ids), list(streams), at, self.index.next_global, (SOURCE, self.batches))
         self.index.stored(
@@ -55,7 +55,7 @@ class Ingested:
         )
 
     def says(self, ids: list[str], not_before: int | None = None) -> set[str]:
-        """Which of the ids are in the store, by the index."""
+        """Which of the ids are in the store, according to the index."""
         found = self.index.contains(asked(self.index, ids), not_before)
         return {name for name, there in zip(ids, found.tolist(), strict=True) if there}
 
@@ -67,7 +67,7 @@ def asked(index: StoreIndex, ids: list[str]) -> Keys:
 def append(
     store: Store, ids: list[str], streams: list[str], at: datetime, first: int, batch: tuple[str, int] | None = None
 ) -> pa.Table:
-    """Rows are committed, as a batch of a source or by other hands."""
+    """Commit rows, as a batch of a source or as another writer."""
     heads: dict[str, int] = {}
     rows: list[dict[str, Any]] = []
     for number, (name, stream) in enumerate(zip(ids, streams, strict=True), first):
@@ -85,13 +85,13 @@ def _messages(store: Store) -> list[dict[str, Any]]:
 
 
 def next_position(store: Store, stream: str) -> int:
-    """By the table, and the heads that purges have raised."""
+    """The next position, from the table and from heads that purges have raised."""
     there = [row["position"] + 1 for row in _messages(store) if row["stream_name"] == stream]
     return max([kept_heads(store).next_position(stream), *there])
 
 
 def remove(store: Store, ids: Iterable[str]) -> None:
-    """Heads are raised, then rows leave, as in a purge."""
+    """Raise heads, then remove rows, as a purge does."""
     names = sorted({row["stream_name"] for row in _messages(store)})
     positions = [next_position(store, name) for name in names]
     last = max([0, *(row["global_position"] for row in _messages(store))])
@@ -101,7 +101,7 @@ def remove(store: Store, ids: Iterable[str]) -> None:
 
 
 def newest(store: Store) -> dict[str, int]:
-    """When each id that is in the store was inserted last, in microseconds."""
+    """When each id in the store was last inserted, in microseconds."""
     found: dict[str, int] = {}
     for row in _messages(store):
         found[row["message_id"]] = max(microseconds(row["inserted_at"]), found.get(row["message_id"], 0))

@@ -1,4 +1,4 @@
-"""A landing folder, a store, and ingest runs from one into the other; what came of them is read by other means."""
+"""A landing folder, a store, and ingest runs between them; results are read by independent code."""
 
 import gzip
 import json
@@ -37,7 +37,7 @@ _OF_SOURCE = ("format", "max_files_per_batch", "after_ingest", "archive_uri")
 
 @dataclass
 class Heard:
-    """A progress that keeps what was said."""
+    """A progress listener that keeps all messages."""
 
     said: list[str] = field(default_factory=list)
 
@@ -72,7 +72,7 @@ class Stream:
         return Table(uri=f"file://{self.folder}/{self.store}", owner=OWNER)
 
     def arrive(self, name: str, content: bytes, at: datetime | None = None) -> Path:
-        """A file appears; without ``at``, a second after the one before it."""
+        """Add a file; without ``at``, its time is a second after the one before it."""
         self.arrived += 1
         return write_file(
             self.landing / name, content, at or START - timedelta(days=1) + timedelta(seconds=self.arrived)
@@ -94,12 +94,12 @@ class Stream:
         return run_ingest(Run.of(document, self.spark, self.heard))
 
     def messages(self) -> list[Row]:
-        """By global position."""
+        """All messages, by global position."""
         rows = Store(self.table.uri).table("messages").to_pyarrow_table().sort_by("global_position").to_pylist()
         return [{**row, "headers": None if row["headers"] is None else dict(row["headers"])} for row in rows]
 
     def dead_letters(self) -> list[Row]:
-        """By place."""
+        """All dead letters, by place."""
         rows = Store(self.table.uri).table("dead_letters").to_pyarrow_table().to_pylist()
         return sorted(rows, key=lambda r: (r["source"]["uri"], r["source"]["offset"]))
 
@@ -123,7 +123,7 @@ def nanoseconds(moment: datetime) -> int:
 
 
 def record(message_id: str = "m1", **fields: Any) -> bytes:
-    """A Native record; a field given as bytes is put in as it stands, one given as ``...`` is left out."""
+    """A Native record; fields given as bytes are inserted unchanged, those given as ``...`` are left out."""
     full = {"messageId": message_id, "streamName": "order-1", "payload": b"{}", **fields}
     members = [
         json.dumps(name).encode() + b":" + (value if isinstance(value, bytes) else json.dumps(value).encode())
@@ -138,7 +138,7 @@ def lines(*records: bytes) -> bytes:
 
 
 def received(content: bytes, *, name: str = "", file_format: FileFormat = "JSONLines") -> int:
-    """How many records a file's bytes hold: lines that are not blank, or a document's elements."""
+    """How many records a file's bytes contain: lines that are not blank, or a document's elements."""
     plain, broken = _unpacked(content) if name.endswith(".gz") else (content, False)
     if file_format == "JSON" and not broken:
         return _elements(plain.removeprefix(BYTE_ORDER_MARK))
@@ -146,7 +146,7 @@ def received(content: bytes, *, name: str = "", file_format: FileFormat = "JSONL
 
 
 def lines_of(path: Path) -> dict[int, bytes]:
-    """The records of a file of lines, by the byte that each starts at."""
+    """The records of a file of lines, by the offset of each."""
     content = path.read_bytes()
     plain, broken = _unpacked(content) if path.name.endswith(".gz") else (content, False)
     return _lines(plain, broken=broken)
@@ -160,14 +160,14 @@ def _lines(content: bytes, *, broken: bool) -> dict[int, bytes]:
         if line.strip(b" \t\r"):
             found[at] = line.removesuffix(b"\r")
         at += len(line) + 1
-    # Where a stream broke off, a record did too, however little of it is there.
+    # At the end of a truncated stream there is a truncated record, however short.
     if broken or rest.strip(b" \t\r"):
         found[at] = rest.removesuffix(b"\r")
     return found
 
 
 def _unpacked(content: bytes) -> tuple[bytes, bool]:
-    """What is unpacked of a file, and whether there should have been more."""
+    """The unpacked content of a file, and whether it is truncated."""
     plain, most = b"", max(16 << 20, 250 * len(content))
     while True:
         member = zlib.decompressobj(wbits=31)
@@ -183,7 +183,7 @@ def _unpacked(content: bytes) -> tuple[bytes, bool]:
 
 
 def _before_damage(content: bytes) -> bytes:
-    """Byte by byte: nothing before the damage is lost."""
+    """Unpack byte by byte, so that nothing before the damage is lost."""
     plain = bytearray()
     member = zlib.decompressobj(wbits=31)
     with suppress(zlib.error):
@@ -205,7 +205,7 @@ def _refused(constant: str) -> None:
 
 
 _EXACTLY: dict[str, Any] = {"parse_constant": _refused, "parse_int": str}
-"""NaN is no JSON, and a number may have any length."""
+"""NaN is not JSON, and numbers may have any length."""
 
 
 def _depth(value: Any) -> int:
@@ -217,7 +217,7 @@ def _depth(value: Any) -> int:
 
 
 def received_in(folder: Path, file_format: FileFormat = "JSONLines") -> int:
-    """As :func:`received`, of all files below a folder."""
+    """As :func:`received`, for all files below a folder."""
     return sum(
         received(path.read_bytes(), name=path.name, file_format=file_format)
         for path in folder.rglob("*")
@@ -236,7 +236,7 @@ def packed(*records: bytes) -> bytes:
 
 
 def positions_have_no_gap(rows: Iterable[Row]) -> bool:
-    """Every stream's positions are 0, 1, 2 … in order of arrival, and global positions rise."""
+    """Whether each stream's positions are 0, 1, 2 … in order of arrival, and global positions rise."""
     heads: dict[str, int] = {}
     last = 0
     for row in rows:
@@ -249,7 +249,7 @@ def positions_have_no_gap(rows: Iterable[Row]) -> bool:
 
 @contextmanager
 def at_the_messages_commit(act: Callable[[], object]) -> Iterator[None]:
-    """Do something between the two passes over a batch, once."""
+    """Call ``act`` once, between the two passes over a batch."""
     waiting = [act]
 
     def observer(name: str, moment: str) -> None:

@@ -1,4 +1,4 @@
-"""The chart installed in an API server: the settings and the rights that the operator has by it."""
+"""The chart installed in an API server: the operator's settings and permissions."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ ACCOUNT = f"{RELEASE}-message-store-operator"
 
 @dataclass(frozen=True)
 class Installed:
-    """What the chart gives an operator: its settings, and a file by which it is who the chart says."""
+    """The operator's settings from the chart, and a kubeconfig for the chart's ServiceAccount."""
 
     settings: dict[str, Any]
     kubeconfig: Path
@@ -25,11 +25,11 @@ class Installed:
 
 @contextmanager
 def installed_chart(server: ApiServer, own: str, folder: Path, *values: str) -> Iterator[Installed]:
-    """The chart's release in the operator's own namespace, without definitions, uninstalled afterwards.
+    """Install the chart in the operator's own namespace, without CRDs; uninstall it afterwards.
 
     Args:
-        server: where the definitions are already.
-        own: the operator's namespace, which is there.
+        server: has the CRDs already.
+        own: the operator's namespace, which exists.
         folder: for files with credentials.
         values: of the chart, as `name=value`.
     """
@@ -43,7 +43,7 @@ def installed_chart(server: ApiServer, own: str, folder: Path, *values: str) -> 
 
 
 def _settings(*arguments: str) -> dict[str, Any]:
-    """What the chart writes for the operator to read."""
+    """The operator's settings file from the chart."""
     texts = [one["data"]["settings.yaml"] for one in rendered(*arguments) if "settings.yaml" in one.get("data", {})]
     found: dict[str, Any] = yaml.safe_load(texts[0])
     return {name: value for name, value in found.items() if name not in ("healthPort", "metricsPort")}

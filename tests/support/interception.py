@@ -1,4 +1,4 @@
-"""A way to a server on which one request can be held until something else has happened, and that can break down."""
+"""A proxy that can hold one request while something else happens, and that can break connections."""
 
 import socket
 import threading
@@ -10,9 +10,9 @@ _BLOCK = 1 << 16
 
 
 class Interception:
-    """Passes everything on; before the first request that begins with some bytes, an act is done once.
+    """Forwards everything; before the first request that begins with some bytes, it calls a function once.
 
-    What is passed through TLS can't be recognised, and broken off all the same.
+    Requests within TLS can't be recognised, but their connections can be broken.
     """
 
     def __init__(self, target: str) -> None:
@@ -28,25 +28,25 @@ class Interception:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def before(self, request: str, act: Callable[[], object]) -> None:
-        """Do something while the first request that begins so (method and path) is held."""
+        """Call ``act`` while the first request that begins with method and path is held."""
         self._armed = (request.encode(), act)
 
     @property
     def armed(self) -> bool:
-        """Whether the request has not come."""
+        """Whether the request has not come yet."""
         return self._armed is not None
 
     def break_down(self) -> None:
-        """Break every connection off, and take none until it is mended."""
+        """Break all connections, and accept none until :meth:`mend`."""
         self._down = True
         self.cut()
 
     def mend(self) -> None:
-        """Take connections again."""
+        """Accept connections again."""
         self._down = False
 
     def cut(self) -> None:
-        """Break every connection off."""
+        """Break all connections."""
         broken, self._open = self._open, []
         for one in broken:
             with suppress(OSError):
@@ -96,7 +96,7 @@ class Interception:
 
 @contextmanager
 def intercepting(endpoint: str) -> Iterator[Interception]:
-    """A way to the store at an endpoint."""
+    """A proxy for the store at an endpoint."""
     interception = Interception(endpoint)
     try:
         yield interception

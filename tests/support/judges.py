@@ -1,4 +1,4 @@
-"""The two judges of a resource, the models and the API server, and what each says."""
+"""The two checks of a resource, by the models and by the API server."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ Document = dict[str, Any]
 
 
 def schema_of(kind: str) -> Document:
-    """The schema that the API server holds resources of a kind to."""
+    """The schema with which the API server checks resources of a kind."""
     schema: Document = custom_resource_definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return schema
 
 
 def complaints_of_model(document: Document) -> list[str]:
-    """What the models find wrong; nothing means that they accept the document."""
+    """The problems that the models find; empty if they accept the document."""
     try:
         parse_resource(document)
     except ValidationError as error:
@@ -28,13 +28,13 @@ def complaints_of_model(document: Document) -> list[str]:
 
 
 def url(kind: str, name: str = "", query: str = "") -> str:
-    """Where the API server has the resources of a kind."""
+    """The path of a kind's resources on the API server."""
     path = f"/apis/{API_VERSION}/namespaces/default/{NAMES[kind].plural}"
     return f"{path}{'/' if name else ''}{name}?fieldValidation=Strict{query}"
 
 
 def create(apiserver: ApiServer, document: Document, *, dry_run: bool = True) -> Answer:
-    """Create a resource; a dry run does all but keep it."""
+    """Create a resource; a dry run does not keep it."""
     return apiserver.request("POST", url(document["kind"], query="&dryRun=All" if dry_run else ""), document)
 
 

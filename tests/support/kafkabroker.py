@@ -1,7 +1,7 @@
 """A real Kafka broker on free ports of this machine, for as long as tests need it.
 
-One node by KRaft. It has a listener for everybody, and two for users who prove who they are: by SCRAM over plain text,
-and by SCRAM over TLS, whose authority is known to nobody else.
+One node, with KRaft. One listener is open to all, two require authentication: by SCRAM over plain text, and by SCRAM
+over TLS, with a new certificate authority.
 """
 
 import base64
@@ -34,7 +34,7 @@ ENVIRONMENT = {
     WRONG.username: USER,
     WRONG.password: "not-the-password",
 }
-"""What a pod would have from Secrets. A JVM keeps the environment that it was started with."""
+"""Environment variables that a pod would have from Secrets. A JVM keeps the environment of its start."""
 
 _LISTENERS = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "CONTROLLER")
 _LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
@@ -69,7 +69,7 @@ group.initial.rebalance.delay.ms=0
 
 @dataclass
 class Broker:
-    """The broker; tests may kill it and start it again with all that it has."""
+    """The broker; tests may kill it and restart it with its data."""
 
     home: Path
     jars: Path
@@ -79,15 +79,15 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """For everybody."""
+        """The address of the open listener."""
         return f"127.0.0.1:{self.ports['PLAINTEXT']}"
 
     def cluster(self) -> KafkaCluster:
-        """How a run reaches it."""
+        """The cluster in a run document, without authentication."""
         return KafkaCluster(bootstrap_servers=self.address)
 
     def secured(self, user: KafkaCredentials = RIGHT, *, tls: bool = False) -> KafkaCluster:
-        """How a run reaches it that proves whose it is."""
+        """The cluster in a run document, with authentication."""
         protocol = "SASL_SSL" if tls else "SASL_PLAINTEXT"
         return KafkaCluster(
             bootstrap_servers=f"127.0.0.1:{self.ports[protocol]}",
@@ -139,7 +139,7 @@ class Broker:
 
 @contextmanager
 def running_broker() -> Iterator[Broker]:
-    """A new broker over a folder of its own, ended afterwards."""
+    """A new broker with its own folder, ended afterwards."""
     jars = _jars()
     with tempfile.TemporaryDirectory(prefix="kafka-") as folder:
         broker = _prepared(Path(folder), jars)
@@ -184,7 +184,7 @@ def _java(jars: Path, memory: str) -> list[str]:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """Without the options of whoever runs the tests."""
+    """The environment without the JVM options of the user who runs the tests."""
     return {"PATH": os.environ["PATH"], "HOME": str(home)}
 
 

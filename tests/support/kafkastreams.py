@@ -11,7 +11,7 @@ from support.ingests import RESOURCE, START, Stream
 
 @dataclass
 class KafkaStream(Stream):
-    """As :class:`Stream`, of topics in place of a landing folder."""
+    """As :class:`Stream`, with topics instead of a landing folder."""
 
     source: dict[str, Any] = field(default_factory=dict)
 

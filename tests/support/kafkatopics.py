@@ -18,7 +18,7 @@ _names = count(1)
 
 @dataclass(frozen=True)
 class Record:
-    """A record to send, or one that was read."""
+    """A record to send, or a received one."""
 
     value: bytes | None
     key: bytes | None = None
@@ -36,11 +36,11 @@ class Topics:
     broker: Broker
 
     def name(self) -> str:
-        """One that no other test has."""
+        """A topic name that no other test uses."""
         return f"topic-{next(_names)}"
 
     def make(self, name: str | None = None, partitions: int = 1, **settings: str) -> str:
-        """A new topic."""
+        """Create a topic."""
         name = name or self.name()
         topic = self._kafka.clients.admin.NewTopic(name, partitions, 1)
         if settings:
@@ -53,7 +53,7 @@ class Topics:
         return name
 
     def grow(self, name: str, partitions: int) -> None:
-        """More partitions."""
+        """Add partitions."""
         more = self._jvm.java.util.HashMap()
         more.put(name, self._kafka.clients.admin.NewPartitions.increaseTo(partitions))
         with self._admin() as admin:
@@ -65,14 +65,14 @@ class Topics:
             admin.deleteTopics(self._list([name])).all().get()
 
     def remove_before(self, name: str, offset: int, partition: int = 0) -> None:
-        """What retention does: the records before an offset go."""
+        """Delete the records before an offset, as retention does."""
         records = self._jvm.java.util.HashMap()
         records.put(self._kafka.common.TopicPartition(name, partition), self._before(offset))
         with self._admin() as admin:
             admin.deleteRecords(records).all().get()
 
     def change(self, name: str, setting: str, value: str) -> None:
-        """Give a topic another setting."""
+        """Change a topic's setting."""
         admin_of, resource_of = self._kafka.clients.admin, self._kafka.common.config.ConfigResource
         change = admin_of.AlterConfigOp(admin_of.ConfigEntry(setting, value), admin_of.AlterConfigOp.OpType.SET)
         changes = self._jvm.java.util.HashMap()
@@ -81,7 +81,7 @@ class Topics:
             admin.incrementalAlterConfigs(changes).all().get()
 
     def let_in(self, user: str, password: str) -> None:
-        """Give a user a password, by SCRAM-SHA-512."""
+        """Create a user with a password for SCRAM-SHA-512."""
         admin_of = self._kafka.clients.admin
         how = admin_of.ScramCredentialInfo(admin_of.ScramMechanism.SCRAM_SHA_512, 4096)
         with self._admin() as admin:
@@ -89,7 +89,7 @@ class Topics:
             admin.alterUserScramCredentials(self._list([change])).all().get()
 
     def send(self, name: str, *records: Record | bytes, commit: bool | None = None) -> None:
-        """Send records; in a transaction that is committed or aborted, where ``commit`` is given."""
+        """Send records; if ``commit`` is given, in a transaction that is committed or aborted."""
         properties = self._properties()
         properties.put("linger.ms", "20")
         if commit is not None:
@@ -108,7 +108,7 @@ class Topics:
             producer.close()
 
     def read(self, name: str, *, committed: bool = True) -> list[Record]:
-        """All that readers of committed records see, or all there is, by partition and offset."""
+        """The committed records, or all records, by partition and offset."""
         properties = self._properties()
         properties.put("isolation.level", "read_committed" if committed else "read_uncommitted")
         for part in ("key", "value"):
@@ -129,7 +129,7 @@ class Topics:
             consumer.close()
 
     def _before(self, offset: int) -> JavaObject:
-        """What py4j can't call, as a method of the instance has the same name."""
+        """Call a static method that py4j can't, as a method of the instance has the same name."""
         gateway = self.spark.sparkContext._gateway
         types = gateway.new_array(self._jvm.java.lang.Class, 1)
         types[0] = self._jvm.java.lang.Long.TYPE

@@ -1,4 +1,4 @@
-"""Keys that the shared JVM of tests knows from its start, as a pod's does."""
+"""Keys that the tests' shared JVM has from its start, like a pod's."""
 
 from messagestore_operator.translate.secrets import key_variable
 
@@ -10,6 +10,6 @@ HUSH = "hush-hush"
 ENVIRONMENT = {
     VARIABLE: KEY,
     key_variable("default", "key", "key").variable: HUSH,
-    # Of examples/privacy.
+    # From examples/privacy.
     key_variable("default", "scrub-key", "key").variable: "correct horse battery staple",
 }

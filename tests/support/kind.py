@@ -1,4 +1,4 @@
-"""The cluster that `make cluster` makes, as a test sees it.
+"""The cluster of `make cluster`, for tests.
 
 The API server and the S3 server are reached on this machine's loopback, wherever the cluster runs. Where it runs in a
 network namespace of its own, a process of `make cluster` listens on loopback here and connects on loopback there
@@ -30,19 +30,19 @@ from support.waiting import wait_until
 REPOSITORY = Path(__file__).parents[2]
 VALUES = REPOSITORY / "tests" / "e2e" / "operator.yaml"
 POD_S3_ENDPOINT = f"http://s3.{install.STORAGE_NAMESPACE}.svc:7070"
-"""The S3 server as pods reach it."""
+"""The S3 server's address for pods."""
 
 _REMOVALS = 20
 
 WAIT_SECONDS = 600
-"""For what comes in seconds: nodes are slow where all of them share two cores with other tests."""
+"""Long, for things that take seconds: nodes are slow that share two cores with other tests."""
 
 Resource = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class S3:
-    """The S3 server as this process reaches it, with the credentials of its owner."""
+    """Access to the S3 server from this process, with its owner's credentials."""
 
     endpoint: str
     access_key: str
@@ -77,7 +77,7 @@ class Cluster:
     kubeconfig: Path
 
     def kubectl(self, *arguments: str | Path, stdin: str | None = None) -> str:
-        """Run kubectl and return what it prints; raises CalledProcessError, with its complaint as a note."""
+        """Run kubectl and return its output; raises CalledProcessError, with the error output as a note."""
         command: Sequence[str | Path] = [programs.program("kubectl"), "--kubeconfig", self.kubeconfig, *arguments]
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -93,14 +93,14 @@ class Cluster:
         )
 
     def get(self, kind: str, name: str, namespace: str) -> Resource | None:
-        """A resource, None when there's none by that name."""
+        """A resource; None if it doesn't exist."""
         found = self.kubectl("--namespace", namespace, "get", kind, name, "--ignore-not-found", "--output", "json")
         return json.loads(found) if found.strip() else None
 
     def wait_for(
         self, kind: str, name: str, namespace: str, true: Callable[[Resource], bool], seconds: float = WAIT_SECONDS
     ) -> Resource:
-        """The resource as soon as `true` holds of it; fails with what it was last after so many seconds."""
+        """The resource as soon as `true` accepts it; after `seconds` fails with the last state."""
         found: Resource | None = None
 
         def look() -> Resource | None:
@@ -127,7 +127,7 @@ class Cluster:
 
     @contextmanager
     def namespace(self, prefix: str) -> Iterator[str]:
-        """A new namespace under the restricted Pod Security Standard, taken away afterwards."""
+        """A new namespace with the restricted Pod Security Standard, deleted afterwards."""
         name = f"{prefix}-{secrets.token_hex(3)}"
         labels = {"pod-security.kubernetes.io/enforce": "restricted"}
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
@@ -138,7 +138,7 @@ class Cluster:
 
     @contextmanager
     def bucket(self, prefix: str) -> Iterator[str]:
-        """A new bucket, taken away with what it holds."""
+        """A new bucket, deleted afterwards with its objects."""
         name = f"{prefix}-{secrets.token_hex(3)}"
         files = self.s3.filesystem()
         files.create_dir(name)
@@ -149,10 +149,10 @@ class Cluster:
 
 
 def remove_bucket(files: S3FileSystem, bucket: str) -> None:
-    """Take a bucket away; a run that a failed test has left may still write to it for a while."""
+    """Delete a bucket; a run that a failed test has left may still write to it for a while."""
     for patience in range(_REMOVALS, 0, -1):
         try:
-            # The server keeps objects as files: a folder goes after what is in it, and not with it.
+            # The server keeps objects as files: a folder must be empty before it is deleted.
             for entry in sorted(files.get_file_info(FileSelector(bucket, recursive=True)), key=_path, reverse=True):
                 if entry.type == FileType.File:
                     files.delete_file(entry.path)
@@ -171,13 +171,13 @@ def _path(entry: FileInfo) -> str:
 
 
 def cluster() -> Cluster:
-    """The cluster, made when there is none, and the operator in it, with images of the code as it stands."""
+    """The cluster, created if there is none, and the operator in it, with images of the present code."""
     install_operator()
     return Cluster(kind.kubeconfig())
 
 
 def install_operator() -> None:
-    """Install the operator, or renew it, with the cluster that it needs."""
-    # Its progress goes to this process's standard error: making a cluster takes minutes.
+    """Install or upgrade the operator, and create the cluster if there is none."""
+    # Its progress goes to this process's standard error, as creating a cluster takes minutes.
     command = [sys.executable, "-m", "tools.cluster", "up", "--values", str(VALUES)]
     subprocess.run(command, cwd=REPOSITORY, env=dict(os.environ), check=True)

@@ -1,4 +1,4 @@
-"""The rules by which kubectl's and Flux's library kstatus reads a custom resource."""
+"""The rules of kstatus, the library of kubectl and Flux, for custom resources."""
 
 from typing import Any, Literal
 
@@ -6,10 +6,10 @@ Verdict = Literal["Terminating", "InProgress", "Failed", "Current"]
 
 
 def verdict(document: dict[str, Any]) -> Verdict:
-    """What Flux's `wait: true` makes of the resource.
+    """The status of the resource for Flux's `wait: true`.
 
-    In this order: it is being deleted, its status is about another generation, Reconciling or Stalled holds (the one
-    that stands first), Ready doesn't. A resource without a status is current.
+    Checked in this order: it is being deleted, its status is about another generation, Reconciling or Stalled is True
+    (the first of them), Ready is not. A resource without a status is current.
     """
     metadata, status = document["metadata"], document.get("status", {})
     if metadata.get("deletionTimestamp"):

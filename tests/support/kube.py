@@ -1,4 +1,4 @@
-"""The operator's own client against the API server of the tests."""
+"""The operator's own client for the tests' API server."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ from support.apiserver import TOKEN, ApiServer
 
 @asynccontextmanager
 async def connected(server: ApiServer) -> AsyncIterator[KubeClient]:
-    """A client with an administrator's rights and no rate."""
+    """A client with an administrator's rights and without a rate limit."""
     configuration = Configuration(host=f"https://127.0.0.1:{server.port}")
     configuration.ssl_ca_cert = str(server.certificate)
     configuration.api_key["BearerToken"] = f"Bearer {TOKEN}"

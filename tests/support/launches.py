@@ -1,4 +1,4 @@
-"""Runs to be launched, for tests of what is made of them."""
+"""Runs to launch, for tests of their objects."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def stream(name: str = "orders", uid: str = UID, namespace: str = "default", **s
 
 
 def launch(owner: MessageStream | None = None, name: str = "orders-ingest-1", **settings: Any) -> Launch:
-    """An ingest run with a further variable from a Secret."""
+    """An ingest run with an additional variable from a Secret."""
     owner = owner or stream()
     document: RunDocument = ingest_document(owner, name, None)
     action = CreateRun(
@@ -52,5 +52,5 @@ def launch(owner: MessageStream | None = None, name: str = "orders-ingest-1", **
 
 
 def replace_spark(**settings: Any) -> SparkSettings:
-    """The operator's defaults, with some of them changed."""
+    """The operator's defaults, with changes."""
     return SparkSettings().model_copy(update=settings)

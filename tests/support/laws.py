@@ -1,4 +1,4 @@
-"""What always holds of a store, checked from the bytes of its source and by delta-rs alone."""
+"""Laws that always hold for a store, checked with only the bytes of its source and delta-rs."""
 
 import json
 from collections import Counter, defaultdict
@@ -16,10 +16,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Source:
-    """What has landed for a stream, and how its lines are read by hand.
+    """Files that have arrived for a stream, and how to read their lines without the product's code.
 
-    `message` tells the id and the payload of a line that holds a message, None of one that holds none. `wanted` is the
-    stream's filter.
+    `message` returns the id and payload of a line with a message, None for other lines. `wanted` is the stream's
+    filter.
     """
 
     lines: Sequence[bytes]
@@ -29,7 +29,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Store:
-    """What delta-rs finds in a store's tables, and Parquet in its archives."""
+    """The rows of a store's tables, by delta-rs, and of its archives, from Parquet."""
 
     messages: list[Row]
     dead_letters: list[Row]
@@ -38,11 +38,11 @@ class Store:
     totals: dict[str, int]
     audit: list[Row]
     writers: list[str] = field(default_factory=list)
-    """The runs that wrote messages, from the first commit to the last; of neighbours by the same run one."""
+    """The runs that wrote messages, in the order of commits, without repetitions in a row."""
 
 
 def read_store(site: Site, path: str, archive: str | None = None) -> Store:
-    """Read a store straight from the S3 server."""
+    """Read a store directly from the S3 server."""
     messages = site.table(f"{path}/messages")
     notes = [note for commit in reversed(messages.history()) if (note := _note(commit)) is not None]
     runs = [note["run"] for note in notes]
@@ -58,17 +58,17 @@ def read_store(site: Site, path: str, archive: str | None = None) -> Store:
 
 
 def totals(site: Site, path: str) -> dict[str, int]:
-    """The totals that a store's newest commit tells; empty before the first."""
+    """The totals in a store's newest commit; empty before the first."""
     try:
         history = site.table(f"{path}/messages").history(20)
     except Exception:
-        # No table yet, or no server: whoever waits looks again.
+        # No table yet, or no server: the caller tries again.
         return {}
     return next((note["totals"] for commit in history if (note := _note(commit)) is not None), {})
 
 
 def check_laws(store: Store, source: Source) -> None:
-    """Laws 1 to 4, for a store whose source is wholly taken in. What is archived counts as removed."""
+    """Laws 1 to 4, for a store that has ingested its whole source. Archived messages count as removed."""
     everything = store.messages + store.archived
     _check_counts(store, source, len(everything))
     _check_positions(store, everything)
@@ -79,7 +79,7 @@ def check_laws(store: Store, source: Source) -> None:
 
 
 def check_replayed(sent: Sequence[Row], selected: Sequence[Row]) -> None:
-    """Law 5, to files: the selection, each message once, every stream in its order."""
+    """Law 5, for files: the selection is sent, each message once, each stream in order."""
     assert Counter(row["messageId"] for row in sent) == Counter(row["message_id"] for row in selected)
     order: dict[str, list[int]] = defaultdict(list)
     for row in sent:
@@ -88,7 +88,7 @@ def check_replayed(sent: Sequence[Row], selected: Sequence[Row]) -> None:
 
 
 def _check_counts(store: Store, source: Source, stored: int) -> None:
-    """Law 1: received is what the bytes hold; all of it is somewhere."""
+    """Law 1: the count of received records matches the bytes; each record is counted somewhere."""
     counts = dict(store.totals)
     received = counts.pop("received")
     counts.pop("unknownFields")
@@ -99,7 +99,7 @@ def _check_counts(store: Store, source: Source, stored: int) -> None:
 
 
 def _check_positions(store: Store, everything: Sequence[Row]) -> None:
-    """Law 2: every position up to the head was given, and none twice."""
+    """Law 2: each position up to the head was assigned, and none twice."""
     by_stream: dict[str, list[int]] = defaultdict(list)
     for row in everything:
         by_stream[row["stream_name"]].append(row["position"])
@@ -109,13 +109,13 @@ def _check_positions(store: Store, everything: Sequence[Row]) -> None:
     assert len(set(given)) == len(given)
     heads = {row["stream_name"]: row for row in store.heads}
     for row in store.archived:
-        # What is gone from the messages is remembered elsewhere, or its positions would be given again.
+        # Positions of removed messages are kept elsewhere, or they would be assigned again.
         assert heads[row["stream_name"]]["next_position"] > row["position"]
         assert heads[None]["next_global_position"] > row["global_position"]
 
 
 def _check_content(store: Store, source: Source, everything: Sequence[Row]) -> None:
-    """Law 3: the first of each message is in the store, byte for byte; what is none was set aside, once."""
+    """Law 3: the first copy of each message is in the store, byte for byte; other records are dead letters, once."""
     expected: dict[str, Any] = {}
     broken = 0
     for line in source.lines:
@@ -135,14 +135,14 @@ def _check_content(store: Store, source: Source, everything: Sequence[Row]) -> N
 
 
 def _check_purges(store: Store) -> None:
-    """Law 4: what was removed is archived, and nothing of it is left."""
+    """Law 4: removed messages are archived, and nothing of them is left."""
     removed = sum(dict(row["counts"] or []).get("purged", 0) for row in store.audit if row["action"] == "Purge")
     assert removed == len(store.archived)
     assert not {row["message_id"] for row in store.messages} & {row["message_id"] for row in store.archived}
 
 
 def _archived(site: Site, folder: str) -> list[Row]:
-    """The messages in sealed archives: a folder without a manifest is none."""
+    """The messages in complete archives; a folder without a manifest is not complete."""
     names = site.objects(folder)
     sealed = {name.rpartition("/")[0] for name in names if name.endswith("/_manifest.json")}
     files = [name for name in names if name.endswith(".parquet") and name.rpartition("/")[0] in sealed]

@@ -1,4 +1,4 @@
-"""A stream that takes status updates in."""
+"""A stream with status updates."""
 
 import json
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Updated(Stream):
         return Lifecycle(source_id="updates", source=source, processing_timeout=self.processing_timeout)
 
     def tell(self, *records: bytes, name: str | None = None) -> Path:
-        """A file of updates appears, a second after the one before it."""
+        """Add a file of updates, a second after the one before it."""
         self.updates += 1
         at = START - timedelta(days=1) + timedelta(seconds=self.updates)
         return write_file(self.update_landing / (name or f"{self.updates:04}.jsonl"), lines(*records), at)
@@ -40,7 +40,7 @@ class Updated(Stream):
         return super().run(at, **{"lifecycle": self.lifecycle(), "retry": self.retry, **settings})
 
     def told(self, at: datetime = START, **settings: Any) -> LifecycleOutcome:
-        """What a run says of the lifecycle."""
+        """A run's report about the lifecycle."""
         report = self.run(at, **settings).lifecycle
         assert report is not None
         return report
@@ -53,11 +53,11 @@ class Updated(Stream):
         return next(row for row in self.messages() if row["message_id"] == message_id)
 
     def pending(self) -> list[tuple[str, str]]:
-        """Id and status of what waits, in order of arrival."""
+        """Id and status of waiting updates, in order of arrival."""
         rows = read_pending(Store(self.table.uri))
         return list(zip(rows["message_id"].to_pylist(), rows["status"].to_pylist(), strict=True))
 
 
 def update(message_id: str, status: str, **fields: Any) -> bytes:
-    """A record of the source of updates."""
+    """A record for the source of updates."""
     return json.dumps({"messageId": message_id, "status": status, **fields}).encode()

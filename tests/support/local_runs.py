@@ -1,4 +1,4 @@
-"""`messagestore run` in this process, on the Spark session that all tests share."""
+"""`messagestore run` in this process, with the Spark session that all tests share."""
 
 import json
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class Done:
-    """What a run printed and how it ended."""
+    """A run's output and exit code."""
 
     exit_code: int
     stdout: str
@@ -45,7 +45,7 @@ class Done:
 
 
 class SharedSpark:
-    """Stands in for the session that a local run starts and ends."""
+    """Replaces the session that a local run starts and ends."""
 
     given: SparkSession | None = None
 
@@ -60,11 +60,11 @@ class SharedSpark:
         raise AssertionError("nobody interrupts a test")
 
     def close(self) -> None:
-        """It goes on for the next test."""
+        """Keep the session for the next test."""
 
 
 class LocalRuns:
-    """Runs manifests, written down in a folder first."""
+    """Runs manifests, which it writes to a folder first."""
 
     def __init__(self, folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -83,7 +83,7 @@ class LocalRuns:
         return self.run_files(self.folder, *options)
 
     def run_files(self, path: Path, *options: str) -> Done:
-        """Run the manifests that are there."""
+        """Run the manifests at a path."""
         plain = [] if "-o" in options else ["-o", "json"]
         timed = [] if "--at" in options else ["--at", AT]
         result = CliRunner().invoke(app, ["run", "-f", str(path), *plain, *timed, *options])
@@ -113,7 +113,7 @@ def stream(folder: Path, name: str = "orders", **spec: Any) -> Document:
 
 
 def policy(name: str = "retention", streams: Iterable[str] = ("orders",), **spec: Any) -> Document:
-    """A policy that enforces a maximum age of 30 days, where nothing else is given."""
+    """A policy that by default enforces a maximum age of 30 days."""
     given = {
         "streamRefs": [{"name": one} for one in streams],
         "trigger": {"manual": {}},
@@ -130,7 +130,7 @@ def replay(folder: Path, name: str = "again", of: str = "orders", **spec: Any) -
 
 
 def arrive(folder: Path, file: str, records: Iterable[Document | str]) -> None:
-    """Put records, or lines as they are, into the landing folder."""
+    """Put records, or lines unchanged, into the landing folder."""
     landing = folder / "landing"
     landing.mkdir(exist_ok=True)
     lines = [record if isinstance(record, str) else json.dumps(record) for record in records]
@@ -138,7 +138,7 @@ def arrive(folder: Path, file: str, records: Iterable[Document | str]) -> None:
 
 
 def record(number: int, **fields: Any) -> Document:
-    """A Native record; the odd ones are of March, the even ones of April."""
+    """A Native record; odd numbers are from March, even ones from April."""
     month = 3 if number % 2 else 4
     return {
         "messageId": f"m-{number}",
@@ -160,11 +160,11 @@ def render(example: str, work: Path) -> str:
     path = EXAMPLES / example
     files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
     name = Path(example).parts[0]
-    # In the order of their names, as they arrive in the order in which they are written.
+    # In the order of their names, as the order of writing is the order of arrival.
     for file in sorted((EXAMPLES / name).glob("*/*.json*")):
         copy = work / name / file.parent.name / file.name
         copy.parent.mkdir(parents=True, exist_ok=True)
-        # Written anew it would be another file for a stream, which would read it again.
+        # A file that is written again is a new one for a stream, which would read it again.
         if not copy.exists():
             copy.write_bytes(file.read_bytes())
     return "\n---\n".join(file.read_text() for file in files).replace(DEMO_FOLDER, str(work))

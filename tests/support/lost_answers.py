@@ -1,6 +1,6 @@
-"""A way to an object store on which answers get lost: what was asked for has been done, and nobody hears of it.
+"""A proxy for an object store that loses answers: requests are carried out, and the client gets no answer.
 
-It is a process of its own, as delta-rs keeps Python from running while it waits for some of its answers.
+It is a separate process, as delta-rs blocks Python while it waits for some answers.
 """
 
 import re
@@ -21,13 +21,13 @@ _WRITES = ("PUT", "POST", "DELETE")
 
 @dataclass
 class Lossy:
-    """The way: of each kind of write, as method and path with all numbers taken out, the first answer is lost."""
+    """The proxy: it loses the first answer of each kind of write, which is method and path without numbers."""
 
     endpoint: str
     _lost: Path
 
     def lost(self) -> list[str]:
-        """The kinds whose answer has been lost."""
+        """The kinds whose answers were lost."""
         return self._lost.read_text().splitlines()
 
     def forget(self) -> None:
@@ -37,7 +37,7 @@ class Lossy:
 
 @contextmanager
 def losing(endpoint: str, lost: Path) -> Iterator[Lossy]:
-    """A way to the store at an endpoint; what has been lost stands in a file."""
+    """A proxy for the store at an endpoint; it writes lost kinds to a file."""
     lost.write_text("")
     command = [sys.executable, "-m", "support.lost_answers", endpoint, str(lost)]
     with subprocess.Popen(command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True) as process:
@@ -63,7 +63,7 @@ class _Proxy:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        """One connection, on which a request comes after the answer to the one before it."""
+        """Serve one connection, on which each request comes after the answer to the one before it."""
         with client, socket.create_connection(self._target) as server:
             state = _Connection()
             threading.Thread(target=self._ask, args=(client, server, state), daemon=True).start()

@@ -1,4 +1,4 @@
-"""Maintenance runs for tests, and all that a store says, to be compared over them."""
+"""Maintenance runs for tests, and a store's whole content for comparison before and after."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -28,17 +28,17 @@ def maintain(spark: SparkSession, table: Table, at: datetime | None = None, **ta
 
 
 def all_rows(store: Store) -> dict[str, list[str]]:
-    """Every row of every table, as delta-rs reads them."""
+    """All rows of all tables, read by delta-rs."""
     return {name: sorted(map(repr, store.table(name).to_pyarrow_table().to_pylist())) for name in TABLES}
 
 
 def memory(store: Store, source_id: str = "landing") -> tuple[IngestCounts, int, object]:
-    """What the store says beside its rows: totals, the last batch of a source, heads."""
+    """A store's other facts: totals, the last batch of a source, heads."""
     return last_note(store).totals, committed_batch(store, source_id), heads_of(store)
 
 
 def age(folder: Path, by: timedelta) -> None:
-    """Let everything below a folder have been written so much earlier."""
+    """Make all files below a folder older."""
     then = (datetime.now(UTC) - by).timestamp()
     for path in folder.rglob("*"):
         if path.is_file():

@@ -1,4 +1,4 @@
-"""A real message-db, in a PostgreSQL cluster that lives as long as a test needs it."""
+"""A real message-db, in a PostgreSQL cluster that exists as long as a test needs it."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class MessageDb:
-    """A running one."""
+    """A running message-db."""
 
     programs: Path
     environment: Mapping[str, str]
@@ -63,9 +63,9 @@ class MessageDb:
 
 @contextmanager
 def running_message_db() -> Iterator[MessageDb]:
-    """Make a cluster on a free port of this machine, with message-db in it; end and remove it afterwards.
+    """Create a cluster on a free port of this machine, with message-db in it; end and delete it afterwards.
 
-    PostgreSQL refuses to run as root: it runs as its own user then.
+    PostgreSQL refuses to run as root; then it runs as its own user.
     """
     programs, scripts = _installed()
     user = {"user": "postgres", "group": pwd.getpwnam("postgres").pw_gid, "extra_groups": []} if _is_root() else {}

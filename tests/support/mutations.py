@@ -1,4 +1,4 @@
-"""Changes to a document, made from its schema: at every field something that the schema is about to refuse."""
+"""Changes to a document, derived from its schema: at each field, something that the schema should refuse."""
 
 import json
 import re
@@ -19,7 +19,7 @@ _OF_ANOTHER_TYPE: dict[str, Any] = {
     "object": "mapping",
 }
 _MISSHAPEN = ("", "!", "-", "a b", "x" * 4, "{nobody}", "*", "http://")
-# Of the right form, and still wrong by a rule on the text itself.
+# These match the pattern, and a rule on the text still refuses them.
 _WELL_FORMED = ("PT0S", "P0D", "s3a://bucket/a/../b", "s3a://bucket/./b", "2026-02-30T00:00:00Z")
 MOST_ITEMS = 2000
 
@@ -37,7 +37,7 @@ class Mutation:
 
 
 def schema_path(path: Path) -> str:
-    """A path without the places in lists, such as spec.rules[].name."""
+    """A path without list indexes, such as spec.rules[].name."""
     return "".join("[]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
@@ -116,7 +116,7 @@ def _changes_of_list(value: list[Any], schema: Schema) -> Iterator[tuple[str, An
 
 
 def _renamed(item: Any, number: int) -> Any:
-    """Items that must differ in their names do; else only their number would not be what is wrong with them."""
+    """An item with another name if names must differ, so that only the number of items is wrong."""
     if isinstance(item, dict):
         key = "type" if "type" in item and "name" not in item else "name"
         return {**item, key: f"n-{number}"} if key in item else item
@@ -159,11 +159,11 @@ def _parent(document: Any, path: Path) -> Any:
 
 
 Field = tuple[str, str]
-"""The name of a field and its schema as a text: the same part of two places is the same field."""
+"""The name of a field and its schema as text: a part that occurs in two places is the same field."""
 
 
 def schema_fields(schema: Schema, name: str) -> Iterator[Field]:
-    """Every field that a schema has."""
+    """All fields of a schema."""
     yield name, json.dumps(schema, sort_keys=True)
     for child, node in schema.get("properties", {}).items():
         yield from schema_fields(node, child)
@@ -172,7 +172,7 @@ def schema_fields(schema: Schema, name: str) -> Iterator[Field]:
 
 
 def given_fields(value: Any, schema: Schema, name: str) -> Iterator[Field]:
-    """Every field of a schema that a value has."""
+    """All fields of a schema that a value has."""
     yield name, json.dumps(schema, sort_keys=True)
     if isinstance(value, dict) and "properties" in schema:
         for child, item in value.items():
@@ -183,7 +183,7 @@ def given_fields(value: Any, schema: Schema, name: str) -> Iterator[Field]:
 
 
 def schema_rules(schema: Schema, path: Path) -> Iterator[tuple[str, str, str]]:
-    """The path, the message and the text of every rule in a schema."""
+    """Path, message and text of all rules in a schema."""
     for rule in schema.get("x-kubernetes-validations", []):
         yield schema_path(path), rule["message"], rule["rule"]
     for name, node in schema.get("properties", {}).items():

@@ -44,24 +44,24 @@ ENVIRONMENT = {
     LIMITED.access_key: "limited-access-key",
     LIMITED.secret_key: "limited-secret-key",
 }
-"""What a pod would have from Secrets. A JVM keeps the environment that it was started with."""
+"""Environment variables that a pod would have from Secrets. A JVM keeps the environment of its start."""
 
 
 @dataclass
 class ObjectStore:
-    """The server; `endpoint` is its address, `ca_file` the authority that has signed for it, with https."""
+    """The server; `endpoint` is its address, `ca_file` its certificate authority, with https."""
 
     endpoint: str
     ca_file: str | None = None
 
     def entry(self, bucket: str, variables: CredentialVariables = RIGHT) -> StorageEntry:
-        """How a run reaches a bucket."""
+        """The storage entry of a bucket in a run document."""
         return StorageEntry(
             bucket=bucket, endpoint=self.endpoint, path_style_access=True, environment=variables, ca_file=self.ca_file
         )
 
     def files(self) -> fs.S3FileSystem:
-        """All buckets, as folders."""
+        """A file system with all buckets as folders."""
         return fs.S3FileSystem(
             access_key=ACCESS_KEY,
             secret_key=SECRET_KEY,
@@ -73,28 +73,28 @@ class ObjectStore:
         )
 
     def make_bucket(self, name: str) -> str:
-        """A new bucket; returns its URI."""
+        """Create a bucket; returns its URI."""
         self.files().create_dir(name)
         return f"s3a://{name}"
 
     def keep_versions(self, bucket: str) -> None:
-        """Let a bucket keep earlier versions of its objects."""
+        """Make a bucket keep earlier versions of objects."""
         body = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
         self._set(bucket, "versioning", body)
 
     def allow(self, bucket: str, policy: dict[str, Any]) -> None:
-        """Say who may do what with a bucket, beside its owner."""
+        """Set the policy of a bucket, for users other than its owner."""
         self._set(bucket, "policy", json.dumps(policy))
 
     def make_user(self, variables: CredentialVariables) -> None:
-        """Somebody with keys who may do nothing as yet."""
+        """Create a user with keys and without permissions."""
         command = [_program(), "admin", "--endpoint-url", self.endpoint, "create-user", "--role", "user"]
         keys = ("--access", ENVIRONMENT[variables.access_key], "--secret", ENVIRONMENT[variables.secret_key])
         admin = {"ADMIN_ACCESS_KEY": ACCESS_KEY, "ADMIN_SECRET_KEY": SECRET_KEY}
         subprocess.run([*command, *keys], env={**os.environ, **admin}, check=True, stdout=subprocess.DEVNULL)
 
     def _set(self, bucket: str, what: str, text: str) -> None:
-        """Change a setting of a bucket; pyarrow can't ask for that."""
+        """Change a setting of a bucket, which pyarrow can't."""
         now, host, body = datetime.now(UTC), urlsplit(self.endpoint).netloc, text.encode()
         digest, moment, day = hashlib.sha256(body).hexdigest(), f"{now:%Y%m%dT%H%M%SZ}", f"{now:%Y%m%d}"
         headers = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": moment}
@@ -112,7 +112,7 @@ class ObjectStore:
         urlopen(asked, timeout=scaled(START_SECONDS)).close()
 
     def put(self, path: str, content: bytes) -> None:
-        """Write an object, `path` beginning with its bucket."""
+        """Write an object; `path` begins with its bucket."""
         with self.files().open_output_stream(path, compression=None) as stream:
             stream.write(content)
 
@@ -122,18 +122,18 @@ class ObjectStore:
             return bytes(stream.read())
 
     def names(self, folder: str) -> list[str]:
-        """The objects below a folder, without those that only stand for folders."""
+        """The objects below a folder, without folder markers."""
         found = self.files().get_file_info(fs.FileSelector(folder, recursive=True))
         return sorted(info.path.removeprefix(f"{folder}/") for info in found if info.is_file)
 
 
 @contextmanager
 def running_object_store(*, https: bool = False) -> Iterator[ObjectStore]:
-    """Start a server over a folder of its own, and end it afterwards; with https, its authority is known to nobody."""
+    """Start a server with its own folder, and end it afterwards; with https, with a new certificate authority."""
     program = _program()
     with tempfile.TemporaryDirectory(prefix="object-store-") as folder:
         home = Path(folder)
-        # Neither name may begin with the other.
+        # Neither name may be a prefix of the other.
         for name in ("objects", "attributes", "versions", "users"):
             (home / name).mkdir()
         (port,) = free_ports(1)

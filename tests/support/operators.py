@@ -1,4 +1,4 @@
-"""Operators as processes of their own, against the API server of the tests."""
+"""Operators as separate processes, with the tests' API server."""
 
 import os
 import re
@@ -27,7 +27,7 @@ FAST: dict[str, Any] = {
     "resync": "PT30S",
     "statusInterval": "PT1S",
     "listen": "127.0.0.1",
-    # Few of the tests' resources are about Secrets.
+    # Few tests are about Secrets.
     "tenancy": {"secrets": {"requireLabel": False}},
 }
 
@@ -42,17 +42,17 @@ class Operator:
     metrics_port: int
 
     def kill(self) -> None:
-        """End it as a lost node would: in mid-sentence."""
+        """Kill it at once, like a lost node."""
         self.process.kill()
         self.process.wait()
 
     def stop(self) -> int:
-        """Ask it to end, as a pod is asked to."""
+        """Ask it to end, as a kubelet does."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=scaled(20))
 
     def get(self, path: str) -> tuple[int, str]:
-        """What its probes or figures say; status 0 is no answer."""
+        """The answer of its probes or metrics; status 0 is no answer."""
         port = self.metrics_port if path == "/metrics" else self.health_port
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=scaled(5)) as answer:
@@ -63,10 +63,10 @@ class Operator:
             return 0, ""
 
     def figure(self, name: str) -> float:
-        """The sum of a figure over its labels; 0 while the process doesn't answer.
+        """The sum of a metric over its labels; 0 while the process doesn't answer.
 
         Raises:
-            LookupError: it answers, and has no such figure.
+            LookupError: it answers and has no such metric.
         """
         status, text = self.get("/metrics")
         if status and f"# TYPE {re.sub('_(count|sum)$', '', name)} " not in text:
@@ -76,7 +76,7 @@ class Operator:
 
     @property
     def text(self) -> str:
-        """What it has logged."""
+        """Its log."""
         return self.log.read_text()
 
 
@@ -84,7 +84,7 @@ class Operator:
 def running_operator(
     server: ApiServer, folder: Path, settings: dict[str, Any] | None = None, kubeconfig: Path | None = None
 ) -> Iterator[Operator]:
-    """An operator that reacts quickly, ended afterwards."""
+    """An operator with short intervals, ended afterwards."""
     started = start_operator(server, folder, settings, kubeconfig)
     try:
         yield started
@@ -100,7 +100,7 @@ def start_operator(
     kubeconfig: Path | None = None,
     ahead: float = 0,
 ) -> Operator:
-    """Start one, whose clock may be ahead by so many seconds; whoever starts it ends it."""
+    """Start an operator, whose clock may be some seconds ahead; the caller ends it."""
     folder.mkdir(parents=True, exist_ok=True)
     health, metrics = free_ports(2)
     file = folder / f"settings-{health}.yaml"
@@ -120,5 +120,5 @@ def start_operator(
 
 
 def eventually(check: Callable[[], Any], seconds: float = 20, of: Operator | None = None) -> Any:
-    """Wait until a check gives something true, and return that; where it never does, tell what an operator logged."""
+    """Wait until a check returns something true, and return that; on failure, show the operator's log."""
     return wait_until(check, seconds, lambda: f"last: {check()!r}\n{of.text if of else ''}", beat=0.05)

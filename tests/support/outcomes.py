@@ -1,4 +1,4 @@
-"""What a driver would report at its end, for each kind of task."""
+"""A driver's report at its end, for each kind of task."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def outcome(document: dict[str, Any], now: str) -> dict[str, Any]:
 
 
 def is_continuous(document: dict[str, Any]) -> bool:
-    """Whether a run document is of a run that goes on until it is told to stop."""
+    """Whether a run document is for a run that goes on until it is asked to stop."""
     return document["task"].get("batchInterval") is not None
 
 

@@ -1,4 +1,4 @@
-"""Predicates by a grammar that knows Spark: most could be meant, many hold what must never run."""
+"""Predicates from a grammar that knows Spark: most are plausible, many contain what must never run."""
 
 from dataclasses import dataclass
 from random import Random
@@ -116,7 +116,7 @@ _SMUGGLED = (
 
 @dataclass(frozen=True)
 class Predicates:
-    """A source of predicates, the same ones for the same chance."""
+    """A source of predicates, the same ones for the same seed."""
 
     chance: Random
 
@@ -205,7 +205,7 @@ class Predicates:
                 return write_string(text)
 
     def _broken(self, text: str) -> str:
-        """The text with something put in or taken out anywhere."""
+        """The text with something inserted or removed anywhere."""
         place = self.chance.randrange(len(text) + 1)
         end = place + self.chance.choice((0, 0, 1, 3))
         return text[:place] + self._of((*_SMUGGLED, *_TEXTS, "'", "(", ")", " ", "::", "[", "]", "->")) + text[end:]

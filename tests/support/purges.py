@@ -23,7 +23,7 @@ POLICY = Resource(kind="RetentionPolicy", namespace="default", name="policy", ge
 
 
 class Said(Silent):
-    """Keeps what a run says."""
+    """Keeps a run's messages."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -39,22 +39,22 @@ class Said(Silent):
 def purge(
     spark: SparkSession, table: Table, at: datetime, *, run: str = "purge-1", said: Said | None = None, **task: Any
 ) -> PurgeOutcome:
-    """One purge run; Enforce unless said otherwise."""
+    """One purge run; by default Enforce."""
     return run_purge(Run.of(purge_document(table, at, run=run, **task), spark, said or Said()))
 
 
 def purge_document(table: Table, at: datetime, *, run: str = "purge-1", **task: Any) -> RunDocument:
-    """What such a run is told."""
+    """The document of a purge run."""
     given = PurgeTask(**{"mode": "Enforce", **task})
     return RunDocument(run=run, resource=POLICY, table=table, at=at, task=given)
 
 
 class CrashError(Exception):
-    """Stands for a kill."""
+    """Simulates a kill."""
 
 
 def crash_before_any_but(crashed: list[str]) -> Callable[[str, str], None]:
-    """An observer that raises before an external write on which no run has been killed yet, and notes it."""
+    """An observer that raises before an external write at which no run was killed yet, and records it."""
 
     def observer(name: str, moment: str) -> None:
         if moment == "before" and name not in crashed:
@@ -76,7 +76,7 @@ def crash_at(number: int) -> Callable[[str, str], None]:
 
 
 def archived(uri: str) -> pa.Table | None:
-    """All that sealed Parquet archives under a URI hold."""
+    """All rows of complete Parquet archives under a URI."""
     objects = Objects(uri, Storage())
     folders = [name for name in objects.names() if objects.exists(f"{name}_manifest.json")]
     tables = [
@@ -85,24 +85,24 @@ def archived(uri: str) -> pa.Table | None:
         for name in objects.names(folder)
         if name.endswith(".parquet")
     ]
-    # Which columns may be null is not the same where a plan was frozen anew.
+    # Nullability of columns differs if a plan was frozen again.
     return pa.concat_tables(tables, promote_options="default") if tables else None
 
 
 def archived_positions(uri: str) -> list[int]:
-    """The global positions in the sealed archives under a URI."""
+    """The global positions in the complete archives under a URI."""
     table = archived(uri)
     return [] if table is None else sorted(table["global_position"].to_pylist())
 
 
 def files_below(folder: str) -> dict[str, bytes]:
-    """Every file below a folder, with its content."""
+    """All files below a folder, with their contents."""
     objects = Objects(folder, Storage())
     return {name: objects.read(name) or b"" for name in objects.names(recursive=True) if not name.endswith("/")}
 
 
 def files_with(table: Table, content: bytes) -> list[str]:
-    """The files below a store's folder that have some bytes in them, Parquet decoded."""
+    """The files below a store's folder that contain some bytes, with Parquet decoded."""
     return [name for name, found in files_below(table.uri).items() if content in found or content in decoded(found)]
 
 
@@ -122,7 +122,7 @@ def _values(value: Any) -> Iterator[bytes]:
 
 
 Told = bool | None
-"""What a predicate says of a row; None: it can't be told, and failed."""
+"""A predicate's result for a row; None: its evaluation failed."""
 
 PREDICATES: dict[str, Callable[[Row], Told]] = {
     "payload_size > 9": lambda row: (row["payload_size"] or 0) > 9,
@@ -138,7 +138,7 @@ def _number(text: str | None) -> Told:
 
 @dataclass(frozen=True)
 class Selected:
-    """The rules that select each message, by global position, and which of those messages are held."""
+    """The rules that select each message, by global position, and the held ones among those messages."""
 
     rules: dict[int, set[str]]
     held: set[int]
@@ -149,7 +149,7 @@ class Selected:
 
 
 def selected(rows: list[Row], rules: Iterable[Rule], holds: Iterable[Hold], as_of: datetime) -> Selected:
-    """What the rules select, looked at one message at a time."""
+    """What the rules select, evaluated message by message."""
     active = [hold for hold in holds if hold.until is None or hold.until > as_of]
     held = {row["global_position"] for row in rows if any(_matches(hold.match, row) is not False for hold in active)}
     found: dict[int, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Native records for tests in the cluster, and how to read them by hand."""
+"""Native records for tests in the cluster, and how to read them without the product's code."""
 
 import json
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ _PAYLOAD = b'"payload":'
 
 
 def records(numbers: Iterable[int]) -> bytes:
-    """Lines with a message each, whose payloads have spellings that only an exact copy keeps."""
+    """Lines with a message each, whose payloads are written so that only an exact copy keeps them."""
     return b"".join(_line(number) for number in numbers)
 
 

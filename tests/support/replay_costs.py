@@ -1,4 +1,4 @@
-"""Counting what each chunk of a replay reads."""
+"""Counts what each chunk of a replay reads."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from messagestore_jobs.replay.sending import ReplayToEnd
 
 
 class Costs(ReplayToEnd):
-    """Chunk by chunk: rows that Spark reads, indexes that are opened and objects that the driver reads."""
+    """For each chunk: rows that Spark reads, indexes that are opened, and objects that the driver reads."""
 
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(None)
@@ -26,13 +26,13 @@ class Costs(ReplayToEnd):
         self._rows()
 
     def reached(self, outcome: ReplayOutcome) -> None:
-        """A chunk has been sent."""
+        """Called after each chunk."""
         self.now["rows"] = self._rows()
         self.of_chunks.append(self.now.copy())
         self.now.clear()
 
     def _rows(self) -> int:
-        """Since it was asked last, those of Delta's logs included."""
+        """Rows since the last call, including those of Delta's logs."""
         seen = self._last_stage
         new = [stage for stage in _stages(self._spark) if stage.stageId() > seen]
         self._last_stage = max((stage.stageId() for stage in new), default=seen)
@@ -41,7 +41,7 @@ class Costs(ReplayToEnd):
 
 @contextmanager
 def counting(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Costs]:
-    """While the block lasts."""
+    """Count while the block lasts."""
     costs = Costs(spark)
 
     def counted(function: Any, what: str) -> Any:

@@ -24,7 +24,7 @@ def files_replay(table: Table, folder: Path, file_format: str = "JSONLines", **t
 
 
 def objects(folder: Path) -> dict[str, bytes]:
-    """What a replay's reader sees, by name in replay order."""
+    """The objects that a replay's reader sees, by name, in replay order."""
     return {path.name: path.read_bytes() for path in sorted(folder.glob("part-*"))}
 
 
@@ -47,11 +47,11 @@ def manifest(folder: Path) -> dict[str, Any]:
 
 
 class Crash(BaseException):
-    """The process ends here: nothing of it may be caught and repaired."""
+    """Simulates the end of the process: no code may catch it and go on."""
 
 
 class Suspending:
-    """Suspends a replay after so many chunks."""
+    """Suspends a replay after some chunks."""
 
     def __init__(self, chunks: int) -> None:
         self.chunks, self.outcomes = chunks, list[ReplayOutcome]()

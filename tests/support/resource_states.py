@@ -1,4 +1,4 @@
-"""The three kinds in every state that a GitOps tool has to tell apart; the statuses are the operator's own."""
+"""The three kinds in all states that a GitOps tool must distinguish, with the operator's own statuses."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -67,7 +67,7 @@ _REFUSED = RunError(reason=Reason.TABLE_REFUSED, message="the folder holds somet
 
 @dataclass(frozen=True)
 class State:
-    """One resource in one state, and what Argo CD and kstatus are to make of it."""
+    """One resource in one state, and the expected results of Argo CD and kstatus."""
 
     kind: str
     name: str
@@ -150,7 +150,7 @@ def _of_jobs() -> list[State]:
 
 
 def _of_all_kinds() -> list[State]:
-    """What no status says by itself: nothing looked at yet, an older spec's status, a deletion."""
+    """States that no status shows alone: not reconciled yet, an older spec's status, a deletion."""
     made: list[tuple[Resource, Any]] = [
         (stream := _stream(), stream_status(stream, NOW, _report(_INGESTED))),
         (policy := _policy(), policy_status(policy, NOW, [StreamResult("orders", _report(error=_REFUSED))])),
@@ -158,7 +158,7 @@ def _of_all_kinds() -> list[State]:
     ]
     found = []
     for resource, status in made:
-        # As the API server shows it before the operator has written anything.
+        # As the API server returns it before the operator has written anything.
         unseen = _state("unseen", "Progressing", "InProgress", resource, None)
         unseen.document["status"] = {"observedGeneration": 0, "conditions": []}
         changed = _state("changed", "Progressing", "InProgress", resource, status)

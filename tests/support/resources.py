@@ -1,4 +1,4 @@
-"""Valid resources that together give every field of the three kinds a value."""
+"""Valid resources that together have all fields of the three kinds."""
 
 from copy import deepcopy
 from typing import Any
@@ -91,13 +91,13 @@ _CANONICAL_FIELDS = [
 
 
 def resource(kind: str, name: str, spec: Document, status: Document | None = None) -> Document:
-    """A resource that shares nothing with any other one."""
+    """A resource that shares no objects with others."""
     document = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name, "namespace": "default"}}
     return deepcopy({**document, "spec": spec, **({"status": status} if status else {})})
 
 
 def stream_from_files() -> Document:
-    """A stream with every field that a stream from files may have."""
+    """A stream with all fields that a stream from files may have."""
     spec: Document = {
         "table": {"uri": "s3a://lake/invoices", "deletionPolicy": "Delete"},
         "storage": _STORAGE,
@@ -241,7 +241,7 @@ def stream_from_kafka() -> Document:
 
 
 def stream_of_text() -> Document:
-    """A stream of lines, whose identifiers are made from where they stand."""
+    """A stream of text lines, whose identifiers are URI#offset."""
     spec: Document = {
         "table": {"uri": "file:///data/lines"},
         "source": {"files": {"uri": "file:///data/landing", "format": "Text", "maxBytesPerBatch": "1048576"}},
@@ -252,7 +252,7 @@ def stream_of_text() -> Document:
 
 
 def smallest_stream() -> Document:
-    """A stream with nothing that may be left out."""
+    """A stream with only the required fields."""
     spec: Document = {
         "table": {"uri": "s3a://lake/small"},
         "source": {"files": {"uri": "s3a://landing/small"}},
@@ -262,7 +262,7 @@ def smallest_stream() -> Document:
 
 
 def deleting_policy() -> Document:
-    """A policy with every field that one that deletes may have."""
+    """A policy with all fields that a deleting one may have."""
     rules: list[Document] = [
         {"name": "all-conditions", "expired": True, "statuses": ["EXPIRED"], "maxAge": "P30D", "match": _MATCH},
         {"name": "count", "maxMessagesPerStream": 1000},
@@ -342,7 +342,7 @@ def _policy_status() -> Document:
 
 
 def scrubbing_policy() -> Document:
-    """A policy with the fields that only one that scrubs may have."""
+    """A policy with the fields that only a scrubbing one may have."""
     scrub: Document = {
         "payloadPaths": ["$.customer['full name']", "$.lines[0].note"],
         "metadataPaths": ["$.user"],
@@ -364,7 +364,7 @@ def scrubbing_policy() -> Document:
 
 
 def replay_to_files() -> Document:
-    """A replay with every field that one of messages to files may have."""
+    """A replay with all fields that a replay of messages to files may have."""
     select: Document = {
         "timeWindow": {"from": TIME, "to": LATER},
         "globalPositions": {"from": 1, "to": 500},
@@ -394,7 +394,7 @@ def replay_to_files() -> Document:
 
 
 def redeliveries() -> list[Document]:
-    """Replays that send what is due for a retry, again and again: one a trigger."""
+    """Replays that repeatedly send messages due for a retry: one for each trigger."""
     triggers: dict[str, Document] = {
         "schedule": {"cron": "*/5 * * * *", "timeZone": "UTC", "startingDeadline": "PT1H"},
         "manual": {},
@@ -468,7 +468,7 @@ def replay_to_kafka() -> Document:
 
 
 def redrive() -> Document:
-    """Dead letters back into their own stream."""
+    """A replay of dead letters into their own stream."""
     spec: Document = {
         "streamRef": {"name": "invoices"},
         "origin": "DeadLetters",
