@@ -12,13 +12,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def seal(key: str, row: Mapping[str, Any]) -> str:
-    """The seal of a message, by the columns of ``messages``; headers are a mapping or pairs."""
+    """The seal of a message, from the columns of ``messages``; headers are a mapping or pairs."""
     text = b"".join(_headers(row[name]) if name == HEADERS else _counted(row[name]) for name in COLUMNS)
     return PREFIX + hmac.new(key.encode(), text, hashlib.sha256).hexdigest()
 
 
 def is_sealed(key: str, row: Mapping[str, Any]) -> bool:
-    """Whether a row is as it was sealed; one without a seal is not."""
+    """Whether a row matches its seal; False without a seal."""
     return row["hmac"] is not None and hmac.compare_digest(row["hmac"].encode(), seal(key, row).encode())
 
 

@@ -1,10 +1,10 @@
-"""Secrets on the API server of the tests, labelled for their use."""
+"""Secrets on the tests' API server, labelled for their use."""
 
 from support.apiserver import ApiServer
 
 
 def make_secret(server: ApiServer, namespace: str, name: str, use: str | None) -> None:
-    """A Secret that the namespace's owner allows for a use, or for none."""
+    """A Secret with a label for a use, or without."""
     labels = {"labels": {"messagestore.dev/use": use}} if use else {}
     secret = {"metadata": {"name": name, **labels}, "stringData": {"accessKey": "a", "secretKey": "s"}}
     answer = server.request("POST", f"/api/v1/namespaces/{namespace}/secrets", secret)
@@ -12,6 +12,6 @@ def make_secret(server: ApiServer, namespace: str, name: str, use: str | None) -
 
 
 def make_storage_secrets(server: ApiServer, namespace: str) -> None:
-    """Those that `launches.stream` refers to."""
+    """The Secrets that `launches.stream` refers to."""
     make_secret(server, namespace, "lake-credentials", "storage")
     make_secret(server, namespace, "lake-ca", "ca")

@@ -8,7 +8,7 @@ from support.waiting import wait_until
 
 
 def free_ports(count: int) -> list[int]:
-    """All at once, so that they differ."""
+    """Some free ports, all found at once, so that they differ."""
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
         one.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""One test's place in the cluster: a namespace, a bucket, the operator's resources in them, and what became of them."""
+"""One test's site in the cluster: a namespace, a bucket, and resources with their statuses."""
 
 import json
 import re
@@ -31,22 +31,22 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Site:
-    """A namespace under the restricted Pod Security Standard with the bucket's credentials, and the bucket."""
+    """A namespace with the restricted Pod Security Standard and the bucket's credentials, and the bucket."""
 
     cluster: Cluster
     namespace: str
     bucket: str
 
     def uri(self, path: str) -> str:
-        """A folder of the bucket, as resources name it."""
+        """The URI of a folder of the bucket, for resources."""
         return f"s3a://{self.bucket}/{path}"
 
     def storage(self, secret: str = SECRET) -> Row:
-        """How pods reach the S3 server."""
+        """The storage block with which pods reach the S3 server."""
         return {"endpoint": POD_S3_ENDPOINT, "pathStyleAccess": True, "credentialsSecretRef": {"name": secret}}
 
     def stream(self, name: str = "orders", **spec: Any) -> Resource:
-        """A stream of what lands in `landing/<name>`, in a store at `<name>`; it runs at once, and once."""
+        """A stream from `landing/<name>` to a store at `<name>`; it runs once, at once."""
         given = {
             "table": {"uri": self.uri(name)},
             "storage": self.storage(),
@@ -56,7 +56,7 @@ class Site:
         return resource("MessageStream", name, {**given, **spec}, namespace=self.namespace)
 
     def policy(self, name: str, *streams: str, **spec: Any) -> Resource:
-        """A policy on streams that runs as soon as it is there."""
+        """A policy on streams that runs as soon as it exists."""
         given = {"streamRefs": [{"name": one} for one in streams], "trigger": {"manual": {}}, "mode": "Enforce"}
         asked = {"messagestore.dev/run-requested": "now"}
         return resource("RetentionPolicy", name, {**given, **spec}, namespace=self.namespace, annotations=asked)
@@ -92,7 +92,7 @@ class Site:
         return found
 
     def find(self, kind: str, name: str) -> Resource | None:
-        """An object; None where there is none, and as long as the API server does not answer."""
+        """An object; None if there is none, or while the API server does not answer."""
         try:
             return self.cluster.get(kind, name, self.namespace)
         except subprocess.CalledProcessError:
@@ -104,7 +104,7 @@ class Site:
         return (found or {}).get("status", {})
 
     def wait(self, kind: str, name: str, true: Callable[[Row], Any], what: str, seconds: float = WAIT_SECONDS) -> Row:
-        """The status of a resource as soon as `true` holds of it; fails with the whole story of the namespace."""
+        """The status of a resource as soon as `true` accepts it; on failure, shows the namespace's state."""
         last: Row = {}
 
         def look() -> bool:
@@ -118,7 +118,7 @@ class Site:
     def condition(
         self, kind: str, name: str, of: str, status: str, reason: str | None = None, seconds: float = WAIT_SECONDS
     ) -> str:
-        """The message of a condition as soon as it has that status, and that reason, of the newest generation."""
+        """The message of a condition as soon as it has a status and reason for the newest generation."""
 
         def true(found: Row) -> bool:
             condition = condition_of(found, of)
@@ -127,11 +127,11 @@ class Site:
         return str(condition_of(self.wait(kind, name, true, f"{of}={status} {reason or ''}", seconds), of)["message"])
 
     def until(self, true: Callable[[], Any], what: str, seconds: float = WAIT_SECONDS) -> None:
-        """Wait until something holds; fails with the whole story of the namespace."""
+        """Wait until something is true; on failure, shows the namespace's state."""
         wait_until(true, seconds, lambda: f"{what}\n{self.story()}", beat=_BEAT_SECONDS)
 
     def ran(self, kind: str, name: str, seconds: float = WAIT_SECONDS) -> Row:
-        """The status once a run has ended and no other is under way; fails unless it succeeded."""
+        """The status after a run has ended and no other is in progress; fails unless it succeeded."""
         at_rest = self.wait(
             kind, name, lambda found: found.get("lastRun") and not found.get("currentRun"), "a run that ended", seconds
         )
@@ -139,12 +139,12 @@ class Site:
         return at_rest
 
     def land(self, name: str, content: bytes) -> None:
-        """Put a file where streams find it."""
+        """Put a file into a stream's landing folder."""
         with self.cluster.s3.filesystem().open_output_stream(f"{self.bucket}/landing/{name}") as out:
             out.write(content)
 
     def s3_answers(self) -> bool:
-        """Whether the S3 server answers here: a Service's addresses follow the pod that is ready a moment later."""
+        """Whether the S3 server answers here: a Service's addresses change a moment after its pod is ready."""
         try:
             self.cluster.s3.filesystem().get_file_info(self.bucket)
         except OSError:
@@ -163,7 +163,7 @@ class Site:
         return sorted(entry.path.removeprefix(f"{self.bucket}/") for entry in found if entry.is_file)
 
     def table(self, path: str) -> DeltaTable:
-        """A Delta table of the bucket, read by delta-rs; raises where there is none yet."""
+        """A Delta table of the bucket, read by delta-rs; raises if there is none yet."""
         return DeltaTable(f"s3://{self.bucket}/{path}", storage_options=self.cluster.s3.storage_options())
 
     def drivers(self) -> list[str]:
@@ -172,7 +172,7 @@ class Site:
         return [pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") in ("Pending", "Running")]
 
     def story(self) -> str:
-        """What a person would look at to know why something does not come true."""
+        """The namespace's state, with what a person would need to find the cause of a failure."""
         return "\n".join(self._chapters())
 
     def _chapters(self) -> Iterator[str]:
@@ -199,13 +199,13 @@ class Site:
 
 
 def condition_of(status: Row, of: str) -> Row:
-    """A condition of a status, empty where it has none of that type."""
+    """A condition of a status; empty if it has none of that type."""
     return next((one for one in status.get("conditions", []) if one["type"] == of), {})
 
 
 @contextmanager
 def site(cluster: Cluster, name: str) -> Iterator[Site]:
-    """A new one, taken away afterwards."""
+    """A new site, deleted afterwards."""
     prefix = re.sub(r"[^a-z0-9]+", "-", name)[:20].strip("-")
     with cluster.bucket(prefix) as bucket, cluster.namespace(prefix) as namespace:
         made = Site(cluster, namespace, bucket)

@@ -1,4 +1,4 @@
-"""Kubeflow's Spark operator, as far as tests need it: the definition of its kind, and what it would write on one."""
+"""The parts of Kubeflow's Spark operator that tests need: its CRD, and statuses as it writes them."""
 
 from functools import cache
 from typing import Any
@@ -23,13 +23,13 @@ def definition() -> dict[str, Any]:
 
 
 def path(namespace: str, name: str = "") -> str:
-    """The address of the applications of a namespace, or of one."""
+    """The path of a namespace's applications, or of one."""
     collection = f"/apis/{GROUP}/v1beta2/namespaces/{namespace}/{PLURAL}"
     return f"{collection}/{name}" if name else collection
 
 
 def set_state(server: ApiServer, namespace: str, name: str, state: str, message: str = "", attempts: int = 1) -> None:
-    """Write the status of an application as the Spark operator would."""
+    """Write an application's status, as the Spark operator would."""
     status = {
         "applicationState": {"state": state, "errorMessage": message},
         "driverInfo": {"podName": f"{name}-driver"},

@@ -1,4 +1,4 @@
-"""A checked predicate as Spark SQL: for people, and for Spark's own parser to say what it reads in it."""
+"""A checked predicate as Spark SQL: for people, and for comparison with Spark's own parser."""
 
 import unicodedata
 
@@ -10,7 +10,7 @@ _BEHIND = frozenset({"IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE"})
 
 
 def sql(expression: Expression) -> str:
-    """The expression in SQL, each part in parentheses of its own."""
+    """The expression in SQL, with parentheses around each part."""
     match expression:
         case Literal():
             return _literal(expression)
@@ -25,7 +25,7 @@ def sql(expression: Expression) -> str:
 
 
 def write_string(value: str) -> str:
-    """A string literal; whatever is not plainly visible is escaped, and so is the sign that Spark replaces."""
+    """A string literal; invisible characters and the character that Spark replaces are escaped."""
     return f"'{''.join(map(_escape, value))}'"
 
 

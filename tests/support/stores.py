@@ -1,4 +1,4 @@
-"""Stores for tests, made by writing rows straight to the tables."""
+"""Stores for tests, created by writing rows directly to the tables."""
 
 import hashlib
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 def message(number: int, **given: Any) -> Row:
-    """One row of ``messages``; ``number`` is its global position, what is not given has a default."""
+    """One row of ``messages``; ``number`` is its global position, other columns have defaults."""
     stream = given.get("stream_name", "order-1")
     payload = given.get("payload", b'{"n":%d}' % number)
     inserted_at = given.get("inserted_at", START)
@@ -55,7 +55,7 @@ def message(number: int, **given: Any) -> Row:
 
 
 def make_store(folder: Path, rows: Iterable[Row], *more: Iterable[Row]) -> Table:
-    """A store that holds these rows, each argument in a commit of its own as a batch writes them."""
+    """A store with these rows; each argument is one commit, as a batch writes it."""
     table = Table(uri=f"file://{folder}", owner=OWNER)
     open_folder(Store.of(table, Storage()))
     for batch in (rows, *more):
@@ -78,13 +78,13 @@ def add_messages(uri: str, rows: Iterable[Row]) -> None:
 
 
 def add_dead_letters(uri: str, rows: Iterable[Row]) -> None:
-    """Set records aside; ``failed_at`` and ``raw`` are the least a row gives."""
+    """Add dead letters; each row has at least ``failed_at`` and ``raw``."""
     full = [{"reason": "Unparseable", "source": {"kind": "files", "uri": "file:///landing/a"}, **row} for row in rows]
     write_deltalake(Store(uri).table("dead_letters"), pa.Table.from_pylist(full, schema=DEAD_LETTERS), mode="append")
 
 
 def stored(uri: str) -> list[Row]:
-    """All messages by global position, as delta-rs reads them."""
+    """All messages by global position, read by delta-rs."""
     table = Store(uri).table("messages").to_pyarrow_table().sort_by("global_position")
     return [{**row, "headers": dict(row["headers"] or [])} for row in table.to_pylist()]
 
@@ -98,16 +98,16 @@ class KeptHeads:
 
     @property
     def next_global(self) -> int:
-        """Of the table."""
+        """The next global position."""
         return self.hidden.next_global
 
     def next_position(self, stream: str) -> int:
-        """Of a stream, by its name or by what stands for it."""
+        """The next position of a stream, by its name or the hash of it."""
         return max(self.by_name.get(stream, 0), self.hidden.next_position(stream))
 
 
 def kept_heads(store: Store) -> KeptHeads:
-    """Read them."""
+    """Read all heads of a store."""
     named = [row for rows in read_named_heads(store) for row in rows.to_pylist()]
     by_name = {row["stream_name"]: row["next_position"] for row in named}
     assert len(by_name) == len(named)
@@ -115,7 +115,7 @@ def kept_heads(store: Store) -> KeptHeads:
 
 
 def heads_of(store: Store) -> tuple[dict[str, int], int]:
-    """The next positions that are kept, by name or by what stands for one, and the next global position."""
+    """The next positions by name or its hash, and the next global position."""
     heads = kept_heads(store)
     return heads.by_name | {f"key {i}": position for i, position in enumerate(sorted(heads.hidden.by_key.values()))}, (
         heads.next_global

@@ -34,14 +34,14 @@ _numbers = count()
 
 @dataclass(frozen=True)
 class Told:
-    """What a resource's owner is told of it."""
+    """What a resource's owner can see about it."""
 
     condition: Document
     events: tuple[Document, ...]
 
     @property
     def words(self) -> str:
-        """Of the condition."""
+        """The condition's message."""
         found: str = self.condition["message"]
         return found
 
@@ -53,23 +53,23 @@ class Told:
 
 @dataclass(frozen=True)
 class Tenant:
-    """An editor of the three kinds in one namespace, by the roles that the chart brings for that."""
+    """An editor of the three kinds in one namespace, with the chart's roles."""
 
     server: ApiServer
     namespace: str
     user: str
 
     def stream(self, name: str = "orders", annotations: dict[str, str] | None = None, **spec: Any) -> Answer:
-        """Make a MessageStream: a plain one, but for what is given of its spec."""
+        """Create a MessageStream with default values for parts of the spec that are not given."""
         return self.make("MessageStream", name, spec, annotations=annotations or {})
 
     def make(self, kind: str, name: str, spec: Document, **metadata: dict[str, str]) -> Answer:
-        """Make a resource of any kind: a plain one, about stream `orders`, but for what is given of its spec.
+        """Create a resource of any kind, about stream `orders`, with default values for the rest of its spec.
 
         Args:
             kind: of the three.
             name: of the resource.
-            spec: parts that replace those of the plain one; None leaves one out.
+            spec: parts that replace defaults; None leaves one out.
             metadata: labels or annotations.
         """
         plain = stream(name, namespace=self.namespace).to_dict()["spec"] if kind == "MessageStream" else _PLAIN[kind]
@@ -87,7 +87,7 @@ class Tenant:
         return self.request("GET", f"{self.path(kind)}/{name}").body
 
     def told(self, name: str, reason: str, kind: str = "MessageStream", of: Operator | None = None) -> Told:
-        """Wait until a resource is not Ready for a reason, and until that is told by an Event, too."""
+        """Wait until a resource is not Ready for a reason, and until an Event has that reason, too."""
         condition = eventually(lambda: self._not_ready(kind, name, reason), of=of)
         events = eventually(lambda: self._events(kind, name, reason), of=of)
         return Told(condition, tuple(events))
@@ -99,16 +99,16 @@ class Tenant:
         return dict(eventually(lambda: self._status_when_ready(kind, name), seconds, of))
 
     def heard(self) -> str:
-        """All that the namespace is told: statuses, and what Events say."""
+        """All that the namespace's users can see: statuses and Events."""
         found = [item.get("status") for kind in NAMES for item in self.request("GET", self.path(kind)).body["items"]]
         return json.dumps([found, [event["message"] for event in self._all_events()]])
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Answer:
-        """Ask the API server as this tenant."""
+        """Send a request to the API server as this tenant."""
         return self.server.request(method, path, body, content_type, self.user)
 
     def path(self, kind: str) -> str:
-        """Where the resources of a kind are."""
+        """The path of a kind's resources."""
         return f"/apis/{API_VERSION}/namespaces/{self.namespace}/{NAMES[kind].plural}"
 
     def _not_ready(self, kind: str, name: str, reason: str) -> Document | None:
@@ -131,14 +131,14 @@ class Tenant:
         return about if any(one["reason"] == reason for one in about) else []
 
     def _all_events(self) -> list[Document]:
-        # Whoever may edit resources may not read Events by that; the cluster's own view role lets them.
+        # The right to edit resources does not include Events; the cluster's own role view does.
         found: list[Document] = self.server.request("GET", f"/api/v1/namespaces/{self.namespace}/events").body["items"]
         return found
 
 
 @dataclass(frozen=True)
 class Tenants:
-    """Two strangers on one cluster, with Spark played in the namespace of each."""
+    """Two independent tenants of one cluster, with simulated Spark in each namespace."""
 
     one: Tenant
     other: Tenant
@@ -147,12 +147,12 @@ class Tenants:
     sparks: dict[str, FakeSpark]
 
     def launched(self, tenant: Tenant) -> list[str]:
-        """The runs that were made for a tenant."""
+        """The runs that were created for a tenant."""
         return [run.name for run in self.sparks[tenant.namespace].launched("")]
 
 
 def make_namespaces(server: ApiServer) -> list[str]:
-    """New ones, of an operator and of two tenants."""
+    """New namespaces, of an operator and of two tenants."""
     number = next(_numbers)
     names = [f"{name}-{number}" for name in ("system", "tenant", "neighbour")]
     for name in names:
@@ -164,13 +164,13 @@ def make_namespaces(server: ApiServer) -> list[str]:
 def served_tenants(
     server: ApiServer, namespaces: list[str], folder: Path, tenancy: Document, values: Iterable[str] = ()
 ) -> Iterator[Tenants]:
-    """Two tenants, and an operator with the chart's own rights that serves all namespaces.
+    """Two tenants, and an operator with the chart's permissions that watches all namespaces.
 
     Args:
-        server: with the definitions in it.
+        server: has the CRDs.
         namespaces: the operator's, and those of the tenants.
         folder: for files with credentials.
-        tenancy: the settings of this name, beside the chart's own.
+        tenancy: settings of tenancy, in addition to the chart's.
         values: of the chart, as `name=value`.
     """
     own, *names = namespaces
@@ -203,7 +203,7 @@ def _tenant(server: ApiServer, namespace: str) -> Tenant:
 
 
 def _forget(tenant: Tenant) -> None:
-    """Nothing of a tenant is left for operators that come later."""
+    """Delete a tenant's resources, so that later operators don't see them."""
     for kind in NAMES:
         for document in tenant.server.request("GET", tenant.path(kind)).body["items"]:
             name = document["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""Waiting for what comes about by itself, as long as this machine may take for it."""
+"""Waits for asynchronous results, as long as this machine may need."""
 
 import os
 import time
@@ -8,9 +8,9 @@ from typing import Any
 
 _LOOPS = 1_000_000
 _LOOPS_SECONDS = 0.05
-"""On the machine for which the tests' seconds were chosen."""
+"""The time on the machine for which the tests' seconds were chosen."""
 _MOST = 5.0
-"""A test that hangs is still told."""
+"""The maximum factor, so that a test that hangs still fails."""
 
 
 def wait_until(
@@ -21,12 +21,12 @@ def wait_until(
     alive: Callable[[], bool] = lambda: True,
     beat: float = 0.1,
 ) -> Any:
-    """What a check gives as soon as it gives something true.
+    """The result of a check as soon as it is true.
 
     Args:
         true: the check.
         seconds: how long it may take on an idle machine.
-        failure: tells what there was instead.
+        failure: describes the state on failure.
         alive: whether there is still something to wait for.
         beat: seconds between two checks.
 
@@ -42,7 +42,7 @@ def wait_until(
 
 
 def scaled(seconds: float) -> float:
-    """What takes so long on an idle machine may take this long on this one, as busy as it is now."""
+    """How long something may take on this machine now, if it takes ``seconds`` on an idle one."""
     busy = os.getloadavg()[0] / (os.cpu_count() or 1)
     return seconds * min(_MOST, _slowness() * max(1.0, busy))
 

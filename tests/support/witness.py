@@ -1,4 +1,4 @@
-"""Sees every run and every driver of a namespace while a test goes on, also over restarts of the API server."""
+"""Sees all runs and drivers of a namespace during a test, even across restarts of the API server."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ _GROUP, _VERSION, _PLURAL = "sparkoperator.k8s.io", "v1beta2", "sparkapplication
 
 
 class Witness:
-    """Watches from the `with` on; `launched` and `together` tell what it saw."""
+    """Watches while the `with` block lasts; `launched` and `together` have what it saw."""
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self._api, self._namespace = cluster.api, namespace
@@ -23,11 +23,11 @@ class Witness:
             threading.Thread(target=self._go_on, args=(look,), daemon=True) for look in (self._runs, self._drivers)
         ]
         self.launched: dict[str, set[str]] = defaultdict(set)
-        """The uids of the applications of each run, by its name."""
+        """The uids of the applications of each run, by name."""
         self.pods: dict[str, set[str]] = defaultdict(set)
         """The uids of the driver pods of each run."""
         self.together: set[frozenset[str]] = set()
-        """The runs whose drivers were seen alive at one time, where they were several."""
+        """Groups of runs whose drivers were seen alive at the same time."""
         self._alive: set[str] = set()
 
     def __enter__(self) -> "Witness":
@@ -51,7 +51,7 @@ class Witness:
             try:
                 look()
             except Exception:
-                # The API server went away; it is watched anew, beginning with what there is.
+                # The API server was gone; watch again, beginning with existing objects.
                 time.sleep(0.5)
 
     def _runs(self) -> None:

@@ -1,4 +1,4 @@
-"""A cluster in memory: resources, runs, leases and a clock; decisions are carried out in it, whole or cut off."""
+"""A cluster in memory: resources, runs, leases and a clock; decisions are executed in it, wholly or in part."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ from messagestore_operator.tenancy import StorageBounds, Tenancy
 
 START = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
 OPEN = Tenancy(storage=StorageBounds(require_credentials=False))
-"""So that resources need not name a Secret where a test is about something else."""
+"""For resources without Secrets, in tests about something else."""
 Key = tuple[str, str, str]
 FINALIZER = "messagestore.dev/data"
 
 
-class Conflict(Exception):  # noqa: N818 - named as the API server names it
+class Conflict(Exception):  # noqa: N818 - the API server's name
     """Something changed since the snapshot was taken."""
 
 
@@ -69,7 +69,7 @@ class Killed(Exception):  # noqa: N818
 
 @dataclass
 class App:
-    """A run in the cluster: its application, its driver's pod and its ConfigMap."""
+    """A run in the cluster: its application, its driver pod and its ConfigMap."""
 
     create: act.CreateRun
     owner: Key
@@ -107,7 +107,7 @@ class App:
 
 @dataclass
 class Stored:
-    """What a table holds, as far as reports tell of it."""
+    """The content of a table that reports contain."""
 
     version: int = 0
     messages: int = 0
@@ -117,7 +117,7 @@ class Stored:
 
 @dataclass
 class World:
-    """Everything there is."""
+    """The whole cluster."""
 
     now: datetime = START
     resources: dict[Key, Resource] = field(default_factory=dict)
@@ -130,23 +130,23 @@ class World:
     secrets: Uses | None = None
     can_run: bool = True
     invalid: dict[Key, str] = field(default_factory=dict)
-    """Resources part of whose spec is refused, and what is said of it."""
+    """Resources with a partly refused spec, and the message."""
     missing_kind: str | None = None
     paused: str | None = None
     defaults: Defaults = field(default_factory=lambda: Defaults(tenancy=OPEN, status_interval=timedelta(0)))
     written: dict[Key, datetime] = field(default_factory=dict)
-    """When each status was written last."""
+    """When each status was last written."""
     version: int = 0
     line: dict[str, RunSlot] = field(default_factory=dict)
-    """Reserved runs that were told to wait for room."""
+    """Reserved runs that wait for a slot."""
     starts: int = 1_000_000
-    """How many runs may be started at this moment."""
+    """How many runs may be started now."""
     lingers: bool = False
-    """Whether pods of deleted applications go on for a while."""
+    """Whether pods of deleted applications continue for a while."""
     relaunched: list[str] = field(default_factory=list)
-    """Runs launched a second time: somebody deleted the first application before anybody had seen it."""
+    """Runs that were launched twice: the first application was deleted before the operator had seen it."""
 
-    # Resources, as people write them.
+    # Resources, written by people.
 
     def apply(self, kind: str, name: str, spec: dict[str, Any], namespace: str = "default", **metadata: Any) -> Key:
         """Create or change a resource."""
@@ -176,7 +176,7 @@ class World:
         return key
 
     def annotate(self, key: Key, **annotations: str) -> None:
-        """Set annotations, by their names without the group."""
+        """Set annotations; names are without the group."""
         resource = self.resources[key]
         known = dict(resource.metadata.annotations)
         known |= {f"messagestore.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
@@ -184,7 +184,7 @@ class World:
         self.looks[key] = self.now
 
     def delete(self, key: Key) -> None:
-        """Ask for a resource's deletion; without a finalizer it goes at once, and its runs with it."""
+        """Request a resource's deletion; without a finalizer it and its runs are deleted at once."""
         resource = self.resources[key]
         if not resource.metadata.finalizers:
             self._remove(key)
@@ -208,7 +208,7 @@ class World:
     # The operator.
 
     def snapshot(self, key: Key) -> Snapshot:
-        """What there is to be seen of a resource."""
+        """The snapshot of a resource."""
         resource = self.resources[key]
         streams = self._streams(resource)
         tables = {*tables_of(resource, streams)}
@@ -243,7 +243,7 @@ class World:
         )
 
     def run_queue(self) -> RunQueue:
-        """All runs, as far as there are bounds to them."""
+        """The queue of all runs, if there are limits."""
         slots = [one for each in self.resources.values() for one in slots_of(each, self._streams(each))]
         made = {f"{namespace}/{name}" for (namespace, name), app in self.apps.items() if app.there}
         under_way = tuple(one for one in slots if one.launched or one.holder in made)
@@ -251,7 +251,7 @@ class World:
         return RunQueue(under_way, waiting, self.starts, self.defaults.bounds)
 
     def look(self, key: Key, cut_after: int | None = None) -> Decision:
-        """Decide and carry out; cut off after so many actions, the operator was killed."""
+        """Decide and execute; after `cut_after` actions the operator is killed."""
         decision = decide(self.snapshot(key))
         try:
             for number, action in enumerate(decision.actions):
@@ -267,12 +267,12 @@ class World:
         return decision
 
     def carry_out(self, key: Key, decision: Decision) -> None:
-        """Do what was decided, on whatever picture."""
+        """Execute a decision, from any snapshot."""
         for action in decision.actions:
             self.do(action, key)
 
     def settle(self, *keys: Key, most: int = 12) -> None:
-        """Look until nothing more is to be done at this moment."""
+        """Reconcile until nothing more is to be done now."""
         for _ in range(most):
             acted = False
             for key in keys or list(self.resources):
@@ -284,13 +284,13 @@ class World:
         raise AssertionError("decisions do not come to rest")
 
     def wait(self, **duration: float) -> None:
-        """Let time go by."""
+        """Let time pass."""
         self.now += timedelta(**duration)
 
     # The cluster.
 
     def runs(self, kind: str | None = None) -> list[App]:
-        """Runs whose application is there, oldest first."""
+        """Runs that have an application, oldest first."""
         return [app for app in self.apps.values() if app.there and (kind is None or app.create.run.kind == kind)]
 
     def only_run(self, kind: str | None = None) -> App:
@@ -299,11 +299,11 @@ class World:
         return app
 
     def start(self, app: App) -> None:
-        """Its driver begins to work."""
+        """Start a run's driver."""
         app.state, app.driver = AppState.RUNNING, DriverPod("Running")
 
     def finish(self, app: App, error: RunError | None = None, outcome: Outcome | None = None) -> None:
-        """It ends, and says so."""
+        """End a run, with a report."""
         app.report = self.report(
             app, "Failed" if error else "Succeeded", outcome if error else outcome or self.outcome(app), error
         )
@@ -312,11 +312,11 @@ class World:
         self._look_at_all()
 
     def die(self, app: App, **driver: Any) -> None:
-        """Its driver dies and says nothing."""
+        """Kill a run's driver, without a report."""
         app.state, app.driver = AppState.FAILED, DriverPod("Failed", **driver)
 
     def lose(self, app: App) -> None:
-        """Its application is deleted, and with it its pods, at once or in a while."""
+        """Delete a run's application, and its pods with it, at once or later."""
         app.there = False
         if app.driver is None or not self.lingers:
             app.driver = None
@@ -337,7 +337,7 @@ class World:
         )
 
     def outcome(self, app: App) -> Outcome:
-        """What a run of its kind does when all goes well."""
+        """The outcome of a successful run of its kind."""
         document = app.create.document
         stored = self.tables.setdefault(document.table.uri, Stored())
         stored.version += 1
@@ -368,7 +368,7 @@ class World:
         return self.purged(app)
 
     def purged(self, app: App, waiting: bool = False, preview: str = "preview-1", **done: Any) -> PurgeOutcome:
-        """What a purge reports."""
+        """The report of a purge."""
         task: Any = app.create.document.task
         table = TableState(version=2, messages=0, dead_letters=0, bytes=0)
         seen = Preview(id=preview, table_version=1, as_of=self.now, messages=4, bytes=4)
@@ -383,10 +383,10 @@ class World:
         return self.leases.get(table) or TableLease(table)
 
     def writers(self, uri: str) -> list[App]:
-        """Runs whose driver may write a table right now."""
+        """Runs whose driver may write a table now."""
         return [app for app in self.apps.values() if app.live and uri in written(app)]
 
-    # How actions change it.
+    # How actions change the cluster.
 
     @singledispatchmethod
     def do(self, action: act.Action, key: Key) -> None:
@@ -436,7 +436,7 @@ class World:
     def _(self, action: act.DeleteRun, key: Key) -> None:
         app = self.apps.get((action.namespace, action.name))
         if app is not None and app.there:
-            # One that is being ended may end by itself in the very moment: why it was to end is recorded then.
+            # A run may end itself while it is being ended: then the reason for ending it is recorded.
             current = {run.name for run in current_runs(self.status(key)) if run.ending is None}
             assert not app.state.ended or app.name not in current, "what came of a run is recorded before it is deleted"
             self.lose(app)
@@ -481,7 +481,7 @@ class World:
         self._look_at_all()
 
     def _look_at_all(self) -> None:
-        """What changed is seen by the watches."""
+        """Let the watches see all changes."""
         self.looks = dict.fromkeys(self.looks, self.now)
 
     def _visible(self, app: App) -> bool:
@@ -535,14 +535,14 @@ class World:
 
 
 def current_runs(status: Any) -> list[Any]:
-    """The current runs that a status names."""
+    """The current runs in a status."""
     entries = getattr(status, "streams", None)
     holders = [status] if entries is None else entries
     return [holder.current_run for holder in holders if holder is not None and holder.current_run is not None]
 
 
 def run_once(world: World, **how: Any) -> str:
-    """Let the one run that is wanted start and end; its name."""
+    """Let the one due run start and end; returns its name."""
     world.settle()
     app = world.only_run()
     world.start(app)
@@ -553,7 +553,7 @@ def run_once(world: World, **how: Any) -> str:
 
 
 def written(app: App) -> Iterable[str]:
-    """The tables that a run writes: those that it has an epoch for."""
+    """The tables that a run writes: those with an epoch."""
     document = app.create.document
     tables = [document.table]
     to = getattr(document.task, "destination", None)
@@ -576,7 +576,7 @@ def _stamp(moment: datetime) -> str:
 
 
 def _predicate_problems(resources: Iterable[Resource]) -> dict[Key, str]:
-    """The first of each resource's predicates that is refused, in words."""
+    """The first refused predicate of each resource, in words."""
     found: dict[Key, str] = {}
     for resource in resources:
         for path, words in predicate_problems(resource.to_dict()):

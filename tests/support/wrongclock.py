@@ -1,6 +1,6 @@
 """An operator whose clock is wrong: ``python -m support.wrongclock SECONDS operator …`` is ``messagestore operator …``.
 
-Only its own modules see the other time: certificates are still valid, and loops keep their own.
+Only the operator's modules see the other time: certificates stay valid, and event loops keep their clock.
 """
 
 import importlib
@@ -12,7 +12,7 @@ from messagestore_operator.cli.main import main
 
 
 class _Kind(type):
-    """What is a time to others is one to the operator."""
+    """Makes isinstance accept the original class's times."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, datetime)
@@ -32,7 +32,7 @@ def _shifted(seconds: float) -> type:
 
 
 if __name__ == "__main__":
-    # The command imports these when it runs, and would find the right time in them.
+    # The command imports these when it runs, and would find the right time in them otherwise.
     for late in ("messagestore_operator.decide.decision", "messagestore_operator.service"):
         importlib.import_module(late)
     wrong = _shifted(float(sys.argv.pop(1)))

@@ -1,8 +1,8 @@
-"""camunda's bpm-correlate: what an inbox of its own classes answers, at times that a test says.
+"""Camunda's bpm-correlate: answers of an inbox of its own classes, at times that a test gives.
 
-Its jars are not in every registry, so its answers are a record: of version 2025.05.1, built from its sources. A test
-asks the record, and fails where it asks what was never answered. With MESSAGESTORE_BPM_CORRELATE, a folder with its
-jar and those that it is built on, the same test asks its classes in a JVM, and the record is made anew.
+Its jars are not in all registries, so a record has its answers: of version 2025.05.1, built from its sources. A test
+reads the record, and fails for a question without an answer. With MESSAGESTORE_BPM_CORRELATE, a folder with its
+jar and its dependencies, the same test uses its classes in a JVM and writes the record again.
 """
 
 import os
@@ -22,12 +22,12 @@ NONE = "-"
 _ANSWERS = " =>"
 
 Said = list[str]
-"""What was said to an inbox since it was opened: commands of Inbox.java, the last of them to be answered."""
+"""Commands of Inbox.java since the inbox was opened; the last one is to be answered."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What an inbox tells of a message: failures that were noted, when it is due again, and a word for both."""
+    """An inbox's state of a message: number of failures, when it is due again, and a word for both."""
 
     retries: int
     next_retry_at: datetime | None
@@ -42,7 +42,7 @@ class Inbox:
     said: Said = field(default_factory=list)
 
     def open(self, retry: Retry) -> None:
-        """A new and empty one. ``retry.max_backoff`` is whole minutes there."""
+        """Open a new, empty inbox. Its maximum backoff is in whole minutes."""
         self.said.clear()
         minutes = int(retry.max_backoff.total_seconds()) // 60
         self._say("inbox", repr(float(retry.backoff_base)), str(minutes), str(retry.max_retries))
@@ -57,20 +57,20 @@ class Inbox:
         retries: int = 0,
         next_retry_at: datetime | None = None,
     ) -> None:
-        """A message comes in, or has been there for some failures. Without a group it is one by itself."""
+        """Add a message, which may have failed before. Without a group it has its own."""
         came = [message_id, group or f"group-of-{message_id}", _word(at), ttl or NONE, _word(expires_at)]
         self._say("message", *came, str(retries), _word(next_retry_at))
 
     def correlate(self, at: datetime, failing: Sequence[str] = ()) -> list[str]:
-        """One round: the ids that were tried, in order. Those that are named fail; the others leave the inbox."""
+        """One round; returns the tried ids, in order. Those in ``failing`` fail; the others leave the inbox."""
         return self._say("correlate", _word(at), *failing).split()
 
     def clean(self, at: datetime) -> None:
-        """The clean-up of what has expired."""
+        """Remove expired messages."""
         self._say("clean", _word(at))
 
     def kept(self, message_id: str) -> Kept | None:
-        """What is known of a message; None once it has left."""
+        """The state of a message; None once it has left."""
         told = self._say("state", message_id).split()
         if not told:
             return None
@@ -84,7 +84,7 @@ class Inbox:
 
 @contextmanager
 def bpm_correlate() -> Iterator[Inbox]:
-    """Its inbox, by the record; or by its classes, which make the record anew."""
+    """An inbox that answers from the record, or from the classes, which write the record again."""
     if JARS is None:
         yield Inbox(_recorded())
     else:

@@ -1,1 +1,1 @@
-"""Histories of a store: what happens to it, step by step, and a model in plain Python of what it must be then."""
+"""Histories of a store: steps that change it, and a model in plain Python of its expected state."""

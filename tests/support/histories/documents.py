@@ -1,4 +1,4 @@
-"""The run documents of what happens to a store."""
+"""The run documents of a history's steps."""
 
 from datetime import datetime
 from pathlib import Path
@@ -28,7 +28,7 @@ MARKS = {"x-job": "{job}", "x-place": "{streamName}/{position}"}
 
 
 def purge_of(table: Table, run: str, what: Purge, at: datetime, archive: Path) -> RunDocument:
-    """All archive to one folder, so that each may carry on what another left; what is erased never gets there."""
+    """A purge. All archive to one folder, so that each can continue another's; erased messages are never archived."""
     rule = Rule(
         name="rule",
         max_age=None if what.older is None else what.older * HOUR,
@@ -52,7 +52,7 @@ def purge_of(table: Table, run: str, what: Purge, at: datetime, archive: Path) -
 
 
 def replay_of(table: Table, job: str, what: Replay, at: datetime, folder: Path) -> RunDocument:
-    """A job of its own; into a stream of its own, where that is the destination."""
+    """A replay by a new job; if the destination is a stream, into a new one."""
     select = Selection(
         stream_names=(what.stream,) if what.stream else (),
         statuses=(what.status,) if what.status else (),
@@ -68,6 +68,6 @@ def replay_of(table: Table, job: str, what: Replay, at: datetime, folder: Path) 
 
 
 def redelivery_of(table: Table, at: datetime, folder: Path) -> RunDocument:
-    """The next run of the one job that sends again what is due."""
+    """The next run of the one job that sends messages due for a retry."""
     select = Selection(due_for_retry=True, limit=ROUND, held_back="Retrying")
     return files_replay(table, folder, job_id="again", rounds=True, select=select).model_copy(update={"at": at})

@@ -1,4 +1,4 @@
-"""What delta-rs finds of a store, in the words of the model."""
+"""The content of a store, read by delta-rs, in the model's classes."""
 
 import json
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ EXHAUSTED = "RetriesExhausted"
 
 
 def messages(uri: str) -> list[Message]:
-    """By global position."""
+    """All messages, by global position."""
     rows = Store(uri).table("messages").to_pyarrow_table().sort_by("global_position").to_pylist()
     return [_message(row) for row in rows]
 
@@ -28,7 +28,7 @@ def _message(row: Row) -> Message:
 
 
 def letters(uri: str) -> dict[Place, Letter]:
-    """Each once, or this fails."""
+    """All dead letters; fails if there is one twice."""
     rows = [row for row in _letters(uri) if row["reason"] != EXHAUSTED]
     found = {_place(row): Letter(row["reason"], row["raw"], row["batch"]) for row in rows}
     assert len(found) == len(rows), "a record was set aside twice"
@@ -36,7 +36,7 @@ def letters(uri: str) -> dict[Place, Letter]:
 
 
 def exhausted(uri: str) -> dict[tuple[str, int], dict[str, Any]]:
-    """The records of messages that had no retry left, by batch and global position; each once, or this fails."""
+    """The records of messages without retries left, by batch and global position; fails if there is one twice."""
     told = [(row["batch"], _record(json.loads(row["raw"]))) for row in _letters(uri) if row["reason"] == EXHAUSTED]
     found = {(batch, record["globalPosition"]): record for batch, record in told}
     assert len(found) == len(told), "a message was set aside twice"
@@ -48,7 +48,7 @@ def _letters(uri: str) -> list[Row]:
 
 
 def waiting(uri: str) -> list[tuple[Place, Any]]:
-    """Place and since when, in order of arrival."""
+    """Place of waiting updates and since when they wait, in order of arrival."""
     table = Store(uri).table("pending_updates").to_pyarrow_table()
     order = ("received_at", "source_id", "batch", "row")
     rows = table.sort_by([(name, "ascending") for name in order]).to_pylist() if table.num_rows else []
@@ -61,16 +61,16 @@ def _place(row: Row) -> Place:
 
 
 def totals(uri: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Of messages and of updates, as the newest commit tells them; what is 0 is left out."""
+    """The totals of messages and updates in the newest commit, without zeros."""
     note = last_note(Store(uri))
     counted = note.totals.model_dump(), note.updates.model_dump()
     return tuple({name: count for name, count in one.items() if count} for one in counted)  # type: ignore[return-value]
 
 
 def heads(uri: str, names: Iterable[str]) -> tuple[dict[str, int], int]:
-    """The next position of each stream and of the table: the larger of what heads and messages tell.
+    """The next position of each stream, and the next global one: the larger one from heads and messages.
 
-    Only hashes may be kept of some of the names.
+    For some names only hashes may be kept.
     """
     kept = kept_heads(Store(uri))
     streams = kept.by_name | {name: kept.next_position(name) for name in names if kept.next_position(name)}
@@ -93,7 +93,7 @@ def _record(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def sent_to_stream(folder: Path) -> list[dict[str, Any]]:
-    """What another stream has of a replay, in order; nothing where its tables have not been made."""
+    """The messages of a replay in another stream, in order; empty if its tables don't exist."""
     if not (folder / "messages" / "_delta_log").exists():
         return []
     return [
@@ -101,7 +101,7 @@ def sent_to_stream(folder: Path) -> list[dict[str, Any]]:
             "messageId": one.message_id,
             "streamName": one.stream_name,
             "position": one.position,
-            # What has a time to live expires there by itself.
+            # Messages with a time to live expire there, too.
             "status": None if one.expires_at else one.status,
             "payload": one.payload,
             "headers": one.headers,

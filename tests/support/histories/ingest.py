@@ -11,7 +11,7 @@ from support.histories.steps import Record
 
 
 def ingest(store: Store, now: datetime, files_in_a_batch: int) -> Writes:
-    """What was cut off before, then messages, then updates, then what has expired."""
+    """Interrupted work first, then messages, then updates, then expiry."""
     yield from take_in_updates(store)
     if store.settling:
         yield from settle(store, now)
@@ -29,14 +29,14 @@ def ingest(store: Store, now: datetime, files_in_a_batch: int) -> Writes:
 
 
 def plan(store: Store, source: str, now: datetime, unread: list[File], files: int) -> tuple[Batch, list[File]]:
-    """The next batch, and what is left."""
+    """The next batch, and the files left."""
     store.batches[source] += 1
     return Batch(f"{source}/{store.batches[source]}", now, tuple(unread[:files])), unread[files:]
 
 
 @dataclass
 class _Outcome:
-    """What becomes of a batch."""
+    """The outcome of a batch."""
 
     stored: list[Message] = field(default_factory=list)
     letters: dict[Place, Letter] = field(default_factory=dict)
@@ -74,7 +74,7 @@ def _judge(store: Store, batch: Batch) -> _Outcome:
 
 
 def _placed(store: Store, batch: Batch, outcome: _Outcome, place: Place, record: Record) -> str:
-    """Judge one record; which count it is in."""
+    """Classify one record; returns the name of its count."""
     before = store.letters.get(place)
     earlier = before if before and before.batch != batch.name else None
 
@@ -87,7 +87,7 @@ def _placed(store: Store, batch: Batch, outcome: _Outcome, place: Place, record:
     if record.told_size and record.place > record.told_size:
         return aside("InvalidField")
     if before and not earlier:
-        # An earlier try of the batch has set it aside.
+        # An earlier try of the batch made it a dead letter.
         return "dead_lettered"
     known = store.erased | {message.message_id for message in (*store.messages, *outcome.stored)}
     if record.message_id in known:
@@ -121,7 +121,7 @@ def _placed(store: Store, batch: Batch, outcome: _Outcome, place: Place, record:
 
 
 def _contradicts(record: Record, stored: Iterable[Message]) -> bool:
-    """Whether the sequence has another size by one of its members, or the one's size leaves out the other."""
+    """Whether a stored member has another sequence size, or one's number is beyond the other's size."""
     if record.place is None:
         return False
     members = [(message.sequence_number, message.sequence_size) for message in stored if message.sequence_number]

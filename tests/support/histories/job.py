@@ -1,4 +1,4 @@
-"""A replay job, what it has sent and what it is to send."""
+"""A replay job, what it has sent and what it will send."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -12,18 +12,18 @@ from support.histories.steps import Replay
 
 Records = list[dict[str, Any]]
 _OF_THE_TARGET = ("globalPosition", "retries", "error")
-"""What another stream gives anew."""
+"""Fields that another stream assigns again."""
 
 
 def to_be_sent(rows: list[Message], sent: Records, erased: set[str]) -> list[Message]:
-    """Rows less those that were erased before they were sent."""
+    """Rows without those that were erased before they were sent."""
     gone = erased - {record["messageId"] for record in sent}
     return [row for row in rows if row.message_id not in gone]
 
 
 @dataclass
 class ReplayJob:
-    """Begun, or to be begun."""
+    """A replay job that has begun or will begin."""
 
     what: Replay
     document: RunDocument
@@ -31,15 +31,15 @@ class ReplayJob:
     job: Job = field(default_factory=Job)
 
     def sent(self) -> Records:
-        """What has arrived so far."""
+        """The records that have arrived so far."""
         return found.sent_to_files(self.folder) if self.what.to == "files" else found.sent_to_stream(self.folder)
 
     def expected(self, erased: set[str]) -> Records:
-        """What has arrived in the end: what was erased meanwhile has only if it was sent before."""
+        """The records that arrive in the end; erased ones only if they were sent before."""
         sent = self.sent()
         rows = to_be_sent(self.job.sends or [], sent, erased)
         if self.what.order == "None":
-            # Any is right.
+            # Any order is right.
             places = {record["messageId"]: place for place, record in enumerate(sent)}
             rows.sort(key=lambda row: places.get(row.message_id, len(places)))
         return [self._marked(row) for row in rows] if self.what.to == "files" else self._in_stream(rows)

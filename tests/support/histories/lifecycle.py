@@ -12,7 +12,7 @@ WAITS = timedelta(days=1)
 
 
 def is_open(message: Message) -> bool:
-    """Whether anything may still change it."""
+    """Whether its status may still change."""
     return message.status in ("RECEIVED", "PROCESSING") or message.next_retry_at is not None
 
 
@@ -21,7 +21,7 @@ def has_expired(message: Message, moment: datetime) -> bool:
 
 
 def apply(message: Message, told: Told, now: datetime) -> bool:
-    """Change a message by an update; False where the update is stale."""
+    """Change a message by an update; False if the update is stale."""
     moment = min(told.time or now, now)
     under_way = message.retries + 1
     attempt = told.attempt or under_way
@@ -50,7 +50,7 @@ def apply(message: Message, told: Told, now: datetime) -> bool:
 
 
 def _due(failures: int, now: datetime) -> datetime | None:
-    """An hour after the first failure, three after the second, never after the third."""
+    """When a retry is due: an hour after the first failure, three after the second, never after the third."""
     return None if failures > 2 else now + (HOUR if failures == 1 else 3 * HOUR)
 
 
@@ -59,7 +59,7 @@ def _become(message: Message, status: str, retries: int, due: datetime | None, n
 
 
 def take_in_updates(store: Store) -> Writes:
-    """The batch of updates that was planned, if one was."""
+    """Apply the planned batch of updates, if there is one."""
     batch = store.update_batch
     if batch is None:
         return
@@ -83,7 +83,7 @@ def take_in_updates(store: Store) -> Writes:
 
 
 def _ended_by(store: Store, told: list[Told], at: datetime) -> list[Message]:
-    """The messages that these updates leave without a retry, as they are before."""
+    """The messages that have no retry left after these updates, in their state before."""
     then = {message.message_id: replace(message) for message in store.messages}
     changed = {
         one.message_id for one in told if one.message_id in then and one.status and apply(then[one.message_id], one, at)
@@ -98,7 +98,7 @@ def _ended_by(store: Store, told: list[Told], at: datetime) -> list[Message]:
 
 
 def _set_exhausted_aside(store: Store, messages: list[Message], batch: str) -> Writes:
-    """In one write, those that an earlier try of the batch has not, whatever they have become since."""
+    """Write, at once, those that an earlier try of the batch has not written, whatever their present state."""
     before = {one.message.source: one.message for one in store.exhausted if one.batch == batch}
     new = [message for message in messages if message.source not in before]
     store.seen["set aside as it was"] += sum(before.get(message.source, message) != message for message in messages)
@@ -128,7 +128,7 @@ def _count(store: Store, applied: bool) -> None:
 
 
 def settle(store: Store, now: datetime) -> Writes:
-    """Updates meet messages that have come meanwhile; those that have waited too long are set aside."""
+    """Apply waiting updates whose messages have arrived; those that waited too long become dead letters."""
     late = [one for one in store.waiting if store.find(one.told.message_id)]
     over = [one for one in store.waiting if one not in late and one.since + WAITS <= now]
     if not late and not over:
@@ -151,7 +151,7 @@ def settle(store: Store, now: datetime) -> Writes:
 
 
 def expire(store: Store, now: datetime) -> Writes:
-    """What is open when its time has passed."""
+    """Expire open messages whose time has passed."""
     due = [message for message in store.messages if is_open(message) and has_expired(message, now)]
     if due:
         yield "expire"

@@ -9,7 +9,7 @@ from support.histories.steps import HOUR, Purge, scrubbed
 
 
 def purge(store: Store, run: str, what: Purge, now: datetime) -> Writes:
-    """Carry on what was decided before, then decide and carry out."""
+    """Continue an interrupted purge, then decide and carry out a new one."""
     before = store.plan
     if before is not None:
         store.seen["purge went on"] += 1
@@ -40,7 +40,7 @@ def _held(message: Message, what: Purge) -> bool:
 
 
 def _recheck(store: Store, plan: Plan, by: Purge) -> Writes:
-    """What a hold covers by now stays, and what has changed status since; unless it was scrubbed already."""
+    """Keep messages that a hold covers now or whose status has changed, unless they were scrubbed already."""
     staying = {
         m.global_position
         for m in store.messages
@@ -74,7 +74,7 @@ def _rows(store: Store, plan: Plan) -> list[Message]:
 
 
 def _remember_erased(store: Store, plan: Plan) -> Writes:
-    """A tombstone, and no copy of it is left elsewhere."""
+    """Write tombstones, and remove other copies of erased messages."""
     ids = {message.message_id for message in _rows(store, plan)}
     if not ids <= store.erased:
         yield "tombstones"
@@ -93,7 +93,7 @@ def _remember_erased(store: Store, plan: Plan) -> Writes:
 
 
 def _delete(store: Store, plan: Plan) -> Writes:
-    """Whole days by one write, the rest by another."""
+    """Delete whole days in one write, the rest in another."""
     days = Counter(message.inserted_at.date() for message in store.messages)
     leaving = Counter(message.inserted_at.date() for message in _rows(store, plan))
     whole = {day for day, rows in leaving.items() if rows == days[day]}

@@ -1,4 +1,4 @@
-"""Replays of the model: what they freeze, and what they send."""
+"""Replays of the model: selection and sending."""
 
 from datetime import datetime
 
@@ -7,11 +7,11 @@ from support.histories.state import Job, Message, Store, Writes
 from support.histories.steps import Replay
 
 ROUND = 3
-"""How many messages one round sends again at most."""
+"""The maximum number of messages that one round sends."""
 
 
 def replay(store: Store, job: Job, what: Replay) -> Writes:
-    """A replay is what it selected when it began."""
+    """A replay sends what it selected when it began."""
     if job.sends is None:
         chosen = _chosen(store, what)
         yield "replay-frozen"
@@ -33,7 +33,7 @@ def _chosen(store: Store, what: Replay) -> list[Message]:
 
 
 def redeliver(store: Store, now: datetime) -> Writes:
-    """What is due is noted as tried again; a round is what was noted by one commit."""
+    """Mark due messages as being retried; a round sends those that one commit marked."""
     due = [message for message in store.by_position() if _is_due(store, message, now)][:ROUND]
     if due:
         yield "lifecycle"

@@ -1,4 +1,4 @@
-"""A store as plain Python keeps it."""
+"""A store in plain Python."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from support.histories.steps import Purge, Record, Told
 
 Writes = Iterator[str]
-"""A run of the model, as the external writes that it is made of: what follows a name happens with that write, at once.
+"""A run of the model as its external writes: the code after a name takes effect with that write, at once.
 
-Names are those of the product's own writes; a run that is cut off stops at one of them.
+Names are those of the product's own writes; an interrupted run stops at one of them.
 """
 
 
@@ -40,7 +40,7 @@ class Message:
     scrubbed_at: datetime | None = None
 
     def as_sent(self, **headers: str) -> dict[str, Any]:
-        """Its record, as far as it is compared."""
+        """The compared part of its record."""
         return {
             "messageId": self.message_id,
             "streamName": self.stream_name,
@@ -55,7 +55,7 @@ class Message:
 
 
 class Place(NamedTuple):
-    """Where a record was read."""
+    """Source and offset of a record."""
 
     kind: str
     file: str
@@ -63,7 +63,7 @@ class Place(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """One dead letter; ``batch`` set it aside."""
+    """One dead letter, written by ``batch``."""
 
     reason: str
     raw: bytes
@@ -71,7 +71,7 @@ class Letter(NamedTuple):
 
 
 class Exhausted(NamedTuple):
-    """The dead letter of a message that has no retry left: set aside by a batch, as the message was before it."""
+    """The dead letter of a message without retries left: written by a batch, with the message's earlier state."""
 
     batch: str
     message: Message
@@ -92,7 +92,7 @@ class File(NamedTuple):
     content: tuple[Record, ...] | tuple[Told, ...]
 
     def places(self, kind: str) -> Iterator[tuple[Place, Record | Told]]:
-        """Its records with their places."""
+        """The file's records with their places."""
         offset = 0
         for one in self.content:
             yield Place(kind, self.name, offset), one
@@ -100,7 +100,7 @@ class File(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What was planned to be taken in together, and when."""
+    """The planned records of one batch, and when it was planned."""
 
     name: str
     at: datetime
@@ -109,7 +109,7 @@ class Batch(NamedTuple):
 
 @dataclass
 class Plan:
-    """A purge that was decided: what leaves (by global position, with the status that it had)."""
+    """A decided purge: the messages to remove, by global position, with their status at that time."""
 
     run: str
     what: Purge
@@ -119,7 +119,7 @@ class Plan:
 
 @dataclass
 class Job:
-    """A replay; what it sends is frozen when it begins."""
+    """A replay; its selection is frozen when it begins."""
 
     sends: list[Message] | None = None
     ended: bool = False
@@ -130,7 +130,7 @@ class Job:
 
 @dataclass
 class Store:
-    """All that a store is, and what there is to be read by it."""
+    """A store's whole state, and the files to read."""
 
     messages: list[Message] = field(default_factory=list)
     heads: dict[str, int] = field(default_factory=dict)
@@ -140,9 +140,9 @@ class Store:
     waiting: list[Waiting] = field(default_factory=list)
     erased: set[str] = field(default_factory=set)
     erased_letters: int = 0
-    """Dead letters that have been counted, and were copies of what was erased."""
+    """Counted dead letters that were copies of erased messages."""
     uncounted: set[Place] = field(default_factory=set)
-    """Of dead letters that a try has set aside, and whose file was gone before the batch was committed."""
+    """Places of dead letters that a try wrote and whose file vanished before the batch was committed."""
     archived: list[int] = field(default_factory=list)
     totals: Counter[str] = field(default_factory=Counter)
     updates: Counter[str] = field(default_factory=Counter)
@@ -151,24 +151,24 @@ class Store:
     unread_updates: list[File] = field(default_factory=list)
     batches: Counter[str] = field(default_factory=Counter)
     batch: Batch | None = None
-    """Planned and not committed, as are the next two."""
+    """Planned and not committed, like the next two."""
     update_batch: Batch | None = None
     settling: bool = False
     plan: Plan | None = None
     rounds: list[list[Message]] = field(default_factory=list)
 
     seen: Counter[str] = field(default_factory=Counter)
-    """What kinds of things have happened."""
+    """The kinds of steps that have happened."""
 
     def find(self, message_id: str) -> Message | None:
         return next((message for message in self.messages if message.message_id == message_id), None)
 
     def is_to_read(self, file: File) -> bool:
-        """Whether a file of messages waits for a run, or for the end of one that was cut off."""
+        """Whether a file of messages waits for a run, or for the end of an interrupted one."""
         return file in self.unread or (self.batch is not None and file in self.batch.files)
 
     def lose_next_file(self) -> str | None:
-        """The next file of messages that a run would read is gone; its name."""
+        """Delete the next file of messages that a run would read; returns its name."""
         batch = self.batch
         file = next(iter((*(batch.files if batch else ()), *self.unread)), None)
         if file is None:
@@ -183,18 +183,18 @@ class Store:
         return file.name
 
     def is_open(self, batch: str) -> bool:
-        """Whether a batch has yet to be committed, and counted."""
+        """Whether a batch has not been committed and counted yet."""
         return batch in {one.name for one in (self.batch, self.update_batch) if one} or (
             self.settling and batch == self.settled_by
         )
 
     @property
     def settled_by(self) -> str:
-        """What the next dealing with waiting updates is called."""
+        """The name of the next batch of waiting updates."""
         return f"pending-updates/{self.batches['settled'] + 1}"
 
     def set_aside(self, letters: dict[Place, Letter]) -> Writes:
-        """In one write, if any of them is new."""
+        """Write dead letters at once, if any of them is new."""
         new = {place: letter for place, letter in letters.items() if place not in self.letters}
         if new:
             yield "dead-letters"
@@ -202,5 +202,5 @@ class Store:
             self.seen.update(letter.reason for letter in new.values())
 
     def by_position(self) -> list[Message]:
-        """Copies: what they are now."""
+        """Copies of all messages, by global position."""
         return [replace(message) for message in sorted(self.messages, key=lambda m: m.global_position)]

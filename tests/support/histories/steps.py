@@ -1,4 +1,4 @@
-"""What may happen to a store."""
+"""The possible steps of a history."""
 
 import json
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ HOUR = timedelta(hours=1)
 
 
 class Record(NamedTuple):
-    """One record at the source of messages; ``lasts`` are hours from the beginning of the history."""
+    """One record of the source of messages; ``lasts`` is in hours from the beginning of the history."""
 
     number: int
     stream: str = "a-1"
@@ -20,9 +20,9 @@ class Record(NamedTuple):
     lasts: int | None = None
     group: str | None = None
     place: int | None = None
-    """Its number in the one sequence that there is."""
+    """Its number in the only sequence."""
     size: int | None = None
-    """What it says of that sequence's size, if it has a number in it."""
+    """Its size of that sequence, if it has a number in it."""
 
     @property
     def message_id(self) -> str:
@@ -58,7 +58,7 @@ class Record(NamedTuple):
 
 
 class Told(NamedTuple):
-    """One record at the source of updates; ``hour`` counts from the beginning of the history. No status: garbage."""
+    """One record of the source of updates; ``hour`` is from the beginning of the history. No status: invalid."""
 
     number: int
     status: str | None
@@ -85,7 +85,7 @@ class Told(NamedTuple):
 
 
 class Ingest(NamedTuple):
-    """Files arrive, and a run takes in what waits; ``again`` are earlier files that are touched."""
+    """Files arrive, and a run ingests what waits; ``again`` are earlier files that are touched."""
 
     files: tuple[tuple[Record, ...], ...] = ()
     updates: tuple[tuple[Told, ...], ...] = ()
@@ -94,10 +94,10 @@ class Ingest(NamedTuple):
 
 
 class Purge(NamedTuple):
-    """A run of a policy whose one rule has these conditions; a rule with a number erases that message."""
+    """A run of a policy with one rule with these conditions; a rule with a number erases that message."""
 
     older: int | None = None
-    """Than so many hours."""
+    """Older than these hours."""
     stream: str | None = None
     status: str | None = None
     erased: int | None = None
@@ -116,21 +116,21 @@ class Replay(NamedTuple):
 
 
 class Redeliver(NamedTuple):
-    """One more run of the job that sends again what is due."""
+    """One more run of the job that sends messages due for a retry."""
 
 
 class Maintain(NamedTuple):
-    """A maintenance that keeps of the past only what somebody still needs, as after half a year."""
+    """A maintenance that keeps only still needed parts of the past, as after half a year."""
 
 
 class GoOn(NamedTuple):
-    """All replays that were cut off are carried on."""
+    """Continue all interrupted replays."""
 
 
 class Step(NamedTuple):
-    """One thing that is done, hours after the one before.
+    """One step, some hours after the one before.
 
-    Its run is cut off at each of these moments in turn, if it has so many. Then it is carried on to its end, or left
+    Its run is interrupted at each of these moments in turn, if it has so many. Then it is continued to its end, or left
     as it is.
     """
 
@@ -139,11 +139,11 @@ class Step(NamedTuple):
     cuts: tuple[int, ...] = ()
     left: bool = False
     unheard: bool = False
-    """Whether it is cut off by an answer that is lost: what it asked for has happened, and it hears that it failed."""
+    """Whether a lost answer interrupts it: the write succeeded, and the run gets an error."""
     gone: bool = False
-    """Whether after each cut of an ingest the next file that it would read is gone."""
+    """Whether after each interruption of an ingest the next file that it would read is deleted."""
 
 
 def scrubbed(payload: bytes) -> bytes:
-    """As a scrub of ``$.secret`` leaves a payload."""
+    """A payload after a scrub of ``$.secret``."""
     return payload[: payload.index(b'"secret":')] + b'"secret":' + json.dumps("[redacted]").encode() + b"}"

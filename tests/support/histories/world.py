@@ -1,4 +1,4 @@
-"""A store, what happens to it, and the model that it is compared with after each step."""
+"""A store, its steps, and the model that it is compared with after each step."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -41,7 +41,7 @@ FOLLOWED = {
     Redeliver: {"lifecycle"},
     Maintain: set(),
 }  # fmt: skip
-"""The writes that the model knows, by kind of run; the others change nothing that is compared."""
+"""The writes that the model knows, by kind of run; others change nothing that is compared."""
 
 
 @dataclass
@@ -74,14 +74,14 @@ class World:
         self.stream.update_landing.mkdir()
 
     def happen(self, step: Step) -> None:
-        """Do one thing; the store is compared with the model after each try of it."""
+        """Do one step; the store is compared with the model after each try of it."""
         self.now += step.hours * HOUR
         self.steps += 1
         for run in self._runs(step.does):
             self._carry_on(run, step)
 
     def end(self) -> None:
-        """Carry on all that was left."""
+        """Continue all interrupted runs."""
         for does in (Ingest(), Purge(status="NONE"), GoOn(), Redeliver()):
             self.happen(Step(does, hours=0))
 
@@ -95,7 +95,7 @@ class World:
             self._try(run, None)
 
     def _try(self, run: Run, moment: int | None, *, unheard: bool = False) -> bool:
-        """Run to the end, or to a moment; whether it came to its end."""
+        """Run to the end, or to a moment; returns whether it reached the end."""
         writes: list[str] = []
         left = [-1 if moment is None else moment]
 
@@ -204,7 +204,7 @@ class World:
         return Run(Maintain, lambda: maintain(self.spark, self.stream.table, self.now, **task), lambda: iter(()))
 
     def _compare(self) -> None:
-        """The store, and what replays have sent, with the model."""
+        """Compare the store and the replays' records with the model."""
         uri, model = self.stream.table.uri, self.model
         assert found.messages(uri) == model.by_position()
         assert found.letters(uri) == model.letters
@@ -220,12 +220,12 @@ class World:
             assert archived_positions(f"file://{self.folder}/archive") == sorted(model.archived)
         for one in self.replays:
             sent, expected = one.sent(), one.expected(model.erased)
-            # What is under way has sent the beginning of it.
+            # A replay in progress has sent the beginning of it.
             assert sent == (expected if one.job.ended else expected[: len(sent)])
         self._compare_rounds()
 
     def _all_is_counted(self) -> None:
-        """Law 1: each record is in one place, and what is set aside is there."""
+        """Law 1: each record is counted once, and all counted dead letters exist."""
         counted = dict(self.model.totals)
         assert counted.pop("received", 0) == sum(counted.values())
         set_aside = self.model.totals["dead_lettered"] + self.model.updates["dead_lettered"]
@@ -240,7 +240,7 @@ class World:
 
 
 def follow(model: Writes, writes: list[str], ended: bool) -> None:
-    """Let the model do what the product did, write by write; both have nothing left to do once a run has ended."""
+    """Let the model do what the product did, write by write; once a run has ended, both have nothing left to do."""
     expected = next(model, None)
     for name in writes:
         assert name == expected, f"the product made write {name} of {writes}, and the model {expected}"
