@@ -78,7 +78,7 @@ EXPIRED = "it had expired at 2026-01-05T11:59:59Z, before it arrived at 2026-01-
 NOW = "it had expired at 2026-01-05T12:00:00Z, before it arrived at 2026-01-05T12:00:00Z"
 
 UNPARSEABLE = [
-    Bad("cut in half", record()[:30], "Unparseable", "it ends in the midst of the JSON"),
+    Bad("cut in half", record()[:30], "Unparseable", "the JSON is incomplete"),
     Bad("only a brace", b"{", "Unparseable", ""),
     Bad("bytes that are no UTF-8", record(type=b'"\xff\xfe"'), "Unparseable", "not UTF-8"),
     Bad("an overlong encoding", record(type=b'"\xc0\x80"'), "Unparseable", "not UTF-8"),
@@ -91,7 +91,7 @@ UNPARSEABLE = [
     Bad("a string", b'"text"', "Unparseable", "a string"),
     Bad("a null", b"null", "Unparseable", "null"),
     Bad("a boolean", b"true", "Unparseable", "a boolean"),
-    Bad("plain words", b"no JSON at all", "Unparseable", "it is no JSON: what stands before byte"),
+    Bad("plain words", b"no JSON at all", "Unparseable", "it is not JSON: unexpected input before byte"),
     Bad("two objects on a line", record() + record("m2"), "Unparseable", "follows"),
     Bad("two objects and a comma", record() + b"," + record("m2"), "Unparseable", ""),
     Bad("garbage after one", record() + b" garbage", "Unparseable", ""),

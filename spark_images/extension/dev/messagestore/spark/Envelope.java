@@ -115,7 +115,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     try (JsonParser parser = Json.parser(record, 0, record.length)) {
       JsonToken first = parser.nextToken();
       if (first != JsonToken.START_OBJECT) {
-        throw new IOException(first == null ? "there is nothing in it" : "a JSON object is due, this is " + kind(first));
+        throw new IOException(first == null ? "it is empty" : "expected a JSON object, found " + kind(first));
       }
       spec.paths().walk(parser, into);
       if (parser.nextToken() != null) {
@@ -186,7 +186,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
       return null;
     }
     if (slices.token(HEADERS) != JsonToken.START_OBJECT) {
-      throw new InvalidFieldException("headers is " + kind(slices.token(HEADERS)) + ", an object is due");
+      throw new InvalidFieldException("headers is " + kind(slices.token(HEADERS)) + ", expected an object");
     }
     return map("header ", slices.headers(), slices);
   }
@@ -195,7 +195,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   private static ArrayBasedMapData map(String kind, List<Slices.Member> members, Slices slices)
       throws IOException, InvalidFieldException {
     if (members.size() > MOST_HEADERS) {
-      throw new InvalidFieldException("there are " + members.size() + " headers, at most " + MOST_HEADERS + " are taken in");
+      throw new InvalidFieldException("there are " + members.size() + " headers, at most " + MOST_HEADERS + " are allowed");
     }
     Object[] names = new Object[members.size()];
     Object[] values = new Object[members.size()];

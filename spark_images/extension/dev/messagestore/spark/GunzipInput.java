@@ -97,7 +97,7 @@ final class GunzipInput extends InputStream {
     if (unpacked > most) {
       failure =
           new DamagedStreamException(
-              "the compressed file unpacks to more than " + MOST_TIMES + " times its size; what lies behind byte " + most
+              "the compressed file unpacks to more than " + MOST_TIMES + " times its size; data after byte " + most
                   + " is not read");
       int within = (int) (n - (unpacked - most));
       if (within == 0) {

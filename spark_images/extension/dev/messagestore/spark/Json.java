@@ -132,11 +132,11 @@ final class Json {
       return "it is nested deeper than " + MAX_DEPTH;
     }
     if (e instanceof JsonEOFException) {
-      return "it ends in the midst of the JSON";
+      return "the JSON is incomplete";
     }
     if (e instanceof JsonProcessingException j) {
       JsonLocation at = j.getLocation();
-      return "it is no JSON" + (at == null ? "" : ": what stands before byte " + (base + at.getByteOffset()) + " may not");
+      return "it is not JSON" + (at == null ? "" : ": unexpected input before byte " + (base + at.getByteOffset()));
     }
     String line = String.valueOf(e.getMessage()).replaceAll("\\s+", " ");
     return line.length() > 300 ? line.substring(0, 300) : line;

@@ -199,7 +199,7 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
       int headers = record.headers().toArray().length;
       if (headers > MOST_HEADERS) {
         return "the record has " + headers + " headers, at most " + MOST_HEADERS
-            + " are taken in; the start of its value is kept";
+            + " are allowed; the start of its value is kept";
       }
       long size = size(record);
       return size < limit ? null : Framing.tooLarge("the record, with its key and headers,", size, limit);

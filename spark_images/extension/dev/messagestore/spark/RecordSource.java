@@ -94,7 +94,7 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
 
     /** The message about a record that is too large. */
     static String tooLarge(String what, long size, int limit) {
-      return what + " is " + size + " bytes long, fewer than " + limit + " are taken in; its first " + Math.min(limit, KEPT)
+      return what + " is " + size + " bytes long, but must be shorter than " + limit + "; its first " + Math.min(limit, KEPT)
           + " are kept";
     }
 

@@ -46,7 +46,7 @@ class DocumentFramingTest {
     assertTrue(records.next());
     assertEquals("[\"012345", new String(records.bytes(), UTF_8));
     assertEquals(14, records.size());
-    assertEquals("the document is 14 bytes long, fewer than 8 are taken in; its first 8 are kept", records.fault());
+    assertEquals("the document is 14 bytes long, but must be shorter than 8; its first 8 are kept", records.fault());
     assertFalse(records.next());
   }
 
