@@ -46,10 +46,10 @@ import org.camunda.bpm.engine.runtime.MessageCorrelationBuilder;
 import org.camunda.bpm.engine.variable.Variables;
 
 /**
- * An inbox of bpm-correlate, of the library's own classes over its repository in memory, with a clock that is set.
+ * An inbox of bpm-correlate, with the library's own classes, its repository in memory, and a clock that tests set.
  *
- * <p>Only the process engine is not real: it takes a message or fails, as it is told. Commands come on standard input,
- * a line of words each, "-" for none; every one is answered by a line.
+ * <p>Only the process engine is simulated: it accepts a message or fails, as told. Commands come on standard input,
+ * a line of words each, "-" for none; each is answered by a line.
  */
 final class Inbox {
   private final Moment clock = new Moment();
@@ -106,7 +106,7 @@ final class Inbox {
     };
   }
 
-  /** ID GROUP INSERTED TTL EXPIRATION RETRIES NEXT: a message comes in, or is there already. */
+  /** ID GROUP INSERTED TTL EXPIRATION RETRIES NEXT: adds a message, new or with earlier failures. */
   private String add(List<String> given) {
     var id = given.get(0);
     groups.put(id, given.get(1));
@@ -128,7 +128,7 @@ final class Inbox {
     return "";
   }
 
-  /** AT FAILING...: one round of correlation at that time; answers the ids that it sent to the engine, in order. */
+  /** AT FAILING...: one round of correlation at a time; answers the ids that it sent to the engine, in order. */
   private String correlate(Instant at, List<String> failingIds) {
     clock.at = at;
     settings.pageSize = (int) counts().getTotal();
@@ -139,7 +139,7 @@ final class Inbox {
     return String.join(" ", sent);
   }
 
-  /** AT: the clean-up of what has expired. */
+  /** AT: removes expired messages. */
   private String clean(Instant at) {
     clock.at = at;
     settings.pageSize = (int) counts().getError();
@@ -147,7 +147,7 @@ final class Inbox {
     return "";
   }
 
-  /** ID: answers its retries, next retry and status; nothing once it is gone. */
+  /** ID: answers retries, next retry and status of a message; nothing once it is gone. */
   private String state(String id) {
     var message = repository.findByIdOrNull(id);
     if (message == null) {
@@ -243,7 +243,7 @@ final class Inbox {
     }
   }
 
-  /** BASE MAX MAX_RETRIES. A page is as large as what it is of: the repository in memory knows no other. */
+  /** BASE MAX MAX_RETRIES. A page has all messages: the repository in memory has no other size. */
   private static final class Settings implements RetryingErrorHandlingConfig, MessagePersistenceConfig {
     private double base;
     private long mostMinutes;
@@ -263,7 +263,7 @@ final class Inbox {
       return base;
     }
 
-    /** Named for seconds, and taken as minutes: the library's own properties give it minutes. */
+    /** In minutes despite its name: the library's own properties give it minutes. */
     @Override
     public long getMaximumBackOffSeconds() {
       return mostMinutes;
