@@ -37,7 +37,7 @@ def _place_problems(
         # A released table shares the folder of its new owner.
         own_table = path == TABLE_URI and (stream is resource or resource not in streams)
         if not own_table and _is_below(uri, stream.spec.table.uri):
-            yield f"lies in the table folder of MessageStream {stream.metadata.name}, which holds nothing else"
+            yield f"is in the table folder of MessageStream {stream.metadata.name}, which must contain nothing else"
 
 
 def _is_below(uri: str, folder: str) -> bool:

@@ -51,7 +51,7 @@ def _of_archives(stream: MessageStream) -> Iterator[RefusedField]:
     for path, files in files_sources(stream):
         for what, uri in (("uri", files.uri), ("the table's folder", stream.spec.table.uri)):
             if files.archive_uri is not None and _overlap(files.archive_uri, uri):
-                words = f"may neither hold {what}, {uri}, nor lie in it: name a folder beside it"
+                words = f"must not contain {what}, {uri}, or be in it: use a folder beside it"
                 yield RefusedField((*path, "archiveUri"), words)
 
 

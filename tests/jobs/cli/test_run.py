@@ -145,7 +145,7 @@ def test_wrong_manifests_touch_nothing(local_run: LocalRuns, tmp_path: Path) -> 
         "spec.table.uri: must be file:///",
         "spec.source.kafka.security.credentialsSecretRef.name: there is no Secret nobody",
         "spec.streamRefs[1].name: there is no MessageStream nowhere",
-        "spec.archive.uri: lies in the table folder of MessageStream orders",
+        "spec.archive.uri: is in the table folder of MessageStream orders",
         "spec.scrub.keySecretRef.name: there is no Secret gone",
         "spec.order: must be one of",
     ):

@@ -130,7 +130,7 @@ def test_an_archive_of_files_is_reached_as_their_source_is(uri: str) -> None:
 def test_an_archive_of_files_lies_beside_their_source_and_the_table(uri: str, what: str) -> None:
     source = {"uri": "s3://landing/in/orders/", "afterIngest": "Archive", "archiveUri": uri}
     table = {"uri": "s3a://lake/team/orders"}
-    with pytest.raises(NotSupportedError, match=f"archiveUri.*may neither hold {what}, nor lie in it"):
+    with pytest.raises(NotSupportedError, match=f"archiveUri.*must not contain {what}, or be in it"):
         ingest_document(stream(source=source, table=table), "run-1", None)
 
 
