@@ -1,4 +1,4 @@
-# Message Store Operator. `make help` lists what there is to make.
+# Message Store Operator. `make help` lists the targets.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -9,9 +9,9 @@ UV := $(CACHE)/uv-$(UV_VERSION)/bin/uv
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 PYTEST := $(PYTHON) -m pytest
-# Each worker has a Spark session of its own, and a file's tests stay together, as they share what they set up; so do all
-# of tests/e2e (tests/conftest.py). One worker begins with these, which wait much. Files are taken in order: the many short
-# ones of tests/unit come last, so that neither worker is left with a long one.
+# Each worker has its own Spark session. A file's tests stay together, as they share their setup, and so do all
+# of tests/e2e (tests/conftest.py). One worker begins with those, which wait much. Files run in order: the many short
+# ones of tests/unit come last, so that no worker ends with a long one.
 TWO_AT_ONCE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 export MESSAGESTORE_CACHE := $(CACHE)
 
@@ -44,71 +44,71 @@ tools: ## Build kube-apiserver, etcd and helm into the cache, and get Kafka, JUn
 	@python3 -m tools.junit
 	@python3 -m tools.messagedb
 
-images: | $(UV) ## Build the container images, and bring them into the cluster's node when there is one
+images: | $(UV) ## Build the container images, and load them into the cluster's node if there is one
 	@UV=$(UV) python3 -m tools.cluster images
 
-cluster: | $(UV) ## Make a kind cluster with the operator, a Spark operator and an S3 server; needs no container registry
+cluster: | $(UV) ## Create a kind cluster with the operator, a Spark operator and an S3 server; needs no container registry
 	@UV=$(UV) python3 -m tools.cluster up
 
-cluster-down: ## Take the cluster away, and all that was started for it
+cluster-down: ## Delete the cluster, and stop all that was started for it
 	@python3 -m tools.cluster down
 
 demo: install ## Ingest, purge and replay real webhooks on this machine
 	@examples/demo.sh $(VENV)/bin/messagestore
 
-test: install tools ## All tests; the cluster that they make goes with them
+test: install tools ## All tests; deletes the cluster that they create
 	UV=$(UV) $(PYTEST) $(TWO_AT_ONCE) --take-down tests/e2e tests/jobs tests/operator tests/chart tests/unit
 
 test-unit: install ## Tests of pure parts, in milliseconds
 	$(PYTEST) $(TWO_AT_ONCE) tests/unit
 
-# Of each kind of job what most changes break.
+# For each kind of job, the tests that most changes break.
 QUICK := tests/jobs/extension tests/jobs/library tests/jobs/predicate tests/jobs/ingest/test_bad_input.py \
 	tests/jobs/ingest/test_expected_version.py tests/jobs/purge/test_purge.py tests/jobs/replay/test_records.py
 
-test-quick: install ## Tests of pure parts, and of each kind of job the most telling ones
+test-quick: install ## Tests of pure parts, and the most important ones of each kind of job
 	$(PYTEST) $(TWO_AT_ONCE) $(QUICK) tests/unit
 
 test-jobs: install tools ## Tests of the jobs on local Spark
 	$(PYTEST) tests/jobs
 
-test-hostile: install ## Each kind of file of a store replaced by all that it may be; some 40 minutes
+test-hostile: install ## All replacements of each kind of file of a store; some 40 minutes
 	MESSAGESTORE_HOSTILE=all $(PYTEST) $(TWO_AT_ONCE) --timeout 0 tests/jobs/hostile
 
-test-documents: install ## The commands of all pages of the documentation, word for word; `make test` runs the tutorial's
+test-documents: install ## The commands of all pages of the documentation; `make test` runs the tutorial's
 	MESSAGESTORE_DOCUMENTS=all $(PYTEST) $(TWO_AT_ONCE) tests/jobs/documents
 
 test-operator: install tools ## Tests of the operator and its chart against a real kube-apiserver
 	$(PYTEST) tests/operator tests/chart
 
-test-e2e: install tools ## Tests in a real cluster; makes it when there is none
+test-e2e: install tools ## Tests in a real cluster, which is created if there is none
 	UV=$(UV) $(PYTEST) tests/e2e
 
-demo-cluster: cluster ## The operator in a real cluster: the same demo, by pods, on object storage
+demo-cluster: cluster ## The same demo in a real cluster: with the operator, pods and object storage
 	@examples/demo-cluster.sh
 
 FUZZ ?= 100000
 SEED ?= $(shell date +%s)
 
-fuzz: install ## Predicates made at random against Spark's plans of them; FUZZ says how many, SEED which
+fuzz: install ## Compare random predicates with Spark's plans of them; FUZZ is their number, SEED the seed
 	@echo "fuzz: $(FUZZ) predicates of seed $(SEED)"
 	MESSAGESTORE_FUZZ=$(FUZZ) MESSAGESTORE_FUZZ_SEED=$(SEED) $(PYTEST) --timeout 0 tests/jobs/predicate/test_fuzz.py
 
 RECORDS ?= 1000000
 
-fuzz-records: install tools ## Hostile records, each of which ends as one thing; RECORDS says how many, SEED which
+fuzz-records: install tools ## Hostile records, each counted once; RECORDS is their number, SEED the seed
 	@echo "fuzz-records: $(RECORDS) records of seed $(SEED)"
 	MESSAGESTORE_RECORDS=$(RECORDS) MESSAGESTORE_RECORDS_SEED=$(SEED) $(PYTEST) --timeout 0 \
 		tests/jobs/ingest/test_hostile_records.py tests/jobs/kafka/test_hostile_records.py
 
 HISTORIES ?= 200
 
-test-histories: install ## Random histories of a store against a model of it; HISTORIES says how many, SEED which
+test-histories: install ## Compare random histories of a store with a model; HISTORIES is their number, SEED the seed
 	@echo "test-histories: $(HISTORIES) histories of seed $(SEED)"
 	MESSAGESTORE_HISTORIES=$(HISTORIES) MESSAGESTORE_HISTORIES_SEED=$(SEED) $(PYTEST) $(TWO_AT_ONCE) --timeout 0 \
 		tests/jobs/histories
 
-test-faults: install tools ## A hundred streams while operators are killed, API servers restarted and leaders doubled; SEED says when
+test-faults: install tools ## A hundred streams while operators are killed, API servers restarted and leaders doubled; SEED is the seed
 	@echo "test-faults: seed $(SEED)"
 	MESSAGESTORE_FAULTS=all MESSAGESTORE_FAULTS_SEED=$(SEED) $(PYTEST) --timeout 0 --log-cli-level INFO \
 		tests/operator/test_faults.py
@@ -116,7 +116,7 @@ test-faults: install tools ## A hundred streams while operators are killed, API 
 MODULE ?= decide
 MUTANTS = build/mutants/$(MODULE)
 FILES ?= *
-# Each mutant costs a run of the tests that reach it, so without those that take seconds.
+# Each mutant costs a run of the tests that reach it, so tests that take seconds are left out.
 QUICK_TESTS := not (test_anything_happens or many_streams or hundred_streams or no_namespace_is_told)
 define MUTMUT
 [mutmut]
@@ -134,8 +134,8 @@ pytest_add_cli_args=
 endef
 export MUTMUT
 
-# mutmut knows a function by the path of its file, so each package has to lie at the top or in src.
-mutants: install ## Changes to a package that no test of it notices; MODULE says of which package, FILES of which files
+# mutmut names a function by the path of its file, so each package must be at the top or in src.
+mutants: install ## Changes to a package that none of its tests detects; MODULE is the package, FILES its files
 	rm -rf $(MUTANTS)
 	mkdir -p $(MUTANTS)/src
 	ln -s $(CURDIR)/tests $(CURDIR)/pyproject.toml $(MUTANTS)
@@ -148,17 +148,17 @@ bench: install ## Benchmarks: tables of ratios, and the operator under load
 	$(PYTHON) -m tests.perf
 	$(PYTHON) -m tests.perf.operator_load
 
-bench-large: install ## Benchmarks of stores of 100 M messages and 1,000 M ids; takes some 60 GB in the cache
+bench-large: install ## Benchmarks of stores of 100 M messages and 1,000 M ids; takes tens of GB in the cache
 	$(PYTHON) -m tests.perf.large_index
 	$(PYTHON) -m tests.perf.large_tables
 	$(PYTHON) -m tests.perf.large_files
 	$(PYTHON) -m tests.perf.large_reads
 
-docs: install ## The documentation as a site, in build/docs; a dead link or anchor fails
+docs: install ## The documentation as a site, in build/docs; fails for a dead link or anchor
 	@rm -rf build/docs
 	$(PYTHON) -m sphinx --fail-on-warning --keep-going --fresh-env --quiet -d build/pages -c docs/site . build/docs
 
-lint: install docs ## Ruff, the strict type checker, that no package imports one above it, and the documentation's links
+lint: install docs ## Check style, types, the order of imports between packages, and the documentation's links
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -176,7 +176,7 @@ crds: install ## Generate crds/ and the chart's copy of it from the models
 COMPILE := pip compile --quiet --universal --python-version 3.11 \
 	--no-annotate --no-header --generate-hashes --no-emit-index-url
 
-lock: | $(UV) ## Renew the locks from pyproject.toml, the parts of them that each image installs, and the jars' checksums
+lock: | $(UV) ## Renew the locks from pyproject.toml, each image's part of them, and the jars' checksums
 	$(UV) $(COMPILE) --group uv --output-file uv-requirements.lock
 	$(UV) $(COMPILE) --upgrade --group build --output-file build-requirements.lock
 	$(UV) $(COMPILE) --upgrade pyproject.toml --group dev --all-extras --output-file requirements.lock
@@ -187,7 +187,7 @@ lock: | $(UV) ## Renew the locks from pyproject.toml, the parts of them that eac
 	spark_images/jars/fetch.sh tools/junit/pom.xml
 	$(MAKE) sbom
 
-sbom: | $(UV) ## Write what each image is made of, from the locks: sbom.json beside its Dockerfile
+sbom: | $(UV) ## Write each image's parts, from the locks: sbom.json beside its Dockerfile
 	$(UV) $(COMPILE) --group sbom --output-file sbom-requirements.lock
 	UV=$(UV) python3 -m tools.sbom
 

@@ -93,9 +93,12 @@ def next_position(store: Store, stream: str) -> int:
 def remove(store: Store, ids: Iterable[str]) -> None:
     """Raise heads, then remove rows, as a purge does."""
     names = sorted({row["stream_name"] for row in _messages(store)})
-    positions = [next_position(store, name) for name in names]
+    streams = {
+        "stream_name": pa.array(names, pa.string()),
+        "next_position": pa.array([next_position(store, name) for name in names], pa.int64()),
+    }
     last = max([0, *(row["global_position"] for row in _messages(store))])
-    raise_heads(store, pa.table({"stream_name": pa.array(names, pa.string()), "next_position": positions}), last + 1)
+    raise_heads(store, pa.table(streams), last + 1)
     listed = ", ".join(f"'{name}'" for name in ids) or "''"
     store.table("messages").delete(f"message_id IN ({listed})")
 

@@ -157,7 +157,7 @@ def test_a_copy_in_any_kind_of_place_keeps_an_erasure_from_being_done(spark: Spa
     left = {name: Store(table.uri).table(name).version() - (name == "audit") for name in TABLES}
     for words, place in PLANTED.items():
         place(table)
-        with pytest.raises(RunFailedError, match=f"it: [^;]*{words}") as refused:
+        with pytest.raises(RunFailedError, match=f"be: [^;]*{words}") as refused:
             refuse_remains(Store(table.uri), open_erased(Store(table.uri)), left, set())
         assert refused.value.reason == "ErasureIncomplete"
         shutil.rmtree(tmp_path / "store")
