@@ -1,9 +1,9 @@
-# What the jobs run on: Java, Python and Spark. It changes seldom; spark_images/Dockerfile puts the jobs on top.
-# The build's context is a folder that `make images` fills: site/, the Python packages of requirements.lock.
+# The jobs' base: Java, Python and Spark. It changes rarely; spark_images/Dockerfile adds the jobs.
+# The build's context is a folder that `make images` fills: site/, with the Python packages of requirements.lock.
 ARG BASE=debian:bookworm-20260918-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251
 FROM ${BASE}
 
-# A base that has them already is left as it is, and then the build needs no network.
+# If the base image has them already, nothing is installed and the build needs no network.
 RUN command -v java python3 tini > /dev/null || { \
       apt-get update && \
       apt-get install --yes --no-install-recommends ca-certificates openjdk-17-jre-headless python3 tini tzdata && \
@@ -18,7 +18,7 @@ COPY site /usr/local/lib/python3.11/dist-packages
 RUN python3 -m compileall -q -j 0 /usr/local/lib/python3.11/dist-packages && \
     python3 -c 'import delta, deltalake, numpy, pyarrow.dataset, pyarrow.fs, pyarrow.parquet, pyspark.sql, sqlglot'
 
-# Java reads variables by the locale's characters, and keys may have any.
+# Java decodes environment variables by the locale, and keys may have any characters.
 ENV LANG=C.UTF-8 \
     SPARK_HOME=/usr/local/lib/python3.11/dist-packages/pyspark \
     PYSPARK_PYTHON=python3 \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts the jars that the jobs need into one folder: Delta Lake, S3, Kafka's client and RE2 from Maven, and this project's own
+# Puts the jobs' jars into one folder: Delta Lake, S3, Kafka's client and RE2 from Maven, and this project's own
 # extension of Spark, compiled against them and the jars of the given Python's pyspark.
 # Usage: build.sh PYTHON FOLDER
 set -euo pipefail
@@ -14,7 +14,7 @@ if [ "$(cat "$folder/.stamp" 2>/dev/null)" = "$stamp" ]; then
   exit 0
 fi
 echo "jars: Delta Lake, S3, Kafka and RE2 by Maven, Spark extension by javac, into $folder"
-# Made beside it and then put in its place, as somebody may be using what is there.
+# Built beside the folder and then renamed, as a process may be using the present one.
 made=$(mktemp -d "$folder.XXXXXX")
 classes=$(mktemp -d)
 trap 'rm -rf "$made" "$classes"' EXIT

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Brings the jars that a pom.xml names into a folder by Maven, and fails unless they are, byte for byte, those of the
-# checksums.txt beside it.
-# Usage: fetch.sh POM FOLDER    or, to write checksums.txt anew: fetch.sh POM
+# Downloads the jars that a pom.xml names into a folder by Maven, and fails unless their checksums are those of the
+# checksums.txt beside the pom.xml.
+# Usage: fetch.sh POM FOLDER    or, to write checksums.txt again: fetch.sh POM
 set -euo pipefail
 pom=$1
 folder=${2:-$(mktemp -d)}
@@ -12,7 +12,7 @@ if [ $# = 1 ]; then
   rm -rf "$folder"
   echo "$found" > "$sums"
 elif ! difference=$(diff "$sums" - <<< "$found"); then
-  echo "jars: what Maven brought is not what $sums says:" >&2
+  echo "jars: Maven's downloads differ from $sums:" >&2
   echo "$difference" >&2
   exit 1
 fi
