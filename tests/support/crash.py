@@ -1,10 +1,9 @@
-"""A run in a process of its own that is killed at one of its external writes.
+"""A run in a separate process that is killed at one of its external writes.
 
-Within a write it is killed with a JVM of its own. Before and after one nothing of it goes on in a JVM, so that the one
-of the tests does, which takes a third of the time: the run has a session of its own there, and what that has cached is
-forgotten.
+If it is killed within a write, it has its own JVM. Before and after a write none of its work goes on in a JVM, so it
+uses the tests' JVM, which takes a third of the time: it has its own session there, whose caches are cleared.
 
-Run as ``python -m support.crash JSON``; the process never ends by itself where the point is reached.
+Run as ``python -m support.crash JSON``; at the point the process kills itself.
 """
 
 import json

@@ -153,7 +153,7 @@ def _config_map(namespace: str, name: str) -> str:
 
 @contextmanager
 def fake_spark(server: ApiServer, namespace: str) -> Iterator[FakeSpark]:
-    """Runs applications in the background, over a connection of its own."""
+    """Runs applications in the background, with its own connection."""
     fake = FakeSpark(server.another(), namespace)
 
     def step() -> None:

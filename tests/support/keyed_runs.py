@@ -1,7 +1,7 @@
-"""Every kind of run that has a key, by a driver and an executor that are processes of their own, as in a cluster.
+"""All kinds of runs with a key, with driver and executor as separate processes, as in a cluster.
 
-Run as ``python -m support.keyed_runs FOLDER``. Spark's event log goes to ``FOLDER/events``; what else can be known of a
-plan or a setting is printed, and logs of Python and of the JVM are as talkative as can be.
+Run as ``python -m support.keyed_runs FOLDER``. Spark's event log goes to ``FOLDER/events``; all plans and settings are
+printed, and Python logs at level DEBUG, the JVM at INFO.
 """
 
 import logging
@@ -60,7 +60,7 @@ def main(folder: Path) -> None:
 
 
 def _session(folder: Path) -> SparkSession:
-    """What a driver's pod has, but for the manager of executors, who needs to be told the secret of the run."""
+    """The session of a driver's pod, except for the cluster manager, which needs the run's secret."""
     jars = os.pathsep.join(sorted(map(str, jars_folder().glob("*.jar"))))
     submitted = {
         "spark.eventLog.enabled": "true",

@@ -1,10 +1,10 @@
 """The cluster of `make cluster`, for tests.
 
-The API server and the S3 server are reached on this machine's loopback, wherever the cluster runs. Where it runs in a
-network namespace of its own, a process of `make cluster` listens on loopback here and connects on loopback there
-(tools/cluster/forward.py): no route, address or interface of this machine is changed for it.
+The API server and the S3 server have ports on this machine's loopback, wherever the cluster runs. If it runs in its own
+network namespace, a process of `make cluster` listens on loopback here and connects on loopback there
+(tools/cluster/forward.py): no route, address or interface of this machine changes.
 
-By hand, the same way in: `KUBECONFIG=$(python3 -m tools.cluster kubeconfig) kubectl get pods -A`.
+For manual access: `KUBECONFIG=$(python3 -m tools.cluster kubeconfig) kubectl get pods -A`.
 """
 
 import base64

@@ -12,7 +12,7 @@ def records(numbers: Iterable[int]) -> bytes:
 
 
 def message(line: bytes) -> tuple[str, bytes] | None:
-    """The id and the payload's own bytes of one of these lines; None of a line that was cut off."""
+    """The id and the payload's bytes in one of these lines; None for a truncated line."""
     if not line.endswith(b"}}"):
         return None
     return json.loads(line)["messageId"], line[line.index(_PAYLOAD) + len(_PAYLOAD) : -1]

@@ -48,7 +48,7 @@ import org.camunda.bpm.engine.variable.Variables;
 /**
  * An inbox of bpm-correlate, with the library's own classes, its repository in memory, and a clock that tests set.
  *
- * <p>Only the process engine is simulated: it accepts a message or fails, as told. Commands come on standard input,
+ * <p>Only the process engine is simulated: it accepts a message or fails, as set. Commands come on standard input,
  * a line of words each, "-" for none; each is answered by a line.
  */
 final class Inbox {
