@@ -56,7 +56,7 @@ _TOGETHER_SECONDS = 1.0
 
 
 class ServiceError(Exception):
-    """The operator can't go on; the message says why."""
+    """The operator can't continue; the message says why."""
 
 
 async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = KubeflowBackend) -> None:

@@ -99,7 +99,7 @@ class MaintenanceSettings(Model):
 
 
 class RunsAtOnce(Model):
-    """Maximum concurrent runs. If absent, no limit: quotas and the scheduler know what the cluster can bear."""
+    """Maximum concurrent runs. If absent, no limit: quotas and the scheduler bound them."""
 
     in_all: Count | None = Field(default=None, description="Maximum concurrent runs in all.")
     in_namespace: Count | None = Field(default=None, description="Maximum concurrent runs of one namespace.")

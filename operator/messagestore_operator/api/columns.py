@@ -1,6 +1,6 @@
-"""The columns of `kubectl get`, which the API server and the command line print alike.
+"""The columns of `kubectl get`, which the API server and the command line print in the same way.
 
-Columns are data; how a cell is printed follows kubectl, down to the way it writes an age.
+Columns are data; cells are printed as kubectl prints them, including ages.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class SequencesStatus(StatusModel):
 class UnfinishedMessages(StatusModel):
     """Messages whose status may still change, by status."""
 
-    received: Count = Field(default=0, description="Messages that nobody has begun to process.")
+    received: Count = Field(default=0, description="Messages whose processing has not begun.")
     processing: Count = Field(default=0, description="Messages being processed, or sent for a retry.")
     failed: Count = Field(default=0, description="Failed messages that have a retry left.")
 

@@ -159,7 +159,7 @@ def _as_details(cls: type[Model], line: Any) -> InitErrorDetails:
     message = line["msg"]
     if line["type"] == "extra_forbidden" and len(line["loc"]) == 1:
         message = f"unknown field{_did_you_mean(cls, str(line['loc'][0]))}"
-    # An error type of our own keeps a message that this class or a nested one has improved.
+    # Our own error type keeps a message that this class or a nested one has improved.
     kind = "unknown_field" if line["type"] == "extra_forbidden" else line["type"]
     return _detail(kind, message, line["loc"], line["input"], line.get("ctx"))
 

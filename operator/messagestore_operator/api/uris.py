@@ -43,7 +43,7 @@ class SourceUri(CheckedText):
 
 
 class Endpoint(CheckedText):
-    """The address of a server that speaks the S3 protocol."""
+    """The address of a server with the S3 protocol."""
 
     pattern = rf"^https?://({_HOST}|\[[0-9A-Fa-f:]+\])(:[0-9]{{1,5}})?/?$"
     max_length = 512

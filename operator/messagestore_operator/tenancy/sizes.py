@@ -22,7 +22,7 @@ class DriverBounds(Model):
     """The largest driver."""
 
     cores: Annotated[Integer, Field(ge=1, le=256)] = Field(default=8, description="CPU cores of the driver.")
-    memory: Memory = Field(default="32g", description="Heap of the driver. Memory beside the heap may be as large.")
+    memory: Memory = Field(default="32g", description="Heap of the driver. The memory overhead may be as large.")
 
 
 class ExecutorBounds(Model):
@@ -30,7 +30,7 @@ class ExecutorBounds(Model):
 
     instances: Annotated[Integer, Field(ge=1, le=10_000)] = Field(default=50, description="Executors of a run.")
     cores: Annotated[Integer, Field(ge=1, le=256)] = Field(default=8, description="CPU cores of each executor.")
-    memory: Memory = Field(default="32g", description="Heap of each executor. Memory beside the heap may be as large.")
+    memory: Memory = Field(default="32g", description="Heap of each executor. The memory overhead may be as large.")
 
 
 class SizeBounds(Model):
