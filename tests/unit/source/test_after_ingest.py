@@ -133,5 +133,5 @@ def test_what_may_not_be_deleted_is_told_once_and_the_others_go(landing: Path, m
     for _ in range(2):
         after.put_away(files_in(landing))
     assert names_in(landing) == ["denied-0", "denied-1", "denied-2"]
-    assert [text.partition(" has been")[0] for text in heard.said] == [f"file://{landing}/denied-0"]
+    assert [text.partition(" was ingested")[0] for text in heard.said] == [f"file://{landing}/denied-0"]
     assert "not allowed" in heard.said[0]

@@ -215,9 +215,9 @@ def test_a_link_to_elsewhere_is_refused(table: Table, tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "store" / "payloads").symlink_to(tmp_path / "secret")
 
-    with pytest.raises(TableRefusedError, match="store/payloads is no file or folder"):
+    with pytest.raises(TableRefusedError, match="store/payloads is a link or a device"):
         open_folder(Store.of(table, Storage()))
-    with pytest.raises(StoreUnreadableError, match="store/payloads is no file or folder"):
+    with pytest.raises(StoreUnreadableError, match="store/payloads is a link or a device"):
         Reader(table.uri)
 
 
