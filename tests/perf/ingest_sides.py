@@ -16,6 +16,7 @@ from tests.perf import data
 from messagestore_core.contract.records import Envelope, FieldMapping, FilesSource
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.store.schemas import DEAD_LETTERS, MESSAGES
+from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.progress import Silent
@@ -61,18 +62,22 @@ class _Batches(Silent):
 def store(spark: SparkSession | None, uri: str, files: list[Path]) -> Timed:
     """This project."""
     assert spark is not None
-    task = IngestTask(
-        source_id="perf",
-        source=FilesSource(uri="file:///", max_files_per_batch=1),
-        envelope=Envelope(format="Custom", fields={n: FieldMapping(path=p) for n, p in _PATHS.items()}),
-    )
     landing = Path(uri.removeprefix("file://") + "-landing")
     landing.mkdir()
     for i, file in enumerate(files):
         (landing / f"{i:03}.jsonl").hardlink_to(file)
-    task = task.model_copy(update={"source": FilesSource(uri=f"file://{landing}", max_files_per_batch=1)})
+    return store_from(spark, uri, f"file://{landing}", Storage())
+
+
+def store_from(spark: SparkSession, uri: str, landing: str, storage: Storage) -> Timed:
+    """This project, of files that have arrived; each is a batch."""
+    task = IngestTask(
+        source_id="perf",
+        source=FilesSource(uri=landing, max_files_per_batch=1),
+        envelope=Envelope(format="Custom", fields={n: FieldMapping(path=p) for n, p in _PATHS.items()}),
+    )
     heard = _Batches()
-    run_ingest(Run.of(data.document(uri, task), spark, heard))
+    run_ingest(Run.of(data.document(uri, task), spark, heard, storage))
     return Timed(heard.ends[0] - heard.begun, np.diff(heard.ends).tolist())
 
 

@@ -128,7 +128,7 @@ class ObjectStore:
 
 
 @contextmanager
-def running_object_store(*, https: bool = False) -> Iterator[ObjectStore]:
+def running_object_store(*, https: bool = False, access_log: Path | None = None) -> Iterator[ObjectStore]:
     """Start a server with its own folder, and end it afterwards; with https, with a new certificate authority."""
     program = _program()
     with tempfile.TemporaryDirectory(prefix="object-store-") as folder:
@@ -138,6 +138,7 @@ def running_object_store(*, https: bool = False) -> Iterator[ObjectStore]:
             (home / name).mkdir()
         (port,) = free_ports(1)
         command = [str(program), "--port", f"127.0.0.1:{port}", "--iam-dir", str(home / "users")]
+        command += ["--access-log", str(access_log)] if access_log else []
         command += ["posix", "--sidecar", str(home / "attributes")]
         command += ["--versioning-dir", str(home / "versions")]
         authority = str(certify(home)[0]) if https else None
