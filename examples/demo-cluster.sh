@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The operator at work in the cluster of `make cluster`: real webhooks arrive on object storage, are taken in, purged and
-# replayed, as `make demo` does on this machine. It can be run again; what it made before goes first.
+# Show the operator in the cluster of `make cluster`: real webhooks arrive on object storage; streams ingest, purge and
+# replay them, as `make demo` does on this machine. A second run first deletes the resources of the one before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,26 +10,26 @@ kubectl=$(python3 -m tools.cluster.programs kubectl)
 endpoint=http://127.0.0.1:36900
 example=examples/github-webhooks
 landing=$example/landing/github-webhooks.jsonl
-# What make demo purges, 90 days before 6 April 2026: the same messages, whatever the day.
+# The limit of make demo, 90 days before 6 April 2026, so that any day purges the same messages.
 age=PT$(($(date +%s) - $(date --date 2026-01-06T00:00:00Z +%s)))S
 
 say() { printf '\n== %s\n' "$*"; }
 run() { printf '$ kubectl %s\n' "$*"; "$kubectl" "$@"; }
-# The credentials go to curl by its standard input: arguments are for all to see.
+# curl reads the credentials from standard input: every process can see arguments.
 s3() {
   "$kubectl" -n storage get secret s3-root -o json |
     jq -r '.data | "user = \"\(.accessKey | @base64d):\(.secretKey | @base64d)\""' |
     curl --silent --show-error --fail --config - --aws-sigv4 aws:amz:us-east-1:s3 \
       --header 'x-amz-content-sha256: UNSIGNED-PAYLOAD' "$@"
 }
-# A manifest of the example, changed by a jq program that knows the bucket and how pods reach it.
+# Apply a manifest of the example, changed by a jq program that has the bucket and its endpoint for pods.
 apply() {
   "$kubectl" create --dry-run=client -o json -f "$example/$1" | jq --arg bucket "s3a://$bucket" --arg age "$age" "
     {endpoint: \"http://s3.storage.svc:7070\", pathStyleAccess: true,
      credentialsSecretRef: {name: \"lake-credentials\"}} as \$storage |
     .metadata.namespace = \"demo\" | $2" | "$kubectl" apply -f -
 }
-# Wait for something of a resource, and show all three kinds as they go.
+# Wait for a resource, and show the resources of all three kinds meanwhile.
 follow() {
   "$kubectl" -n demo wait "$@" --timeout=300s &
   while sleep 5 && kill -0 $! 2>/dev/null; do
@@ -53,7 +53,7 @@ s3 --request PUT "$endpoint/$bucket"
 s3 --upload-file "$landing" "$endpoint/$bucket/landing/github-webhooks.jsonl"
 wc -l "$landing"
 
-say "A stream takes them in: $example/1-stream.yaml, with its table and its source in the bucket"
+say "A stream ingests them: $example/1-stream.yaml, with its table and its source in the bucket"
 apply 1-stream.yaml '.spec.storage = $storage |
   .spec.table.uri = "\($bucket)/table" |
   .spec.source.files.uri = "\($bucket)/landing"'
@@ -61,18 +61,18 @@ follow messagestream/github-webhooks --for=condition=Ready
 run -n demo get sparkapplications,pods
 run -n demo get messagestream github-webhooks -o "jsonpath={.status.totals}{'\n'}"
 
-say "A policy purges what is from before 6 January 2026, and archives it; what a hold covers stays"
+say "A policy archives and purges messages from before 6 January 2026; held messages stay"
 apply 2-retention.yaml '.metadata.annotations["messagestore.dev/run-requested"] = "now" |
   .spec.rules[0].maxAge = $age |
   .spec.archive += {uri: "\($bucket)/archive", storage: $storage}'
 follow retentionpolicy/webhooks-90-days --for=jsonpath='{.status.lastPurgeTime}'
 
-say "The pull requests that are left are replayed to objects, in order, with a manifest written last"
+say "A replay writes the remaining pull requests to objects, in order, and a manifest last"
 apply 3-replay.yaml '.spec.destination.files = {uri: "\($bucket)/replayed", storage: $storage}'
 follow replayjob/replay-pull-requests --for=condition=Complete
 s3 "$endpoint/$bucket/replayed/manifest.json" | jq '{objects, outcome}'
 
-say "Some of it arrives again, and a line is cut in half: duplicates are counted, the bad line is set aside"
+say "Some webhooks arrive again, and one line is cut in half: duplicates are counted, the bad line is set aside"
 again=$(mktemp)
 trap 'rm "$again"' EXIT
 { tail -n 20 "$landing"; tail -n 1 "$landing" | cut -c 1-300; } > "$again"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ingest real webhooks, apply a retention policy to them and replay a part, all on this machine.
+# Ingest real webhooks, apply a retention policy to them and replay some of them, all on this machine.
 # Usage: examples/demo.sh [path of the messagestore command]
 set -euo pipefail
 
@@ -12,7 +12,7 @@ say() { printf '\n== %s\n' "$*"; }
 run() { printf '$ %s\n' "${*/#$messagestore/messagestore}"; "$@"; }
 
 if [[ -e $work && ! -e $mark ]]; then
-    echo "$work is there and is no earlier demo: set MESSAGESTORE_DEMO to another folder" >&2
+    echo "$work exists and is not from an earlier demo: set MESSAGESTORE_DEMO to another folder" >&2
     exit 1
 fi
 rm -rf "$work"
@@ -26,17 +26,17 @@ for manifest in "$examples"/github-webhooks/*.yaml; do
 done
 wc -l "$work/github-webhooks/landing/github-webhooks.jsonl"
 
-say "The manifests are checked"
+say "Check the manifests"
 run "$messagestore" validate -f "$work/manifests"
 
-say "A stream, a policy and a replay, in this order, as of 6 April 2026"
+say "Run a stream, a policy and a replay, in this order, as of 6 April 2026"
 run "$messagestore" run -f "$work/manifests" --at 2026-04-06T00:00:00Z
 
-say "What was replayed: objects in order, and a manifest written last"
+say "The replay's output: objects in order, and a manifest written last"
 ls "$work/github-webhooks/replayed"
 head -n 1 "$work"/github-webhooks/replayed/part-*.jsonl | cut -c 1-200
 
-say "Some of it arrives again, and a line is cut in half: duplicates are counted, the bad line is set aside"
+say "Some webhooks arrive again, and one line is cut in half: duplicates are counted, the bad line is set aside"
 landing=$examples/github-webhooks/landing/github-webhooks.jsonl
 { tail -n 20 "$landing"; tail -n 1 "$landing" | cut -c 1-300; } > "$work/github-webhooks/landing/again.jsonl"
 run "$messagestore" run -f "$work/manifests/1-stream.yaml" --at 2026-04-06T00:05:00Z

@@ -1,6 +1,6 @@
-"""Bids of whole auctions on standard input, in order of sequence; the best of each on standard output.
+"""Read the bids of complete auctions from standard input, in sequence order; write a quote for each auction's best bid.
 
-The id of a quote is made from its auction, so that a second run makes duplicates and nothing else.
+A quote's id comes from its auction, so a second run writes only duplicates.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""One member of a group of consumers: reads what is its own from the position that it kept, and keeps the next one.
+"""One member of a consumer group: reads its messages after the position that it saved, and saves the new position.
 
 Usage: consumer.py STORE MEMBER SIZE FOLDER [START]
-FOLDER keeps the positions; START is the last position that a new member takes as read (0).
+FOLDER has the saved positions; START is the position after which a new member starts (0).
 """
 
 import sys

@@ -1,7 +1,7 @@
-"""Books payments on standard input, each once however often it comes.
+"""Book the payments on standard input, each one once, however often it arrives.
 
 Usage: receiver.py DATABASE
-The id and what it brings about are one transaction: after a crash both are there, or neither.
+One transaction writes the id and the booking: after a crash the database has both, or neither.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Answer every request that is not finished and that can be answered, where it asked for it.
+"""Answer every unfinished request about a known customer, in the stream that its reply_to names.
 
 Usage: answer.py REQUESTS LANDING STATUS
-The answer's id is made from the request's: answered twice, the second answer is a duplicate.
+An answer's id comes from the request's id, so a second answer is a duplicate.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Ask for four credit checks: three for the checkout, one for billing; each is of use for a day.
+"""Ask for four credit checks: three for the checkout, one for billing; each request expires after a day.
 
 Usage: ask.py LANDING
 """

@@ -1,4 +1,4 @@
-"""What was answered to one of those who asked.
+"""Print the answers to one requester.
 
 Usage: collect.py ANSWERS CATEGORY
 """

@@ -1,11 +1,11 @@
--- Argo CD's health of a resource of messagestore.dev, from its conditions; the same script for all three kinds.
+-- The health of a messagestore.dev resource for Argo CD, from its conditions; all three kinds have the same script.
 local health = {status = "Progressing", message = "waiting for the operator to look at it"}
 if obj.metadata.deletionTimestamp ~= nil then
   health.message = "being deleted"
   return health
 end
 local status = obj.status
--- A status about an older spec says nothing of this one.
+-- A status of an older generation does not describe this spec.
 if status == nil or status.observedGeneration ~= obj.metadata.generation then
   return health
 end
@@ -25,7 +25,7 @@ end
 if holds("Stalled") or holds("Failed") or holds("Degraded") then
   health.status = "Degraded"
 elseif holds("Ready") and not holds("Reconciling") then
-  -- What waits for a person is neither ill nor under way.
+  -- A resource that waits for a person is neither degraded nor progressing.
   local waits = ready.reason == "Suspended" or ready.reason == "AwaitingApproval"
   health.status = waits and "Suspended" or "Healthy"
 end
