@@ -1,4 +1,4 @@
-"""What kopf keeps of what it watches."""
+"""What kopf keeps of the objects that it watches."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The operator's image has neither Spark nor a JVM: what runs in it must not ask for them."""
+"""The operator's image has no Spark and no JVM: its code must not import them."""
 
 import subprocess
 import sys
@@ -43,7 +43,7 @@ def test_neither_image_installs_what_only_the_other_needs() -> None:
 
 
 def _pins(lock: str) -> dict[str, str]:
-    """Each requirement of a lock file with its hashes, as it stands there."""
+    """Each requirement of a lock file with its hashes, unchanged."""
     pins: dict[str, str] = {}
     name = ""
     for line in (REPOSITORY / lock).read_text().splitlines():

@@ -1,4 +1,4 @@
-"""What a driver may hold follows from what its pod has."""
+"""A driver's memory limits follow from its pod's."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the tests wait for comes, or is told of."""
+"""A test's wait ends with a result, or with an error that says what there was instead."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""No text of a resource takes long to check, whatever stands in it: that is done on the operator's event loop."""
+"""No text of a resource takes long to check, whatever it contains: the operator's event loop does the check."""
 
 import time
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What a local run says: bars on a terminal, a real pseudo-terminal here, and plain lines elsewhere."""
+"""What a local run prints: bars on a terminal (here a pseudo-terminal), and plain lines elsewhere."""
 
 import io
 import os
@@ -19,7 +19,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Terminal:
-    """A pseudo-terminal; all that is written to it is read meanwhile, as it would hold the writer up."""
+    """A pseudo-terminal. A thread reads all that is written to it, as the writer would block otherwise."""
 
     def __init__(self) -> None:
         self._ours, theirs = pty.openpty()
@@ -33,10 +33,10 @@ class Terminal:
             while chunk := os.read(self._ours, 1 << 16):
                 self._read += chunk
         except OSError:
-            pass  # How Linux says that nobody writes any more.
+            pass  # On Linux: the last writer has closed it.
 
     def shown(self) -> list[str]:
-        """Its lines, those that were painted over included, once nothing more is to come."""
+        """Close it, and return its lines, including overwritten ones."""
         self.file.close()
         self._reader.join(10)
         os.close(self._ours)
@@ -46,7 +46,7 @@ class Terminal:
 
 @contextmanager
 def standard_error_is(file: TextIO) -> Iterator[None]:
-    """Here and not in a fixture, as pytest puts its own in place of it for each part of a test."""
+    """Replace standard error. A fixture can't, as pytest replaces it again for each phase of a test."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TERM", "xterm")
         patch.setenv("COLUMNS", "100")
@@ -55,7 +55,7 @@ def standard_error_is(file: TextIO) -> Iterator[None]:
 
 
 def run(console: Console) -> None:
-    """Three steps: of a known size, of none at all, of an unknown one; and a word in the middle of the first."""
+    """Run three steps, of a known size, of size 0 and of an unknown size, with a message in the middle of the first."""
     console.say("starting Spark")
     with console.progress("orders-ingest") as progress:
         progress.step("ingest", 4)

@@ -1,4 +1,4 @@
-"""What a run is made of: sizes, settings, Secrets by reference only, and what no resource can reach."""
+"""The SparkApplication of a run: sizes, settings, Secrets by reference only, and what no resource can change."""
 
 import json
 from dataclasses import replace
@@ -87,7 +87,7 @@ def test_what_a_pod_writes_beside_the_store_is_bounded() -> None:
     for role in ("driver", "executor"):
         pod = spec[role]["template"]["spec"]
         folders = {one["name"]: one["emptyDir"] for one in pod["volumes"] if "emptyDir" in one}
-        # By such a name Spark takes it for its own; else it makes a further folder, without a bound.
+        # Spark uses a volume with such a name as its local folder; otherwise it adds a folder without a limit.
         assert folders == {name: {"sizeLimit": "5Gi"} for name in ("tmp", "work-dir", "spark-local-dir-1")}
         assert folders.keys() <= {one["name"] for one in _container(spec, role)["volumeMounts"]}
 

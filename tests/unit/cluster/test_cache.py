@@ -1,4 +1,4 @@
-"""What the watches have seen: the newest of each object, and who is to look at what."""
+"""The cache of the watches: the newest version of each object, and which resources to reconcile."""
 
 import json
 from collections.abc import Sequence
@@ -222,7 +222,7 @@ def test_of_a_spec_that_only_the_models_refuse_the_rest_is_known_and_what_is_wro
     refused = _stream(version=2, generation=2)
     refused["spec"] |= {"trigger": {"schedule": {"cron": "0 25 * * *", "timeZone": "Europe/Viena"}}, "suspend": True}
     assert cache.put(refused) == {ORDERS}
-    # A status of the same generation does not make it well.
+    # A new status of the same generation does not make it valid.
     cache.put({**refused, "metadata": {**refused["metadata"], "resourceVersion": "3"}, "status": {"runNumber": 7}})
     found = cache.resource(ORDERS)
     assert isinstance(found, MessageStream)
@@ -308,7 +308,7 @@ def test_of_a_run_that_is_settled_no_more_is_kept_than_which_it_is_and_how_it_en
 
 
 def _ended_run(owner: str = "SparkApplication", state: str = "COMPLETED", phase: str = "Succeeded") -> list[Any]:
-    """Application, ConfigMap and pod, the latter two with long reports."""
+    """Application, ConfigMap and pod; the ConfigMap and the pod have long reports."""
     words = {"name": "spark-kubernetes-driver", "state": {"terminated": {"message": "x" * 1000}}}
     return [
         _application(state=state),

@@ -1,4 +1,4 @@
-"""What the API server's own words make the client do: wait when it is overloaded, and go on with a list."""
+"""How the client reacts to the API server: it waits while the server is overloaded, and continues a list."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ PATH = "/apis/messagestore.dev/v1alpha1/messagestreams"
 
 
 class _Bucket(TokenBucket):
-    """One that notes the pauses, and makes none."""
+    """A bucket that records pauses, and does not wait."""
 
     def __init__(self) -> None:
         super().__init__(1000, 1000)
@@ -27,7 +27,7 @@ class _Bucket(TokenBucket):
 
 
 def _answers(*answers: web.Response, do: Callable[[KubeClient], Any]) -> tuple[Any, list[dict[str, str]], list[float]]:
-    """What comes of requests that get these answers; the queries that were asked, and the pauses that were made."""
+    """The result of requests that get these answers, their queries, and the pauses."""
     left, asked, bucket = list(answers), list[dict[str, str]](), _Bucket()
 
     async def answer(request: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""How the API server is reached: by the proxy that the environment names, where it names one."""
+"""The connection to the API server: through the proxy that the environment names, if it names one."""
 
 import pytest
 

@@ -18,7 +18,7 @@ from support.waiting import scaled
 
 
 class _Server:
-    """An API server that notes which runs the Role names, and answers when it is let."""
+    """An API server that records which runs the Role names, and answers once the test allows it."""
 
     def __init__(self) -> None:
         self.named: list[list[str]] = []
@@ -42,7 +42,7 @@ def _drivers(server: Any, cache: Cache | None = None) -> Drivers:
 
 
 def _see(cache: Cache, name: str, state: str | None = None) -> None:
-    """A run's ConfigMap, and its application in a state."""
+    """Show the cache a run's ConfigMap, and its application in a state."""
     ref, owner = RunRef("default", name, 1, "ingest"), stream()
     version = str(len(cache.versions()) + 100)
     metadata = {

@@ -1,4 +1,4 @@
-"""Events: few of an object, and each that is said again counted."""
+"""Events: few per object; a repeated Event raises a count."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,7 @@ DEAD = NewEvent("Warning", "DeadLetters", "records were set aside as dead letter
 
 
 class _Server:
-    """An API server that keeps Events, and counts what it is asked."""
+    """An API server that stores Events, and counts requests."""
 
     def __init__(self) -> None:
         self.events: dict[str, dict[str, Any]] = {}
@@ -45,7 +45,7 @@ class _Server:
 
 
 class Teller:
-    """Says things as time goes by."""
+    """Records Events while time passes."""
 
     def __init__(self) -> None:
         self.server: Any = _Server()
@@ -70,7 +70,7 @@ def test_an_hour_of_one_poison_record_is_one_event_and_few_requests(teller: Tell
         teller.record(after=5)
     assert len(teller.server.events) == 1
     assert teller.server.asked <= 25 + 12
-    # What was said beyond the budget is counted by the next that is sent.
+    # The next Event that is sent counts those beyond the budget.
     teller.record(after=300)
     assert teller.server.counts() == [721]
 
@@ -79,7 +79,7 @@ def test_an_object_that_says_something_new_each_time_has_a_budget_and_others_hav
     for number in range(100):
         teller.record(NewEvent("Normal", "RunStopped", f"run {number}"))
     assert len(teller.server.events) == 25
-    # What goes well takes nothing from what does not, nor one object from another.
+    # Normal Events use nothing of the budget for warnings, nor one object of another's.
     teller.record(DEAD)
     teller.record(DEAD, about="returns")
     assert len(teller.server.events) == 27

@@ -1,4 +1,4 @@
-"""What a stream's snapshot holds of the replays that read it, up to the document of its maintenance."""
+"""What a stream's snapshot has of the replays that read it, up to the document of its maintenance."""
 
 import asyncio
 import json
@@ -58,7 +58,7 @@ def snapshot_with(*replays: dict[str, Any]) -> StreamSnapshot:
     cache = Cache("SparkApplication")
     for document in ({**stream().to_dict(), "kind": "MessageStream"}, *replays):
         cache.put(document)
-    # Nothing of this is asked of the API server: there is no run, and the namespace is known.
+    # No request goes to the API server: there is no run, and the namespace is known.
     client: Any = object.__new__(KubeClient)
     namespaces = Namespaces(client)
     namespaces.note("default", False)
@@ -129,7 +129,7 @@ def test_only_a_holder_that_no_resource_claims_is_looked_for(holder: str, asked:
 
 
 class _Empty:
-    """An API server without any object; counts what it is asked."""
+    """An API server without objects; counts requests."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -158,7 +158,7 @@ def test_a_run_that_waits_for_its_table_is_not_looked_for_again_and_again() -> N
 
 
 class _Late(_Empty):
-    """An API server that has one object by now, of which no watch has told yet."""
+    """An API server that has one object that no watch has shown yet."""
 
     def __init__(self, path: str, document: dict[str, Any]) -> None:
         super().__init__()
@@ -245,7 +245,7 @@ def test_of_a_run_that_is_over_the_report_is_kept_until_no_resource_has_it_as_it
 
 
 def _over(name: str) -> list[dict[str, Any]]:
-    """Application, ConfigMap and driver of a run that has ended well."""
+    """Application, ConfigMap and driver of a run that has succeeded."""
     ref, owner = RunRef("default", name, 1, "ingest"), stream()
     labels = run_labels(ref, owner)
     common = {"namespace": "default", "resourceVersion": "1", "annotations": run_annotations(ref)}

@@ -1,4 +1,4 @@
-"""When probes fail: work that is late or hangs, and watches that miss what happens."""
+"""When probes fail: work is late or hangs, or watches miss changes."""
 
 import asyncio
 from typing import Any
@@ -83,7 +83,7 @@ def test_late_work_makes_a_replica_unready_and_does_not_end_it() -> None:
 
 
 async def _asked(health: Health, metrics: Metrics) -> dict[str, tuple[int, str]]:
-    """What the probes answer."""
+    """The answers of the probes."""
     settings = Settings(listen="127.0.0.1", health_port=0, metrics_port=0)
     nobody: Any = None
     async with served(health, metrics.registry, settings, nobody) as (port, _), aiohttp.ClientSession() as session:

@@ -1,4 +1,4 @@
-"""What is made for a run, and when."""
+"""Which objects the operator creates for a run, and when."""
 
 import asyncio
 import re
@@ -20,7 +20,7 @@ from support.launches import launch
 
 
 class _Client:
-    """An API server that notes which kinds of objects were to be made, and which were changed."""
+    """An API server that records which kinds of objects were created, and which were changed."""
 
     def __init__(self, refusal: ApiError | None = None, late: bool = False) -> None:
         self._refusal, self._late = refusal, late
@@ -103,7 +103,7 @@ BUSY = ApiError("POST", "sparkapplications", 429, "TooManyRequests", "later")
     [
         (QUOTA, False, LaunchRefusedError),
         (HOOK, False, LaunchRefusedError),
-        # It was made by a request that seemed to be lost, and now its own quota is used up.
+        # A request that seemed to be lost has created it, and it now uses up the quota itself.
         (QUOTA, True, ForbiddenError),
         (LOST, False, ApiError),
         (BUSY, False, ApiError),

@@ -1,4 +1,4 @@
-"""Who wrote a resource is told by its managedFields."""
+"""managedFields tell who wrote a resource."""
 
 from messagestore_operator.cluster.managers import managers
 

@@ -7,7 +7,7 @@ from messagestore_operator.cluster.namespaces import Namespaces
 
 
 class _Client:
-    """An API server with one namespace; counts what it is asked."""
+    """An API server with one namespace; counts requests."""
 
     def __init__(self) -> None:
         self.phase, self.asked = "Active", 0

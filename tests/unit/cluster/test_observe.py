@@ -1,4 +1,4 @@
-"""What the Spark operator and the kubelet write, in the words that decisions are made in."""
+"""What the Spark operator and the kubelet write becomes what decisions read."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""Predicates are read by another process: a text that takes for ever costs its own resource, and nobody else."""
+"""Another process reads predicates: a text that it never finishes delays only its own resource."""
 
 import asyncio
 import sys
@@ -20,7 +20,7 @@ from messagestore_operator.predicates.process import PredicateProcess
 from support.launches import stream
 from support.waiting import scaled
 
-# The real process, with a parser that does what the text says.
+# The real process, with a parser that does what the text asks for.
 HOSTILE_WORKER = """
 import os
 from messagestore_core import predicate
@@ -53,7 +53,7 @@ def reader(answer_seconds: float = 10) -> PredicateProcess:
 
 
 def read(*texts: str, answer_seconds: float = 10) -> list[Refused | None]:
-    """What one reader says of texts, one after the other."""
+    """The answers of one reader to texts, one after the other."""
 
     async def ask() -> list[Refused | None]:
         one = reader(answer_seconds)
@@ -115,7 +115,7 @@ def tenants_stream(namespace: str, name: str, where: str | None, generation: int
 
 
 class Served:
-    """Predicates at work, and what was told of them."""
+    """Predicates at work, and the resources that they reported."""
 
     def __init__(self, one: Any) -> None:
         self.told: list[ResourceKey] = []
@@ -166,14 +166,14 @@ def test_hostile_texts_neither_hold_up_the_loop_nor_another_tenant() -> None:
     answer_seconds = scaled(2)
     problem, refused, told, worst = asyncio.run(scene())
     assert (problem, refused) == (None, f"spec.filter.where: {TOO_LONG}")
-    # It had one turn to wait for, or the one that had begun besides.
+    # It waited for one turn, and perhaps for the one that had begun before.
     assert told <= 3
-    # It never waited for an answer itself.
+    # The event loop never waited for an answer.
     assert worst < answer_seconds / 2
 
 
 class Plain:
-    """Refuses nothing but "no", and keeps what it was asked."""
+    """Refuses only "no", and records the texts."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -22,7 +22,7 @@ def clock() -> Clock:
 
 
 def _due(queue: WorkQueue[str]) -> list[str]:
-    """All keys that are due, taken in order."""
+    """Take all due keys, in order."""
 
     async def take() -> list[str]:
         found: list[str] = []
@@ -102,7 +102,7 @@ def test_a_key_is_first_only_once(clock: Clock) -> None:
 
 
 def _fail(queue: WorkQueue[str], clock: Clock) -> float:
-    """Take a key that is due, fail with it, wait until it is due again, and say how long that was."""
+    """Take a due key, fail, wait until it is due again, and return how long that took."""
     assert _due(queue) == ["a"]
     wait = queue.done("a", failed=True)
     assert queue.depth == 0

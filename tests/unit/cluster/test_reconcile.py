@@ -1,4 +1,4 @@
-"""Looking at resources: what goes wrong with one is tried again later each time."""
+"""Reconciling resources: after each failure of one, the next attempt comes later."""
 
 import asyncio
 from typing import Any
@@ -21,7 +21,7 @@ DOWN = ApiError("GET", "orders", 0, "Unreachable", "")
 
 
 class _Gatherer:
-    """Never gets a picture."""
+    """Never gets a snapshot."""
 
     def __init__(self, error: ApiError) -> None:
         self._error = error
@@ -53,6 +53,6 @@ def test_a_look_that_fails_again_and_again_is_made_ever_more_seldom(error: ApiEr
             await asyncio.wait_for(reconciler.work(), 0.5)
 
     asyncio.run(half_a_second())
-    # After 0.01, 0.03, 0.07, 0.15 and 0.31 seconds; a machine that is busy makes fewer.
+    # After 0.01, 0.03, 0.07, 0.15 and 0.31 seconds; a busy machine has fewer.
     assert 2 <= gatherer.looks <= 6
     assert gatherer.refreshed == (gatherer.looks if refreshes else 0)

@@ -1,4 +1,4 @@
-"""Reports are untrusted input: bounded, checked, and believed only about their own run."""
+"""Reports are untrusted input: limited in size, checked, and accepted only about their own run."""
 
 import json
 

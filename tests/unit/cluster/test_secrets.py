@@ -1,4 +1,4 @@
-"""Of Secrets the operator reads what their labels allow: no value, and not again and again."""
+"""The operator reads only the metadata of Secrets, for their labels, and does not read them repeatedly."""
 
 import asyncio
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ LAKE, AUTHORITY = Need("lake", Use.STORAGE), Need("lake-ca", Use.STORAGE, certif
 
 
 class Server:
-    """An API server with Secrets alone; keeps what it was asked for."""
+    """An API server with only Secrets; records requests."""
 
     def __init__(self, **labels: str | None) -> None:
         self.labels: Mapping[str, str | None] = labels

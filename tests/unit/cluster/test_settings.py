@@ -1,4 +1,4 @@
-"""Settings: a file, then the environment, then options; what is wrong is said in words."""
+"""Settings: a file, then the environment, then options; an error explains what is wrong."""
 
 from pathlib import Path
 

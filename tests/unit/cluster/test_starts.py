@@ -1,4 +1,4 @@
-"""RunQueue for runs, as the operator's process counts it between two looks."""
+"""The operator's RunQueue of runs, as its process counts it between two looks."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ RUN = "default/orders-ingest-1"
 
 
 def cache_with(launched: bool | None, version: str = "1") -> Cache:
-    """A cache with one stream and its current run; None is none."""
+    """A cache with one stream and its current run, or none."""
     cache = Cache("SparkApplication")
     put(cache, launched, version)
     return cache

@@ -1,4 +1,4 @@
-"""Reading everything anew: what a watch has missed is made up for, and counted."""
+"""Listing everything again: finds and counts changes that a watch has missed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -25,7 +25,7 @@ APPLICATIONS = KubeflowBackend(KubeClient(None)).kind  # type: ignore[arg-type]
 
 
 class _Server:
-    """Lists what it has; `meanwhile` is what somebody does after the first list of anything."""
+    """Lists its objects; `meanwhile` runs after the first list."""
 
     def __init__(self) -> None:
         self.objects: list[dict[str, Any]] = []
@@ -53,7 +53,7 @@ class _Server:
 
 
 class _Kept:
-    """A cache that is kept by reading alone: no watch ever shows anything."""
+    """A cache that only lists fill: no watch shows anything."""
 
     def __init__(self) -> None:
         self.server: Any = _Server()
@@ -68,7 +68,7 @@ class _Kept:
         asyncio.run(self.sync.fill())
 
     def read_again(self) -> float:
-        """Read everything once more, and return how many changes no watch has shown, of all times."""
+        """List everything again, and return how many changes the watches have missed so far."""
 
         async def once() -> None:
             reading = asyncio.create_task(self.sync.keep_up(0.01))
@@ -168,7 +168,7 @@ def test_whatever_happens_while_everything_is_read_the_resource_of_each_tables_h
         kept.server.objects = [{**orders, "status": {"currentRun": current}}]
         metadata = {"namespace": "op", "name": lease_name(table), "uid": "l1", "resourceVersion": "8"}
         kept.server.leases = [{"kind": "Lease", "metadata": metadata, "spec": {"holderIdentity": holder}}]
-        # Otherwise the next reading makes up for this one.
+        # Otherwise the next list would find what this one missed.
         kept.server.refusals = [ApiError("GET", "", 500, "", "")] * 100 if again else []
 
     def unknown_holders() -> set[str | None]:

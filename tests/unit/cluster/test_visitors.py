@@ -1,4 +1,4 @@
-"""Who may have the figures, as the API server says of their tokens."""
+"""Who may read the metrics, by the API server's answer about their tokens."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ from messagestore_operator.cluster.visitors import Visitors
 
 
 class Reviews:
-    """An API server that knows one token, and whom it allows."""
+    """An API server that knows one token, and allows its user or not."""
 
     def __init__(self, allowed: bool) -> None:
         self.allowed = allowed

@@ -1,4 +1,4 @@
-"""Whatever happens, in whatever order: one writer a table, nothing launched twice, nothing forgotten."""
+"""Random events in random order: one writer per table, nothing launched twice, nothing forgotten."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -88,7 +88,7 @@ class Anything(RuleBasedStateMachine):
 
     @rule(decided=consumes(late))
     def carry_out_late(self, decided: tuple[Key, Decision] | None) -> None:
-        """What was decided on an old picture."""
+        """Carry out a decision on an old snapshot."""
         if decided is None or decided[0] not in self.world.resources:
             return
         try:
@@ -186,7 +186,7 @@ class Anything(RuleBasedStateMachine):
             self.specs[key] = {**self.specs[key], **change}
             self.world.apply(key[0], key[2], self.specs[key], key[1])
 
-    # What always holds.
+    # Invariants.
 
     @invariant()
     def one_writer_a_table(self) -> None:
@@ -211,7 +211,7 @@ class Anything(RuleBasedStateMachine):
                 assert when is not None or not current_runs(self.world.status(key)), key
 
     def teardown(self) -> None:
-        """Left alone, with nobody in the way, everything comes to rest, and again decides nothing new."""
+        """Without further events everything comes to rest, and another look decides nothing new."""
         if not hasattr(self, "world"):
             return
         world = self.world

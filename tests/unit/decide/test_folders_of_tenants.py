@@ -1,4 +1,4 @@
-"""Folders that the settings don't allow a namespace: no run is made for them, whoever's it would be."""
+"""Folders that the settings don't allow a namespace: no resource gets a run for them."""
 
 from dataclasses import replace
 from typing import Any

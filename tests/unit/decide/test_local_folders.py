@@ -1,4 +1,4 @@
-"""Folders of one machine: refused in a cluster, where no pod reaches them, and not in a local run."""
+"""Local folders: refused in a cluster, where no pod reaches them; allowed in a local run."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What maintenance is told of replays, which read what it would clean away."""
+"""What maintenance knows of replays, which read what it would otherwise delete."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""A point in time of a schedule that nobody can make up for."""
+"""A point in time of a schedule that can't be made up for."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""The Secrets that the runs of a replay can't do without."""
+"""The Secrets that the runs of a replay need."""
 
 from typing import Any
 

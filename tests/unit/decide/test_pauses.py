@@ -1,4 +1,4 @@
-"""Times in which nothing new is launched, or nothing but ingests."""
+"""Times in which nothing new is launched, or only ingests."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

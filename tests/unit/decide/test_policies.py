@@ -1,4 +1,4 @@
-"""What becomes of a policy, told as it goes on: a world in memory carries out what is decided."""
+"""The life of a policy, step by step: a world in memory carries out the decisions."""
 
 from dataclasses import replace
 from typing import Any

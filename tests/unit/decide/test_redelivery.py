@@ -1,4 +1,4 @@
-"""What becomes of a replay with a trigger: run after run, each with a selection of its own."""
+"""The life of a replay with a trigger: run after run, each with its own selection."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What becomes of a replay, told as it goes on: a world in memory carries out what is decided."""
+"""The life of a replay, step by step: a world in memory carries out the decisions."""
 
 from typing import Any
 

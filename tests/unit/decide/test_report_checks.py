@@ -1,4 +1,4 @@
-"""A report is believed where it speaks of its own run, and says only what a status can hold."""
+"""The operator accepts a report about its own run, and only what fits into a status."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What becomes of one current run, by what is seen of it."""
+"""The life of one current run, by what is observed of it."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -222,7 +222,7 @@ SOON = (NOW + Defaults().look_again,)
 
 
 def launched(*held: TableKey, by: str = "default/other", most: int | None = None) -> RunStage:
-    """A run that writes two tables, one of which had another name before; some of the three are held."""
+    """Launch a run that writes two tables, one of which had another name before; `held` of the three have a holder."""
     leases = {table: TableLease(table, 7, by, since=NOW, resource_version="1") for table in held}
     snapshot = Snapshot(now=NOW, leases=leases, run_queue=RunQueue(bounds=RunBounds(in_all=most)))
     planned = PlannedRun(OWNER, RESERVED, [ONE, TWO], lambda _: replace(CREATE, slot=None), [OWNER], [FORMER])

@@ -1,4 +1,4 @@
-"""How many runs go on at once, who comes next, and how quickly they follow each other."""
+"""How many runs are active at once, which one is next, and how quickly they follow each other."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -26,12 +26,12 @@ def bounded(world: World, **bounds: Any) -> None:
 
 
 def going(world: World) -> list[str]:
-    """The resources whose runs go on, each with its namespace."""
+    """The resources with active runs, each with its namespace."""
     return sorted("/".join(app.owner[1:]) for app in world.runs() if not app.state.ended)
 
 
 def end(world: World, owner: Key) -> None:
-    """Let the run of a resource end, and what waits for that be looked at."""
+    """End the run of a resource, and reconcile what waits for that."""
     (app,) = [app for app in world.runs() if app.owner == owner and not app.state.ended]
     world.start(app)
     world.finish(app)

@@ -1,4 +1,4 @@
-"""Schedules over changes of the clock, backoff, and the order in which a table is given away."""
+"""Schedules over changes of daylight saving time, backoff, and the order in which runs get a table."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -38,9 +38,9 @@ NEXT = [
     ("0 9 * * *", "UTC", "2026-01-05T08:59", "2026-01-05T09:00"),
     ("0 9 * * *", "UTC", "2026-01-05T09:00", "2026-01-06T09:00"),
     ("0 9 * * *", "Europe/Vienna", "2026-03-28T08:30", "2026-03-29T07:00"),
-    # The clock goes forward: half past two does not come, and its run is not lost.
+    # The clock goes forward: there is no half past two, and its run is not lost.
     ("30 2 * * *", "Europe/Vienna", "2026-03-28T12:00", "2026-03-29T01:00"),
-    # The clock goes back: half past two comes twice, and once is enough; what runs every hour still does.
+    # The clock goes back: half past two comes twice, and its run starts once; an hourly run still starts every hour.
     ("30 2 * * *", "Europe/Vienna", "2026-10-25T00:30", "2026-10-26T01:30"),
     ("30 * * * *", "Europe/Vienna", "2026-10-25T00:30", "2026-10-25T01:30"),
     ("0 0 29 2 *", "UTC", "2026-01-01T00:00", "2028-02-29T00:00"),
@@ -131,10 +131,10 @@ def holder(state: AppState, phase: str | None) -> ObservedRun:
         ({"holder_run": holder(AppState.SUCCEEDED, "Succeeded")}, True),
         ({"holder_run": holder(AppState.MISSING, None)}, True),
         ({"holder_run": holder(AppState.RUNNING, "Running")}, False),
-        # Its application is gone or has ended, and its driver may write still.
+        # Its application is gone or has ended, but its driver may still write.
         ({"holder_run": holder(AppState.MISSING, "Running")}, False),
         ({"holder_run": holder(AppState.FAILED, "Unknown")}, False),
-        # A status names it, which may know more than what was observed.
+        # A status names it, and may be newer than the observation.
         ({"holder_run": None, "holder_claim": claim("a")}, False),
         ({"holder_run": None, "since": NOW - timedelta(seconds=1)}, False),
         ({"holder_run": None, "since": NOW - Defaults().turn_after}, True),

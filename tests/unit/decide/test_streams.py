@@ -1,4 +1,4 @@
-"""What becomes of a stream, told as it goes on: a world in memory carries out what is decided."""
+"""The life of a stream, step by step: a world in memory carries out the decisions."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -98,13 +98,13 @@ def test_a_clock_that_is_behind_the_last_leaders_keeps_no_stream_waiting(
     world.wait(minutes=-4)
     second = run_once(world)
     assert world.launched == [first, second]
-    # By its own clock it waits again.
+    # By its own clock it is not due again.
     world.settle()
     assert world.launched == [first, second]
 
 
 def test_an_operator_that_has_not_heard_of_a_run_yet_does_not_end_it(world: World) -> None:
-    """A second leader, as there may be for a moment: its clock is behind, and its watch of streams too."""
+    """A second leader, as there may be for a moment: its clock and its watch of streams are behind."""
     stream = orders(world)
     run_once(world)
     known, clock = world.resources[stream], world.now
@@ -124,7 +124,7 @@ def test_a_run_begins_no_later_than_it_ends_whatever_clock_told_its_start(world:
     stream = orders(world)
     world.look(stream)
     app = world.only_run()
-    # Nobody sees it run, so its start is the API server's word, whose clock is ahead.
+    # It was never observed running, so its start is the API server's time, whose clock is ahead.
     app.made_at += timedelta(minutes=4)
     world.settle()
     world.finish(app)
@@ -430,7 +430,7 @@ def test_a_continuous_stream_restarts_cleanly_on_a_new_spec(world: World) -> Non
 
 
 def written_each_minute(world: World) -> tuple[Key, Any]:
-    """A stream with a continuous run under way, and that run."""
+    """A stream with an active continuous run, and that run."""
     world.defaults = replace(world.defaults, status_interval=timedelta(minutes=1))
     stream = orders(world, CONTINUOUS)
     world.settle()
@@ -760,7 +760,7 @@ def test_a_failing_maintenance_keeps_no_message_waiting(world: World) -> None:
 
 
 def continuous_with(world: World, version: int) -> tuple[Key, App]:
-    """A continuous run that has written so many versions."""
+    """A continuous run that has written this many versions."""
     stream = orders(world, CONTINUOUS)
     world.settle()
     app = world.only_run()
@@ -771,7 +771,7 @@ def continuous_with(world: World, version: int) -> tuple[Key, App]:
 
 
 def report_upkeep(world: World, app: App, done: UpkeepDone | None) -> None:
-    """Let the run say how far it is, and both be looked at."""
+    """Let the run report its upkeep, and reconcile both."""
     outcome = world.outcome(app)
     assert isinstance(outcome, IngestOutcome)
     app.report = world.report(app, "Running", outcome.model_copy(update={"upkeep": done}))

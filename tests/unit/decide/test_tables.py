@@ -1,4 +1,4 @@
-"""What a current run claims."""
+"""Which tables a current run claims."""
 
 from datetime import UTC, datetime
 from typing import Any

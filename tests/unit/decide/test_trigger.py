@@ -1,4 +1,4 @@
-"""Which try a run is and when it comes, by how the last one went."""
+"""Which try a run is and when it starts, by the result of the last one."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -34,7 +34,7 @@ def stream(**metadata: Any) -> Resource:
 
 
 def run(lasted: timedelta = timedelta(0), **given: Any) -> FinishedRun:
-    """A third try that ended now, after so long."""
+    """A third try that ended now, after this time."""
     times = {"started_at": clock_time(NOW - lasted), "finished_at": clock_time(NOW)}
     return FinishedRun(**{"name": "r3", "state": "Failed", "attempt": 3, "generation": 2, **times, **given})
 

@@ -1,4 +1,4 @@
-"""Two namespaces that name one folder: neither holds up the other, hears of it, or takes what is not given."""
+"""Two namespaces that name one folder: neither delays the other, learns of it, or gets a table without permission."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -32,7 +32,7 @@ def stream(world: World, name: str, namespace: str, **more: Any) -> Key:
 
 
 def texts(world: World, namespace: str) -> str:
-    """All that a namespace is told."""
+    """All texts in a namespace's statuses and Events."""
     status = [str(world.status(key).to_dict()) for key in world.resources if key[1] == namespace and world.status(key)]
     return " ".join(status + [event.message for about, event in world.events if about[1] == namespace])
 
@@ -220,7 +220,7 @@ def test_other_servers_buckets_paths_and_namespaces_are_other_tables() -> None:
     assert TableKey.parse("s3a://lake/orders") is None
 
 
-# A run that was launched has its table whatever its Lease says.
+# A launched run has its table, whatever its Lease says.
 
 
 def test_a_table_whose_lease_is_not_there_is_not_given_to_a_second_run(world: World) -> None:
@@ -229,7 +229,7 @@ def test_a_table_whose_lease_is_not_there_is_not_given_to_a_second_run(world: Wo
     running = world.only_run()
     world.start(running)
     world.settle()
-    # An earlier release named Leases otherwise, or somebody deleted it.
+    # An earlier release named the Lease differently, or somebody deleted it.
     world.leases.clear()
     spec = {"streamRefs": [{"name": "orders"}], "rules": [{"name": "old", "maxAge": "P1D"}], "mode": "Enforce"}
     asked = {"messagestore.dev/run-requested": "1"}
@@ -241,7 +241,7 @@ def test_a_table_whose_lease_is_not_there_is_not_given_to_a_second_run(world: Wo
     assert len(world.launched) == 2
 
 
-# What is told.
+# Statuses and Events.
 
 ANNOTATIONS = st.sampled_from([{}, ADOPTS, RELEASED])
 STEPS = st.lists(st.sampled_from(["start", "finish", "fail", "wait", "delete", "policy"]), max_size=12)

@@ -1,4 +1,4 @@
-"""No command of the documentation goes without a test, or a reason why it has none."""
+"""Each command of the documentation has a test, or a reason why it has none."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The pages of docs/reference are what the code says.
+"""The pages of docs/reference match the code.
 
 Renew them with: RENEW_SNAPSHOTS=1 .venv/bin/python -m pytest tests/unit/docs/test_reference.py.
 """
@@ -22,7 +22,7 @@ from messagestore_operator.settings import Settings
 
 RENEW = "RENEW_SNAPSHOTS"
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
-LARGEST = 2**53  # what JSON's readers count to: no bound that somebody chose
+LARGEST = 2**53  # the largest integer that JSON readers keep exactly: not a chosen limit
 KEPT = "<!-- Kept by tests/unit/docs/test_reference.py. -->"
 COLUMNS = "| field | type | default | meaning |\n| --- | --- | --- | --- |\n"
 
@@ -58,7 +58,7 @@ def test_the_commands() -> None:
 
 
 def test_the_figures() -> None:
-    """Those of one replica that has looked at something; `/metrics` has them."""
+    """The metrics at `/metrics` of one replica that has reconciled something."""
     metrics = Metrics()
     metrics.watch_health(lambda: False)
     metrics.watch_queue(lambda: 0, lambda: 0)

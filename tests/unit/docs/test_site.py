@@ -1,4 +1,4 @@
-"""The site of the documentation is refused with a dead link, and asks no other host for anything."""
+"""The build of the documentation fails on a dead link, and its pages load nothing from another host."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ DEAD = ["gone.md", "../README.md#gone", "#gone", "../gone.sh", "../examples/gone
 
 
 def _site(folder: Path, links: list[str]) -> subprocess.CompletedProcess[str]:
-    """A small repository with these links on a page, a paragraph each, made into a site as `make docs` does it."""
+    """Build the site of a small repository as `make docs` does; a page has these links, one per paragraph."""
     page = "\n\n".join(f"[link]({link})" for link in links)
     files = {
         "README.md": "# Project\n\n[a page](docs/page.md#a-place), [a file](run.sh)\n",
@@ -70,7 +70,7 @@ def test_each_dead_link_and_each_page_that_no_list_has_fails(tmp_path: Path) -> 
 
 
 def test_a_page_loads_nothing_from_another_host(made: Path) -> None:
-    """Links that a reader may follow are no matter."""
+    """Links that a reader may follow don't count."""
     loads = re.compile(r"<(?:script|img|iframe)[^>]*src=[\"']?(?:https?:)?//|<link[^>]*href=[\"']?(?:https?:)?//")
     styles = re.compile(r"(?:@import|url\()\s*[\"']?(?:https?:)?//")
     texts = {one: one.read_text() for one in made.rglob("*") if one.suffix in {".html", ".css"}}

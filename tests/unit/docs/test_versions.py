@@ -1,4 +1,4 @@
-"""Each version that the documentation names stands in one table, and is that of the chart, the locks and the tests."""
+"""One table has each version that the documentation names, and matches the chart, the locks and the tests."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ MAVEN = "{http://maven.apache.org/POM/4.0.0}"
 
 
 def _row(program: str) -> list[str]:
-    """What the table of versions says of a program: which versions may be used, and which is tested with."""
+    """A program's row in the table of versions: the supported versions, and the tested one."""
     line = next(line for line in INSTALL.splitlines() if line.startswith(f"| {program}"))
     return [cell.strip() for cell in line.strip("|").split("|")][1:]
 
@@ -57,7 +57,7 @@ def test_images_and_wheel_have_the_version_of_the_chart() -> None:
 
 
 def test_no_other_page_says_which_version_is_needed() -> None:
-    """`performance.md` says what was measured with."""
+    """`performance.md` may name the versions that it measured."""
     pages = {page for page in REPOSITORY.glob("docs/**/*.md") if page.name not in {"install.md", "performance.md"}}
     told = re.compile(r"(?:Spark operator\S*|Delta(?: Lake)?) \(?v?\d+\.[\dx]")
     assert [(page.name, found[0]) for page in sorted(pages) if (found := told.search(page.read_text()))] == []

@@ -1,4 +1,4 @@
-"""What a driver tells and hears: bounded, without secrets, and whatever becomes of the API."""
+"""What a driver reports and reads: limited in size, without secrets, and whether or not the API answers."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -58,7 +58,7 @@ def ingested() -> IngestOutcome:
         ("AWS Error ACCESS_DENIED during HeadObject operation: No response body.", "StorageDenied"),
         ("403 Forbidden <Code>SignatureDoesNotMatch</Code>", "StorageDenied"),
         ("org.apache.hadoop.fs.s3a.auth.NoAuthWithAWSException: No AWS Credentials provided", "StorageDenied"),
-        # What the S3 server versitygw says of an access key that it does not know.
+        # The answer of the S3 server versitygw to an unknown access key.
         ("404 Not Found <Code>XAdminUserNotFound</Code>", "StorageDenied"),
         ("404 Not Found <Code>NoSuchBucket</Code>", "StorageMissing"),
         ("curlCode: 7, Could not connect to server: AWS Error NETWORK_CONNECTION", "StorageUnreachable"),
@@ -237,7 +237,7 @@ def test_maintenance_within_a_run_is_done_step_by_step_once_for_each_wish(failur
 
 
 class Board:
-    """Stands in for the API: each answer is what is there, or an error."""
+    """Stands in for the API: each answer is the ConfigMap's data, or an error."""
 
     def __init__(self, *answers: dict[str, str] | Exception) -> None:
         self.answers = list(answers)

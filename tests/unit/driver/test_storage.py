@@ -1,4 +1,4 @@
-"""One entry a bucket, told to delta-rs, pyarrow and Hadoop in their own words."""
+"""One entry per bucket becomes options of delta-rs, pyarrow and Hadoop."""
 
 import pytest
 

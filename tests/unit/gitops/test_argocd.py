@@ -1,4 +1,4 @@
-"""Argo CD's health of the three kinds, by the scripts under examples/gitops/argocd."""
+"""The health of the three kinds in Argo CD, by the scripts under examples/gitops/argocd."""
 
 import os
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_nothing_written_yet_is_progress(kind: str) -> None:
 
 
 def test_the_config_map_holds_the_scripts() -> None:
-    """Both forms say the same: files to try and to contribute, one ConfigMap to apply."""
+    """Both forms have the same scripts: files to test and contribute, one ConfigMap to apply."""
     config_map = YAML(typ="safe").load(FOLDER / "argocd-cm.yaml")
     assert config_map["data"] == {
         f"resource.customizations.health.messagestore.dev_{kind}": _script(kind) for kind in KINDS

@@ -1,4 +1,4 @@
-"""What Flux's `wait: true` and `kubectl wait` make of the three kinds."""
+"""How Flux's `wait: true` and `kubectl wait` see the three kinds."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_verdict(state: State) -> None:
 
 @each_state
 def test_conditions_keep_to_the_rules(state: State) -> None:
-    """Ready is always there once the operator has looked, and one of the two that explain why it doesn't hold."""
+    """After the first look, Ready is always there; while it is not True, Reconciling or Stalled explains why."""
     conditions = {one["type"]: one for one in state.document["status"]["conditions"]}
     if state.name == "unseen":
         assert conditions == {}
@@ -29,6 +29,6 @@ def test_conditions_keep_to_the_rules(state: State) -> None:
 
 
 def test_a_kind_without_a_status_would_be_current_at_once() -> None:
-    """Why the definitions give a resource its first status: Flux would take it for done before it has begun."""
+    """Why the CRDs give a resource its first status: Flux would see it as ready before it has begun."""
     assert verdict({"metadata": {"generation": 1}}) == "Current"
     assert verdict({"metadata": {"generation": 1}, "status": {"observedGeneration": 0}}) == "InProgress"

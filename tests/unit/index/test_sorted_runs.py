@@ -18,7 +18,7 @@ from messagestore_jobs.index.sorted_runs import BLOCK, StoredRun, TornIndexError
 
 Entry = tuple[int, int, int]
 
-# Few halves, so that most meet; the first and the last that there are, too.
+# Few values, so that most collide; also the smallest and the largest.
 halves = st.sampled_from([0, 1, 2, 1 << 63, (1 << 64) - 2, (1 << 64) - 1]) | st.integers(0, (1 << 64) - 1)
 entry = st.tuples(halves, st.sampled_from([0, 1, 7]), st.integers(-5, 5))
 some = st.lists(entry, max_size=40)

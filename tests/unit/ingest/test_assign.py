@@ -1,4 +1,4 @@
-"""Duplicates, positions and counts of a batch, against the same rules written plainly."""
+"""Duplicates, positions and counts of a batch, compared with the same rules in plain Python."""
 
 import hashlib
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Record:
 
 @dataclass
 class Store:
-    """A store as plain Python keeps it."""
+    """A store in plain Python."""
 
     ids: set[str] = field(default_factory=set)
     heads: dict[str, int] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Store:
 
 
 def keys_of(ids: list[str]) -> Keys:
-    """Four first halves for all ids, so that most of them meet; the second tells them apart."""
+    """All ids share four first halves, so that most collide; the second half distinguishes them."""
     high = [(sum(i.encode()) % 4 - 2) % (1 << 64) for i in ids]
     return Keys.of(np.array(high, dtype=np.uint64), np.array([low_of(i) for i in ids], dtype=np.uint64))
 
@@ -88,7 +88,7 @@ def arrived(records: list[Record]) -> Arrived:
     ]
     rows, codes, numbers, sizes = np.array(members, dtype=np.int64).reshape(-1, 4).T
     return Arrived(
-        # What is set aside may lack an id and a stream.
+        # A dead letter may lack an id and a stream.
         keys=keys_of(["" if r.fate == "dead" else r.message_id for r in records]),
         streams=pa.array([None if r.fate == "dead" else r.stream for r in records], pa.string()),
         dead=dead,

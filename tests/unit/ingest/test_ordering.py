@@ -1,4 +1,4 @@
-"""Expected versions and places in sequences, from the one column that brings them."""
+"""Expected versions and sequence numbers, from the one column that has both."""
 
 import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""A throttled ingest takes in no more than its rate allows."""
+"""A throttled ingest stays within its rate."""
 
 from datetime import timedelta
 

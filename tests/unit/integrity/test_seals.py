@@ -56,7 +56,7 @@ def test_text_can_not_move_from_one_value_to_the_next() -> None:
 
 
 def test_a_seal_of_before_stays_right() -> None:
-    """Also where columns join the store: rows that were sealed without them are read for years."""
+    """Seals of rows from before a column was added must stay valid: such rows are read for years."""
     old = defaultdict(lambda: None, message_id="m1", stream_name="order-1", type="created", position=0)
     old["headers"] = {"h": "v"}
     assert seal("a key", old) == "v1=7feed11dcf3d550aacf64ddf61f24a9f0cbad954e1ba9cba3b412251a0bf8c50"

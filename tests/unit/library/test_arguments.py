@@ -1,4 +1,4 @@
-"""What reading functions refuse, in message-db's words; the words themselves are compared in tests/jobs/library."""
+"""What reading functions refuse, with message-db's messages; tests/jobs/library compares the messages themselves."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""An application that reads or writes a store needs neither Spark, nor a JVM, nor the operator, nor Kafka's client."""
+"""An application that reads or writes a store needs no Spark, JVM, operator or Kafka client."""
 
 import subprocess
 import sys

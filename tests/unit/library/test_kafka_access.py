@@ -1,4 +1,4 @@
-"""What Kafka's client is told of a cluster, and what is told of its refusals."""
+"""The Kafka client's configuration, and the messages about its errors."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Helper functions: what a stream's name says. What message-db says of the same names is asked for in tests/jobs."""
+"""Helper functions on stream names. tests/jobs compares their results with message-db's."""
 
 import pytest
 

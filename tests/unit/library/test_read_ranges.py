@@ -1,4 +1,4 @@
-"""Where a read's messages can lie, by what a log says of its files."""
+"""Which ranges can have a read's messages, by the statistics in the log."""
 
 from typing import Any
 

@@ -20,7 +20,7 @@ AT = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
 class Kept:
-    """A sink that keeps what it was given, or fails when told to."""
+    """A sink that keeps its records, or fails on demand."""
 
     def __init__(self) -> None:
         self.batches: list[list[Record]] = []

@@ -1,4 +1,4 @@
-"""Which files may hold a message that is due to expire, by what a table's log says of them."""
+"""Which files may have a message that is due to expire, by their statistics in the table's log."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,7 +13,7 @@ LATER = NOW + timedelta(microseconds=1)
 
 
 def may(*bounds: tuple[Any, str | None]) -> bool:
-    """Of files, each with its earliest `expires_at` and its last status."""
+    """Whether these files may; each has its earliest `expires_at` and its last status."""
     return may_expire(pa.table({"min.expires_at": [a for a, _ in bounds], "max.status": [b for _, b in bounds]}), NOW)
 
 
@@ -27,9 +27,9 @@ def may(*bounds: tuple[Any, str | None]) -> bool:
         (NOW, "COMPLETED", False),
         (LATER, "RECEIVED", False),
         (None, "RECEIVED", False),
-        # The log doesn't say: it may.
+        # Without statistics: it may.
         (NOW, None, True),
-        # As some writers note times.
+        # Formats in which some writers store times.
         ("2026-01-05T12:00:00Z", "RECEIVED", True),
         ("2026-01-05T13:00:00+02:00", "RECEIVED", True),
         ("2026-01-05T12:00:00.000001", "RECEIVED", False),

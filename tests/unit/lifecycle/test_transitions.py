@@ -1,4 +1,4 @@
-"""The status transitions, as a table, and what holds for any history."""
+"""The status transitions, as a table, and what is true of any history."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -144,7 +144,7 @@ expiries = st.none() | st.integers(-2, 2).map(lambda hours: NOW + hours * HOUR)
 
 
 def states(history: list[Update], expires_at: datetime | None = None) -> list[LifecycleState]:
-    """Every state of a message through a history, from its arrival on."""
+    """Each state of a message in a history, from its arrival."""
     passed = [LifecycleState("RECEIVED", expires_at=expires_at)]
     for update in history:
         state = after(passed[-1], update, RETRY, NOW)
@@ -174,7 +174,7 @@ def test_no_history_goes_back(history: list[Update], expires_at: datetime | None
 
 @given(histories, expiries)
 def test_a_history_told_twice_update_by_update_is_told_once(history: list[Update], expires_at: datetime | None) -> None:
-    # But for a failure without its attempt: told again after a new try it is a failure of that.
+    # Except a failure without an attempt: repeated after a new try, it counts as a failure of that try.
     twice = [update for update in history for _ in range(2)]
     assert states(twice, expires_at) == states(history, expires_at)
 
@@ -216,7 +216,7 @@ def test_updates_of_a_message_follow_each_other_and_the_last_that_ended_it_gives
     assert found == Folded(
         {"one": Change(ONE, LifecycleState("COMPLETED", 1), outcome=3)}, applied=3, stale=1, unknown=()
     )
-    # What is tried again keeps the outcome of the failure before.
+    # A message that is tried again keeps the outcome of the failure before.
     again = folded(("one", "FAILED"), ("one", "PROCESSING"))
     assert again.changes == {"one": Change(ONE, LifecycleState("PROCESSING", 1), outcome=0)}
 

@@ -1,4 +1,4 @@
-"""Secrets of Kafka reach a local run's jobs by its environment and by files, and only while it lasts."""
+"""Kafka's Secrets reach a local run's jobs in the environment and in files, only while the run lasts."""
 
 import os
 from pathlib import Path

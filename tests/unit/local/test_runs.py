@@ -1,4 +1,4 @@
-"""What a local run decides without Spark: locks, words for errors, options."""
+"""What a local run decides without Spark: locks, error messages, options."""
 
 import json
 from datetime import UTC, datetime, timedelta, timezone

@@ -1,4 +1,4 @@
-"""Keys of local runs: from Secrets in the same files, into the environment, and out of it again."""
+"""Keys of local runs: read from Secrets in the same files, set in the environment, and removed from it again."""
 
 import os
 from typing import Any

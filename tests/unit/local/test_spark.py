@@ -1,4 +1,4 @@
-"""Which local runs meet so little data that Spark is started for that."""
+"""Which local runs have so little data that Spark starts with settings for little data."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tools that join manifests leave documents with nothing in them."""
+"""Tools that join manifests leave empty documents."""
 
 from pathlib import Path
 

@@ -19,7 +19,7 @@ ACCEPTED = [
     ("type != 'a'", "(`type` <> 'a')"),
     ("sequence_end", "`sequence_end`"),
     ("true", "true"),
-    # precedence is written out
+    # precedence becomes explicit
     (
         "type = 'a' OR type = 'b' AND NOT retries = 1 + 2 * 3",
         "((`type` = 'a') OR ((`type` = 'b') AND (NOT (`retries` = try_add(1, try_multiply(2, 3))))))",

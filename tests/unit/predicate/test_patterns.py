@@ -1,4 +1,4 @@
-"""Patterns and literals at their bounds: each may be as long as is said, and no longer."""
+"""Patterns and literals at their limits: each may be as long as documented, and no longer."""
 
 import time
 from collections.abc import Iterator
@@ -95,7 +95,7 @@ def test_an_escape_stands_before_a_sign_of_like(pattern: str) -> None:
 
 @pytest.fixture(params=["UTC", "America/New_York"])
 def _zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The machine's."""
+    """Set the machine's time zone."""
     monkeypatch.setenv("TZ", request.param)
     time.tzset()
     yield

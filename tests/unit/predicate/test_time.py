@@ -1,4 +1,4 @@
-"""However a predicate is made, to take or refuse it costs a bounded time: the operator does so for every tenant."""
+"""Checking any predicate takes a limited time: the operator does it for every tenant."""
 
 import random
 from contextlib import suppress
@@ -27,12 +27,12 @@ CLOSINGS = ["", ")", "]", ">", "::int)", "[1]", " END", " AS INT)"]
 
 @pytest.fixture(autouse=True, scope="module")
 def first_predicate() -> None:
-    """What is imported and made for the first one is no other's time."""
+    """Check one predicate first, so that imports and setup don't count for the others."""
     seconds("type = 'a'")
 
 
 def seconds(text: str) -> float:
-    """What it costs at least: a garbage collection, which may fall into any try, does not fall into each."""
+    """The least time of three: a garbage collection may slow any of them, but not all."""
     took = SECONDS + 1
     for _ in range(3):
         start = thread_time()

@@ -1,4 +1,4 @@
-"""What of a purge needs no Spark."""
+"""The parts of a purge that need no Spark."""
 
 from datetime import timedelta
 from pathlib import Path

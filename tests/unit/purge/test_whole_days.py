@@ -1,4 +1,4 @@
-"""Which days leave whole because of their age, by the log alone."""
+"""Which days are removed whole because of their age, by the log alone."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -18,7 +18,7 @@ NOTHING = WholeDays((), others=True)
 
 
 def files(*times: datetime | None) -> pa.Table:
-    """A file a day, with the least time in each; none given: the day's noon."""
+    """One file per day, with its earliest time; the default is noon."""
     noons = [FIRST + timedelta(days=n) + NOON for n in range(3)]
     return pa.table(
         {
@@ -30,7 +30,7 @@ def files(*times: datetime | None) -> pa.Table:
 
 
 def found(cut: datetime, log: pa.Table | None = None, **task: Any) -> WholeDays:
-    """With rules that say ``OLD``, at a time when everything before ``cut`` is older."""
+    """The whole days by rule ``OLD``, at a time when everything before ``cut`` is older."""
     given = PurgeTask(**{"mode": "Enforce", "rules": (OLD,), **task})
     return whole_days(given, files() if log is None else log, cut + timedelta(days=30))
 

@@ -1,4 +1,4 @@
-"""What replays have staged of erased messages is taken out, and the other records keep their places."""
+"""Erased messages are removed from replays' staged records, and the other records keep their places."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Cutting a selection: nothing is left out, nothing comes twice, and sizes hold."""
+"""Cutting a selection into chunks: nothing is missing, nothing comes twice, and sizes are kept."""
 
 from datetime import UTC, datetime
 

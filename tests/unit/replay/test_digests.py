@@ -1,4 +1,4 @@
-"""What was under way under an earlier release goes on under this one: what was asked is told by the same digest."""
+"""Work that an earlier release began continues under this one: the same task has the same digest."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ from messagestore_core.contract.run_document import (
 from messagestore_jobs.purge.selection import spec_digest
 from messagestore_jobs.replay.state import digest
 
-# As the release before had them. A field that is new is left out of a digest where it says what has always been so.
+# The digests of the release before. A digest leaves out a new field that has its default.
 REPLAY = "ab93281a5da1cc3ed231e29e671bc1f74300c1c3a469b1275e8f99230f1768a2"
 PURGE = "4c7e650103793ac6be03e38aee0ce05858490360e463a43a599a0faa3eb98ed5"
 

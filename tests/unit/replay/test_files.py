@@ -1,4 +1,4 @@
-"""A chunk's objects get their names without waiting for each other: object storage copies each."""
+"""A chunk's objects are renamed in parallel: object storage copies each."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The rate limit, on a clock that the test holds."""
+"""The rate limit, on a clock that the test controls."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What a replay keeps of itself."""
+"""The state that a replay stores."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ PLACED = [7, 3, 9, 1, 8, 2, 6]
 
 @pytest.fixture
 def state(tmp_path: Path) -> ReplayState:
-    """Whose positions Spark has placed in three files and an empty one."""
+    """A state with the positions that Spark has placed, in three files and an empty one."""
     folder = tmp_path / "placed"
     folder.mkdir()
     (folder / "_SUCCESS").touch()

@@ -1,4 +1,4 @@
-"""What a replay that was begun by an earlier release says of messages that it could not send."""
+"""What a replay that an earlier release began reports about messages that it could not send."""
 
 import pytest
 

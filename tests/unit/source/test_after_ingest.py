@@ -1,4 +1,4 @@
-"""Files that were taken in are put away once, and no others."""
+"""Ingested files are archived or deleted once, and no others."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ NAMES = ["a.jsonl", "folder/of/odd %20 #?&+é.jsonl"]
 
 
 def listed(path: Path) -> SourceFile:
-    """As a listing tells it, in milliseconds."""
+    """The file as in a listing, with its time in milliseconds."""
     found = path.stat()
     time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=found.st_mtime_ns // 1_000_000)
     return SourceFile(f"file://{path}", found.st_size, time)

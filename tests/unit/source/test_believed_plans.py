@@ -1,4 +1,4 @@
-"""A batch that was planned and cut off is read again as it was written down, if it is this source's."""
+"""A batch that was planned and cut off is read again as planned, if it is of this source."""
 
 import re
 from collections.abc import Callable

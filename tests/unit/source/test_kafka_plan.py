@@ -1,4 +1,4 @@
-"""Which offsets a batch reads: each once, in order, and nothing passed over without a word."""
+"""Which offsets a batch reads: each once, in order, and none is skipped silently."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which files a batch reads: every byte once, in order of arrival, within bounds."""
+"""Which files a batch reads: every byte once, in order of arrival, within limits."""
 
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -36,7 +36,7 @@ def whole(*files: SourceFile) -> list[Range]:
 
 
 def waiting_of(listed: list[SourceFile], read: dict[SourceFile, int]) -> list[Range]:
-    """What waits of a listing that came in portions."""
+    """The unread ranges of a listing that came in portions."""
     known = FileEnds([table_of(*read).append_column("end", pa.array(read.values(), pa.int64()))])
     return pending_files([table_of(*listed[:2]), table_of(*listed[2:])], known)
 
@@ -56,7 +56,7 @@ bounds = st.builds(BatchLimits, files=st.integers(1, 4), bytes=st.integers(1, 80
 
 
 def batches_of(listed: list[SourceFile], limit: BatchLimits, splittable: bool) -> list[tuple[Range, ...]]:
-    """All batches of a run, with what was read written down as the run does."""
+    """All batches of a run; the end of each range is recorded, as a run does."""
     read: dict[SourceFile, int] = {}
     batches = []
     while batch := next_files(waiting_of(listed, read), limit, splittable=splittable):
@@ -70,7 +70,7 @@ def size(ranges: tuple[Range, ...] | list[Range]) -> int:
 
 
 def joined(ranges: list[Range]) -> list[Range]:
-    """Neighbours made one."""
+    """Merge adjacent ranges."""
     result: list[Range] = []
     for r in ranges:
         if result and result[-1].file == r.file and result[-1].end == r.start:

@@ -1,4 +1,4 @@
-"""What has been read is remembered a source at a time."""
+"""Each source has its own record of what has been read."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime

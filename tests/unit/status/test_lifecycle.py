@@ -1,4 +1,4 @@
-"""What a stream's status and Events say of status updates."""
+"""A stream's status and Events about status updates."""
 
 from datetime import UTC, datetime
 
@@ -81,7 +81,7 @@ def test_events_tell_of_what_was_set_aside_and_what_failed_for_good() -> None:
             "messages failed and have no retry left; status.lifecycle.exhausted counts them",
         ),
     ]
-    # The same words of other counts: one Event that is counted.
+    # The same message with other counts: one Event with a count.
     assert list(lifecycle_events(after, status(dead_lettered=9, exhausted=4))) == told
     assert list(lifecycle_events(after, after)) == []
     assert list(lifecycle_events(after, MessageStreamStatus())) == []

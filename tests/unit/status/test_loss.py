@@ -1,4 +1,4 @@
-"""What a stream lost before it was read: told by its status, and by an Event each time that it becomes more."""
+"""What a stream lost before it was read: its status has the count, and each increase an Event."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""What is written on the resources, in tables: from reports, the store and the clock."""
+"""The statuses of resources, as tables: from reports, the store and the clock."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

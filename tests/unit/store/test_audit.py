@@ -1,4 +1,4 @@
-"""What the audit tells, row by row: what was done, and who asked for it."""
+"""The rows of the audit: what was done, and who asked for it."""
 
 import json
 from pathlib import Path

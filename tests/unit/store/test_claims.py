@@ -1,4 +1,4 @@
-"""A row names a claim check of its own store, or none."""
+"""A row's payload_uri names a claim check of its own store, or is refused."""
 
 import pytest
 

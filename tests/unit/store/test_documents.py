@@ -1,4 +1,4 @@
-"""What lies in a store beside its tables is read up to a size, and believed only as what it is to be."""
+"""Objects beside a store's tables are read up to a size, and accepted only in their expected form."""
 
 import os
 from datetime import UTC, datetime
@@ -150,7 +150,7 @@ def test_what_is_below_a_uri(uri: str, other: str, below: bool) -> None:
 
 def test_what_delta_rs_panics_of_is_told_from_what_ends_a_process() -> None:
     class PanicException(BaseException):
-        """As delta-rs names its own."""
+        """Has the name of delta-rs' own error."""
 
     assert is_panic(PanicException())
     assert not is_panic(KeyboardInterrupt())

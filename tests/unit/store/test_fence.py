@@ -1,4 +1,4 @@
-"""The fence, on tables of this machine: who may write a store, and what those hear who may not."""
+"""The fence, on local tables: which run may write a store, and the error of a run that may not."""
 
 import shutil
 from collections.abc import Callable
@@ -37,14 +37,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(folder: Path, tmp_path: Path) -> StoreAt:
-    """One store of one message, as runs of any epoch have it."""
+    """One store of one message, opened under any epoch."""
     copy = shutil.copytree(folder, tmp_path / "store")
     return lambda epoch: Store(f"file://{copy}", epoch=epoch)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The fence's."""
+    """The fence's clock."""
     now = [0.0]
     monkeypatch.setattr(fence, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
@@ -101,7 +101,7 @@ def test_a_claim_passes_over_tables_that_a_deletion_took(store: StoreAt) -> None
 
 
 class Behind(Store):
-    """One that sees `messages` so often as it was before its last commit."""
+    """A store that sees `messages` this many times as before its last commit."""
 
     times = 0
 
@@ -181,7 +181,7 @@ def test_an_older_run_does_not_begin(store: StoreAt) -> None:
 
 
 def hold(store: Store, *steps: Callable[[], object]) -> None:
-    """A run that does these steps one after the other."""
+    """Do these steps one after the other, as one run."""
     with holding([store], f"run-{store.epoch}"):
         for step in steps:
             step()
@@ -225,7 +225,7 @@ def test_no_object_is_written_a_second_after_the_store_was_handed_on(store: Stor
         with external_write("object"):
             wrote.append(now)
 
-    # At 0.9 the store was looked at a moment ago.
+    # At 0.9 the last check of the store is less than a second old.
     with pytest.raises(FencedError, match=HANDED_ON):
         hold(
             store(5), lambda: write_at(0), lambda: claim(store(6), "run-6"), lambda: write_at(0.9), lambda: write_at(1)

@@ -1,4 +1,4 @@
-"""What a store's figures count."""
+"""What the figures of a store count."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How far files have been read is known as a dict of them would know it."""
+"""FileEnds gives the same answers as a dict of how far files have been read."""
 
 from datetime import UTC, datetime, timedelta
 

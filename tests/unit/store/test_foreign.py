@@ -1,4 +1,4 @@
-"""A table that says what no run of ours writes is refused before it is used; one that we wrote is not."""
+"""A table with a log that our runs would not write is refused before use; a table that we wrote is not."""
 
 import shutil
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A store hands out its tables as they are now, and opens one only when it has changed."""
+"""A store returns the current version of its tables, and opens a table only when it has changed."""
 
 from pathlib import Path
 

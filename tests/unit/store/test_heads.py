@@ -1,4 +1,4 @@
-"""Heads of streams: raised, never lowered, and kept by a keyed hash where a name is not to be."""
+"""Heads of streams: raised, never lowered, and stored by a keyed hash where the name must not be stored."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ NAMES = [f"order-{n}" for n in range(6)]
 
 @dataclass(frozen=True)
 class Purge:
-    """Positions that streams have reached, and the streams of which only erased messages were left."""
+    """The positions of streams, and the streams that had only erased messages left."""
 
     reached: list[tuple[str, int]]
     erased: list[str]

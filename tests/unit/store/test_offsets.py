@@ -1,4 +1,4 @@
-"""What is kept of what was read from topics."""
+"""The record of what was read from topics."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ PARTITIONS = [Partition("orders", "id-1", 0), Partition("orders", "id-1", 1), Pa
 
 
 class Step(NamedTuple):
-    """A batch of some partitions; what of each is lost before the rest is read; whether another try plans it anew."""
+    """A batch of some partitions; how much of each is lost before it; whether another try plans the batch again."""
 
     partitions: list[int]
     lost: list[int]
@@ -79,7 +79,7 @@ def test_rows_that_count_no_more_are_left_out(tmp_path: Path, monkeypatch: pytes
     read = ReadOffsets(Store(uri), "own")
     for number in range(1, 12):
         read.write_down(batch_of(number, Step([0, 1], [1] if number == 2 else [], again=False), again=False))
-        # Two that count, one that tells of a loss, the new batch's; and four that don't.
+        # Two current rows, one about a loss, those of the new batch, and four superseded rows.
         assert Store(uri).table("offsets").count() <= 2 + 1 + 2 + 4 + 2
     found = ReadOffsets(Store(uri), "own").lost()
     assert found == read.lost()

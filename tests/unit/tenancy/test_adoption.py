@@ -1,4 +1,4 @@
-"""Tables that go from one namespace to another: only by the word of both, or of who runs the operator."""
+"""A table goes from one namespace to another only with the consent of both, or of the operator's administrator."""
 
 from typing import Any
 

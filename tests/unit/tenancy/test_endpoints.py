@@ -84,7 +84,7 @@ def test_every_endpoint_and_broker_of_every_kind_is_looked_at(found: Resource, f
         "s3.localhost",
         "metadata.google.internal",
         "Metadata.Google.Internal",
-        # With bucket "metadata" in front of it, it is the service's own name.
+        # With bucket "metadata" before it, it is the service's own name.
         "google.internal",
         "127.0.0.1",
         "127.9.9.9",

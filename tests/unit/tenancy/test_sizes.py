@@ -1,4 +1,4 @@
-"""Images and sizes: the operator's own image, sizes up to a bound, and what is beyond is told by field and setting."""
+"""Images and sizes: the operator's own image, and sizes up to a limit; a refusal names the field and the setting."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Folders: where a namespace's may lie, whatever way their URIs are written, and whose credentials reach them."""
+"""Folders: which ones a namespace may use, however their URIs are written, and whose credentials reach them."""
 
 from typing import Any
 from urllib.parse import quote, unquote
@@ -137,7 +137,7 @@ NAMES = st.text(st.sampled_from("ab.%2eEfF/\\:@{}*"), min_size=1, max_size=12)
 
 
 def _resolved(uri: str) -> list[str]:
-    """Where a reader that undoes escapes and walks dots ends up."""
+    """The path for a reader that decodes escapes and resolves dots."""
     found: list[str] = []
     for segment in uri.replace("\\", "/").partition("://")[2].split("/"):
         if segment == "..":

@@ -38,7 +38,7 @@ def test_the_same_image_gets_the_same_name_in_the_node_each_time(tmp_path: Path)
 
 
 def _saved(folder: Path, images: dict[str, list[bytes]]) -> Path:
-    """What `docker save` writes, a layer that is there already as a link to the first."""
+    """The output of `docker save`: a layer that is already there is a link to the first."""
     path, places, manifest = folder / "saved.tar", dict[bytes, str](), []
     with tarfile.open(path, "w") as out:
         for name, layers in images.items():
@@ -61,7 +61,7 @@ def _saved(folder: Path, images: dict[str, list[bytes]]) -> Path:
 
 
 def _archive(folder: Path, saved: Path, present: set[str]) -> dict[str, bytes]:
-    """What is written for a node: the content of each blob by its digest, and the index."""
+    """The archive for a node: the content of each blob by its digest, and the index."""
     write_archive(saved, folder / "archive.tar", present)
     with tarfile.open(folder / "archive.tar") as archive:
         files = {member.name: archive.extractfile(member) for member in archive}

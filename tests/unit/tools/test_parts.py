@@ -1,4 +1,4 @@
-"""Where the parts come from: each is named by its bytes, and what an image holds is told in it."""
+"""Where the parts come from: a checksum identifies each, and an image lists its parts."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def test_jars_that_are_not_those_of_the_checksums_are_refused(tmp_path: Path, br
 
 
 def fetched(folder: Path, jars: dict[str, bytes]) -> subprocess.CompletedProcess[str]:
-    """What becomes of a fetch where Maven brings these jars, and a.jar and b.jar are due."""
+    """The result of a fetch where Maven returns these jars, and a.jar and b.jar are expected."""
     served, programs, made = folder / "served", folder / "bin", folder / "made"
     for path in (served, programs, made):
         subprocess.run(["rm", "-rf", path], check=True)

@@ -1,4 +1,4 @@
-"""Resources become run documents: every field arrives, as a number where it is one."""
+"""Resources become run documents: every field is there, quantities as numbers."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""How messages are sealed reaches the runs that need it; the key itself stands in no document."""
+"""The runs that seal messages get the settings for it; no document has the key itself."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Names of runs in a cluster: short, safe, and the same whenever they are asked for."""
+"""Names of runs in a cluster: short, safe, and always the same."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""How a run reaches its buckets: what stands in its document, and what its pods need of Secrets."""
+"""How a run reaches its buckets: what its document has, and which Secrets its pods need."""
 
 from typing import Any
 

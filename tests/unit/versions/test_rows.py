@@ -1,4 +1,4 @@
-"""Old messages at the current version of the envelope, row by row and table by table."""
+"""Old messages translated to the envelope's current version, row by row and table by table."""
 
 from typing import Any
 
