@@ -1,4 +1,4 @@
-"""One Spark session and one object store for all tests of the jobs: starting one takes longer than most of them."""
+"""One Spark session and one object store for all tests of the jobs: starting one takes longer than most tests."""
 
 import os
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ from messagestore_jobs.session import local_session
 from support import kafkabroker, keys
 from support.objectstore import ENVIRONMENT, ObjectStore, running_object_store
 
-# A test is over before the work of a JVM's second compiler has paid: with the first alone it takes half the time. A JVM
-# with one compiler keeps 48 MiB of compiled code by default. The tests fill them in minutes, and from then on it spends
-# two fifths of its time making room.
+# A test ends before a JVM's second compiler pays off: with only the first it takes half the time. A JVM with one
+# compiler keeps 48 MiB of compiled code by default. The tests fill that in minutes; then the JVM spends two fifths of
+# its time on making room.
 COMPILE_ONCE = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"}
 
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-# To compile a plan takes longer than to interpret it over ten rows. One task puts the state of a small table together.
-# A process of ours does one run; this one does thousands, whose plans drive each other out of a cache for a hundred.
+# Compiling a plan takes longer than interpreting it over ten rows. One task is enough for the state of a small table.
+# A job's process does one run; this one does thousands, and their plans would evict each other from a cache of 100.
 SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -25,7 +25,7 @@ SETTINGS = {
     "spark.databricks.delta.snapshotPartitions": "1",
 }
 
-# Before there is a JVM, which never hears of later changes.
+# Set before the JVM starts, as it does not see later changes.
 os.environ.update(ENVIRONMENT | kafkabroker.ENVIRONMENT | keys.ENVIRONMENT | COMPILE_ONCE)
 
 
@@ -44,7 +44,7 @@ def object_store() -> Iterator[ObjectStore]:
 
 @pytest.fixture(scope="module")
 def compiled(spark: SparkSession) -> Iterator[None]:
-    """Plans are compiled, as those of a run are: for tests of what expressions mean."""
+    """Compile plans, as a run does: for tests of the meaning of expressions."""
     for name, value in COMPILED.items():
         spark.conf.set(name, value)
     yield

@@ -1,4 +1,4 @@
-"""What reaches a driver hangs on what is new, or asked for, and not on how much the store holds."""
+"""The rows that reach a driver depend on what is new or requested, not on the size of the store."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -64,7 +64,7 @@ def erases_two(spark: SparkSession, stream: Stream) -> None:
 def test_what_reaches_the_driver_does_not_grow_with_the_store(
     spark: SparkSession, store: Store, monkeypatch: pytest.MonkeyPatch, step: Step
 ) -> None:
-    # Few rows are read by the driver itself, which is a bound, too.
+    # The driver itself reads only few rows, which is also a limit.
     monkeypatch.setattr(read, "FEW_ROWS", 20)
     reached: list[Counter[str]] = []
     for size in SIZES:

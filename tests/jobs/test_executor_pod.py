@@ -1,4 +1,4 @@
-"""What Spark makes of the operator's template for executors is the pod that the rules for drivers are tested with."""
+"""Spark turns the operator's executor template into the pod with which the drivers' rules are tested."""
 
 import json
 from pathlib import Path
@@ -20,14 +20,14 @@ def test_spark_adds_to_the_template_what_the_tests_of_drivers_take_it_to_add(
     made, expected = _of_spark(spark.sparkContext._jvm, wanted, tmp_path), executor_pod(wanted)
     for pod in (made, expected):
         (container,) = pod["spec"]["containers"]
-        # Whoever runs Spark, and what only this run knows.
+        # Without the values that only this run knows.
         own = [one | {"value": ""} if one["name"] in OF_A_RUN else one for one in container["env"]]
         container["env"] = sorted(own, key=str)
     assert made == expected
 
 
 def _of_spark(jvm: Any, wanted: Any, folder: Path) -> dict[str, Any]:
-    """The pod, by the builder that a driver uses."""
+    """The pod from the builder that a driver uses."""
     run, spec = wanted.run.run.name, application(wanted)["spec"]
     template = folder / "executor.json"
     template.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", **spec["executor"]["template"]}))

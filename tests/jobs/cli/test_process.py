@@ -1,4 +1,4 @@
-"""The command as a process of its own: what reaches the user's terminal, and what a signal does."""
+"""The command as its own process: what reaches the user's terminal, and what a signal does."""
 
 import json
 import signal

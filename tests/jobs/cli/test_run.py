@@ -1,4 +1,4 @@
-"""What a local run does and prints, and what it exits with."""
+"""What a local run does and prints, and its exit code."""
 
 import fcntl
 import json
@@ -60,7 +60,7 @@ def test_resources_in_order_on_one_store(local_run: LocalRuns, tmp_path: Path) -
     assert done.exit_code == 0
     purge = done.status("RetentionPolicy/retention")["streams"][0]["lastPurge"]
     assert (purge["purged"], purge["archived"]) == (5, 5)
-    # The stream's status is of the end, not of the moment that its own run ended.
+    # The stream's status is from the end, not from when its own run ended.
     assert done.status(ORDERS)["table"]["messages"] == 5
     assert done.status(ORDERS)["totals"]["stored"] == 10
     job = done.status("ReplayJob/again")
@@ -168,7 +168,7 @@ def test_a_folder_with_something_else_is_refused_untouched(local_run: LocalRuns,
     assert tree(tmp_path / "orders") == {"thesis.txt": b"all of it"}
     assert done.status(ORDERS)["phase"] == "Stalled"
     assert done.ready(ORDERS) == ("False", "TableRefused")
-    # What depends on it is not run, and says so; what does not goes on.
+    # Resources that depend on it don't run, and say so; the others run.
     assert done.ready("RetentionPolicy/retention") == ("False", "StreamFailed")
     assert done.ready("ReplayJob/again") == ("False", "StreamFailed")
     assert not (tmp_path / "again").exists()

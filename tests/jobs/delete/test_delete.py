@@ -1,4 +1,4 @@
-"""Deleting a store takes what is its own and nothing else, and never against a hold."""
+"""Deleting a store removes only its own objects, and never against a hold."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,7 +35,7 @@ def delete(table: Table, **task: Any) -> DeleteOutcome:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """A store with everything in it that runs may leave."""
+    """A store with everything that runs may leave in it."""
     table = make_store(tmp_path / "store", [message(1)], [message(2)])
     of_runs = ("_purges/p1/plan.json", "_replays/job-1/ended.json", "_index/manifest.json")
     for name in ("payloads/00000000000000000001", *of_runs):

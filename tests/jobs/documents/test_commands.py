@@ -1,7 +1,7 @@
-"""The commands of the documentation, word for word: they end well, and print what the page says that they print.
+"""The commands of the documentation, word for word: they succeed, and print what the page shows.
 
-Those of the tutorial always; those of the other pages with MESSAGESTORE_DOCUMENTS=all, as each command starts a Spark
-of its own. What their manifests do is held by tests/jobs/examples.
+The tutorial's commands always run; the other pages' only with MESSAGESTORE_DOCUMENTS=all, as each starts its own
+Spark. tests/jobs/examples tests what their manifests do.
 """
 
 import os
@@ -22,7 +22,7 @@ PAGES = list(RUN) if os.environ.get("MESSAGESTORE_DOCUMENTS") == "all" else ["do
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page(page: str, tmp_path: Path) -> None:
-    """In a folder with the examples, in which that of the page's data is another one."""
+    """Run them in a folder with the examples, with the page's data moved into it."""
     shutil.copytree(REPOSITORY / "examples", tmp_path / "examples")
     for manifest in (tmp_path / "examples").rglob("*.yaml"):
         manifest.write_text(within(tmp_path, manifest.read_text()))
@@ -47,5 +47,5 @@ def test_the_commands_of_a_page(page: str, tmp_path: Path) -> None:
 
 
 def _plain(text: str) -> str:
-    """Without what aligns columns."""
+    """The text without the spaces that align columns."""
     return "\n".join(" ".join(line.split()) for line in text.strip().splitlines())

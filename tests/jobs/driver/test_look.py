@@ -1,4 +1,4 @@
-"""A run that has nothing to do says without Spark what it would say with it; where it may have, Spark finds out."""
+"""A run with nothing to do reports the same without Spark as with it; a run that may have work starts Spark."""
 
 import os
 import shutil
@@ -170,7 +170,7 @@ def test_a_store_that_is_being_written_is_left_to_a_run_that_waits(stream: Strea
     uri = document.table.uri
     with using((), stream.spark), writing(uri, stream.spark, 0, print):
         assert looked(document) is None
-    # What a killed run's JVM holds.
+    # The lock that a killed run's JVM still holds.
     path = Path(f"{stream.folder}/store.messagestore-lock")
     channel = stream.spark._jvm.java.io.RandomAccessFile(str(path), "rw").getChannel()  # type: ignore[union-attr]
     held = channel.lock()

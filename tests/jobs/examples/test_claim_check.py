@@ -61,7 +61,7 @@ def _given(landing: Path) -> dict[str, bytes]:
 
 
 def _payloads(records: list[str]) -> dict[str, bytes]:
-    """The payload's bytes by message id; a JSON payload is the text that stands at the end of its record."""
+    """The payload's bytes by message id; a JSON payload is the text at the end of its record."""
     found = {}
     for line in records:
         record = json.loads(line)

@@ -19,7 +19,7 @@ def test_consumer_groups(local_run: LocalRuns, tmp_path: Path) -> None:
     positions.mkdir()
 
     def group(size: int, start: int = 0) -> list[list[str]]:
-        """What each member reads, all of them at once."""
+        """What each member reads, all at once."""
         arguments = [[f"file://{work}/orders", str(member), str(size), positions, str(start)] for member in range(size)]
         members = [
             subprocess.Popen([sys.executable, CONSUMER, *own], stdout=subprocess.PIPE, text=True) for own in arguments
@@ -28,7 +28,7 @@ def test_consumer_groups(local_run: LocalRuns, tmp_path: Path) -> None:
         assert [member.returncode for member in members] == [0] * size
         return read
 
-    # Number 6 is in a stream without an id, which is nobody's, and 12 in another category.
+    # Number 6 is in a stream without an id, which no member reads, and 12 is in another category.
     assert group(3) == [
         ["1 order-1 Placed", "4 order-1 Paid", "7 order-4 Placed", "11 order-1 Shipped"],
         ["2 order-2 Placed", "8 order-2 Paid"],
@@ -44,7 +44,7 @@ def test_consumer_groups(local_run: LocalRuns, tmp_path: Path) -> None:
     assert group(3) == [[], [], []]
     assert _kept(positions) == {"0-of-3": 11, "1-of-3": 15, "2-of-3": 14}
 
-    # A group of another size begins at the lowest position: it misses nothing, and reads some again.
+    # A group of another size starts at the lowest position: it misses nothing, and reads some messages again.
     assert group(2, start=min(_kept(positions).values())) == [
         ["14 order-3 Shipped"],
         ["13 order-2 Shipped", "15 order-8 Placed"],

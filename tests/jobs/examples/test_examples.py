@@ -121,7 +121,7 @@ def test_retries(local_run: LocalRuns, tmp_path: Path) -> None:
 def test_every_example_is_tested() -> None:
     texts = [path.read_text() for path in Path(__file__).parent.glob("test_*.py")]
     tested = set(re.findall(r'render\("([a-z-]+)', "".join(texts)))
-    # Those of gitops are for tools of a cluster, kafka's needs a broker: they are tested with these.
+    # gitops is for a cluster's tools, and kafka needs a broker: other tests have those.
     assert tested | {"gitops", "kafka"} == {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
 
 

@@ -33,7 +33,7 @@ def test_idempotent_receiver(local_run: LocalRuns, tmp_path: Path) -> None:
     ever, of_a_day = (stored(f"file://{work}/{name}") for name in STREAMS)
     assert [row["message_id"] for row in ever] == ["p1", "p2", "p3", "p4", "p5"]
     assert [row["message_id"] for row in of_a_day] == ["p1", "p2", "p3", "p4", "p1", "p4", "p5"]
-    # What came first stays as it was spelled.
+    # The first arrival stays, with its own spelling.
     assert (ever[0]["payload"], ever[2]["payload"]) == (
         b'{"amount": 10.50, "currency": "EUR"}',
         b'{"amount": 5, "currency": "EUR"}',
@@ -59,7 +59,7 @@ def _counts(done: Done, stream: str) -> tuple[int, int, int]:
 
 
 def _received(work: Path, records: list[str]) -> list[str]:
-    """What the receiver says of records."""
+    """The receiver's output for records."""
     given = "".join(f"{record}\n" for record in records)
     command = [sys.executable, RECEIVER, work / "accounts.db"]
     return subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout.splitlines()

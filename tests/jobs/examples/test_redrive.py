@@ -52,7 +52,7 @@ def test_redrive(local_run: LocalRuns, tmp_path: Path) -> None:
         datetime(2026, 2, 12, tzinfo=UTC),
     )
     assert (open_one.tries, [one["failed_at"] for one in open_one.earlier]) == (2, [datetime(2026, 2, 11, tzinfo=UTC)])
-    # No file was read again: nine records, and the four that were sent through once more.
+    # No file was read again: nine records, and the four that were redriven.
     assert second.status("MessageStream/readings")["totals"] == {
         "received": 13,
         "stored": 8,

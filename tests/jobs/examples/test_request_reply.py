@@ -22,7 +22,7 @@ def test_request_reply(local_run: LocalRuns, tmp_path: Path) -> None:
 
     answer = ("answer.py", requests, work / "answers-landing", work / "requests-status")
     _program(*answer)
-    # The second time nobody has told the store yet that the requests are answered.
+    # The second time, the store has not yet read that the requests are answered.
     _program(*answer)
     answered = _run(local_run, manifests, now + timedelta(hours=1))
     totals = answered.status("MessageStream/answers")["totals"]
@@ -63,6 +63,6 @@ def _run(local_run: LocalRuns, manifests: str, at: datetime) -> Done:
 
 
 def _program(name: str, *arguments: object) -> list[str]:
-    """What a program of the example prints."""
+    """The output of a program of the example."""
     command = [sys.executable, EXAMPLES / "request-reply" / name, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

@@ -1,4 +1,4 @@
-"""The extension's parts that need no Spark session: their tests in Java, by JUnit."""
+"""The Java tests, by JUnit, of the extension's parts that need no Spark session."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ SPARK = Path(pyspark.__file__).parent / "jars"
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[ElementTree.Element]]:
-    """What JUnit says of each method, by class."""
+    """JUnit's result of each method, by class."""
     folder = tmp_path_factory.mktemp("java")
     asked = subprocess.run(
         [sys.executable, "-m", "tools.junit"], cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True
@@ -42,7 +42,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[Eleme
 
 
 def plain() -> dict[str, str]:
-    """Without the options of whoever runs the tests, and in the characters of UTF-8."""
+    """An environment without the user's Java options, and in UTF-8."""
     return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
 
 

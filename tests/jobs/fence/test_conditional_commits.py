@@ -1,4 +1,4 @@
-"""Two writers of one version on object storage: the second one's commit is never written over the first one's."""
+"""Two writers of one version on object storage: the second commit never overwrites the first."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ LOG = "/_delta_log/00000000000000000001.json"
 
 
 class Lake:
-    """A Delta table that Spark reaches through an interception, and delta-rs directly."""
+    """A Delta table that Spark reaches through an intercepting proxy, and delta-rs directly."""
 
     def __init__(self, spark: SparkSession, store: ObjectStore, bucket: str, way: Interception) -> None:
         self.spark, self.way = spark, way
@@ -116,7 +116,7 @@ def test_a_version_is_written_once_whoever_is_first(lake: Lake) -> None:
 
 
 def test_a_commit_whose_answer_was_lost_is_no_conflict(lake: Lake) -> None:
-    """The same bytes at the same version are this commit's own."""
+    """The same bytes at the same version are this commit itself."""
     for _ in range(2):
         lake.commit(7, '{"commitInfo":{"operation":"mine"}}')
     with pytest.raises(Exception, match="FileAlreadyExistsException"):

@@ -1,4 +1,4 @@
-"""Of two runs that were given a store, only the one with the newer epoch can write it, whenever the other wakes up."""
+"""Of two runs with the same store, only the one with the newer epoch can write it, whenever the other wakes up."""
 
 import json
 import time
@@ -42,7 +42,7 @@ RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")
 
 @dataclass
 class Lake:
-    """A store on S3, which Spark reaches through an interception and everything else directly."""
+    """A store on S3, which Spark reaches through an intercepting proxy, and everything else directly."""
 
     spark: SparkSession
     store: ObjectStore
@@ -69,7 +69,7 @@ class Lake:
         return execute(document, lambda: self.spark, Silent(), 0, lambda: AT)
 
     def claim(self, epoch: int) -> None:
-        """As another process would, which begins its run now."""
+        """Claim the store as another process would, whose run begins now."""
         with using([self.store.entry(self.bucket)], self.spark) as storage:
             claim(Store(self.uri, storage, epoch=epoch), f"run-{epoch}")
 
@@ -82,11 +82,11 @@ class Lake:
             return table_state(Store(self.uri, storage)).version
 
     def commit_of_messages(self, version: int) -> str:
-        """The request that makes a version."""
+        """The request that creates a version."""
         return f"PUT /{self.bucket}/orders/messages/_delta_log/{version:020d}.json"
 
     def lead_spark_through_the_interception(self) -> None:
-        """Hadoop keeps a file system as it was first opened."""
+        """Open the file system through the proxy first: Hadoop keeps it as it was first opened."""
         with using([self.store.entry(self.bucket).model_copy(update={"endpoint": self.way.endpoint})], self.spark):
             configuration = self.spark._jsc.hadoopConfiguration()
             self.spark._jvm.org.apache.hadoop.fs.Path(self.uri).getFileSystem(configuration)  # type: ignore[union-attr]
@@ -105,7 +105,7 @@ def lake(spark: SparkSession, object_store: ObjectStore) -> Iterator[Lake]:
 
 
 def refused(report: RunReport) -> bool:
-    """Whether a run ended because it was fenced, and says so."""
+    """Whether the run ended with the error that it was fenced."""
     assert report.error is not None, "the run went through"
     assert report.error.reason == "Fenced", report.error
     return "has been handed to a newer run (epoch 6, this run has 5)" in report.error.message
@@ -114,7 +114,7 @@ def refused(report: RunReport) -> bool:
 def test_an_old_run_that_was_held_within_its_commit_is_refused(lake: Lake) -> None:
     lake.arrive("b.jsonl", record("m2"))
     version = lake.version()
-    # Its log store has looked at all commits and is about to create the next one.
+    # Its log store has read all commits and is about to create the next one.
     lake.way.before(lake.commit_of_messages(version + 1), lambda: lake.claim(6))
     assert refused(lake.run(5))
     assert not lake.way.armed
@@ -144,7 +144,7 @@ def test_an_old_run_that_wakes_up_after_the_new_one_has_committed_is_refused(lak
 
 @pytest.mark.parametrize("name", ["heads", "delete-days", "delete-rows", "audit-purge"])
 def test_an_old_purge_is_refused_wherever_it_slept(lake: Lake, name: str) -> None:
-    """Whole days leave by delta-rs, single rows by Spark."""
+    """delta-rs removes whole days, Spark single rows."""
     lake.arrive("b.jsonl", record("m2", status="COMPLETED"))
     assert lake.run(5).state == "Succeeded"
     rule = Rule(name="some", statuses=("COMPLETED",) if name != "delete-days" else ("COMPLETED", "RECEIVED"))
@@ -235,7 +235,7 @@ def test_an_object_is_not_written_once_a_newer_epoch_is_known(tmp_path: Path) ->
     def write_after_a_claim() -> None:
         with holding([Store.of(table, Storage())], "run-5"):
             claim(Store(table.uri, epoch=6), "run-6")
-            # The table is looked at once a second.
+            # A run checks the table once a second.
             time.sleep(1.1)
             with external_write("claim-check"):
                 wrote.append("an object")
@@ -280,7 +280,7 @@ def test_a_store_of_an_earlier_form_is_changed_by_none_but_the_run_that_has_clai
 
 
 def as_an_earlier_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stores are made as before tables had some columns more and all had a property."""
+    """Create stores as an earlier release did: with fewer columns, and without a property."""
     monkeypatch.setattr(folder, "FORMAT_VERSION", 1)
     monkeypatch.setattr(folder, "properties", lambda name: {})
     for name, columns in (("messages", {"hmac", "scrubs"}), ("tombstones", {"global_position"})):
@@ -289,7 +289,7 @@ def as_an_earlier_release(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forms(uri: str) -> dict[str, tuple[list[str], dict[str, str], int | None]]:
-    """Of each table its columns, its properties and its newest epoch."""
+    """Each table's columns, properties and newest epoch."""
     opened = {name: DeltaTable(f"{uri}/{name}") for name in TABLES}
     return {
         name: ([field.name for field in table.schema().fields], table.metadata().configuration, epoch_of(table))
@@ -322,7 +322,7 @@ def test_a_local_store_can_be_claimed_too(tmp_path: Path) -> None:
 
 
 def once(name: str, act: Callable[[], object]) -> Callable[[str, str], None]:
-    """An observer that acts before the first external write of a name: after the run's own look at the epochs."""
+    """An observer that acts before the first external write with a name: after the run's own check of the epochs."""
     waiting = [act]
 
     def observer(at: str, moment: str) -> None:

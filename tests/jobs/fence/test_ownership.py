@@ -1,4 +1,4 @@
-"""Whose a folder is: its marker is made once, changed only for those who may take it over, and names no stranger."""
+"""The owner of a folder: its marker is created once, changes only for an allowed new owner, and names no stranger."""
 
 import json
 from collections.abc import Iterator
@@ -101,7 +101,7 @@ def test_of_two_that_find_a_folder_empty_one_makes_it_its_own(
 def test_an_empty_folder_on_an_object_store_is_made_a_store(
     spark: SparkSession, object_store: ObjectStore, bucket: str
 ) -> None:
-    # Not by way of the interception: it is a thread of this process, which delta-rs does not let run meanwhile.
+    # Not through the intercepting proxy: it is a thread of this process, which delta-rs blocks meanwhile.
     with using([object_store.entry(bucket)], spark) as storage:
         for _ in range(2):
             open_folder(Store(f"s3a://{bucket}/store", storage, owner=HEIR))

@@ -1,4 +1,4 @@
-"""What a comparison with the model found is told in full."""
+"""A failed comparison with the model prints its differences in full."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whatever happens to a store, in whatever order, and wherever its runs are cut off: it is what the model says."""
+"""Random events of a store in random order, with runs cut off anywhere: the store always matches the model."""
 
 import os
 from collections import Counter
@@ -117,7 +117,7 @@ EXHAUSTED = [
             ((Record(1, place=2, size=3), Record(2, place=1, size=2), Record(3, place=4)),), ((Told(1, "FAILED", 2),),)
         )
     ),
-    # It has been set aside when it is sent again, and is not changed yet.
+    # The message has been set aside when it is sent again, and is not changed yet.
     Step(Ingest(updates=((Told(1, "FAILED", 3),),)), cuts=(4,), left=True),
     Step(Redeliver(), hours=3),
     Step(Ingest(updates=((Told(2, "COMPLETED"),),))),
@@ -136,7 +136,7 @@ PURGED = [
 ]
 CUT_OFF = [
     Step(Ingest(((Record(1),),))),
-    # Its first try finds a version that is not the expected one, the second would.
+    # Its first try does not find the expected version; the second would.
     Step(Ingest(((Record(1), Record(2, expects=1)),)), cuts=(3,), left=True),
     Step(Purge(stream="a-1")),
 ]
@@ -187,7 +187,7 @@ def test_a_store_is_what_any_history_makes_it(spark: SparkSession, tmp_path: Pat
     @seed(SEED + share)
     @given(histories)
     @settings(
-        # Shrinking would run for an hour; what failed is printed whole.
+        # Shrinking would run for an hour; a failed history is printed whole.
         max_examples=min(SHARE, HISTORIES - share * SHARE),
         phases=[Phase.generate],
         deadline=None,
@@ -200,7 +200,7 @@ def test_a_store_is_what_any_history_makes_it(spark: SparkSession, tmp_path: Pat
 
 
 def lived(history: list[Step], spark: SparkSession, folder: Path) -> Counter[str]:
-    """What was seen in a history, after each step of which the store is compared with the model."""
+    """Run a history, compare the store with the model after each step, and return what was seen."""
     world = World(spark, folder)
     for step in history:
         world.happen(step)

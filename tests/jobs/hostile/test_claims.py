@@ -1,4 +1,4 @@
-"""A row that says that its payload lies elsewhere: nothing there is sent, archived, rewritten or deleted."""
+"""A row claims that its payload is elsewhere: nothing there is sent, archived, rewritten or deleted."""
 
 import hashlib
 import os
@@ -30,7 +30,7 @@ def claiming(number: int, payload_uri: str, **given: object) -> Row:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """A file that is not the store's, however a row names it."""
+    """A file outside the store, however a row names it."""
     path = tmp_path / f"{9:020}"
     path.write_bytes(SECRET)
     return path
@@ -38,7 +38,7 @@ def outside(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def table(tmp_path: Path, outside: Path) -> Table:
-    """Of nine messages, only the last two are as the store writes them."""
+    """Nine messages, of which only the last two are as the store writes them."""
     payloads = f"file://{tmp_path}/store/payloads"
     rows = [
         claiming(1, f"file://{outside}"),
@@ -54,7 +54,7 @@ def table(tmp_path: Path, outside: Path) -> Table:
     table = make_store(tmp_path / "store", rows)
     for number in (4, 5, 6, 8):
         Objects(payloads, Storage()).write(f"{number:020}", SECRET)
-    # No memory would hold it; on disk it has none of it.
+    # Too large for any memory; a sparse file uses no disk.
     os.truncate(tmp_path / "store" / "payloads" / f"{6:020}", 1 << 40)
     return table
 

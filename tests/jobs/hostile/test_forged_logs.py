@@ -1,4 +1,4 @@
-"""A log that says what Delta would carry out: no run of ours writes to such a table, and no code of it runs."""
+"""A forged log with code that Delta would execute: no run of ours writes to such a table, and none of its code runs."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ EXPRESSION = f"reflect('java.lang.System', 'setProperty', '{PROPERTY}', 'ran')"
 
 
 def ran(spark: SparkSession) -> bool:
-    """Whether the expression has been evaluated, in the JVM that drives and executes."""
+    """Whether the JVM, both driver and executor, has evaluated the expression."""
     assert spark._jvm is not None
     return spark._jvm.java.lang.System.clearProperty(PROPERTY) is not None
 
@@ -68,7 +68,7 @@ def test_one_that_comes_while_a_batch_is_under_way_is_not_evaluated(
 def test_spark_is_asked_too_where_it_reads_another_log_than_delta_rs(
     spark: SparkSession, stream: Stream, messages: Path
 ) -> None:
-    """Spark believes the metadata in the sums beside the log; delta-rs doesn't look at them."""
+    """Spark reads metadata from the checksum files beside the log; delta-rs does not."""
     sums = max((messages / "_delta_log").glob("*.crc"))
     action = forgeries.generated(messages, "error", EXPRESSION)["metaData"]
     forgeries.in_sums(sums, metadata=action, protocol=forgeries.protocol(1, 4)["protocol"])

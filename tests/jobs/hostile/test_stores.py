@@ -1,9 +1,8 @@
-"""Each file of a store replaced by what somebody with write access to the bucket could put there.
+"""Each file of a store is replaced by what somebody with write access to the bucket could put there.
 
-Whatever it is, each run ends with words that say why, or does its work; nothing outside of the store is read, sent,
-deleted or written, and no code runs. One file of each kind is replaced by one thing; with MESSAGESTORE_HOSTILE=all each
-file by all that it may be. Where files are many they meet the runs in turn then: each file meets each run, and so does
-each thing.
+Each run ends with an error that says why, or does its work; nothing outside the store is read, sent, deleted or
+written, and no code runs. One file of each kind gets one replacement; with MESSAGESTORE_HOSTILE=all each file gets
+every possible one. Runs take turns where there are many files: each run meets each kind of file and each replacement.
 """
 
 import os
@@ -74,9 +73,9 @@ def test_a_replaced_file_does_no_harm(site: Site, kind: str, change: str) -> Non
 
 
 def _chosen(names: list[str]) -> list[str]:
-    """The oldest and the newest of each folder, or the newest of one table, where it can do harm.
+    """The oldest and the newest of each folder, or the newest of one table, where a replacement can do harm.
 
-    Those between are read as the newest is.
+    Runs read the others like the newest.
     """
     if ALL:
         oldest = {str(Path(name).parent): name for name in reversed(names)}
@@ -87,7 +86,7 @@ def _chosen(names: list[str]) -> list[str]:
 
 
 def _runs(site: Site, kind: str, place: int, files: int) -> Runs:
-    """All of them, or one where there are files enough to meet each; or those that look at the file."""
+    """All runs, or one if there are enough files for each run; without ALL, the runs that read the file."""
     runs = site.runs()
     if ALL and files < len(runs):
         return runs

@@ -1,4 +1,4 @@
-"""Sorted runs of entries on object storage, of which few blocks are read, or all."""
+"""Sorted runs of entries on object storage, read by few blocks, or whole."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the index says is what the table holds, whatever becomes of either."""
+"""The index matches the table, whatever happens to either."""
 
 import json
 import shutil
@@ -82,7 +82,7 @@ def take(run: Ingested, step: Step, number: int) -> Ingested:
         case "save":
             run.index.save()
         case "merge":
-            # By a maintenance of the same store, beside the run's own index.
+            # A maintenance of the same store, beside the run's own index.
             Ingested.opened(run.spark, run.store).index.merge()
         case "append":
             append(run.store, ids, streams, at, run.index.next_global)

@@ -1,4 +1,4 @@
-"""Files go from their landing folder once all in them is committed, whenever a run is killed."""
+"""Files leave their landing folder once all their records are committed, whenever a run is killed."""
 
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def test_killed_anywhere_only_what_is_committed_goes_and_the_next_runs_end_it(
 ) -> None:
     crash(stream, name, moment, nth)
     assert len(landed(stream)) == left
-    # Of what was planned and not committed nothing goes before it is; of what was, all.
+    # Files that were planned but not committed stay; all committed ones go.
     if name == "messages":
         crash(stream, name, moment)
         assert landed(stream) == ["c.jsonl"]

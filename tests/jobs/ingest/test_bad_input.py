@@ -1,4 +1,4 @@
-"""What becomes of each kind of bad record: counted in one place, with its reason, and the batch goes on."""
+"""Each kind of bad record: it is counted once, with its reason, and the batch goes on."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -48,7 +48,7 @@ def nested(depth: int) -> bytes:
 
 
 def keys(count: int, within: bytes = b"0") -> bytes:
-    """An object of so many keys, whose last value is ``within``."""
+    """An object with ``count`` keys, whose last value is ``within``."""
     return b"{" + b"".join(b'"%d":0,' % i for i in range(count - 1)) + b'"last":' + within + b"}"
 
 
@@ -371,7 +371,7 @@ def names(case: Bad | Good) -> str:
 
 
 class Table(NamedTuple):
-    """All cases, a file each, after one run."""
+    """All cases, one file each, after one run."""
 
     stream: Stream
     outcome: IngestOutcome
@@ -390,7 +390,7 @@ def by_file(rows: list[Row]) -> dict[str, list[Row]]:
 
 @pytest.fixture(scope="module")
 def ingested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Table:
-    """Each line between two good ones of its own; most good lines say message m1, so each has another here."""
+    """Each line is between two good lines. Most good cases have id m1, so each gets its own id here."""
     stream = Stream(spark, tmp_path_factory.mktemp("bad input"), {"max_payload_bytes": LIMIT})
     for number, case in enumerate([*BAD, *GOOD]):
         line = case.line

@@ -1,4 +1,4 @@
-"""A continuous ingest takes in what arrives while it runs, until it is told to stop."""
+"""A continuous ingest reads what arrives while it runs, until it must stop."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -22,7 +22,7 @@ INTERVAL = timedelta(seconds=10)
 
 
 class Scripted(IngestToEnd):
-    """Lets time pass at once: each wait for more is one act of the script; then the run is stopped."""
+    """Replaces waiting: each wait for more runs one act of the script; after the last, the run stops."""
 
     def __init__(self, *acts: Callable[[], object]) -> None:
         self.acts = list(acts)

@@ -1,4 +1,4 @@
-"""SIGKILL at each external write of an ingest; the next run ends with the store of a run that nothing cut off."""
+"""SIGKILL at each external write of an ingest; after the next run the store is that of an uninterrupted run."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ VARYING = {"inserted_at", "inserted_date", "failed_at", "at", "run"}
 
 
 def arrive(stream: Stream) -> None:
-    """Two batches of two files; each has a large payload and a bad line, the second also what came before."""
+    """Two batches of two files; each has a large payload and a bad line, the second also earlier messages."""
     large = b'"' + b"x" * 50 + b'"'
     for name, records in {
         "a": [message("m1"), b"garbage a", message("m2", payload=large)],
@@ -51,7 +51,7 @@ class Store(NamedTuple):
 
 
 def contents(stream: Stream) -> Store:
-    """All that is in a store, without times, run names (claim checks have them, too) and the folder it lies in."""
+    """A store's whole content, without times, run names (which claim checks also have) and its own folder."""
     uri = stream.table.uri
     objects = Objects(f"{uri}/payloads", Storage())
     return Store(
@@ -113,7 +113,7 @@ def test_killed_while_the_folder_is_made(
         arrive(stream)
         assert ends_the_same(stream, uninterrupted)
     else:
-        # The folder is whole once it is opened again; what a run makes of it is shown above.
+        # Opening the folder again completes it; the first case shows what a run then does.
         assert stream.run().table.messages == 0
 
 

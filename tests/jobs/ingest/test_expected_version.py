@@ -1,4 +1,4 @@
-"""Records that say which version their stream must have."""
+"""Records with the version that their stream must have."""
 
 import json
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Files that are broken, odd, late, or change while they are read."""
+"""Files that are broken, unusual, late, or change while a run reads them."""
 
 import gzip
 import json
@@ -38,7 +38,7 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
 
 
 class File(NamedTuple):
-    """A file made of two records, which of them are stored, and what is set aside."""
+    """A file made of two records, the records that are stored, and those that are set aside."""
 
     name: str
     content: Callable[[bytes, bytes], bytes]
@@ -109,7 +109,7 @@ FILES = [
 
 @pytest.fixture(scope="module")
 def many(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Stream, IngestCounts]:
-    """All files in one batch; each has records of its own."""
+    """All files in one batch; each has its own records."""
     stream = Stream(spark, tmp_path_factory.mktemp("files"))
     for file in FILES:
         stream.arrive(file.name, file.content(*two(file)))
@@ -223,7 +223,7 @@ def test_nothing_new_is_no_batch(stream: Stream) -> None:
 def test_a_batch_has_as_many_records_as_the_driver_may_hold_once_it_knows_them(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here 30: the first batch takes them for 64 bytes long, and has ten of 192; later ones know better."""
+    """Here 30: the first batch assumes 64 bytes per record, and has ten of 192; later batches know the size."""
     monkeypatch.setattr(file_arrivals, "python_bytes", lambda spark: 3 * 500 * 30)
     every = [record(f"m{n:03}", payload=b'"' + b"x" * 135 + b'"') for n in range(90)]
     assert {len(line) + 1 for line in every} == {192}
@@ -257,7 +257,7 @@ def test_of_a_file_that_shrank_the_rest_is_read(stream: Stream, monkeypatch: pyt
     listed = list(list_files(stream.spark, f"file://{stream.landing}"))
     stream.arrive("a.jsonl", after)
     monkeypatch.setattr(file_arrivals, "list_files", lambda *_: listed)
-    # In two batches, of which the second begins behind what is left.
+    # In two batches; the second begins after the end of the shorter file.
     outcome = stream.run(memory=Memory(batch_bytes=len(after) + 10))
     assert (outcome.batches, outcome.counts) == (2, IngestCounts(received=1, stored=1))
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("compiled")
 
 @pytest.fixture
 def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Stream]:
-    """Whatever a test takes in, all that its files hold is accounted for."""
+    """A stream whose counts must add up after each test."""
     stream = Stream(spark, tmp_path)
     yield stream
     totals = stream.run().totals

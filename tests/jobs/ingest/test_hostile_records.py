@@ -1,6 +1,6 @@
-"""Whatever a record is, it is a message, a duplicate or a dead letter, once, and the batch goes on.
+"""Any record becomes one message, one duplicate or one dead letter, and the batch goes on.
 
-MESSAGESTORE_RECORDS and MESSAGESTORE_RECORDS_SEED say how many records, and which (`make fuzz-records`).
+MESSAGESTORE_RECORDS and MESSAGESTORE_RECORDS_SEED choose how many records, and which (`make fuzz-records`).
 """
 
 import os

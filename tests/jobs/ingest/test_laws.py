@@ -1,4 +1,4 @@
-"""What always holds, over batches, files, purges, redelivered input, lost state and settings that change."""
+"""Invariants over batches, files, purges, redelivered input, lost state and changing settings."""
 
 import shutil
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ class Sent(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What happens before a run, and how it runs; an hour lies between two."""
+    """What happens before a run, and the run's settings; one hour is between two rounds."""
 
     files: tuple[tuple[Sent, ...], ...] = ()
     touched: tuple[int, ...] = ()
@@ -62,7 +62,7 @@ class Round(NamedTuple):
 
 @dataclass
 class Model:
-    """A store as plain Python keeps it, a record after the other."""
+    """A store in plain Python, one record after the other."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     heads: dict[str, int] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Model:
 
 @dataclass
 class World:
-    """A model, a store whose keys are in memory, one whose keys are looked up in the table, over one source."""
+    """A model and two stores over one source: one has its keys in memory, the other looks them up in the table."""
 
     model: Model
     stores: tuple[Stream, Stream]
@@ -161,7 +161,7 @@ class World:
         self.model.rows = [row for row in self.model.rows if row["stream_name"] != stream_name]
 
     def _lose(self) -> None:
-        """What had been read is forgotten: all files are read again."""
+        """Forget what has been read, so that all files are read again."""
         for store in self.stores:
             shutil.rmtree(store.folder / store.store / "files", ignore_errors=True)
         self.unread = dict(self.arrived)
@@ -259,7 +259,7 @@ MIXED = (*KEPT[2:4], Sent("garbage", 1), Sent("passed over", 7), Sent("expiring"
 @example([Round((EXPECTING, KEPT)), Round((EXPECTING,), touched=(0,)), Round(purged="a-2", lost=True)])
 @example([Round((MIXED,)), Round(purged="a-1"), Round(purged="b"), Round((KEPT,), purged="a-2", touched=(0,))])
 @settings(
-    # Shrinking would run for an hour; what failed is printed whole. More at random: `make test-histories`.
+    # Shrinking would run for an hour; a failed example is printed whole. More random ones: `make test-histories`.
     max_examples=1,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     deadline=None,

@@ -1,4 +1,4 @@
-"""A commit went through and its answer got lost: what holds is what the table says."""
+"""A commit succeeded but its answer was lost: the table decides."""
 
 import re
 from collections.abc import Callable
@@ -20,7 +20,7 @@ LARGE = b'"' + b"x" * 50 + b'"'
 
 
 def losing_the_first_answer(write: str, meanwhile: Callable[[], object]) -> Callable[[str, str], None]:
-    """Observes a run: its first write of this name happens, then something else does, and then the write fails."""
+    """An observer of a run: after the first write with this name it calls ``meanwhile``, and then the write fails."""
     answers = iter([True])
 
     def observer(name: str, moment: str) -> None:
@@ -35,13 +35,13 @@ CHANGES = range(1, 40)
 
 
 class Changing(Updated):
-    """A stream whose files don't stay as they were."""
+    """A stream whose files change."""
 
     changes = 0
     ever: frozenset[str] = frozenset()
 
     def change(self) -> None:
-        """The next change; the first is that there are files at all."""
+        """Make the next change; the first one creates the files."""
         self.changes += 1
         assert self.changes in CHANGES
         for number in CHANGES:
@@ -57,7 +57,7 @@ class Changing(Updated):
         self.ever |= self.there()
 
     def there(self) -> frozenset[str]:
-        """The ids of what lies in the files now."""
+        """The ids in the files now."""
         content = b"".join(path.read_bytes() for path in self.landing.iterdir())
         return frozenset(found.decode() for found in re.findall(rb'"messageId": ?"(\w+)"', content))
 
@@ -105,7 +105,7 @@ REPLACED_WITHIN = record("m8")[: len(b"garbage b\n")]
 
 
 class Ends(NamedTuple):
-    """What a store has in the end: ids in order of arrival, dead letters, and the counts over all runs."""
+    """A store at the end: ids in order of arrival, dead letters, and the counts over all runs."""
 
     ids: str
     set_aside: set[bytes]
@@ -113,13 +113,13 @@ class Ends(NamedTuple):
 
 
 ENDS = {
-    # What was there at the commit of the batch is what came first.
+    # The store has what was there when the batch was committed.
     "messages": Ends(
         "m1 m2 m3 m4 m5 m9 m6 m7 m8",
         {b"garbage a", b"garbage b"},
         IngestCounts(received=15, stored=9, duplicates=4, dead_lettered=2),
     ),
-    # What is there at the next try; what the first has set aside of a record that is gone stays, and is not counted.
+    # The store has what is there at the next try; the first try's dead letter of a lost record stays, uncounted.
     "dead-letters": Ends(
         "m2 m4 m7 m1 m9 m6 m8",
         {b"garbage a", b"garbage b", REPLACED_WITHIN},
@@ -157,7 +157,7 @@ def test_of_files_that_change_before_the_next_try_each_record_is_stored_once(
 def test_whatever_answer_is_lost_and_however_its_input_changes_each_record_ends_in_one_place(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """At each lost answer a file goes, one grows, one shrinks, and one is replaced."""
+    """At each lost answer one file is deleted, one grows, one shrinks, and one is replaced."""
     settings = {"max_files_per_batch": len(CHANGES), "claim_check_bytes": 40}
     heard = Changing(spark, tmp_path / "heard", settings)
     heard.change()

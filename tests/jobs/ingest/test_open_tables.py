@@ -1,4 +1,4 @@
-"""A run opens a table when it has changed: to open one costs what all its files cost."""
+"""A run opens a table only when it has changed: the cost of opening grows with the number of files."""
 
 from collections import Counter
 from pathlib import Path

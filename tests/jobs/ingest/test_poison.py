@@ -1,4 +1,4 @@
-"""Input that is made to be too much, for a Java process as large as a driver is by default."""
+"""Input made to be too large, for a Java process with a driver's default size."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ def test_a_line_of_700_mb_in_a_gzip_of_3_mb_is_set_aside_and_the_rest_is_stored(
 
 
 def packed(before: bytes, level: int, after: bytes) -> bytes:
-    """A line of 700 MB between others, which is never held whole here either."""
+    """A line of 700 MB between others; the test never has it whole in memory."""
     packer = zlib.compressobj(level, wbits=31)
     parts = [packer.compress(before)]
     parts += [packer.compress(b"x" * 10_000_000) for _ in range(LINE // 10_000_000)]

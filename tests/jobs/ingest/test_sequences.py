@@ -1,4 +1,4 @@
-"""Message sequences: sizes that contradict each other, and what is known of incomplete ones."""
+"""Message sequences: contradicting sizes, and what is known of incomplete sequences."""
 
 from datetime import timedelta
 from pathlib import Path

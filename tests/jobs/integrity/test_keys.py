@@ -1,4 +1,4 @@
-"""Keys stand in the environment and in the Secret that it comes from, and nowhere else."""
+"""Keys are only in the environment and in the Secret that they come from."""
 
 import base64
 import os
@@ -29,19 +29,19 @@ def test_no_key_is_in_a_plan_a_setting_a_log_or_the_event_log(tmp_path: Path) ->
     assert buried is not None
     for key in (*(value.encode() for value in KEYS.values()), buried):
         assert [form for form in _forms(key) if form in told] == []
-    # What is looked for would be found: the variables' names are there.
+    # The search works: it finds the variables' names.
     logged = b"".join(path.read_bytes() for path in events)
     assert [name for name in KEYS if name.encode() not in logged] == []
 
 
 def _were_protected(said: str) -> None:
-    """Driver and executor were two processes, whose ports asked for proof though somebody had said otherwise."""
+    """Check that authentication and encryption were on, although settings had turned them off."""
     assert "\nspark.authenticate=true" in said
     assert "\nspark.network.crypto.enabled=true" in said
     assert "\nspark.io.encryption.enabled=true" in said
 
 
 def _forms(key: bytes) -> list[bytes]:
-    """A key as it stands, in hex and in base64."""
+    """A key as it is, in hex and in base64."""
     escaped = key.decode(errors="replace").encode("ascii", errors="backslashreplace")
     return [key, escaped, key.hex().encode(), key.hex().upper().encode(), base64.b64encode(key).rstrip(b"=")]

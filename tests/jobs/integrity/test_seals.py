@@ -1,4 +1,4 @@
-"""Messages are sealed as they are stored; what is not as it was sealed is not sent."""
+"""Messages are sealed when they are stored; a message that does not match its seal is not sent."""
 
 import shutil
 from pathlib import Path

@@ -27,7 +27,7 @@ def topics(spark: SparkSession, broker: Broker) -> Topics:
 
 @pytest.fixture
 def stream_of(spark: SparkSession, broker: Broker, tmp_path: Path) -> Callable[..., KafkaStream]:
-    """A new stream that reads topics; what is named beside them is of its source."""
+    """A new stream that reads topics; other arguments are fields of its source."""
 
     def make(*names: str, **source: Any) -> KafkaStream:
         return KafkaStream(spark, tmp_path, source={"cluster": broker.cluster(), "topics": names, **source})

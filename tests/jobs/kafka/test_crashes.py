@@ -1,4 +1,4 @@
-"""SIGKILL of an ingest from Kafka and its JVM; the next run ends with the store of a run that nothing cut off."""
+"""SIGKILL of an ingest from Kafka and its JVM; after the next run the store is that of an uninterrupted run."""
 
 from collections.abc import Callable
 

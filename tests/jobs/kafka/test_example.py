@@ -1,4 +1,4 @@
-"""The example does what its README says: a local run of its own process, against a broker that asks who is there."""
+"""The example does what its README says: a local run in its own process, with a broker that authenticates clients."""
 
 import json
 import subprocess

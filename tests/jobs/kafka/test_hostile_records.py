@@ -1,4 +1,4 @@
-"""Records of topics made to do harm: each is a message, a duplicate or a dead letter, and the batch goes on."""
+"""Harmful records in topics: each becomes a message, a duplicate or a dead letter, and the batch goes on."""
 
 import os
 from collections.abc import Callable

@@ -32,7 +32,7 @@ StreamOf = Callable[..., KafkaStream]
 
 
 class Interrupted:
-    """A sink that something happens to in the middle of its first batch."""
+    """A sink that is interrupted in the middle of its first batch."""
 
     def __init__(self, sink: KafkaSink, act: Callable[[], None]) -> None:
         self.sink, self.acts = sink, [act]
@@ -45,7 +45,7 @@ class Interrupted:
 
 
 class Halves(list[Record]):
-    """Records between whose halves something happens, when they are gone through for the first time."""
+    """Records that call ``act`` in the middle of the first iteration."""
 
     def __init__(self, records: Sequence[Record], act: Callable[[], None]) -> None:
         super().__init__(records)
@@ -59,7 +59,7 @@ class Halves(list[Record]):
 
 
 def fill(writer: Writer, count: int, size: int = 0) -> None:
-    """Messages of five entities in turn."""
+    """Write messages of five entities in turn."""
     for number in range(count):
         writer.write_message(f"m{number}", f"order-{number % 5}", "Placed", {"n": number, "fill": "x" * size})
 
@@ -69,7 +69,7 @@ def ids(records: Sequence[kafkatopics.Record]) -> list[str]:
 
 
 def client_threads() -> set[str]:
-    """Of this process."""
+    """The Kafka client's threads in this process."""
     return {task.name for task in Path("/proc/self/task").iterdir() if (task / "comm").read_text().startswith("rdk")}
 
 
@@ -336,5 +336,5 @@ def test_nothing_goes_on_after_a_writer_is_closed_or_fails(topics: Topics, broke
 
 
 def random_text(length: int) -> str:
-    """Which can't be made much smaller."""
+    """Text that compresses badly."""
     return CHANCE.randbytes(length // 2).hex()

@@ -1,4 +1,4 @@
-"""Reads of a random store with random arguments, against lists."""
+"""Reads of a random store with random arguments, compared with lists."""
 
 import json
 import random
@@ -19,7 +19,7 @@ Found = list[int]
 
 
 def random_rows(count: int) -> list[Row]:
-    """Messages with gaps in both kinds of positions, as purges leave them."""
+    """Messages with gaps in both kinds of positions, as after purges."""
     chance = random.Random(7)
     heads: dict[str, int] = {}
     rows, last = [], 0
@@ -46,7 +46,7 @@ ROWS = random_rows(400)
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    """The rows in several commits and in no order, read by pages of a few and by few candidates at a time."""
+    """The rows in several commits, unordered; pages and candidate sets are small."""
     shuffled = random.Random(8).sample(ROWS, len(ROWS))
     uri = make_store(tmp_path_factory.mktemp("model"), shuffled[:150], shuffled[150:160], shuffled[160:]).uri
     with pytest.MonkeyPatch.context() as small:
@@ -63,7 +63,7 @@ global_positions = st.integers(-3, 1000) | st.none()
 
 
 def expected(key: str, start: int, batch_size: int | None, keeps: Callable[[Row], bool]) -> Found:
-    """What a list of all rows gives for a read."""
+    """The result of a read, computed from a list of all rows."""
     kept = sorted((row for row in ROWS if row[key] >= start and keeps(row)), key=lambda row: int(row[key]))
     limit = 1000 if batch_size is None else batch_size
     return [row["global_position"] for row in (kept if limit == -1 else kept[:limit])]

@@ -21,7 +21,7 @@ AT = datetime(2026, 4, 6, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def ingest(spark: SparkSession, object_store: ObjectStore) -> Callable[[], str]:
-    """Makes a landing bucket and a store's; a call takes in what has landed, and returns the store's URI."""
+    """Creates a landing bucket and a store's bucket; each call ingests what has landed, and returns the store's URI."""
     lake, landing = object_store.make_bucket("library-lake"), object_store.make_bucket("library-landing")
 
     def run() -> str:

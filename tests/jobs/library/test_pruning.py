@@ -1,4 +1,4 @@
-"""Which files a read opens: those that can hold its messages, as those that can't may be gone."""
+"""A read opens only files that can have its messages: the tests delete the others."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ def batch(first: int, stream: str, **given: Any) -> list[Row]:
 
 
 def store_without(folder: Path, batches: Sequence[Iterable[Row]], gone: Iterable[int]) -> Reader:
-    """A store with a file a batch, and without the files of some."""
+    """A store with one file per batch; the files of the batches in ``gone`` are deleted."""
     table = make_store(folder / "store", *batches)
     reader = Reader(table.uri)
     files = pa.table(DeltaTable(folder / "store" / "messages").get_add_actions(flatten=True))
@@ -42,7 +42,7 @@ def test_a_page_behind_a_cursor_opens_no_file_that_ends_before_it(tmp_path: Path
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reads look at few rows together, as files here are small."""
+    """Reads combine few rows, as the files here are small."""
     monkeypatch.setattr(read_ranges, "FEW", 1)
 
 

@@ -258,7 +258,7 @@ def test_no_payload_is_handed_on_that_the_store_has_not_written(tmp_path: Path, 
 def test_no_more_is_read_than_a_payload_had(tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [])
     add_messages(table.uri, [claimed(tmp_path / "store", 1, b"secret")])
-    # No memory would hold it; on disk it has none of it.
+    # Too large for any memory; a sparse file uses no disk.
     os.truncate(tmp_path / "store" / "payloads" / f"{1:020}", 1 << 40)
 
     with pytest.raises(BrokenMessageError, match="more than 6 bytes"):
@@ -313,7 +313,7 @@ def test_what_is_unfinished_can_be_resumed(tmp_path: Path) -> None:
 
 
 def claimed(folder: Path, number: int, content: bytes) -> Row:
-    """A message whose payload lies under a claim check of the store in ``folder``."""
+    """A message with its payload in a claim check of the store in ``folder``."""
     name = f"payloads/{number:020}"
     Objects(f"file://{folder}", Storage()).write(name, content)
     row = message(number, stream_name="a-1", position=number - 1, payload=content)

@@ -1,6 +1,6 @@
-"""message-db's behaviour as a table of cases, each run against a real one and against a store.
+"""message-db's behaviour as a table of cases, each run with a real message-db and with a store.
 
-Both are written by the same calls of write_message; the store's records go through its landing folder and an ingest.
+The same calls of write_message fill both; the store's records go through its landing folder and an ingest.
 """
 
 import json
@@ -46,7 +46,7 @@ Arguments = dict[str, Any]
 
 
 def write(number: int, stream_name: str, kind: str = "Opened", **given: Any) -> Arguments:
-    """The arguments of one write_message; ``number`` makes the id."""
+    """The arguments of one write_message; ``number`` determines the id."""
     return {"id": str(uuid.UUID(int=number)), "stream_name": stream_name, "type": kind, "data": {"n": number}, **given}
 
 
@@ -76,7 +76,7 @@ WRITES: list[Arguments] = [
     correlated(64, "account-9", 5),
     correlated(65, "account-9", True),
     correlated(66, "account-9", ["é", {"a": 1}]),
-    # Expected versions: of a stream that is not there, that has messages, of one that never comes.
+    # Expected versions: of a stream that is missing, of one with messages, of one that is never written.
     write(70, "order-1", expected_version=-1),
     write(71, "order-1", expected_version=-1),
     write(72, "order-1", expected_version=0),
@@ -95,7 +95,7 @@ WRITES: list[Arguments] = [
 
 @dataclass
 class Sides:
-    """What was written to both, and how each write ended there: with a position, or refused in words."""
+    """What was written to both, and the result of each write: a position, or an error message."""
 
     message_db: MessageDb
     store: Reader
@@ -270,7 +270,7 @@ def test_a_call_without_names_takes_the_arguments_in_the_same_order(sides: Sides
 
 
 def _outcome(call: Any) -> Any:
-    """What a call returns, or the words in which it is refused."""
+    """What a call returns, or its error message."""
     try:
         return call()
     except (ArgumentError, RefusedError) as refusal:
@@ -293,7 +293,7 @@ def _outcome_ids(outcome: Any) -> Any:
 
 
 def _comparable(found: Any) -> Any:
-    """Messages of either side as the same values; what is no message stays as it is."""
+    """Messages of both sides in the same form; other values are unchanged."""
     if found is None or isinstance(found, int):
         return found
     return [_values(vars_of(one) if isinstance(one, Message) else one) for one in found]
@@ -305,6 +305,6 @@ def vars_of(message: Message) -> dict[str, Any]:
 
 
 def _values(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the time; jsonb spells data and metadata in its own way, so they are compared as values."""
+    """A message without its time; data and metadata as JSON values, as jsonb formats its text differently."""
     json_values = {name: message[name] and json.loads(message[name]) for name in ("data", "metadata")}
     return {**{name: value for name, value in message.items() if name != "time"}, **json_values}

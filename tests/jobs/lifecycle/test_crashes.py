@@ -1,4 +1,4 @@
-"""Cut off at each external write that updates and expiry make, the next runs end with the same store."""
+"""A run is cut off at each external write of updates and expiry; the next runs end with the same store."""
 
 import shutil
 from collections import Counter
@@ -33,11 +33,11 @@ WRITES = {
     "pending-dropped": 1,
     "expire": 1,
 }
-"""Of the second run, and how often; the first run has the writes of its own."""
+"""The writes of the second run, and how often; the first run has its own writes."""
 
 
 def begin(stream: Updated) -> None:
-    """Messages and updates of a first run; one update waits for a day by then, two come before their message."""
+    """Run with messages and updates first: one update has waited for a day by then, two precede their message."""
     stream.retry = Retry(max_retries=0, set_aside=True)
     due = (START + timedelta(days=1)).isoformat()
     stream.arrive("a.jsonl", lines(message("m1"), message("m2"), message("m3", expiresAt=due)))
@@ -53,7 +53,7 @@ def message(message_id: str, **fields: Any) -> bytes:
 
 
 def contents(stream: Updated) -> tuple[dict[str, list[str]], dict[str, int]]:
-    """All that is in the store, without times, run names and the folder it lies in."""
+    """The store's whole content, without times, run names and its own folder."""
     tables = {}
     for name in TABLES:
         rows = Store(stream.table.uri).table(name).to_pyarrow_table().to_pylist()
@@ -105,13 +105,13 @@ def ends_the_same(stream: Updated, uninterrupted: tuple[Any, Counter[str]]) -> b
 
 @dataclass(frozen=True)
 class Begun:
-    """A stream after its first run, as often as it is asked for: the run is made once."""
+    """Copies of a stream after its first run; that run happens once."""
 
     stream: Updated
     kept: Path
 
     def again(self) -> Updated:
-        """In the same folder, as its tables name the files that they came from."""
+        """A copy in the same folder, as its tables name their source files."""
         shutil.rmtree(self.stream.folder)
         shutil.copytree(self.kept, self.stream.folder)
         forget_tables(self.stream.spark)
@@ -127,7 +127,7 @@ def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Begu
     return Begun(stream, kept)
 
 
-# What a run has done after one write and before the next is the same; the last is "expire".
+# The state after one write is that before the next; the last write is "expire".
 @pytest.mark.parametrize(("name", "moment"), [*((name, "before") for name in WRITES), ("expire", "after")])
 def test_cut_off_at_a_write_of_the_second_run(
     begun: Begun, name: str, moment: str, uninterrupted: tuple[Any, Counter[str]]

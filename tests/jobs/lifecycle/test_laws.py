@@ -1,4 +1,4 @@
-"""Histories of messages and updates, cut off anywhere, against a store that plain Python keeps."""
+"""Histories of messages and updates, cut off anywhere, compared with a store in plain Python."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ TIMEOUT = 2 * HOUR
 
 
 class Told(NamedTuple):
-    """One record of the source of updates; status None is none of them."""
+    """One record in the source of updates; with status None it is not an update."""
 
     number: int
     status: str | None = None
@@ -49,7 +49,7 @@ class Told(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What arrives before a run, the hours until it, and at which of its writes it is cut off first."""
+    """What arrives before a run, the hours until the run, and the write at which it is first cut off."""
 
     messages: tuple[tuple[int, int | None], ...] = ()
     """Number, and after how many hours it expires."""
@@ -60,7 +60,7 @@ class Round(NamedTuple):
 
 @dataclass
 class Model:
-    """Messages by id, and what waits."""
+    """Messages by id, and pending updates."""
 
     states: dict[str, LifecycleState] = field(default_factory=dict)
     pending: list[tuple[datetime, str, Update]] = field(default_factory=list)
@@ -128,7 +128,7 @@ def play(stream: Updated, happened: list[Round]) -> None:
 
 
 def cut_off(stream: Updated, now: datetime, write: int) -> None:
-    """A run that ends at one of its writes, if it has so many."""
+    """Start a run that ends at this write, if it has that many."""
     left = [write]
 
     def observer(name: str, moment: str) -> None:
@@ -157,7 +157,7 @@ def check(stream: Updated, model: Model, report: Any) -> None:
     assert totals["received"] == sum(totals[k] for k in ("applied", "stale", "dead_lettered")) + len(model.pending)
     assert adds_up(note.totals)
     assert report.pending == len(model.pending)
-    # A batch that is done again by another run has a row of each.
+    # A batch that another run repeats has a row from each run.
     retries = {row["rules"]: row["counts"] for row in read_audit(Store(stream.table.uri)) if row["action"] == "Retry"}
     assert sum(counts["retried"] for counts in retries.values()) == model.counts["retried"]
 

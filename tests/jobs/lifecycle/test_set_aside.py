@@ -1,4 +1,4 @@
-"""What becomes of messages without retries left, of erased ones, and of updates that were set aside."""
+"""Messages without retries left, erased messages, and updates that were set aside."""
 
 import json
 from datetime import timedelta
@@ -91,7 +91,7 @@ def test_what_waits_for_an_erased_message_leaves_with_it_and_nothing_comes_after
     stream.run(deduplication_window=HOUR)
     stream.tell(update("other", "FAILED", error="kept"))
     stream.run()
-    # A message of that id may come and be erased before the updates of a run are read.
+    # A message with that id may arrive and be erased before a run reads the updates.
     waits = Store(stream.table.uri).table("pending_updates")
     waits.update(updates={"message_id": "'m1'"}, predicate="message_id = 'other'")
     stream.tell(update("another", "PROCESSING"))

@@ -1,7 +1,7 @@
-"""bpm-correlate's retries as a table of cases, each as its own classes answer it and as this store does.
+"""bpm-correlate's retries as a table of cases, each with the result of its own classes and of this store.
 
-There an inbox sends; here a ReplayJob sends again what a consumer told to have failed. Where the two differ, the case
-says what either does, and why.
+There an inbox sends; here a ReplayJob sends again what a consumer reported as failed. Where the two differ, the case
+says what each does, and why.
 """
 
 from collections.abc import Iterator
@@ -37,12 +37,12 @@ def inbox() -> Iterator[Inbox]:
 
 
 def retry(base: float, most: int, max_retries: int) -> Retry:
-    """``most`` in minutes."""
+    """A retry policy; ``most`` is in minutes."""
     return Retry(backoff_base=base, max_backoff=most * MINUTE, max_retries=max_retries)
 
 
 def tries_there(inbox: Inbox, told: Retry) -> list[datetime]:
-    """When a message is tried that fails whenever it is tried, beginning now; not a moment earlier."""
+    """The times of the tries, from now on, of a message that fails each time; checks that none comes earlier."""
     inbox.open(told)
     inbox.message("m")
     tried, due = [], START
@@ -57,7 +57,7 @@ def tries_there(inbox: Inbox, told: Retry) -> list[datetime]:
 
 
 def tries_here(told: Retry) -> list[datetime]:
-    """The same, by what an update FAILED of each attempt makes of a message."""
+    """The same, by an update FAILED for each attempt."""
     tried: list[datetime] = []
     due: datetime | None = START
     state = LifecycleState("RECEIVED")
@@ -99,7 +99,7 @@ def test_what_fails_again_and_again_is_tried_at_the_same_times(inbox: Inbox, tol
 
 
 def test_the_job_notes_the_same_times(spark: SparkSession, tmp_path: Path, inbox: Inbox) -> None:
-    """One message for each attempt, all of them told at once; and one that has failed when it arrives."""
+    """One message for each attempt, all reported at once; and one message that arrives as failed."""
     told = retry(1.5, 180, 14)
     there = tries_there(inbox, told)
     names = [f"m{attempt}" for attempt in range(1, len(there) + 1)]
@@ -115,9 +115,9 @@ def test_the_job_notes_the_same_times(spark: SparkSession, tmp_path: Path, inbox
 
 
 class Group(NamedTuple):
-    """Messages of one correlation id, oldest first, and which of them are tried now.
+    """Messages with one correlation id, oldest first, and which of them are tried now.
 
-    A message is the number of its failures, and how long it has been due; ``None`` is one that has never been sent.
+    A message is its number of failures, and how long it has been due; ``None`` is a message that has never been sent.
     Three retries are allowed.
     """
 
@@ -182,7 +182,7 @@ def _row(one: tuple[int, timedelta] | None) -> dict[str, object]:
 
 
 def _round(spark: SparkSession, table: Table, folder: Path) -> list[str]:
-    """The ids that a ReplayJob sends; it holds groups back, as a stream with order PerCorrelation and policy Retry."""
+    """The ids that a ReplayJob sends; it holds groups back, as with order PerCorrelation and policy Retry."""
     select = Selection(due_for_retry=True, held_back="Failed")
     document = files_replay(table, folder, select=select, rounds=True, order="Global")
     run_replay(Run.of(document.model_copy(update={"at": START}), spark, Silent()))
@@ -209,7 +209,7 @@ def test_of_a_group_the_same_are_tried_again(inbox: Inbox, sent_here: list[str],
 
 
 def test_one_that_fails_again_holds_its_group(inbox: Inbox) -> None:
-    """Both send the first alone then: there it stops at a failure, here it never sends more than the first."""
+    """Both send only the first then: bpm-correlate stops at a failure, this store never sends more than the first."""
     inbox.open(ALLOWED)
     for n in range(2):
         inbox.message(f"m{n}", group="g", at=START + n * MINUTE, retries=1, next_retry_at=START)
@@ -219,9 +219,9 @@ def test_one_that_fails_again_holds_its_group(inbox: Inbox) -> None:
 
 
 def test_the_word_for_the_end_comes_one_failure_earlier_there(inbox: Inbox) -> None:
-    """Their status counts to maxRetries, their selection beyond it: what is said to be at its end is tried once more.
+    """Their status counts to maxRetries, their selection beyond it: after MAX_RETRIES_REACHED one more try follows.
 
-    Here a message is at its end when no retry is left.
+    Here a message is exhausted when no retry is left.
     """
     told = retry(2, 180, 2)
     inbox.open(told)
@@ -238,7 +238,7 @@ UNTIL = START + HOUR
 
 @pytest.fixture(scope="module")
 def lives_here(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, tuple[str, int]]]:
-    """Messages that last an hour, two of which fail: at the start, a moment before their end, and then."""
+    """States of messages that live an hour, two of which fail: at the start, a moment before their end, and at it."""
     stream = Updated(spark, tmp_path_factory.mktemp("lives"), retry=ALLOWED)
     living = record("living", time=START.isoformat(), ttl="PT1H")
     others = (record(name, expiresAt=UNTIL.isoformat()) for name in ("failed", "unsent"))
@@ -269,7 +269,7 @@ def test_a_time_to_live_ends_a_message_here_and_begins_its_retries_there(
 def test_what_has_failed_and_expires_is_tried_no_more(
     inbox: Inbox, lives_here: list[dict[str, tuple[str, int]]]
 ) -> None:
-    """There it is deleted by the next clean-up; here it stays, EXPIRED."""
+    """In bpm-correlate the next clean-up deletes it; here it stays, EXPIRED."""
     inbox.open(ALLOWED)
     inbox.message("failed", expires_at=UNTIL)
     inbox.correlate(START, ["failed"])

@@ -1,4 +1,4 @@
-"""Maintenance makes a store faster and smaller, and nothing that it says changes."""
+"""Maintenance makes a store faster and smaller, and its content stays the same."""
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -191,7 +191,7 @@ def test_the_log_leaves_and_the_store_remembers(spark: SparkSession, stream: Str
 def test_a_check_point_takes_away_no_log_that_a_replay_needs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, earlier: bool
 ) -> None:
-    """A store of an earlier release learns that with the first run that may write to it."""
+    """A store of an earlier release gets that property from the first run that may write to it."""
     with monkeypatch.context() as then:
         if earlier:
             then.setattr(folder, "properties", lambda name: {})
@@ -230,7 +230,7 @@ def test_what_a_broken_run_left_in_a_table_leaves_too(spark: SparkSession, strea
     age(orphan.parent, timedelta(days=2))
     maintain(spark, stream.table)
     assert stray.exists()
-    # Nobody can tell what is in the stray file.
+    # The content of the stray file is unknown.
     assert orphan.exists()
     age(stray.parent, timedelta(days=8))
     maintain(spark, stream.table)

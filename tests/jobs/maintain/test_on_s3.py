@@ -24,7 +24,7 @@ RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")
 
 
 class Lake:
-    """A store with one commit a file."""
+    """A store with one commit per file."""
 
     def __init__(self, spark: SparkSession, store: ObjectStore) -> None:
         self.spark, self.store = spark, store

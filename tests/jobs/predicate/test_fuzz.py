@@ -1,6 +1,6 @@
-"""Whatever is taken holds nothing in Spark's plan but what may run, by the columns and by Spark's own parser.
+"""The plan of an accepted predicate has only allowed expressions, both as columns and by Spark's own parser.
 
-MESSAGESTORE_FUZZ and MESSAGESTORE_FUZZ_SEED say how many predicates, and which (`make fuzz`).
+MESSAGESTORE_FUZZ and MESSAGESTORE_FUZZ_SEED choose how many predicates, and which (`make fuzz`).
 """
 
 import json
@@ -49,14 +49,14 @@ MAY_RUN = frozenset(CLASSES.split())
 
 @dataclass
 class Plan:
-    """What stands in an analysed plan."""
+    """The contents of an analysed plan."""
 
     classes: set[str] = field(default_factory=set)
     texts: set[str] = field(default_factory=set)
     invoked: set[str] = field(default_factory=set)
 
     def read(self, node: Any) -> None:
-        """Take in a plan that Spark has written as JSON."""
+        """Read a plan in Spark's JSON."""
         if isinstance(node, list):
             for item in node:
                 self.read(item)
@@ -72,7 +72,7 @@ class Plan:
 
 
 def literals(expression: Expression, *kinds: Kind) -> Iterator[str]:
-    """Every literal of these kinds that a checked predicate holds, as it is written."""
+    """Every literal of these kinds in a checked predicate, as written."""
     match expression:
         case Literal(str(value), kind) if kind in kinds:
             yield value
@@ -92,12 +92,12 @@ def analysed(rows: DataFrame, columns: list[Column]) -> Plan:
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> DataFrame:
-    """No messages, in a session as Spark is by default."""
+    """An empty table of messages, in a session with Spark's defaults."""
     session = spark.newSession()
     for name in PARSING:
         session.conf.unset(name)
     session.conf.set("spark.sql.variable.substitute", "true")
-    # What Spark's parser learns from texts that are all different fills the heap after 20,000 of them.
+    # The caches of Spark's parser fill the heap after 20,000 different texts.
     session.conf.set("spark.sql.parser.manageParserCaches", "true")
     session.conf.set("spark.sql.parser.parserDfaCacheFlushThreshold", "20000")
     schema = ", ".join(f"`{name}` {TYPES[kind]}" for name, kind in MESSAGE_COLUMNS.kinds.items())

@@ -1,4 +1,4 @@
-"""What a user writes between quotes reaches Spark as it stands."""
+"""Text between quotes reaches Spark unchanged."""
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +36,7 @@ TEXTS = [
 
 @pytest.fixture
 def substituting(spark: SparkSession) -> SparkSession:
-    """A session as it is by default, with ${…} replaced."""
+    """A session with Spark's defaults, which replaces ${…}."""
     session = spark.newSession()
     for name in PARSING:
         session.conf.unset(name)

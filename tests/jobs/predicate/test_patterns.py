@@ -1,4 +1,4 @@
-"""LIKE and RLIKE: what they mean, and that no text makes them slow or a run fail."""
+"""LIKE and RLIKE: their meaning, and that no text makes them slow or lets a run fail."""
 
 import re
 from time import monotonic

@@ -29,7 +29,7 @@ def test_only_what_was_approved_goes(spark: SparkSession, tmp_path: Path) -> Non
     assert asked.purge is None
     assert positions(table.uri) == [0, 1, 2, 3, 4, 5]
 
-    # Meanwhile one more comes, one changes status, and a hold is set.
+    # Meanwhile one more message arrives, one changes status, and a hold is set.
     add_messages(table.uri, [message(6)])
     note = CommitProperties(custom_metadata={"userMetadata": last_note(Store(table.uri)).json_text()})
     Store(table.uri).table("messages").update(

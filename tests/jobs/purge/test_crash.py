@@ -1,4 +1,4 @@
-"""A purge that is killed at any external write, and carried on."""
+"""A purge that is killed at any external write, and continued."""
 
 import shutil
 import time
@@ -111,7 +111,7 @@ def build(folder: Path) -> Table:
 
 
 def state(folder: Path, table: Table) -> dict[str, Any]:
-    """All that must come out the same; times and versions aside."""
+    """Everything that must be equal at the end: not times and versions."""
     rows = [{**row, "payload_uri": (row["payload_uri"] or "").rpartition("/")[2]} for row in stored(table.uri)]
     audit = [
         (row["action"], row["run"], row["refers_to"], row["counts"], row["bytes"])
@@ -152,7 +152,7 @@ def test_every_crash_is_carried_on_to_the_same_store(spark: SparkSession, tmp_pa
 @pytest.mark.parametrize(
     ("action", "writes"),
     [
-        # A plan that is gone leaves its rows to the next run, which finds them by their folder.
+        # If the plan is gone, the next run finds its rows by their folder.
         ("delete", ["sweep-plan" if name == "forget-rows" else name for name in dict.fromkeys(WRITES["delete"])]),
         ("scrub", ["claim-check-rewrite", "scrub-rows", "audit-scrub"]),
     ],
@@ -174,7 +174,7 @@ def test_killed_at_every_write_it_ends_with_the_same_store(
 
 
 def ran_to_its_end(spark: SparkSession, folder: Path, table: Table, task: dict[str, Any], crashed: list[str]) -> bool:
-    """One run, killed before the first external write on which none has been killed yet."""
+    """Start a run, killed before its first external write at which no earlier run was killed; whether it ended."""
     try:
         with observing(crash_before_any_but(crashed)):
             run(spark, folder, table, task, "purge-1", NOW)
@@ -213,7 +213,7 @@ def test_one_that_archives_elsewhere_leaves_it_to_its_own_policy(spark: SparkSes
 @pytest.mark.parametrize(
     ("action", "cut", "held", "archived", "stays"),
     [
-        # Message 0 has left with its day when the hold comes.
+        # Message 0 was removed with its day before the hold came.
         ("delete", "delete-rows", ("m5", "m0"), {0, 2, 3, 4, 5, 6}, 5),
         ("whole days", "delete-days", ("m2",), set(range(8)), 2),
     ],

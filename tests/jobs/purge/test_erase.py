@@ -1,4 +1,4 @@
-"""What a rule erases is remembered, never archived, and its bytes are gone when they are due."""
+"""An erased message leaves a tombstone, is never archived, and its bytes are gone when due."""
 
 import json
 import shutil
@@ -92,7 +92,7 @@ def test_nothing_of_it_is_left_at_once_where_nothing_may_stay(spark: SparkSessio
     payload = b'{"text":"%s"}' % SECRET
     table = make_store(tmp_path / "store", [message(0, payload=payload, headers={"x": "token-of-ann"}, **ANN)])
     add_messages(table.uri, [message(1), message(2)])
-    # Entries of the log say more in files that later ones take away, and in what a killed run left.
+    # The log also has entries in files that later commits remove, and in a file that a killed run left.
     purge(spark, table, NOW, run="purge-0", rules=(Rule(name="one", match=Match(message_ids=("m2",))),))
     payloads = Objects(f"{table.uri}/payloads", Storage())
     payloads.write(f"{0:020}-abc", payload)
@@ -147,13 +147,13 @@ PLANTED: dict[str, Callable[[Table], None]] = {
 
 
 def test_a_copy_in_any_kind_of_place_keeps_an_erasure_from_being_done(spark: SparkSession, tmp_path: Path) -> None:
-    """Each lies there after all was taken away, and right before it is looked for."""
+    """Each copy appears after everything was removed, and right before the check."""
     table = make_store(tmp_path / "store", [message(0, **ANN), message(1)])
     outcome = purge(spark, table, NOW, rules=(ERASE_ANN,), erase_within=timedelta(0))
     assert outcome.purge is not None
     assert outcome.purge.erased_at == NOW
     shutil.copytree(tmp_path / "store", tmp_path / "clean")
-    # What was written after the look is the audit's row alone.
+    # After the check only the audit's row was written.
     left = {name: Store(table.uri).table(name).version() - (name == "audit") for name in TABLES}
     for words, place in PLANTED.items():
         place(table)

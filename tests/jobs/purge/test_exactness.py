@@ -1,4 +1,4 @@
-"""A purge removes exactly what its preview selected: random stores, against the rules in plain Python."""
+"""A purge removes exactly what its preview selected: random stores, compared with the rules in plain Python."""
 
 import shutil
 import tempfile
@@ -43,7 +43,7 @@ rules = st.builds(
     erase=st.booleans(),
 )  # fmt: skip
 one_condition = rules.flatmap(
-    # One or two conditions of a rule drawn whole: rules with all of them select next to nothing.
+    # One or two conditions of a complete rule: rules with all conditions select almost nothing.
     lambda rule: st.sets(st.sampled_from(["expired", "statuses", "max_age", "max_messages_per_stream", "max_bytes",
                                           "truncate_before", "match"]), min_size=1, max_size=2).map(
         lambda names: Rule(name="", erase=rule.erase, **{name: getattr(rule, name) for name in names})
@@ -77,7 +77,7 @@ def stores(draw: st.DrawFn) -> list[Row]:
 
 
 def some_days(*late: int) -> list[Row]:
-    """Two messages a day; those in ``late`` came two days after they were made."""
+    """Two messages a day; those in ``late`` arrived two days after their time."""
     return [
         message(n, inserted_at=START + n // 2 * DAY, time=START + n // 2 * DAY - 2 * DAY * (n in late))
         for n in range(8)
@@ -87,7 +87,7 @@ def some_days(*late: int) -> list[Row]:
 OLD, OLDER = Rule(name="", max_age=2 * DAY), Rule(name="", max_age=3 * DAY)
 
 
-# An example takes seconds: what fails is told as it was found, as shrinking it would take an hour.
+# An example takes seconds: a failure is printed as found, as shrinking it would take an hour.
 @settings(
     max_examples=12,
     deadline=None,

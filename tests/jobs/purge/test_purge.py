@@ -1,4 +1,4 @@
-"""What a purge leaves behind: exactly its selection gone, archived, audited, and the heads kept."""
+"""After a purge exactly its selection is gone, archived and audited, and the heads stay."""
 
 import json
 from datetime import timedelta

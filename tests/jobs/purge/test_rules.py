@@ -22,7 +22,7 @@ NOW = START + 3 * DAY
 
 
 def rows() -> list[dict]:
-    """Twelve messages, one an eight hours, over two streams."""
+    """Twelve messages, one every eight hours, in two streams."""
     made = [
         message(
             n,

@@ -1,4 +1,4 @@
-"""Scrubbing takes what is named and nothing else."""
+"""Scrubbing removes only what the policy names."""
 
 import hashlib
 import hmac
@@ -114,7 +114,7 @@ def test_a_row_stays_and_says_when_it_was_scrubbed(spark: SparkSession, tmp_path
     assert again.preview.messages == 0
     assert stored(table.uri) == expected
 
-    # What a policy names later on goes too, and so does what it did not reach before.
+    # A later run also scrubs what the policy names since then, and what it did not reach before.
     add_dead_letters(table.uri, [{"raw": b'{"messageId":"m0"}', "failed_at": NOW}, {"raw": b"m00", "failed_at": NOW}])
     wider = Scrub(
         payload_paths=("$.who", "$.n"), metadata_paths=("$.user",), result_paths=("$.to",), headers=("x-other",),
@@ -128,7 +128,7 @@ def test_a_row_stays_and_says_when_it_was_scrubbed(spark: SparkSession, tmp_path
     assert first["headers"] == {"X-Customer": "[redacted]", "x-other": "[redacted]"}
     assert first["scrubbed_at"] == NOW + 2 * DAY
     assert Store(table.uri).table("dead_letters").to_pyarrow_table()["raw"].to_pylist() == [b"m00"]
-    # Two policies over the same messages come to an end.
+    # Two policies over the same messages don't scrub them again and again.
     for at, what in ((3, task["scrub"]), (4, wider)):
         assert purge(spark, table, NOW + at * DAY, run=f"purge-{at}", **{**task, "scrub": what}).preview.messages == 0
 
@@ -148,7 +148,7 @@ def test_hash_and_drop_of_headers(spark: SparkSession, tmp_path: Path, monkeypat
     purge(spark, table, NOW, **hashed)
     assert stored(table.uri)[0]["headers"] == {"a": json.loads(mac("1")), "b": "2"}
     assert stored(table.uri)[0]["payload"] == b'{"n":0}'
-    # What is hashed already is not hashed again when more is named.
+    # A hashed value is not hashed again when the policy names more.
     both = Scrub(headers=("a", "b"), method=H, key_environment=VARIABLE)
     purge(spark, table, NOW + DAY, run="purge-2", **{**hashed, "scrub": both})
     assert stored(table.uri)[0]["headers"] == {"a": json.loads(mac("1")), "b": json.loads(mac("2"))}

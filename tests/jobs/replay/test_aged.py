@@ -1,4 +1,4 @@
-"""A replay that was paused for longer than tables keep their past sends its frozen selection all the same."""
+"""A replay that was paused for longer than tables keep old versions still sends its frozen selection."""
 
 import time
 from datetime import timedelta
@@ -29,7 +29,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def grow_old(table: Table) -> None:
-    """Let the time pass for which files of earlier versions are promised: here a second."""
+    """Wait until files of earlier versions may be deleted: here a second."""
     messages = DeltaTable(table.uri.removeprefix("file://") + "/messages")
     messages.alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 1 seconds"})
     time.sleep(1.5)

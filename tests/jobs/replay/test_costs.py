@@ -1,4 +1,4 @@
-"""What a chunk costs hangs on what it sends, and not on how many chunks there are."""
+"""The cost of a chunk depends on what it sends, not on the number of chunks."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -29,7 +29,7 @@ def two_messages_in_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def store_of(folder: Path, size: int) -> Table:
-    """So many times two messages of a sequence, and two dead letters, each two in a file of their own."""
+    """``size`` times two messages of a sequence and two dead letters, each pair in its own file."""
     table = make_store(folder, [])
     for number in range(size):
         arrive(table, number)
@@ -73,12 +73,12 @@ def test_a_chunk_reads_its_own_part(
         table = store_of(tmp_path / str(size), size)
         document = files_replay(table, tmp_path / f"out-{size}", **task)
         assert not run_replay(Run.of(document, spark, Silent()), Suspending(0)).complete
-        # The version that was frozen is none that Spark has open.
+        # Spark does not have the frozen version open.
         arrive(table, size)
         with counting(spark, monkeypatch) as costs:
             assert run_replay(Run.of(document, spark, Silent()), costs).complete
         assert len(costs.of_chunks) == size
-        # Spark looks through the files' statistics, an entry each, which it has in memory.
+        # Spark reads the files' statistics, one entry per file, which it has in memory.
         read |= {cost["rows"] - size for cost in costs.of_chunks[1:-1]}
     assert len(read) == 1
 

@@ -1,4 +1,4 @@
-"""A replay sends exactly its selection: over crashes, suspensions, and a store that changes meanwhile."""
+"""A replay sends exactly its selection, through crashes, suspensions, and changes of the store."""
 
 import json
 import time
@@ -36,7 +36,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def writes(spark: SparkSession, document: RunDocument) -> list[Moment]:
-    """Run to the end; every moment at which it changes something outside."""
+    """Run to the end; return all moments of its external writes."""
     seen: list[Moment] = []
     with observing(lambda name, moment: seen.append((name, moment))):
         assert run_replay(Run.of(document, spark, Silent())).complete
@@ -44,7 +44,7 @@ def writes(spark: SparkSession, document: RunDocument) -> list[Moment]:
 
 
 def crash_at(spark: SparkSession, document: RunDocument, number: int) -> Moment | None:
-    """Run until the n-th moment; which it was, or None where the run ended before."""
+    """Run until the n-th moment; return it, or None if the run ended before."""
     seen: list[Moment] = []
 
     def observer(name: str, moment: str) -> None:
@@ -70,7 +70,7 @@ def test_one_crash_after_another_at_every_write_changes_nothing(spark: SparkSess
     whole = files_replay(table, tmp_path / "whole", **task)
     expected = Counter(writes(spark, whole))
     document = files_replay(table, tmp_path / "out", **task)
-    # Each run is let through to one moment that no run before has crashed at.
+    # Each run reaches one moment at which no earlier run has crashed.
     crashed: set[Moment] = set()
     left: Counter[Moment] = Counter(expected)
 
@@ -117,7 +117,7 @@ SELECTIONS = st.builds(
 
 
 def selected(rows: list[Row], selection: Selection, order: str) -> list[Row]:
-    """What is to be sent, said again in Python."""
+    """The rows to be sent, selected in plain Python."""
     taken = [
         row
         for row in rows
@@ -217,7 +217,7 @@ def erase(spark: SparkSession, table: Table, *numbers: int) -> None:
 def test_what_can_no_longer_be_read_is_told_and_fails_the_replay_at_its_end(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str, grains: int
 ) -> None:
-    """A purge took 7 and 10 away, and an erasure of 8 the earlier versions that had them."""
+    """A purge removed 7 and 10, and an erasure of 8 removed the earlier versions that had them."""
     monkeypatch.setattr(freeze, "GRAINS", grains)
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out", select=Selection(where="stream_name <> 'order-0'"), order=order)
@@ -256,7 +256,7 @@ def test_what_was_erased_meanwhile_is_not_sent_either_while_its_bytes_are_still_
 def test_what_was_erased_after_its_chunk_was_sealed_is_not_sent(
     spark: SparkSession, tmp_path: Path, file_format: str
 ) -> None:
-    """Whichever write the run and the one after it are cut off at."""
+    """Whichever writes the run and the next runs are cut off at."""
     rows = ten()
     rows[1] |= {"payload": b'{"a":"}\\",{[",\n"b":[1.10,{}]}', "payload_size": None, "payload_sha256": None}
     table = make_store(tmp_path / "store", rows)
@@ -275,7 +275,7 @@ def test_what_was_erased_after_its_chunk_was_sealed_is_not_sent(
 
 
 def crash_once(spark: SparkSession, document: RunDocument, at: Moment) -> None:
-    """Run until a moment, which has to come."""
+    """Run until a moment, which must come."""
 
     def observer(name: str, moment: str) -> None:
         if (name, moment) == at:

@@ -1,4 +1,4 @@
-"""SIGKILL of a replay and its JVM: the next run goes on, and what was sent is what would have been."""
+"""SIGKILL of a replay and its JVM: the next run continues, and the output is that of an uninterrupted run."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The Native record: what is in it, and that nothing of a payload is lost on the way."""
+"""The Native record: its fields, and that no part of a payload is lost."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Redelivery: what is due is noted as tried again before it is sent, and sent once, whatever crashes."""
+"""Redelivery: due messages are marked as tried again before they are sent, and sent once, despite crashes."""
 
 import shutil
 from collections import Counter
@@ -54,7 +54,7 @@ def states(table: Table) -> dict[int, tuple[str, int]]:
 
 
 def answer(table: Table, position: int, **columns: str) -> None:
-    """What an update makes of a message."""
+    """Change a message as an update would."""
     Store(table.uri).table("messages").update(updates=columns, predicate=f"global_position = {position}")
 
 
@@ -235,7 +235,7 @@ def test_cut_off_anywhere_each_message_is_noted_and_sent_once(
 
     with observing(crash), pytest.raises(Crash):
         run_replay(Run.of(redelivery(table, tmp_path / "out"), spark, Silent()))
-    # An answer that comes before the round goes on changes nothing about it.
+    # An answer that arrives before the round continues does not change the round.
     noted = states(table)[1] == ("PROCESSING", 1)
     if noted:
         answer(table, 1, status="'COMPLETED'")

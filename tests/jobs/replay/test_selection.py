@@ -1,4 +1,4 @@
-"""Each selector: rows that match it, rows that don't."""
+"""Each selector: rows that match it, and rows that don't."""
 
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -34,7 +34,7 @@ ROWS = [
     message(6, status="FAILED", retries=1, next_retry_at=AT + timedelta(microseconds=1), position=5),
     message(7, status="FAILED", retries=9, position=6),
     message(8, status="RECEIVED", next_retry_at=AT - HOUR, position=7),
-    # Complete by its size, complete by its end, a member missing, no size, a size that its numbers contradict.
+    # Sequences: complete by size, complete by end, with a gap, without a size, with a size that its numbers contradict.
     message(10, sequence_id="sized", sequence_number=2, position=8),
     message(11, sequence_id="sized", sequence_number=1, sequence_size=2, position=9),
     message(12, sequence_id="ended", sequence_number=1, position=10),

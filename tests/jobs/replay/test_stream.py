@@ -1,4 +1,4 @@
-"""A replay into a stream: each message once there, whatever crashes."""
+"""A replay into a stream: each message arrives once, despite crashes."""
 
 import base64
 from datetime import timedelta
@@ -78,7 +78,7 @@ def test_what_was_erased_before_the_target_took_it_in_does_not_come_to_it(
     rule = Rule(name="erased", match=Match(message_ids=("m2",)), erase=True)
     purge(spark, table, AT, rules=(rule,), erase_within=timedelta(days=30))
     outcome = run_replay(Run.of(document, spark, Silent()))
-    # What the target had taken in is its own.
+    # The target keeps what it had ingested.
     taken = ["m2"] if at[0] == "messages" else []
     assert sorted(row["message_id"] for row in stored(f"file://{tmp_path}/target")) == ["m1", *taken, "m3", "m4", "m5"]
     assert (outcome.complete, outcome.progress.erased) == (True, 1)
@@ -140,7 +140,7 @@ def test_a_folder_that_is_not_the_targets_is_refused_untouched(spark: SparkSessi
 
 
 def redrive(table: Table, job: str, **task: Any) -> RunDocument:
-    """Dead letters into their own stream, whose envelope reads now what it could not."""
+    """A redrive of dead letters into their own stream, whose envelope can now read them."""
     fields = {
         name: FieldMapping(path=f"$.{key}")
         for name, key in (("messageId", "id"), ("streamName", "s"), ("payload", "p"))

@@ -1,7 +1,7 @@
-"""Answers of the object store are lost, one at each kind of write of each kind of run.
+"""The object store's answers are lost, one at each kind of write of each kind of run.
 
-The store ends as one that heard every answer: while it grows old, as one whose past nobody removed; and where runs are
-cut off, as one that was cut off at the same writes.
+The store ends like one that received every answer: a store that grows old like one without maintenance, and a store
+with cut-off runs like one that was cut off at the same writes.
 """
 
 import re
@@ -61,18 +61,18 @@ LARGE = b'"' + b"x" * 50 + b'"'
 OF_WHAT_WAS_CUT_OFF = {
     *("take-out", "sweep", "archive-withdrawn", "archive-sweep", "sweep-plan", "replay-erased", "replay-forgotten"),
 }
-"""Writes by which a run goes on where another was cut off, or without what is gone since."""
+"""Writes of a run that continues a cut-off one, or that misses what is gone since."""
 ELSEWHERE = {
-    # From Kafka and to it: tests/jobs/kafka.
+    # From and to Kafka: tests/jobs/kafka.
     *("plan-anew", "replay-transaction", "replay-staged-removed", "erase-staged"),
-    # Of many rows, and of what broke off: tests/jobs/index.
+    # Of many rows, and after an interruption: tests/jobs/index.
     *("index-parts", "erase-index"),
-    # Of files that have been taken in: tests/unit/source.
+    # Of ingested files: tests/unit/source.
     *("archive-file", "delete-file"),
     # On a store of an earlier release: tests/jobs/upgrade.
     *("upgrade-.+", "properties-.+"),
 }
-"""Writes that no story here has, each of which has its own test; a name that is made up has its pattern."""
+"""Writes that no story here has, each with its own test; composed names as patterns."""
 OWN_COLUMNS = {
     *("inserted_at", "inserted_date", "failed_at", "at", "updated_at", "modified_at"),
     *("run", "rules", "key", "message_key"),
@@ -81,9 +81,9 @@ OWN_WORDS = re.compile(
     r"run-\d+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(-[0-9a-f]{16,})+|[0-9a-f]{32,}"
     r"|(PerSecond|[vV]ersion|bytes)(_before|_after|Before|After)?['\"]: ?([0-9.]+|null)"
 )
-"""Times, keys, digests, sizes, names of runs and speeds; and versions, as a run that is tried again claims anew."""
+"""Times, keys, digests, sizes, run names and speeds; and versions, as a repeated run claims the store again."""
 FILES = re.compile(r'"files": \[\n    \{.*?\n  \]', re.DOTALL)
-"""Of an archive: a table that was compacted gives fewer."""
+"""Files of an archive: a compacted table gives fewer."""
 Task = IngestTask | PurgeTask | EraseTask | ReplayTask | MaintainTask | DeleteTask
 
 
@@ -98,7 +98,7 @@ class Site:
     runs: int = 0
 
     def run(self, event: "Event") -> RunError | None:
-        """One run, under an epoch of its own, to its end or to where it is cut off."""
+        """Do one run, under its own epoch, to its end or to where it is cut off."""
         self.runs += 1
         at = START + event.hour * HOUR
         document = RunDocument(
@@ -126,7 +126,7 @@ class Site:
         return table.model_copy(update={"epoch": self.runs})
 
     def _task(self, task: Task) -> Task:
-        """Into a stream under the epoch of the run too."""
+        """The task; a replay into a stream has the run's epoch there, too."""
         if not isinstance(task, ReplayTask) or not isinstance(task.destination, StreamDestination):
             return task
         into = task.destination.model_copy(update={"table": self._granted(task.destination.table)})
@@ -161,7 +161,7 @@ def message(message_id: str, **fields: Any) -> bytes:
 
 
 def land(folder: Path) -> IngestTask:
-    """Messages in two batches, with large payloads, duplicates and garbage; updates that match, wait and are none."""
+    """Land two batches of messages, with large payloads, duplicates and garbage; updates match, wait or are garbage."""
     arrived = [
         [message("m1"), b"garbage about m1", message("m2", payload=LARGE)],
         [message("m3", streamName="other-1")],
@@ -187,28 +187,28 @@ def land(folder: Path) -> IngestTask:
 
 
 def land_more(folder: Path) -> None:
-    """The message that an update waits for, and two that came before, one of which has been erased."""
+    """Land the message that an update waits for, and two that came before, one of which has been erased."""
     write_file(folder / "messages" / "4.jsonl", lines(message("m9"), message("m1"), message("m4")), START + HOUR)
 
 
 class Event(NamedTuple):
-    """What a store lives through: hours from its beginning, and what is run then."""
+    """An event in a store's life: hours from its beginning, and the task that runs then."""
 
     hour: int
     task: Task
     suspended: bool = False
-    """A replay, by its user, before it has sent anything."""
+    """Whether the user suspends the replay before it has sent anything."""
     ages: bool = False
-    """Of the store that grows old: the other one does not do it."""
+    """Whether only the store that grows old does it."""
     cut: str = ""
-    """The write after whose first the run is cut off."""
+    """The run is cut off after its first write with this name."""
 
 
 Story = Callable[[str, Path], Iterator[Event]]
 
 
 def grows_old(bucket: str, folder: Path) -> Iterator[Event]:
-    """A year and a half, over whose middle two replays lie still."""
+    """A year and a half, with two replays suspended in the middle."""
     root, year = f"s3a://{bucket}", 2 * HALF_A_YEAR
     taken = land(folder)
     yield Event(0, taken)
@@ -251,7 +251,7 @@ def grows_old(bucket: str, folder: Path) -> Iterator[Event]:
 
 
 def is_cut_off(bucket: str, folder: Path) -> Iterator[Event]:
-    """Runs that go on where others were cut off, when a file is gone, messages are erased and others are held."""
+    """Runs that continue cut-off ones after a file was deleted, messages were erased and others held."""
     root = f"s3a://{bucket}"
     taken = land(folder)
     yield Event(0, taken, cut="plan")
@@ -282,24 +282,24 @@ def is_cut_off(bucket: str, folder: Path) -> Iterator[Event]:
     yield Event(13, held(purge, "m1"), cut="forget-plan")
     yield Event(14, held(purge, "m1"))
 
-    # What is to be swept has to be older than a day by the object store's own clock.
+    # Only objects older than a day, by the object store's own clock, are swept.
     yield Event(20 * HALF_A_YEAR, forgotten())
 
 
 def held(purge: PurgeTask, *message_ids: str) -> PurgeTask:
-    """The same, with a hold that has come meanwhile."""
+    """The same purge with a hold that was set meanwhile."""
     return purge.model_copy(update={"holds": (Hold(name="late", match=Match(message_ids=message_ids)),)})
 
 
 def forgotten(**task: Any) -> MaintainTask:
-    """A maintenance that keeps nothing of the past but what somebody still needs."""
+    """A maintenance that keeps only the old versions that are still needed."""
     return MaintainTask(log_retention=timedelta(0), deleted_file_retention=timedelta(0), **task)
 
 
 def test_each_run_of_a_store_that_grows_old_ends_as_if_no_answer_had_been_lost_and_nothing_removed(
     spark: SparkSession, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # So that a replay that leaves some out has to write down which it has.
+    # So that a replay that leaves some messages out has to record which ones it has.
     monkeypatch.setattr(freeze, "GRAINS", 1)
     writes = lived(spark, object_store, tmp_path, grows_old)
     missed = {one for one in patterns_in_code() if not any(re.fullmatch(one, name) for name in writes)}
@@ -319,7 +319,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lived(spark: SparkSession, object_store: ObjectStore, folder: Path, story: Story) -> set[str]:
-    """Let two stores live through it, one of which hears each answer; the writes of the other."""
+    """Play the story with two stores, one of which receives every answer; return the other's writes."""
     buckets = [f"{story.__name__.replace('_', '-')}-{name}" for name in ("heard", "unheard")]
     for bucket in buckets:
         object_store.make_bucket(bucket)
@@ -344,6 +344,6 @@ def lived(spark: SparkSession, object_store: ObjectStore, folder: Path, story: S
 
 
 def different(found: dict[str, str], expected: dict[str, str]) -> dict[str, tuple[str | None, str | None]]:
-    """What is not the same; pytest would look at all of it, letter by letter."""
+    """The differences; pytest would compare everything by character."""
     names = found.keys() | expected.keys()
     return {name: (found.get(name), expected.get(name)) for name in names if found.get(name) != expected.get(name)}

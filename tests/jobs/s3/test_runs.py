@@ -1,4 +1,4 @@
-"""Runs of each kind against a real S3 server, every bucket by its own entry."""
+"""Runs of each kind with a real S3 server; each bucket has its own entry."""
 
 import gzip
 import json
@@ -49,13 +49,13 @@ POLICIES = [
 
 @pytest.fixture(scope="module")
 def limited(object_store: ObjectStore) -> CredentialVariables:
-    """Credentials that may do nothing but what buckets allow."""
+    """Credentials with only the rights that buckets grant."""
     object_store.make_user(LIMITED)
     return LIMITED
 
 
 def allow(object_store: ObjectStore, uri: str, policy: dict[str, Any], without: str | None = None) -> None:
-    """Let the limited user do with a bucket what a policy says, but for one action."""
+    """Grant the limited user a policy's actions on a bucket, except one."""
     statements = []
     for statement in policy["Statement"]:
         actions = [one for one in _listed(statement["Action"]) if one != without]
@@ -72,7 +72,7 @@ def _listed(actions: str | list[str]) -> list[str]:
 
 @pytest.fixture
 def buckets(object_store: ObjectStore, request: pytest.FixtureRequest) -> dict[str, str]:
-    """A test's own buckets, by what they are for."""
+    """A test's own buckets, by their use."""
     name = re.sub("[^a-z0-9]+", "-", request.node.name.lower())[-40:].strip("-")
     return {use: object_store.make_bucket(f"{use}-{name}") for use in ("lake", "landing", "archive", "out")}
 
@@ -100,7 +100,7 @@ def run(spark: SparkSession, object_store: ObjectStore, buckets: dict[str, str],
 
 
 def arrive(object_store: ObjectStore, buckets: dict[str, str]) -> IngestTask:
-    """Five messages in two files, one of them packed, and one line that is none."""
+    """Five messages in two files, one of them gzipped, and one bad line."""
     folder = f"{buckets['landing'].removeprefix('s3a://')}/orders"
     old = (AT - timedelta(days=100)).isoformat()
     object_store.put(f"{folder}/1.jsonl", lines(record("m1", time=old), record("m2", time=old), b"{"))
@@ -116,7 +116,7 @@ def outcome(report: RunReport) -> IngestOutcome | PurgeOutcome | ReplayOutcome:
 
 
 def ids(object_store: ObjectStore, uri: str) -> list[str]:
-    """What is in a store, read from the bucket by another reader with other settings."""
+    """The message ids of a store, read from the bucket by another reader with other settings."""
     options = Storage([object_store.entry(uri.split("/")[2])]).delta_options(uri)
     rows = DeltaTable(f"{uri.replace('s3a', 's3')}/messages", storage_options=options).to_pyarrow_table()
     return sorted(rows["message_id"].to_pylist())

@@ -1,4 +1,4 @@
-"""A run knows how much it may hold."""
+"""A run knows its memory limits."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Spark's own ports take nobody's word."""
+"""Spark's own ports require authentication."""
 
 import socket
 import struct
@@ -15,7 +15,7 @@ RPC_REQUEST = 3
 
 
 def test_what_a_stranger_sends_to_a_driver_is_not_read(spark: SparkSession) -> None:
-    """Without proof it would be taken for a serialized Java object, and made into one."""
+    """Without authentication Spark would deserialize it as a Java object."""
     assert "Unknown challenge message" in _answer(spark, b"\xac\xed\x00\x05sr\x00\x01a")
 
 
@@ -31,14 +31,14 @@ def test_python_and_its_jvm_talk_on_loopback_with_a_token(spark: SparkSession) -
 
 
 def _listening_everywhere() -> str:
-    """The kernel's lines of sockets that listen on all addresses."""
+    """The kernel's lines about sockets that listen on all addresses."""
     lines = [line for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()]
     anywhere = ("00000000:", "00000000000000000000000000000000:")
     return "\n".join(line for line in lines if line.split()[1].startswith(anywhere) and line.split()[3] == "0A")
 
 
 def _answer(spark: SparkSession, body: bytes) -> str:
-    """What comes back for a request by the framing of Spark's RPC."""
+    """The answer to a request in the framing of Spark's RPC."""
     port = int(spark.conf.get("spark.driver.port") or 0)
     message = struct.pack(">Bqi", RPC_REQUEST, 1, len(body)) + body
     with socket.create_connection(("127.0.0.1", port), timeout=scaled(20)) as connection:

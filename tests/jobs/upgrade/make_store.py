@@ -1,7 +1,7 @@
-"""Makes ``store.tar.gz``: a store as the code at hand leaves it, with work under way, for a later release to go on.
+"""Makes ``store.tar.gz``: a store of the current code, with unfinished work that a later release continues.
 
-Run it by the release before: see README.md. A store is told by its folder, so that this one is always made, and
-unpacked, at the same place.
+Run it with the release before: see README.md. A store is identified by its folder, so this one is always made and
+unpacked in the same folder.
 """
 
 import json
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def arrive() -> None:
-    """Messages of three streams, the odd ones done with; one under a claim check; two that are none, one too large."""
+    """Land messages of three streams, odd ones completed, one with a claim check; two bad records, one too large."""
     records = [record(number) for number in range(1, MESSAGES + 1)]
     records[4]["payload"] = {"n": 5, "large": "x" * 100}
     lines = [json.dumps(one) for one in records]
@@ -90,7 +90,7 @@ def record(number: int) -> dict[str, object]:
 
 
 def documents() -> dict[str, RunDocument]:
-    """What the runs are told, by name; those of the last two go on under a later release."""
+    """The run documents, by name; a later release continues the runs of the last two."""
     table = Table(uri=f"{URI}/store", owner=Owner(namespace="default", name="orders"), epoch=5)
     source = FilesSource(uri=f"{URI}/landing")
     ingest = IngestTask(source_id="landing", source=source, max_payload_bytes=300, claim_check_bytes=60)
@@ -142,7 +142,7 @@ class Suspending:
 
 
 def cut_off_before(name: str):  # type: ignore[no-untyped-def]
-    """An observer of external writes by which a run ends before one."""
+    """An observer of external writes that ends a run before one of them."""
 
     def observer(at: str, moment: str) -> None:
         if (at, moment) == (name, "before"):

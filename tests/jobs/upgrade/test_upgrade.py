@@ -1,6 +1,6 @@
-"""A store that the release before wrote, with work under way, is opened, carried on and read by this one.
+"""This release opens, continues and reads a store that the release before wrote, with unfinished work.
 
-`make_store.py` says what is in it, README.md how it is made again.
+`make_store.py` says what is in it, README.md how to make it again.
 """
 
 import fcntl
@@ -38,12 +38,12 @@ STORE = f"file://{FOLDER}/store"
 MARKER = FOLDER / "store" / "_messagestore.json"
 RECEIVED = list(range(2, 21, 2))
 DONE = [1, 5, 9, 11, 13, 15, 17, 19]
-"""Of twenty messages the third was erased, and the seventh is held; the purge takes the other odd ones."""
+"""Of twenty messages the third was erased, and the seventh is held; the purge removes the other odd ones."""
 
 
 @pytest.fixture(scope="module")
 def unpacked() -> Iterator[None]:
-    """The store, where it was made; of several test runs of one machine one has that folder."""
+    """The store, in the folder where it was made; only one test run on a machine has that folder at a time."""
     with Path(f"{FOLDER}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         unpack()
@@ -60,7 +60,7 @@ def unpack() -> None:
 
 @pytest.fixture(scope="module")
 def read(spark: SparkSession, unpacked: None) -> dict[str, Any]:
-    """What those find who only read, before anything else is done, and what of the store is another after them."""
+    """What a reader, a preview and a replay find before any other run, and which files they change."""
     before = tree(FOLDER / "store")
     with Reader(STORE) as reader:
         found: dict[str, Any] = {
@@ -76,7 +76,7 @@ def read(spark: SparkSession, unpacked: None) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def upgraded(spark: SparkSession, read: dict[str, Any]) -> dict[str, Any]:
-    """What runs that write say, one after the other."""
+    """The outcomes of runs that write, one after the other."""
     arrive()
     return {
         "ingest": run(spark, "ingest", 6).outcome,
@@ -86,12 +86,12 @@ def upgraded(spark: SparkSession, read: dict[str, Any]) -> dict[str, Any]:
 
 
 def arrive() -> None:
-    """An erased message, one that is there, and a new one."""
+    """Land an erased message, an existing one, and a new one."""
     write_file(FOLDER / "landing" / "b.jsonl", lines(record("m3"), record("m4"), record("m21")), START)
 
 
 def run(spark: SparkSession, name: str, epoch: int | None, **task: Any) -> RunReport:
-    """A run by what the release before was told of its task."""
+    """Do a run with the task of the release before."""
     report = attempt(spark, name, epoch, **task)
     assert report.error is None
     return report
@@ -99,7 +99,7 @@ def run(spark: SparkSession, name: str, epoch: int | None, **task: Any) -> RunRe
 
 def attempt(spark: SparkSession, name: str, epoch: int | None, **task: Any) -> RunReport:
     said = json.loads((FOLDER / "documents" / f"{name}.json").read_bytes())
-    # What is told of a table is each release's own word to its own jobs.
+    # Each release writes the document's tables for its own jobs.
     if said["task"]["kind"] == "replay" and said["task"]["destination"]["kind"] == "stream":
         del said["task"]["destination"]["table"]["adopt"]
     said["table"] = {"uri": said["table"]["uri"], "owner": said["table"]["owner"], "epoch": epoch}
@@ -117,7 +117,7 @@ def test_who_only_reads_finds_it_all_and_upgrades_nothing(read: dict[str, Any]) 
     assert read["ids"] == [f"m{number}" for number in range(1, 21) if number != 3]
     assert read["dead letters"] == ["PayloadTooLarge", "Unparseable"]
     assert (read["preview"].preview.messages, read["preview"].preview.held) == (len(DONE), 1)
-    # A preview and a replay are told in the audit.
+    # The audit has rows about a preview and a replay.
     assert {name.partition("/")[0] for name in read["changed"]} == {"audit"}
 
 

@@ -1,4 +1,4 @@
-"""Old messages at the current version of the envelope: the same from Spark and from Arrow, and sent by a replay."""
+"""Old messages translated to the envelope's current version: equal from Spark and from Arrow, and in a replay."""
 
 import json
 from pathlib import Path
