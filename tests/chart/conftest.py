@@ -1,4 +1,4 @@
-"""A kube-apiserver with three namespaces, and nothing of the chart in it yet."""
+"""A kube-apiserver with three namespaces, before the chart is installed."""
 
 from collections.abc import Iterator
 

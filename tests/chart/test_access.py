@@ -1,4 +1,4 @@
-"""Who may do what, asked of a real API server."""
+"""Who may do what, by the answers of a real API server."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -96,7 +96,7 @@ REPORTS = "message-store-driver-reports"
 
 
 def test_the_operator_grants_drivers_their_reports_and_no_more(apiserver: ApiServer) -> None:
-    """Who makes roles must hold what they grant, and the operator does for this one only."""
+    """Who creates a Role must have its rights, and the operator has only this Role's."""
     report = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["run-1"], "verbs": ["get", "patch"]}
     assert _grant(apiserver, report).accepted
     refused = _grant(apiserver, {**report, "resources": ["secrets"]})
@@ -110,7 +110,7 @@ def test_the_operator_changes_the_role_of_reports_and_no_other(apiserver: ApiSer
         apiserver.request("PATCH", f"{roles}/{name}", change, "application/merge-patch+json", OPERATOR).status
         for name in (REPORTS, f"{RELEASE}-message-store-operator-driver")
     ]
-    # There is none yet; of the other it isn't even told whether there is.
+    # The first does not exist yet; for the other, the API server does not say whether it exists.
     assert asked == [404, 403]
 
 

@@ -1,4 +1,4 @@
-"""The documentation's table of values is the schema's."""
+"""The documentation's table of values matches the schema."""
 
 import json
 import os

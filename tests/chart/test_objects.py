@@ -1,4 +1,4 @@
-"""What the chart renders is what a real API server accepts."""
+"""A real API server accepts what the chart renders."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def test_every_object_is_accepted(apiserver: ApiServer, values: Path) -> None:
             continue
         assert answer.accepted, (document["kind"], document["metadata"]["name"], answer.body)
         assert not answer.body.get("warnings")
-    # These are the Prometheus operator's, which isn't here.
+    # Kinds of the Prometheus operator, which is not installed.
     assert unknown == (["PrometheusRule", "ServiceMonitor"] if values.stem == "everything" else [])
 
 

@@ -1,4 +1,4 @@
-"""Releases come and go on a real API server, and no data with them."""
+"""Helm releases are installed and uninstalled on a real API server, and no data goes with them."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 @pytest.fixture
 def release(apiserver: ApiServer, tmp_path: Path) -> Iterator[list[str]]:
-    """Arguments that tell helm where; whatever a test leaves of the chart is gone afterwards."""
+    """Helm's arguments for the cluster and namespace; after the test the chart is removed."""
     where = ["--kubeconfig", str(apiserver.kubeconfig(tmp_path)), "--namespace", NAMESPACE]
     yield where
     helm("uninstall", RELEASE, "--ignore-not-found", *where)
@@ -52,7 +52,7 @@ def test_an_upgrade_touches_no_resource(apiserver: ApiServer, release: list[str]
 
 
 def _previous_chart(folder: Path) -> Path:
-    """The chart as a release before this one may have been: other version, a field less."""
+    """The chart as an earlier release may have been: another version, one field less."""
     chart = folder / CHART.name
     shutil.copytree(CHART, chart)
     with _changed(chart / "Chart.yaml") as about:
@@ -92,7 +92,7 @@ def _wait_until(done: Callable[[], bool]) -> None:
 
 
 def _make(apiserver: ApiServer, document: Document) -> Document:
-    # An older release doesn't know every field, and leaves out what it doesn't know.
+    # An older release drops the fields that it doesn't know.
     path = url(document["kind"]).replace("Strict", "Ignore")
     answer = apiserver.request("POST", path, document)
     assert answer.accepted, answer.body
@@ -104,7 +104,7 @@ def _read(apiserver: ApiServer, document: Document) -> Document:
 
 
 def _unversioned(document: Document) -> Document:
-    """Without what a field that appears with its default changes by itself."""
+    """The resource without the changes from a new field with a default."""
     spec = {name: value for name, value in document["spec"].items() if name != "runHistoryLimit"}
     return {"metadata": document["metadata"], "spec": spec}
 

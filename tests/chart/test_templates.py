@@ -1,4 +1,4 @@
-"""What the chart renders, before any cluster sees it."""
+"""What the chart renders, without a cluster."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def test_the_objects_are_those_of_the_snapshot(values: Path) -> None:
 
 
 def _without_definitions(text: str) -> str:
-    """The chart's own version changes with each release, and the definitions have a test of their own."""
+    """The text without the chart's version, which each release changes, and the CRDs, which have their own test."""
     objects = [part for part in re.split(r"^---\n", text, flags=re.MULTILINE) if "templates/crds.yaml" not in part]
     chart = _chart()
     return "---\n".join(objects).replace(f"message-store-operator-{chart['version']}", "message-store-operator-VERSION")
@@ -132,7 +132,7 @@ def test_the_operator_takes_its_settings(values: Path, tmp_path: Path) -> None:
 
 
 def test_values_say_what_the_operator_would_do_without(tmp_path: Path) -> None:
-    """The defaults of the values are the settings' own, but for names that carry the release's."""
+    """The values have the settings' defaults, except names with the release's name."""
     found = load(_settings_file(tmp_path), {}).to_dict()
     assert found["leader"].pop("lease") == "store-message-store-operator-leader"
     assert found["driver"].pop("clusterRole") == "store-message-store-operator-driver"
