@@ -1,1 +1,1 @@
-"""Tests in a real cluster. They are a package so that the cluster may go with the last of them."""
+"""Tests in a real cluster. They are a package so that the last of them can remove the cluster."""

@@ -17,7 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="package")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """The one cluster of these tests, the operator in it: made by the first, left for the next session."""
+    """The cluster of these tests, with the operator: the first test creates it, and it stays for the next session."""
     goes = request.config.getoption("--take-down") and not kind.healthy()
     try:
         yield running_cluster()
@@ -40,6 +40,6 @@ def bucket(cluster: Cluster) -> Iterator[str]:
 
 @pytest.fixture
 def site(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Site]:
-    """A namespace and a bucket of this test's own."""
+    """This test's own namespace and bucket."""
     with new_site(cluster, request.node.name.removeprefix("test_")) as made:
         yield made

@@ -1,4 +1,4 @@
-"""Specs that can't work: a condition says why soon, and a better spec alone heals them."""
+"""Specs that can't work: a condition soon says why, and a corrected spec is enough to repair them."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,15 +10,15 @@ from support.site import STREAM, Site, condition_of
 
 WITHIN_SECONDS = 60
 BY_RUNS_SECONDS = 240
-"""Their drivers start first, on a node that is busy with all of them."""
+"""Their drivers must start first, on a node that is busy with all of them."""
 HEALED_SECONDS = 600
-"""All at once: that many runs share the node."""
+"""All start at once, so that many runs share the node."""
 MESSAGES = 20
 
 
 @dataclass(frozen=True)
 class Bad:
-    """A stream by the name of what is wrong with it."""
+    """A stream with the name of its error."""
 
     name: str
     reason: str
@@ -63,7 +63,7 @@ def _bad(site: Site) -> list[Bad]:
 
 
 def _said(site: Site, bad: Bad) -> bool:
-    """Whether a condition that is not well says it."""
+    """Whether Ready is False with the expected reason and message."""
     ready = condition_of(site.status(STREAM, bad.name), "Ready")
     return ready.get("status") == "False" and ready["reason"] == bad.reason and bad.words in ready["message"]
 

@@ -1,4 +1,4 @@
-"""What every other test here stands on: the cluster, the Spark operator, the S3 server and the jobs' image."""
+"""What every other test here needs: the cluster, the Spark operator, the S3 server and the jobs' image."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""FakeSpark, which tests of the operator take for the Spark operator, leaves of a run what the real one leaves."""
+"""FakeSpark, the operator tests' stand-in for the Spark operator, leaves the same objects of a run as the real one."""
 
 import json
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ ENDS = {"taken-in": "COMPLETED", "denied": "FAILED"}
 
 @dataclass(frozen=True)
 class Left:
-    """What there is of a run that has ended."""
+    """The objects of an ended run."""
 
     application: Resource
     pod: Resource
@@ -55,7 +55,7 @@ def test_a_run_that_ends_and_one_that_fails_look_alike(site: Site) -> None:
 
 
 def _ended(site: Site) -> dict[str, Resource]:
-    """By stream, its first run that has ended."""
+    """Each stream's first ended run."""
     ended = {}
     for application in sorted(site.items("sparkapplication"), key=lambda one: one["metadata"]["name"]):
         stream = application["metadata"]["name"].rsplit("-ingest-", 1)[0]
@@ -73,7 +73,7 @@ def _left(site: Site, application: Resource) -> Left:
 
 
 def _faked(server: ApiServer, application: Resource, config_map: Resource) -> Left:
-    """The same application and document, run by FakeSpark."""
+    """Run the same application and document with FakeSpark."""
     name = application["metadata"]["name"]
     config_maps = "/api/v1/namespaces/default/configmaps"
     kept = {part: application[part] for part in ("apiVersion", "kind", "spec")}

@@ -1,4 +1,4 @@
-"""Streams that never stop, and what befalls them: pods and servers go, the store holds all that landed, once."""
+"""Continuous streams and faults: pods and servers are deleted, and the store has each landed message once."""
 
 import random
 import time
@@ -18,7 +18,7 @@ from support.witness import Witness
 SEED = 20260105
 FILE_RECORDS = 40
 NOW = ("--grace-period=0", "--force")
-"""A pod goes as with its node: nobody asks it first."""
+"""Force-deletes a pod, as when its node is lost."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Running:
     files: int = 0
 
     def land(self) -> None:
-        """Land another file: new messages, two that were there before, one line that is no message."""
+        """Land another file: new messages, two that were there before, and one bad line."""
         first = self.files * FILE_RECORDS
         new = records(range(first, first + FILE_RECORDS))
         again = records(range(max(0, first - 2), first))
@@ -41,7 +41,7 @@ class Running:
         self.lines += content.splitlines()
 
     def catch_up(self, seconds: float = 300) -> None:
-        """Wait until the store has all that landed, then check what always holds."""
+        """Wait until the store has all landed records, then check the invariants."""
         wanted = len(self.lines)
         self.site.until(
             lambda: totals(self.site, "orders").get("received") == wanted, f"{wanted} records received", seconds
@@ -51,26 +51,26 @@ class Running:
         assert not self.witness.together
 
     def run(self) -> str:
-        """The name of the run that works now."""
+        """The name of the current run."""
         current = self.site.wait(STREAM, "orders", _works, "a run that works")["currentRun"]
         return str(current["name"])
 
     def past(self, run: str) -> Row:
-        """A run as the status tells it, once it has ended."""
+        """A run's record in the status, once it has ended."""
         status = self.site.wait(STREAM, "orders", lambda found: _past(found, run), f"run {run} has ended")
         return _past(status, run)[0]
 
 
 @pytest.fixture
 def running(site: Site) -> Iterator[Running]:
-    """A stream of this test's own, with a first file taken in."""
+    """This test's own stream, with a first file ingested."""
     with Witness(site.cluster, site.namespace) as witness:
         stream = Running(site, witness)
         stream.land()
         site.apply(site.stream(trigger={"continuous": {"batchInterval": "PT2S"}}, runHistoryLimit=50))
         stream.catch_up()
         yield stream
-    # Its run would still write to the bucket, which is taken away next. In a namespace that goes, no other run follows.
+    # Its run would still write to the bucket, which is deleted next. In a terminating namespace no other run starts.
     site.cluster.kubectl("delete", "namespace", site.namespace, "--wait=false")
     site.kubectl("delete", "pod", "--all", "--wait=false", *NOW)
 
@@ -138,7 +138,7 @@ def test_operators_killed_while_runs_begin_and_end_launch_nothing_twice_and_forg
         running.past(run)
         running.catch_up()
     status = running.site.status(STREAM, "orders")
-    # Of every number that was given there was a run, and of every run there is a record.
+    # Each run number was launched, and each run has a record.
     assert len(running.witness.launched) == status["runNumber"]
     known = {one["name"] for one in status["recentRuns"]} | {status["currentRun"]["name"]}
     assert known == set(running.witness.launched)

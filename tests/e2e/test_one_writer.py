@@ -1,4 +1,4 @@
-"""Two streams that name one table: they never write at one time, and the one that can't says why."""
+"""Two streams that name one table never write at the same time, and the refused one says why."""
 
 from support.laws import Source, check_laws, read_store
 from support.records import message, records
@@ -16,7 +16,7 @@ def test_two_streams_on_one_table_never_write_together_and_the_second_says_why_i
         waits = site.wait(STREAM, "second", _waits, "it waits for the table", 60)
         assert f"MessageStream {site.namespace}/first" in condition_of(waits, "Ready")["message"]
         site.ran(STREAM, "first")
-        # The folder belongs to the first now: what the second hears in its turn, and can correct.
+        # The folder belongs to the first now: the second's run is refused, and its user can correct the URI.
         refused = site.condition(STREAM, "second", "Stalled", "True", "TableRefused")
     assert f"belongs to MessageStream {site.namespace}/first" in refused
     assert not witness.together

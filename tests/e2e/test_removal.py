@@ -1,4 +1,4 @@
-"""What is taken away: the release, resources while no operator runs, a namespace. All ends, and data to keep stays."""
+"""Removal of the release, of resources without an operator, of a namespace: all of it ends, and data to keep stays."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,7 +63,7 @@ def _deleted_with_its_data(site: Site, name: str) -> Resource:
 
 @contextmanager
 def _without_operator() -> Iterator[None]:
-    """The release is taken away, and installed again afterwards."""
+    """Uninstall the release, and install it again afterwards."""
     helm = [programs.program("helm"), "--kubeconfig", kind.kubeconfig(), "--namespace", install.OPERATOR_NAMESPACE]
     run([*helm, "uninstall", install.OPERATOR_RELEASE, "--wait"])
     try:

@@ -1,4 +1,4 @@
-"""A store's whole life in the cluster, with real webhooks: what status tells is what the tables hold."""
+"""A store's whole life in the cluster, with real webhooks: the status matches the tables."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def test_webhooks_are_taken_in_purged_and_replayed_and_status_tells_what_the_tab
     archive = {"uri": site.uri("archive"), "format": "Parquet", "storage": site.storage()}
     rules = [{"name": "issues", "match": {"categories": LEAVING}}]
     site.apply(site.policy("issues", "github-webhooks", rules=rules, archive=archive))
-    # The two read and write nothing of each other's: they run at the same time.
+    # The two share no data, so they run at the same time.
     site.apply(site.replay("replayed", "github-webhooks", select={"categories": REPLAYED}))
     _check_purge(
         site.wait(POLICY, "issues", _purged, "a purge"), taken_in, read_store(site, "github-webhooks", "archive")
@@ -38,7 +38,7 @@ def test_webhooks_are_taken_in_purged_and_replayed_and_status_tells_what_the_tab
 
 
 def webhooks(landed: bytes) -> Source:
-    """The example's source, read by hand."""
+    """The example's source, read with plain Python."""
 
     def message(line: bytes) -> tuple[str, Any]:
         record = json.loads(line)

@@ -1,4 +1,4 @@
-"""The tutorial's commands for a cluster, word for word; those before them are run by tests/jobs/documents."""
+"""The tutorial's commands for a cluster, word for word; tests/jobs/documents runs those before them."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ PAGE = "docs/tutorial.md"
 
 @pytest.fixture
 def tutorial(cluster: Cluster) -> Iterator[Site]:
-    """The namespace and the bucket that the tutorial makes."""
+    """The namespace and the bucket that the tutorial creates."""
     yield Site(cluster, "tutorial", "tutorial")
     cluster.kubectl("delete", "namespace", "tutorial", "--wait=false", "--ignore-not-found")
     remove_bucket(cluster.s3.filesystem(), "tutorial")
@@ -38,7 +38,7 @@ def test_the_tutorial_ends_with_its_last_message_replayed_in_a_cluster(tutorial:
 
 
 def _script() -> str:
-    """What writes the tutorial's files, and its commands for a cluster, but for the one that makes the cluster."""
+    """The commands that write the tutorial's files, and those for a cluster, except the one that creates it."""
     written = [block for block in blocks() if block.page == PAGE and block.heading in RUN[PAGE]]
     there = [block for block in blocks() if block.page == PAGE and block.heading in RUN_IN_CLUSTER[PAGE]]
     commands = [block.commands for block in written if block.language == "sh"] + [block.commands for block in there]
