@@ -1,4 +1,4 @@
-"""The CRDs on a real API server and the models say the same of every resource."""
+"""The CRDs on a real API server and the models judge every resource alike."""
 
 import re
 from collections.abc import Callable
@@ -41,7 +41,7 @@ STRICTER_MODELS = {
     "spec.streamSelector.matchLabels.team": "the API server drops a null in a map",
     "status.streams[].preview.byRule.count": "the API server drops a null in a map",
 }
-"""Where a model refuses what the API server takes. Predicates (`where`) are checked with the manifests, in no model."""
+"""Where a model refuses what the API server accepts. No model checks predicates (`where`): manifest checks do."""
 
 
 def _id(document: Document) -> str:
@@ -61,7 +61,7 @@ def test_both_accept_every_valid_resource(apiserver: ApiServer, valid: Document)
 
 
 def test_valid_resources_give_every_field_a_value() -> None:
-    """Else there would be a field that no mutation touches; a part that stands in many places counts once."""
+    """Otherwise no mutation would touch that field; a part that occurs in many places counts once."""
     for kind in KINDS:
         spec_and_status = schema_of(kind)["properties"]
         given = set()
@@ -105,7 +105,7 @@ def test_both_say_the_same_of_every_mutation_of_a_status(apiserver: ApiServer, d
     try:
         base = {**document, "metadata": stored.body["metadata"]}
         for mutation in mutations(base, schema_of(document["kind"]), "status"):
-            # A model passes over fields of a status that it doesn't know: a newer operator wrote them.
+            # A model ignores unknown fields of a status: a newer operator wrote them.
             if mutation.change.startswith("unknown field") or mutation.path == ("status",):
                 continue
             answer = update(apiserver, mutation.document, part="/status")
@@ -271,7 +271,7 @@ def _update(apiserver: ApiServer, document: Document, path: str, value: Any) -> 
 
 
 def test_every_rule_refuses_something(apiserver: ApiServer) -> None:
-    """Each rule of each CRD, at each place that has it, has said no at least once."""
+    """Each rule of each CRD, at each place that has it, refuses at least one resource."""
     refused = {
         (document["kind"], *cause)
         for document, path, value in REFUSED_BY_RULES

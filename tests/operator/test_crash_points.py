@@ -1,4 +1,4 @@
-"""The operator dies at each single write of a run's life, before it takes effect or after, and another one goes on."""
+"""The operator dies at each write of a run's life, before or after its effect, and another operator continues."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from support.secrets import make_storage_secrets
 NAMESPACE = "crash-points"
 STREAMS = f"/apis/messagestore.dev/v1alpha1/namespaces/{NAMESPACE}/messagestreams"
 WRITES = 17
-"""More than a run's life has, so that the last of them are never reached."""
+"""More writes than a run's life has, so that the last ones are never reached."""
 
 
 class Killed(BaseException):
@@ -31,7 +31,7 @@ class Killed(BaseException):
 
 
 class Mortal(KubeClient):
-    """A connection whose process dies at its n-th write."""
+    """A client whose process dies at its n-th write."""
 
     dies_at = 0
     takes_effect = False
@@ -74,7 +74,7 @@ def test_a_run_is_made_once_and_brought_to_its_end(apiserver: ApiServer, dies_at
     assert at(config_map, "metadata", "ownerReferences", 0, "kind") == "SparkApplication"
     assert run.name in _reporting(apiserver)
     assert _holders(apiserver, name) == [None]
-    # The last crash points lie behind the end: then all of them were there.
+    # The last crash points are after the end: so the tests had all the others.
     assert dies_at < WRITES or writes < WRITES
 
 
@@ -90,7 +90,7 @@ async def _live_twice(server: ApiServer, spark: FakeSpark, name: str, dies_at: i
 
 
 async def _live(server: ApiServer, client: KubeClient, spark: FakeSpark, name: str) -> None:
-    """An operator's life until the stream has had its run."""
+    """Run an operator until the stream has had its run."""
     settings = Settings(namespace=NAMESPACE, watch_namespaces=(NAMESPACE,))
     service = Service(
         settings, client, KubeflowBackend(client), decide, Telemetry(Metrics(), health_of(settings)), "test"

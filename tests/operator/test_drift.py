@@ -1,4 +1,4 @@
-"""What was applied stays as it was applied: whoever compares finds nothing, and applying again does nothing."""
+"""Applied manifests stay as applied: a comparison finds no drift, and applying again changes nothing."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -22,7 +22,7 @@ SERVER_SIDE = "application/apply-patch+yaml"
 
 
 def _manifests() -> list[tuple[str, Document]]:
-    """Every resource of the examples, and those that together have every field."""
+    """Every resource of the examples, and generated ones that together have every field."""
     found = [(f"generated-{one['metadata']['name']}", one) for one in all_resources()]
     for file in sorted((REPOSITORY / "examples").rglob("*.yaml")):
         if "testdata" not in file.parts:
@@ -37,7 +37,7 @@ MANIFESTS = _manifests()
 
 @pytest.fixture(params=[one for _, one in MANIFESTS], ids=[name for name, _ in MANIFESTS])
 def manifest(request: pytest.FixtureRequest, apiserver: ApiServer) -> Iterator[Document]:
-    """As it stands in Git: no status, no namespace of its own."""
+    """A manifest as in Git: without a status or a namespace."""
     document: Document = deepcopy(request.param)
     document.pop("status", None)
     document["metadata"]["namespace"] = "default"
@@ -48,7 +48,7 @@ def manifest(request: pytest.FixtureRequest, apiserver: ApiServer) -> Iterator[D
 
 
 def _apply(apiserver: ApiServer, document: Document) -> Document:
-    """Server-side apply, as Argo CD and Flux do it."""
+    """Server-side apply, as by Argo CD and Flux."""
     path = url(document["kind"], document["metadata"]["name"], "&fieldManager=gitops")
     return _accepted(apiserver.request("PATCH", path, document, SERVER_SIDE))
 
@@ -63,14 +63,14 @@ def _where(document: Document) -> str:
 
 
 def test_a_comparison_finds_nothing(apiserver: ApiServer, manifest: Document) -> None:
-    """What was given is there as it was given, and what was added are defaults that the models have too."""
+    """Given values are unchanged, and added values are defaults that the models also have."""
     live = _apply(apiserver, manifest)
     assert _changed(manifest["spec"], live["spec"]) == []
     assert live["spec"] == parse_resource(manifest).to_dict()["spec"]
 
 
 def _changed(given: Any, live: Any, path: str = "spec") -> list[str]:
-    """Where the live value isn't the one that was given."""
+    """The paths where the live value differs from the given one."""
     if isinstance(given, dict) and isinstance(live, dict):
         return [found for name, value in given.items() for found in _changed(value, live.get(name), f"{path}.{name}")]
     if isinstance(given, list) and isinstance(live, list) and len(given) == len(live):
@@ -89,13 +89,13 @@ def test_applying_again_does_nothing(apiserver: ApiServer, manifest: Document) -
 
 
 def _look_at(apiserver: ApiServer, manifest: Document) -> Document:
-    """Write a status, as the operator does first of all; the one before it is a default, and stored nowhere yet."""
+    """Write a status, as the operator does first; before that, the status is only a default that is not stored."""
     place = url(manifest["kind"], f"{manifest['metadata']['name']}/status")
     return _accepted(apiserver.request("PATCH", place, {"status": {"observedGeneration": 1}}, MERGE))
 
 
 def test_a_null_is_refused_by_name(apiserver: ApiServer) -> None:
-    """Server-side apply takes none; whoever creates or applies on the client's side has it dropped."""
+    """Server-side apply refuses a null; create and client-side apply drop it."""
     document = redrive()
     path = url(document["kind"], document["metadata"]["name"], "&fieldManager=gitops")
     refused = apiserver.request("PATCH", path, document, SERVER_SIDE)
@@ -104,7 +104,7 @@ def test_a_null_is_refused_by_name(apiserver: ApiServer) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_the_operator_writes_is_no_drift(apiserver: ApiServer, kind: str) -> None:
-    """A status, a finalizer and its own annotations stay when the manifest is applied again, and none is in its way."""
+    """The operator's status, finalizer and annotations stay when the manifest is applied again, without a conflict."""
     (state,) = [one for one in states() if one.kind == kind and one.name in ("idle", "purged", "succeeded")]
     manifest = {name: state.document[name] for name in ("apiVersion", "kind", "spec")}
     manifest["metadata"] = {"name": state.document["metadata"]["name"], "namespace": "default"}
@@ -135,5 +135,5 @@ def test_a_new_resource_is_not_done(apiserver: ApiServer, kind: str) -> None:
 
 
 def _empty(status: Document) -> Document:
-    """The fields that the server gave an empty or a zero default."""
+    """The fields with an empty or zero default of the server."""
     return {name: value for name, value in status.items() if not value}

@@ -1,4 +1,4 @@
-"""A driver's main as a pod runs it, against a real API server that lets it reach one ConfigMap and nothing else."""
+"""A driver's main as in a pod, with a real API server where its account may use only one ConfigMap."""
 
 import json
 import os
@@ -29,7 +29,7 @@ PATIENCE_SECONDS = 240
 
 @pytest.fixture
 def run(apiserver: ApiServer, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A run's ConfigMap, and another one; an account that may get and patch the first."""
+    """A run's ConfigMap, another ConfigMap, and an account that may get and patch only the first."""
     name = f"orders-ingest-{abs(hash(request.node.name)) % 10**6}"
     account = {"kind": "ServiceAccount", "name": name}
     role = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": ["get", "patch"]}
@@ -55,7 +55,7 @@ def run(apiserver: ApiServer, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 class Pod:
-    """What Kubernetes gives a driver: its document, its environment, its account's files."""
+    """What Kubernetes gives a driver: its document, its environment and its account's files."""
 
     def __init__(self, folder: Path, apiserver: ApiServer, run: str, port: int | None = None) -> None:
         self.folder, self.apiserver, self.run = folder, apiserver, run
@@ -103,7 +103,7 @@ class Pod:
         )
 
     def reported(self) -> RunReport | None:
-        """What stands in the ConfigMap."""
+        """The report in the ConfigMap."""
         data = self.apiserver.request("GET", f"{CONFIG_MAPS}/{self.run}").body.get("data") or {}
         return RunReport.model_validate_json(data["report.json"]) if "report.json" in data else None
 

@@ -1,4 +1,4 @@
-"""Events on a real API server: said once, then counted; and what the cluster says of a pod."""
+"""Events on a real API server: created once, then counted; and the cluster's Events about a pod."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,6 +1,6 @@
-"""The operator among faults: killed, cut off, with clocks that are wrong, and beside a second leader.
+"""The operator under faults: killed, disconnected, with wrong clocks, and beside a second leader.
 
-`make test-faults` makes it large. The seed says which faults come when; how they fall is never twice the same.
+`make test-faults` runs it large. The seed determines which faults come when; their exact timing always differs.
 """
 
 import json
@@ -34,21 +34,21 @@ _MERGE = "application/merge-patch+json"
 
 @dataclass(frozen=True)
 class Size:
-    """How many of everything; times are seconds."""
+    """The size of a test; times are seconds."""
 
     streams: int
     policies: int
     interval: str
     run_seconds: float
     pause: float
-    """Between two faults, at most."""
+    """The longest time between two faults."""
     kills: int
     restarts: int
     cuts: int
     depositions: int
     usurpers: int
     rest: float
-    """How long it may take until all is quiet."""
+    """The time limit until all resources are at rest."""
 
 
 SMALL = Size(6, 2, "PT1S", 0.3, 1.0, kills=4, restarts=1, cuts=1, depositions=1, usurpers=1, rest=40)
@@ -56,17 +56,17 @@ LARGE = Size(100, 20, "PT10S", 1.0, 4.0, kills=100, restarts=20, cuts=30, deposi
 
 
 class Faults:
-    """Two replicas, and what happens to them and to the API server."""
+    """Two replicas, and the faults of them and of the API server."""
 
     def __init__(self, found: Stage, way: Interception, config: Path, dice: random.Random) -> None:
         self._found, self._way, self._config, self._dice = found, way, config, dice
         self.settings = _settings(found)
         self._running: list[Operator] = []
         self.ended: Counter[int] = Counter()
-        """Exit codes of those that were not killed."""
+        """Exit codes of the replicas that were not killed."""
 
     def keep_two(self) -> None:
-        """Start others for those that have ended."""
+        """Replace the replicas that have ended."""
         for one in [one for one in self._running if one.process.poll() is not None]:
             self.ended[one.process.returncode] += 1
             self._running.remove(one)
@@ -74,13 +74,13 @@ class Faults:
             self._start(self.settings)
 
     def work_goes_on(self) -> bool:
-        """Whether there is a leader that has read everything."""
+        """Whether there is a leader that is ready."""
         self.keep_two()
         leading = [one for one in self._running if one.figure("messagestore_operator_leading")]
         return any(one.get("/readyz")[0] == 200 for one in leading)
 
     def kill(self) -> None:
-        """Kill one, most often who leads."""
+        """Kill one replica, most often the leader."""
         leading = [one for one in self._running if one.figure("messagestore_operator_leading")]
         victims = leading if leading and self._dice.random() < 0.7 else self._running
         victim = self._dice.choice(victims)
@@ -92,20 +92,20 @@ class Faults:
         self._found.server.restart()
 
     def cut(self) -> None:
-        """Break all connections off, those of watches too."""
+        """Close all connections, including watches."""
         self._way.cut()
 
     def depose(self) -> None:
-        """Take the leader's Lease away by hand."""
+        """Remove the holder from the leader's Lease."""
         lease = f"{_LEASES}/{self.settings['leader']['lease']}"
         self._found.server.request("PATCH", lease, {"spec": {"holderIdentity": ""}}, _MERGE)
 
     def usurp(self) -> None:
-        """Let one lead beside the leader, whoever has the Lease."""
+        """Start a second leader, which ignores the Lease."""
         self._start({**self.settings, "leader": {**self.settings["leader"], "enabled": False}})
 
     def kill_all(self) -> None:
-        """Leave none."""
+        """Kill all replicas."""
         for one in self._running:
             one.kill()
 
@@ -115,7 +115,7 @@ class Faults:
 
 
 def _settings(found: Stage) -> dict[str, Any]:
-    """The chart's, and quick."""
+    """The chart's settings, with shorter times."""
     quick = {name: {**found.settings[name], **FAST[name]} for name in ("leader", "runs")}
     return {**found.settings, **quick, "resync": "PT10S", "statusInterval": "PT1S"}
 
@@ -145,7 +145,7 @@ def test_whatever_happens_no_run_is_launched_twice_or_forgotten_and_every_status
             eventually(lambda: any(_status(one).get("lastRun") for one in found.resources("MessageStream")), 60)
             for happens in _in_some_order(faults, size, dice):
                 if dice.random() < 0.7:
-                    # Otherwise few would ever get to work.
+                    # Otherwise few replicas would ever get to work.
                     eventually(faults.work_goes_on, 120)
                 time.sleep(dice.uniform(0, size.pause))
                 happens()
@@ -156,7 +156,7 @@ def test_whatever_happens_no_run_is_launched_twice_or_forgotten_and_every_status
                 answer = found.server.request("PATCH", address(resource), {"spec": {"suspend": True}}, _MERGE)
                 assert answer.accepted, answer.body
             eventually(lambda: all(_rests(one) for one in _all(found)), size.rest, operator)
-            # A table is let go just after the status says that its run has ended.
+            # A table is released just after the status says that its run has ended.
             eventually(lambda: not _held(found), size.rest, operator)
         resources = _all(found)
         record, requests = found.end(), audit.requests(found.folder)
@@ -203,10 +203,10 @@ def _held(found: Stage) -> list[str]:
 
 
 def _check(resource: dict[str, Any], runs: list[str]) -> None:
-    """What a resource's status says of its runs is what was run."""
+    """Check that a resource's status matches its runs."""
     status, prefix = _status(resource), f"{resource['metadata']['name']}-"
     launched = {int(name.removeprefix(prefix).split("-")[1]): name for name in runs if name.startswith(prefix)}
-    # Every number that was reserved was launched, but for one that the suspension took back.
+    # Every reserved number was launched, except one that the suspension may have taken back.
     assert sorted(launched) == list(range(1, len(launched) + 1)), json.dumps(status)
     assert status.get("runNumber", 0) - len(launched) in (0, 1), json.dumps(status)
     told = [run["name"] for run in status.get("recentRuns", [])]

@@ -1,4 +1,4 @@
-"""Resources that nobody thought of: generated from the schemas, valid or not, both judges say the same."""
+"""Random resources, generated from the schemas, valid or not: CRDs and models judge them alike."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from support.judges import complaints_of_model, create, schema_of
 from support.resources import all_resources, resource
 
 EXAMPLES = 150
-# Valid for both judges, so that most of what is generated gets past the forms and meets the rules.
+# Valid for both, so that most generated resources pass the schema and reach the rules.
 _CRONS = ("0 3 * * *", "*/5 * * * 1-5")
 _TIME_ZONES = ("UTC", "Asia/Tokyo")
 _BY_NAME = {"cron": _CRONS, "timeZone": _TIME_ZONES}
@@ -57,7 +57,7 @@ def _objects(draw: DrawFn, schema: dict[str, Any]) -> dict[str, Any]:
         return draw(st.dictionaries(st.sampled_from(["a", "b", "spark.speculation"]), values, max_size=2))
     required = set(schema.get("required", []))
     optional = sorted(schema["properties"].keys() - required)
-    # Few at a time: rules about what excludes each other would refuse nearly everything else.
+    # Few at a time: rules about mutually exclusive fields would refuse nearly everything else.
     chosen = draw(st.sets(st.sampled_from(optional), max_size=3)) if optional else set()
     return {
         name: draw(_values(node, name))
@@ -68,7 +68,7 @@ def _objects(draw: DrawFn, schema: dict[str, Any]) -> dict[str, Any]:
 
 @st.composite
 def _specs(draw: DrawFn, kind: str) -> dict[str, Any]:
-    """A spec out of nothing, or a valid one some fields of which are others."""
+    """A random spec, or a valid one with some random fields."""
     schema = schema_of(kind)["properties"]["spec"]
     if draw(st.booleans()):
         return draw(_objects(schema))

@@ -35,7 +35,7 @@ def _with_client(server: ApiServer, scenario: Callable[[KubeClient], Awaitable[T
 
 
 class Hanging(KubeClient):
-    """A connection that stops answering."""
+    """A client whose requests get no answer."""
 
     hangs = False
 
@@ -46,7 +46,7 @@ class Hanging(KubeClient):
 
 
 class Counting(KubeClient):
-    """A connection that counts what it is asked."""
+    """A client that counts requests."""
 
     asked = 0
 

@@ -1,4 +1,4 @@
-"""A table's Lease on a real API server: one holder, and an epoch that goes up whatever happens to the Lease."""
+"""A table's Lease on a real API server: one holder, and an epoch that only rises, whatever happens to the Lease."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -120,7 +120,7 @@ def test_the_epoch_goes_up_though_the_lease_was_deleted(apiserver: ApiServer, ta
             lease = await leases.acquire(table, "default/first", first_epoch(now) + 1, None, now)
             epochs.append(_epoch(lease))
             for _ in range(20):
-                # Grants in a row, as fast as they ever come.
+                # Grants in a row, at the highest possible rate.
                 now += timedelta(seconds=2)
                 lease = await leases.acquire(table, "default/first", _epoch(lease) + 1, _version(lease), now)
                 epochs.append(_epoch(lease))

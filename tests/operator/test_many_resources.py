@@ -1,4 +1,4 @@
-"""Streams and policies by the dozen, with the chart's rights and limits; a benchmark has a thousand in this scene."""
+"""Dozens of streams and policies, with the chart's rights and limits; a benchmark has a thousand in this setup."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from support.operators import eventually
 STREAMS, POLICIES = 80, 16
 RATE = 20
 RUNS = 3
-"""Of each stream, at least."""
+"""The least number of runs of each stream."""
 WAIT_SECONDS = 150
 
 
@@ -31,7 +31,7 @@ def test_each_of_many_resources_runs_again_and_again_and_nothing_runs_twice_or_b
 
 
 def _runs(stream: dict[str, Any]) -> int:
-    """How many have succeeded; a stream that fails never gets there."""
+    """How many runs have succeeded; a failing stream never reaches the number."""
     return sum(1 for run in stream.get("status", {}).get("recentRuns", []) if run["state"] == "Succeeded")
 
 
@@ -40,7 +40,7 @@ def _purges(policy: dict[str, Any]) -> bool:
 
 
 def _check_figures(found: Scene) -> None:
-    """No look failed, and no change was seen by a list that the watches had not shown."""
+    """No reconciliation failed, and no list found a change that the watches had missed."""
     assert found.operator.get("/metrics")[0] == 200
     for name in ("reconcile_errors_total", "watch_missed_total"):
         assert found.operator.figure(f"messagestore_operator_{name}") == 0, name

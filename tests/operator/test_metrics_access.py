@@ -1,4 +1,4 @@
-"""With authentication, figures are told to whom the cluster's own roles allow the URL, over TLS, and to nobody else."""
+"""With authentication, only users with the cluster's right to the URL get metrics, over TLS."""
 
 import ssl
 import urllib.error
@@ -20,7 +20,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 @pytest.fixture(scope="module")
 def operator(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Operator, Path]]:
-    """An operator with the chart's rights, and the authority that its certificate is checked by."""
+    """An operator with the chart's rights, and the CA of its certificate."""
     folder = tmp_path_factory.mktemp("metrics")
     authority, certificate, key = certify(folder)
     certificate.rename(folder / "tls.crt")

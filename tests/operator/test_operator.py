@@ -1,4 +1,4 @@
-"""The operator as a process against a real API server; Spark is played by the test."""
+"""The operator as a process with a real API server; the test fakes Spark."""
 
 import random
 import signal
@@ -27,7 +27,7 @@ _numbers = count()
 
 @pytest.fixture
 def namespace(apiserver: ApiServer) -> Iterator[str]:
-    """A namespace of the test's own, without streams afterwards."""
+    """The test's own namespace, without streams afterwards."""
     name = f"operator-{next(_numbers)}"
     assert apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).accepted
     yield name
@@ -122,7 +122,7 @@ def test_what_a_run_is_made_of_belongs_to_it_and_its_driver_may_reach_its_own_re
         metadata = apiserver.request("GET", f"{maps}/{run.name}").body["metadata"]
         return str(metadata["ownerReferences"][0]["uid"])
 
-    # It is the stream's until there is an application to hand it over to.
+    # The stream owns it until there is an application, which then owns it.
     eventually(lambda: owned_by() == application["uid"])
     driver = f"system:serviceaccount:{namespace}:message-store-driver"
     patch = {"data": {"note": "mine"}}
@@ -187,7 +187,7 @@ def test_an_operator_killed_over_and_over_launches_nothing_twice_and_forgets_not
     for name in names:
         _apply(apiserver, namespace, name, trigger={"interval": "PT1S"})
     for _ in range(5):
-        # Short of a second after its start it begins to work: these fall into the midst of that.
+        # It begins to work within a second after its start: these kills come during that.
         operator = start_operator(apiserver, tmp_path, settings)
         try:
             eventually(lambda started=operator: started.get("/readyz")[0] == 200)
@@ -208,7 +208,7 @@ def test_an_operator_killed_over_and_over_launches_nothing_twice_and_forgets_not
         for name in names:
             status = eventually(lambda name=name: _at_rest(_status(apiserver, namespace, name)))
             launched = [int(run.name.split("-")[2]) for run in spark.launched(f"{name}-")]
-            # Every number that was reserved was launched, but for one that the suspension took back.
+            # Every reserved number was launched, except one that the suspension may have taken back.
             assert launched == list(range(1, len(launched) + 1))
             assert status["runNumber"] - len(launched) in (0, 1)
             assert status["lastRun"]["name"] == spark.launched(f"{name}-")[-1].name
@@ -231,7 +231,7 @@ def test_without_the_spark_operators_kind_it_serves_and_runs_begin_when_that_is_
             assert (ready["status"], ready["reason"]) == ("False", "SparkOperatorMissing")
             assert "sparkapplications.sparkoperator.k8s.io is not installed" in ready["message"]
         there.enter_context(fake_spark(apiserver, namespace))
-        # No reading of everything comes meanwhile: that the run has ended is known by the watch of applications.
+        # No full list comes meanwhile: the watch of applications shows that the run has ended.
         run = eventually(lambda: _status(apiserver, namespace, "orders").get("lastRun"), seconds=40, of=operator)
         assert run["state"] == "Succeeded"
 
@@ -292,7 +292,7 @@ def test_an_api_server_that_breaks_down_again_and_again_makes_no_run_twice_and_f
     names = [f"orders-{number}" for number in range(8)]
     with intercepting(f"https://127.0.0.1:{apiserver.port}") as way:
         config = ApiServer(way.port, apiserver.certificate).kubeconfig(tmp_path)
-        # A leader that can't renew leaves: that has tests of its own.
+        # Without election: a leader that can't renew exits, which has its own tests.
         settings = {**_settings(namespace), "leader": {"enabled": False}}
         with running_operator(apiserver, tmp_path, settings, config) as operator:
             for name in names:
@@ -315,7 +315,7 @@ def test_an_api_server_that_breaks_down_again_and_again_makes_no_run_twice_and_f
         status, launched = _status(apiserver, namespace, name), [run.name for run in spark.launched(f"{name}-")]
         told = [run["name"] for run in reversed(status["recentRuns"])]
         assert told == launched[-len(told) :]
-        # Every number that was reserved was launched, but for one that the suspension took back.
+        # Every reserved number was launched, except one that the suspension may have taken back.
         assert status["runNumber"] - len(launched) in (0, 1)
         assert [run for run in status["recentRuns"] if run["state"] != "Succeeded"] == []
 

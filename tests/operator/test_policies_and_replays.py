@@ -1,4 +1,4 @@
-"""Policies and replays beside the streams that they are about, with the operator as a process."""
+"""Policies and replays beside their streams, with the operator as a process."""
 
 from collections.abc import Iterator
 from itertools import count

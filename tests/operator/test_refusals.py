@@ -1,4 +1,4 @@
-"""What is refused, by the operator or by the API server, is said on the resource; asking again costs little."""
+"""A refusal, by the operator or the API server, shows in the resource's status; retries cost little."""
 
 import time
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _numbers = count()
 
 
 class Cluster:
-    """A namespace with an operator of its own."""
+    """A namespace with its own operator."""
 
     def __init__(self, server: ApiServer, namespace: str, operator: Operator) -> None:
         self._server, self.namespace, self.operator = server, namespace, operator
@@ -58,7 +58,7 @@ class Cluster:
         return found
 
     def quota(self, most: int) -> None:
-        """Let the namespace have so many SparkApplications; what a controller does in a cluster is done here."""
+        """Give the namespace a quota of SparkApplications; sets the status that a cluster's controller would set."""
         quotas = f"/api/v1/namespaces/{self.namespace}/resourcequotas"
         wanted = {"metadata": {"name": "few"}, "spec": {"hard": {QUOTA: str(most)}}}
         self._server.request("POST", quotas, wanted)
@@ -67,7 +67,7 @@ class Cluster:
         assert self._server.request("PATCH", f"{quotas}/few/status", status, MERGE).accepted
 
     def config_maps(self) -> list[str]:
-        """Of runs."""
+        """The ConfigMaps of runs."""
         path = f"/api/v1/namespaces/{self.namespace}/configmaps?labelSelector=messagestore.dev/run"
         return [one["metadata"]["name"] for one in self._server.request("GET", path).body["items"]]
 
@@ -82,7 +82,7 @@ class Cluster:
 def cluster(apiserver: ApiServer, tmp_path: Path) -> Iterator[Cluster]:
     name = f"refusals-{next(_numbers)}"
     assert apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).accepted
-    # Without renewals of a leader's Lease, which would count among the requests.
+    # Without renewals of a leader's Lease, which would count as requests.
     settings = {"namespace": name, "watchNamespaces": [name], "leader": {"enabled": False}}
     with running_operator(apiserver, tmp_path, settings) as operator:
         yield Cluster(apiserver, name, operator)
@@ -125,7 +125,7 @@ def test_a_resource_under_way_that_comes_to_be_refused_is_seen_to_its_end(cluste
     assert (last["name"], last["state"]) == (run.name, "Succeeded")
     eventually(lambda: cluster.holders() == [])
     time.sleep(2)
-    # Before, such a resource cost 28 requests a second for ever; these are its end and two seconds of rest.
+    # Such a resource once cost 28 requests a second for ever; these are for its end and two seconds of rest.
     assert cluster.operator.figure("messagestore_operator_requests_total") - before < 40
     assert len(spark.launched("")) == 1
     cluster.delete("orders")

@@ -1,4 +1,4 @@
-"""The operator with the chart's own settings and rights, no administrator's: nothing it does is refused."""
+"""The operator with the chart's own settings and rights, not an administrator's: none of its requests is refused."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -19,7 +19,7 @@ _numbers = count()
 
 @pytest.fixture(params=["chosen namespaces", "all namespaces"])
 def operator(apiserver: ApiServer, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Operator, str]]:
-    """An operator that is who the chart says, and a namespace that it serves."""
+    """An operator with the chart's account, and a namespace that it serves."""
     own, served = (f"rights-{next(_numbers)}" for _ in range(2))
     for name in (own, served):
         assert apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).accepted
@@ -42,7 +42,7 @@ def test_nothing_that_it_does_is_forbidden(apiserver: ApiServer, operator: tuple
 
 
 def _live(server: ApiServer, namespace: str, spark: FakeSpark, started: Operator) -> None:
-    """A stream's whole life: runs, history, an Event, suspension, and the end."""
+    """Play a stream's whole life: runs, history, an Event, suspension and deletion."""
     document = stream("orders", namespace=namespace, trigger={"interval": "PT1S"}, runHistoryLimit=1).to_dict()
     document["spec"]["table"]["deletionPolicy"] = "Delete"
     del document["metadata"]["uid"], document["metadata"]["generation"]

@@ -1,4 +1,4 @@
-"""The real API server on what runs are made of: the applications, and the pods that come of their templates."""
+"""A real API server accepts the objects of runs: the applications, and the pods from their templates."""
 
 from copy import deepcopy
 from typing import Any
@@ -42,7 +42,7 @@ def test_the_definition_takes_a_rendered_application_strictly_and_keeps_every_fi
 
 
 def _contains(kept: Any, wanted: Any, path: str = "spec") -> list[str]:
-    """The paths of what was dropped or changed."""
+    """The paths of dropped or changed values."""
     if isinstance(wanted, dict):
         return [lost for key in wanted for lost in _contains((kept or {}).get(key), wanted[key], f"{path}.{key}")]
     if isinstance(wanted, list):
@@ -78,7 +78,7 @@ def test_and_refuses_them_without_their_security_context(apiserver: ApiServer, r
 
 def _create_pod(apiserver: ApiServer, namespace: str, template: dict[str, Any]) -> Any:
     pod = deepcopy(template)
-    # As Spark does with a template: a name, an image, and no restarts.
+    # Spark adds this to a template: a name, an image, and no restarts.
     pod["metadata"]["name"] = "from-template"
     pod["spec"]["containers"][0]["image"] = "registry.example.org/spark:7"
     pod["spec"]["restartPolicy"] = "Never"

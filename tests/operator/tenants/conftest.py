@@ -1,7 +1,7 @@
 """Two tenants on a real API server, each an editor of one namespace, and an operator as the chart installs it.
 
-What a file's tests need of `tenancy` in the operator's settings it says with a fixture of that name, and what they need
-of the chart's other values with one of the name `values`.
+A file's fixture `tenancy` has what its tests need in that part of the operator's settings, and its fixture `values` has
+the chart's other values.
 """
 
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from support.tenants import Tenants, make_namespaces, served_tenants
 
 @pytest.fixture(scope="module")
 def namespaces(apiserver: ApiServer) -> list[str]:
-    """The operator's, and those of the two tenants."""
+    """The namespaces of the operator and of the two tenants."""
     return make_namespaces(apiserver)
 
 
 @pytest.fixture(scope="module")
 def tenancy() -> dict[str, Any]:
-    """The operator's settings of this name."""
+    """The operator's setting `tenancy`."""
     return {}
 
 

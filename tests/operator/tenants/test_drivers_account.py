@@ -1,4 +1,4 @@
-"""Whoever gets to act as a driver makes and deletes executors of that run, and no other pod."""
+"""The drivers' account lets a driver create and delete executors of its run, and no other pod."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ RUN = "orders-ingest-1"
 
 @pytest.fixture(scope="module")
 def _prepared(tenants: Tenants) -> None:
-    """The namespace has had a run, and so the drivers' account; the API server has taken the rules in."""
+    """A namespace that has had a run and so has the drivers' account; the API server applies the rules."""
     assert tenants.one.stream("first").accepted
     eventually(lambda: tenants.launched(tenants.one), of=tenants.operator)
     bare = {**plain(), "spec": {"containers": [{"name": "a", "image": "a"}]}}
@@ -25,7 +25,7 @@ def _prepared(tenants: Tenants) -> None:
 
 
 def plain() -> Pod:
-    """As Spark makes it of the template that the Spark operator has put the application's name into."""
+    """An executor pod as Spark creates it from the template with the application's owner reference."""
     pod = executor_pod(launch(stream()))
     application = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication", "name": RUN, "uid": "a"}
     pod["metadata"]["ownerReferences"].insert(0, application)
@@ -33,7 +33,7 @@ def plain() -> Pod:
 
 
 def create(tenants: Tenants, pod: Pod, driver: str = f"{RUN}-driver") -> Answer:
-    """Make a pod, without keeping it, by the token of a driver."""
+    """Create a pod as a dry run, with a driver's token."""
     path = f"/api/v1/namespaces/{tenants.one.namespace}/pods"
     return tenants.one.server.request("POST", f"{path}?dryRun=All", pod, user=account(tenants), pod=driver)
 
@@ -50,7 +50,7 @@ def test_a_driver_makes_the_executors_that_spark_makes(tenants: Tenants) -> None
 
 @pytest.mark.usefixtures("_prepared")
 def test_an_executor_may_have_a_token_for_a_cloud(tenants: Tenants) -> None:
-    """Clouds mount theirs by a webhook, for the identity of the account."""
+    """Clouds mount it with a webhook, for the identity of the account."""
     pod = plain()
     token = {"serviceAccountToken": {"audience": "sts.amazonaws.com", "path": "token"}}
     pod["spec"]["volumes"].append({"name": "cloud", "projected": {"sources": [token]}})
@@ -167,7 +167,7 @@ def test_a_driver_deletes_its_executors_and_no_other_pod(tenants: Tenants) -> No
 
     executor = f"{RUN}-exec-1"
     assert [delete("foreign"), delete(executor, "payments-ingest-1-driver"), delete(executor)] == [422, 422, 200]
-    # All at once, as at the end of a run: by label those of the run, and whatever else there is only if it is theirs.
+    # Collections, as at the end of a run: a label selects the run's pods; without one, a foreign pod forbids it.
     assert server.request("POST", path, plain()).accepted
     assert server.request("DELETE", f"{path}?labelSelector=spark-role%3Dexecutor", user=account(tenants)).accepted
     assert server.request("DELETE", path, user=account(tenants)).status == 422

@@ -1,4 +1,4 @@
-"""A tenant's predicate gets no run where it is more than a predicate; one that takes for ever to read waits alone."""
+"""A tenant's predicate gets no run if it is more than a predicate; one whose check never ends delays only itself."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from support.operators import eventually
 from support.tenants import Tenants
 from support.waiting import scaled
 
-# Whatever the parser itself refuses, here is a text that it never ends with: in every process that has it.
+# A parser that never finishes with one text, in every process that loads it.
 NEVER_ENDS = """
 from messagestore_core import predicate
 
@@ -25,7 +25,7 @@ def never_ends(text, columns):
 predicate.compile_predicate = never_ends
 """
 ANSWER_SECONDS = 1.0
-"""A probe is answered by then; it is asked over a connection of its own, on a busy machine."""
+"""A probe must be answered within this time; it has its own connection, on a busy machine."""
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,6 +1,6 @@
-"""Two namespaces that name one folder: neither waits for the other or hears of it, and none takes what is not given.
+"""Two namespaces that name one folder: neither waits for the other, learns of it, or gets a table without permission.
 
-Spark is played, but its drivers open and delete stores by the jobs' own code, which reads whose a folder is.
+Spark is faked, but its drivers open and delete stores with the jobs' own code, which checks the owner of a folder.
 """
 
 import json
@@ -26,22 +26,22 @@ HOURLY, NEVER = {"interval": "PT1H"}, {"manual": {}}
 
 
 class Stores:
-    """Stores in a local folder, for object stores that no test has."""
+    """Stores in a local folder, in place of object storage."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def table(self, uri: str, owner: Owner, server: str = "objects.example.org") -> Table:
-        """A table on an object store, as it is here."""
+        """The local table in place of a table on object storage."""
         return Table(uri=f"file://{self._folder}/{server}/{uri.partition('://')[2]}", owner=owner)
 
     def owner(self, uri: str) -> str:
-        """Whose a table is."""
+        """The owner of a table."""
         found = json.loads((Path(self.table(uri, Owner(namespace="", name="")).uri[7:]) / MARKER).read_text())["owner"]
         return f"{found['namespace']}/{found['name']}"
 
     def opened(self, given: dict[str, Any]) -> dict[str, str] | None:
-        """What a driver does first by its document: the error that it ends with, or None."""
+        """Do a driver's first step with its document; return the error that it ends with, or None."""
         document = RunDocument.model_validate_json(json.dumps(given))
         server = (document.storage[0].endpoint or "").partition("://")[2]
         here = self.table(document.table.uri, document.table.owner, server)
@@ -59,7 +59,7 @@ class Stores:
 
 @pytest.fixture(scope="module")
 def tenancy(namespaces: list[str]) -> dict[str, Any]:
-    """The settings speak for an owner of the neighbour's that is gone."""
+    """The settings allow adoption from an owner in the other namespace that is gone."""
     _, one, other = namespaces
     return {"adoptions": [{"uri": "s3a://lake/left", "from": f"{other}/gone", "to": f"{one}/finder"}]}
 
@@ -127,7 +127,7 @@ def test_the_settings_speak_for_an_owner_that_is_gone_to_the_one_heir_that_they_
     open_folder(Store.of(stores.table(uri, Owner(namespace=tenants.other.namespace, name="gone")), Storage()))
     assert one.stream("thief", asks_for(uri), table={"uri": uri}, trigger=HOURLY).accepted
     one.told("thief", "TableRefused", of=tenants.operator)
-    # Of its own namespace it could take the store over, once that has it.
+    # Otherwise it could take over the store within its own namespace later.
     assert one.request("DELETE", f"{one.path('MessageStream')}/thief").accepted
     assert one.stream("finder", asks_for(uri), table={"uri": uri}, trigger=HOURLY).accepted
     one.ready("finder", of=tenants.operator)

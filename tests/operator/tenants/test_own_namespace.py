@@ -1,4 +1,4 @@
-"""A tenant is served in the own namespace, sees and names no other, and may do nothing but edit the three kinds."""
+"""The operator serves a tenant in its own namespace; the tenant reaches no other, and may only edit the three kinds."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from support.operators import eventually
 from support.tenants import Tenants
 
 THEIRS = {"name": "theirs", "namespace": "neighbour"}
-"""A reference has a name and no more; the API server drops the rest."""
+"""A reference has only a name; the API server drops the namespace."""
 
 
 def test_a_tenants_stream_is_served(tenants: Tenants) -> None:
@@ -107,7 +107,7 @@ def test_a_selector_finds_streams_of_its_own_namespace(tenants: Tenants) -> None
     labels, manual = {"team": "shop"}, {"trigger": {"manual": {}}}
     assert tenants.other.make("MessageStream", "labelled-there", manual, labels=labels).accepted
     assert tenants.one.make("MessageStream", "labelled-here", manual, labels=labels).accepted
-    # Each kind has a watch of its own: that of policies may be ahead.
+    # Each kind has its own watch: that of policies may be ahead.
     eventually(lambda: tenants.one.read("MessageStream", "labelled-here").get("status"), of=tenants.operator)
     spec = {"streamRefs": None, "streamSelector": {"matchLabels": labels}, "mode": "Enforce"}
     asked = {"messagestore.dev/run-requested": "now"}
@@ -118,7 +118,7 @@ def test_a_selector_finds_streams_of_its_own_namespace(tenants: Tenants) -> None
 
 
 def test_what_another_namespace_makes_to_look_like_a_run_is_none(tenants: Tenants) -> None:
-    """Whoever may make ConfigMaps, as the cluster's own editors may, can give them any label."""
+    """Anyone who may create ConfigMaps, such as the cluster's own editors, can give them any label."""
     assert tenants.one.stream("victim", suspend=True, trigger={"interval": "PT1H"}).accepted
     victim = MessageStream.model_validate(tenants.one.read("MessageStream", "victim"))
     forged = RunRef(tenants.other.namespace, numbered_run_name(victim, "ingest", 1), 1, "ingest")

@@ -1,4 +1,4 @@
-"""A tenant's resource gets the Secrets that are labelled for its use, and goes to no broker in clear."""
+"""A tenant's resource gets only Secrets that are labelled for its use, and reaches no broker without TLS."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ ENDPOINT = "https://objects.example.org"
 
 @pytest.fixture(scope="module")
 def tenancy() -> dict[str, Any]:
-    """Storage without credentials is let through, so that of a Secret with a certificate alone its label is asked."""
+    """Storage without credentials is allowed, so that a Secret with only a certificate is checked by its label."""
     return {"storage": {"requireCredentials": False}}
 
 

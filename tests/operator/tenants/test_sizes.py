@@ -10,7 +10,7 @@ from support.tenants import Tenants
 
 @pytest.fixture(scope="module")
 def values() -> tuple[str, ...]:
-    """Of a setting that resources may give the operator says what it is."""
+    """The operator's own value of a setting that resources may set."""
     return (r"spark.conf.spark\.network\.timeout=600s",)
 
 

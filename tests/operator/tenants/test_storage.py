@@ -1,4 +1,4 @@
-"""A tenant's folders, and the servers that they are on: beyond the settings, no run is made."""
+"""A tenant's folders and their servers: what the settings don't allow gets no run."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def test_a_table_in_the_part_of_another_namespace_is_refused(tenants: Tenants) -
     there = {"uri": f"s3a://lake/{tenants.other.namespace}/orders"}
     assert tenants.one.stream("stranger", table=there).accepted
     refused(tenants, "stranger", "spec.table.uri: " + NOT_ALLOWED)
-    # Nor does what would read it by the stream's word get a run.
+    # A replay that would read it through the stream gets no run either.
     again = {"streamRef": {"name": "stranger"}, "destination": {"files": {"uri": "s3a://landing/again"}}}
     assert tenants.one.make("ReplayJob", "reader", again).accepted
     refused(tenants, "reader", "(MessageStream stranger)", "ReplayJob")
@@ -53,7 +53,7 @@ def test_a_table_in_the_part_of_another_namespace_is_refused(tenants: Tenants) -
     ],
 )
 def test_no_folder_of_a_resource_lies_there(tenants: Tenants, name: str, kind: str, field: str) -> None:
-    """Whatever the way there: this one is another folder to whoever undoes escapes."""
+    """However the URI is written: this one is another folder for a reader that decodes escapes."""
     part: Any = {"uri": f"s3a://lake/{tenants.one.namespace}/%2e%2e/{tenants.other.namespace}/orders"}
     for step in reversed(field.split(".")):
         part = {step: part}
