@@ -20,7 +20,7 @@ def main(
     names: Annotated[list[str] | None, typer.Argument(help=f"Which: {', '.join(BENCHMARKS)}. Default: all.")] = None,
     repeats: Annotated[int, typer.Option(help="Fresh processes a side.", min=1, max=20)] = 5,
 ) -> None:
-    """Measure, check that the sides did the same work, print medians and ratios."""
+    """Measure, check that the sides did the same work, and print medians and ratios."""
     console.print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     table = Table("benchmark", "side", "seconds (median)", "min to max", "ratio", "asked for")
     for name in names or list(BENCHMARKS):

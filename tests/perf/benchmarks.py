@@ -1,4 +1,4 @@
-"""What is measured: for each benchmark its sides, how one side runs in a fresh process, and the ratios wanted."""
+"""The benchmarks: each one's sides, how a side runs in a fresh process, and the required ratios."""
 
 import shutil
 import statistics
@@ -19,7 +19,7 @@ Figures = dict[str, Any]
 
 @dataclass(frozen=True)
 class Ratio:
-    """``numerator`` seconds over ``denominator`` seconds, and what is asked of it, in words."""
+    """``numerator`` seconds over ``denominator`` seconds, and the requirement in words."""
 
     name: str
     numerator: str
@@ -29,7 +29,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Sides that are run in turn, each in a process of its own, and the ratios of their medians."""
+    """Sides that run in turn, each in its own process, and the ratios of their medians."""
 
     run: Callable[[str, Figures], Figures]
     sides: dict[str, tuple[str, Figures]]
@@ -50,7 +50,7 @@ _SESSIONS: dict[str, Callable[[], SparkSession | None]] = {
 
 
 def _ingest(side: str, arguments: Figures) -> Figures:
-    """Warm the process up on a small store, by a batch of the measured size too, then take the measured batches in."""
+    """Warm up on a small store, also with a batch of the measured size, then ingest the measured batches."""
     spark = _SESSIONS[side]()
     held, size, batches = arguments["base"], arguments["batch"], arguments["batches"]
     work = Path(tempfile.mkdtemp(prefix="messagestore-perf-", dir=data.folder()))

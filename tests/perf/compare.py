@@ -1,11 +1,11 @@
-"""Whether two sides stored the same: every row, and its place."""
+"""Whether two sides stored the same rows, at the same positions."""
 
 import duckdb
 from deltalake import DeltaTable
 
 
 def digest(uri: str) -> dict[str, int]:
-    """A digest of each table's rows, whatever their order; times of writing left out."""
+    """A digest of each table's rows, in any order, without times of writing."""
     path = uri.removeprefix("file://")
     connection = duckdb.connect()
     connection.execute("set timezone = 'UTC'")

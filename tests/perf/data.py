@@ -1,6 +1,6 @@
-"""Inputs of the benchmarks: records, and stores of any size that hold the messages before them. Made once, kept.
+"""Inputs of the benchmarks: records, and stores of any size with the messages before them. Made once, then kept.
 
-Message n has an id, stream and payload that follow from n alone, so that two sides can be compared row by row.
+Message n has an id, stream and payload that depend only on n, so that two sides can be compared row by row.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ from messagestore_jobs.session import SETTINGS
 
 STREAMS = 100_000
 SPECIAL = "account-special"
-"""One stream of a thousand messages in ten million."""
+"""A stream of a thousand messages in ten million."""
 DAYS = 20
 OWNER = Owner(namespace="perf", name="perf")
 
@@ -49,7 +49,7 @@ def folder() -> Path:
 
 _ID = "concat_ws('-', substr(h,1,8), substr(h,9,4), substr(h,13,4), substr(h,17,4), substr(h,21,12))"
 _STREAM = f"case when n % 10000 = 7 then '{SPECIAL}' else 'account-' || (n * 7919 % {STREAMS}) end"
-# No number here ends in 0: DuckDB rewrites those, and the sides are compared byte by byte.
+# No number here ends in 0: DuckDB rewrites such numbers, and the comparison is byte by byte.
 _PAYLOAD = """'{"seq":' || n || ',"amount":' || (n * 37 % 100000) || '.25,"currency":"EUR",'
  || '"customer":{"name":"Customer ' || (n % 5000) || '","segment":"retail","tags":["a","b","c"]},"note":"'
  || md5('x' || n) || md5('y' || n) || '","lines":[{"sku":"' || substr(md5('s' || n), 1, 10)
@@ -59,7 +59,7 @@ _PAYLOAD = """'{"seq":' || n || ',"amount":' || (n * 37 % 100000) || '.25,"curre
 def records(count: int, first: int, seed: int) -> Path:
     """``count`` lines from message ``first`` on; 1 % repeat another message, 0.1 % are cut in half.
 
-    Half of the repeated ones are of this file, half lie anywhere in the hundred thousand messages that every base has.
+    Half of the repeated ones are from this file, half from the hundred thousand messages that every base has.
     """
     path = folder() / "records" / f"{count}-{first}-{seed}" / "records.jsonl"
     if path.exists():
@@ -83,9 +83,9 @@ def records(count: int, first: int, seed: int) -> Path:
 
 
 def base(session: Callable[[], SparkSession], count: int) -> Path:
-    """A store that holds messages 0 to ``count`` - 1, taken in over DAYS days; copy it before writing.
+    """A store with messages 0 to ``count`` - 1, ingested over DAYS days; copy it before writing.
 
-    Written as the jobs write today: other settings make another one.
+    Written as the jobs write today: other settings make another store.
     """
     settings = hashlib.sha256(json.dumps(SETTINGS, sort_keys=True).encode()).hexdigest()
     path = folder() / f"base-{count}-{settings[:8]}-indexed"
@@ -125,7 +125,7 @@ def base(session: Callable[[], SparkSession], count: int) -> Path:
 
 
 def maintained(session: Callable[[], SparkSession], count: int) -> Path:
-    """As :func:`base`, when its days are over and maintenance has been there; to be read only."""
+    """Like :func:`base`, after its days and a maintenance; only for reading."""
     store = base(session, count)
     path = store.parent / "maintained"
     if not (store.parent / "maintenance-done").exists():
@@ -137,18 +137,18 @@ def maintained(session: Callable[[], SparkSession], count: int) -> Path:
 def document(
     uri: str, task: IngestTask | MaintainTask | PurgeTask | ReplayTask, at: datetime | None = None
 ) -> RunDocument:
-    """A run on a store, at a time or now."""
+    """The document of a run on a store, at a time or now."""
     resource = Resource(kind="MessageStream", namespace="perf", name="perf")
     return RunDocument(run="perf", resource=resource, table=Table(uri=uri, owner=OWNER), at=at, task=task)
 
 
 def copy(store: Path, to: Path) -> str:
-    """A copy that may be written to: data files are never changed in place, so links do for them."""
+    """A copy for writing: data files never change in place, so they are hard links."""
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(store, to, copy_function=os.link)
     for log in to.glob("*/_delta_log"):
         shutil.rmtree(log)
         shutil.copytree(store / log.relative_to(to), log)
-    # A base that an earlier release made gets what it lacks, as a run would give it.
+    # Upgrades a base that an earlier release made, as a run would.
     open_folder(Store.of(Table(uri=f"file://{to}", owner=OWNER), Storage()))
     return f"file://{to}"

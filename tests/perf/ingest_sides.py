@@ -1,4 +1,4 @@
-"""The sides of the ingest benchmark. Each takes the same files into a copy of the same store; each is timed alone."""
+"""The sides of the ingest benchmark. Each ingests the same files into a copy of the same store; each is timed alone."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -24,14 +24,14 @@ from messagestore_jobs.progress import Silent
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds: of reading what the store holds, once a run, and of each batch."""
+    """Seconds: for opening the store, once per run, and for each batch."""
 
     opening: float
     batches: list[float]
 
 
 Side = Callable[[SparkSession | None, str, list[Path]], Timed]
-"""Takes files into the store, one batch each."""
+"""Ingests files into the store, one batch each."""
 
 _PATHS = {
     "messageId": "$.id",
@@ -45,7 +45,7 @@ _PATHS = {
 
 
 class _Batches(Silent):
-    """Notes when the store is open, and when each batch ends."""
+    """Records when the store is open, and when each batch ends."""
 
     def __init__(self) -> None:
         self.begun = time.perf_counter()
@@ -121,7 +121,7 @@ def append(spark: SparkSession | None, uri: str, files: list[Path]) -> Timed:
 
 
 def script(spark: SparkSession | None, uri: str, files: list[Path]) -> Timed:
-    """The same work by DuckDB and delta-rs in one script: deduplication, positions, digests, dead letters."""
+    """The same work with DuckDB and delta-rs in one script: deduplication, positions, digests, dead letters."""
     connection = duckdb.connect()
     connection.execute("set threads = 2; set timezone = 'UTC'")
     path = uri.removeprefix("file://")

@@ -1,7 +1,7 @@
-"""A look at a landing folder of a million files that were read, and ten that are new.
+"""Listing a landing folder with a million files that were read, and ten that are new.
 
-``python -m tests.perf.large_files``. The files are empty, as listing them costs the same; what was read of them is
-written into table ``files`` directly. Both are made under a temporary folder, which takes a million inodes.
+``python -m tests.perf.large_files``. The files are empty, as listing them costs the same; table ``files`` gets their
+rows directly. Both are in a temporary folder, which needs a million inodes.
 """
 
 import multiprocessing
@@ -35,10 +35,10 @@ _AT = datetime(2026, 1, 5, tzinfo=UTC)
 
 
 def main() -> None:
-    """Make the files and the table, look three times, print seconds and what Python's memory grew by at most."""
+    """Make the files and the table, list three times, print seconds and the largest growth of Python's memory."""
     with tempfile.TemporaryDirectory(prefix="messagestore-perf-", dir=data.folder()) as work:
         landing, uri = Path(work) / "landing", f"file://{work}/store"
-        # In a process of its own, so that its memory is not taken for that of a look.
+        # In its own process, so that its memory does not count for a listing.
         made = multiprocessing.get_context("spawn").Process(target=_make, args=(landing, uri))
         made.start()
         made.join()
@@ -53,7 +53,7 @@ def _make(landing: Path, uri: str) -> None:
 
 
 def _made(landing: Path) -> Iterator[pa.Table]:
-    """The files that were read, a folder at a time, as table ``files`` has them."""
+    """The rows of table ``files`` for the files that were read, one folder at a time."""
     for number in range(READ // A_FOLDER):
         folder = landing / f"{number:06}"
         folder.mkdir(parents=True)

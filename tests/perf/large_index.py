@@ -1,8 +1,8 @@
-"""The index of ids of stores that are larger than a benchmark can make: keys are made in the index's own format.
+"""The id index of stores that are larger than a benchmark can make: keys are made in the index's own format.
 
-``python -m tests.perf.large_index [KEYS ...]`` prints a table, each row of a process of its own: how long it takes to
-open an index of so many keys, to look 100,000 ids up in it, and to take 100,000 records into a store that has it; and
-how much memory Python had of its own. Keys are kept in the cache folder between calls: 26 bytes each.
+``python -m tests.perf.large_index [KEYS ...]`` prints a table, each row from its own process: how long it takes to
+open an index with this many keys, to look 100,000 ids up in it, and to ingest 100,000 records into a store that has
+it; and how much memory Python itself used. Keys stay in the cache folder between calls: 26 bytes each.
 """
 
 import json
@@ -35,7 +35,7 @@ _PART = 1 << 20
 
 
 def keys(count: int) -> SortedRunInfo:
-    """A sorted run of so many random keys, made once."""
+    """A sorted run of ``count`` random keys, made once."""
     folder = data.folder() / "keys"
     kept = folder / f"{count}.json"
     if not kept.exists():
@@ -59,7 +59,7 @@ def _random(count: int) -> Iterator[Entries]:
 
 
 def with_keys(store: Path, count: int) -> None:
-    """Let a store's index have so many keys more."""
+    """Add ``count`` keys to a store's index."""
     if count:
         info, folder = keys(count), store / INDEX
         (folder / info.name).hardlink_to(data.folder() / "keys" / info.name)
@@ -69,7 +69,7 @@ def with_keys(store: Path, count: int) -> None:
 
 
 def measure(count: int) -> dict[str, float]:
-    """Of one size, in this process."""
+    """Measure one size, in this process."""
     spark = local_session(cores=2, memory="1g")
     work = data.folder() / f"large-index-{count}"
     subprocess.run(["rm", "-rf", work, f"{work}-landing"], check=True)

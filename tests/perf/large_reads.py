@@ -1,7 +1,7 @@
 """Reads of a large store by an application: ``python -m tests.perf.large_reads [--messages N]``.
 
-The store is made once and kept: its days lie in order of streams as maintenance leaves them, the last in order of
-arrival. An earlier reader is measured on the same store by a PYTHONPATH with its ``library`` and ``spark_images``.
+The store is made once and kept: its days are ordered by stream, as after maintenance, the last one by arrival. To
+measure an earlier reader on the same store, set PYTHONPATH to its ``library`` and ``spark_images``.
 """
 
 import json
@@ -38,7 +38,7 @@ FIRST_DAY = date(2026, 1, 1)
 REPEATS = 3
 _GROUP, _PAGE = 1 << 16, 4096
 _FILE_ROWS = 28 * _GROUP
-"""Some 128 MiB."""
+"""About 128 MiB."""
 _ROWS = f"""
 select {data._ID} message_id, category || '-' || (n * 7919 % {data.STREAMS}) stream_name, category,
   n // {data.STREAMS} "position", n + 1 global_position, 'Changed' || (n % 20) "type",
@@ -54,7 +54,7 @@ from (select *, md5('m' || n) h, '{{"n":' || n || ',"amount":' || (n * 37 % 1000
 
 
 def store_of(count: int, days: int) -> Path:
-    """A store that holds so many messages."""
+    """A store with this many messages."""
     path = data.folder() / f"large-{count}-{days}"
     if not (path / "complete").exists():
         shutil.rmtree(path, ignore_errors=True)
@@ -123,7 +123,7 @@ def main(
     days: Annotated[int, typer.Option(help="Over how many days.")] = 20,
     streamed: Annotated[int, typer.Option(help="How many rows of a category are read at once.")] = 1_000_000,
 ) -> None:
-    """Measure each read by the median of its repeats; the first of each is not counted."""
+    """Measure each read by the median of its repeats, without the first."""
     begin = time.perf_counter()
     store = store_of(messages, days)
     if (made := time.perf_counter() - begin) > 10:
@@ -152,7 +152,7 @@ def _reads(reader: Reader, messages: int, days: int, streamed: int) -> dict[str,
     one = next(reader.get_category_messages("order", over, 1))
 
     def paged(position: int, count: int) -> int:
-        """Each page by a call of its own, as a consumer that keeps a position asks."""
+        """One call per page, like a consumer that keeps its position."""
         read = 0
         while read < count:
             page = reader.arrow.get_category_messages("order", position)

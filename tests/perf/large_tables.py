@@ -1,6 +1,6 @@
-"""Tables of a store that are larger than a benchmark can make by runs: they are written directly.
+"""Tables of a store that are larger than a benchmark can make with runs: they are written directly.
 
-``python -m tests.perf.large_tables`` prints a table, each row of a process of its own: 10 M streams in ``heads``,
+``python -m tests.perf.large_tables`` prints a table, each row from its own process: 10 M streams in ``heads``,
 10,000 partitions in ``offsets``, 1 M messages in ``tombstones``.
 """
 
@@ -46,7 +46,7 @@ _AT = datetime(2026, 1, 5, tzinfo=UTC)
 
 
 def heads() -> Figures:
-    """A purge raises some of all heads."""
+    """A purge raises some of the heads."""
     with _store() as store:
         _apart(_write_heads, store.uri)
         some = pa.table({"stream_name": _names(0, STREAMS, STREAMS // RAISED), "next_position": np.full(RAISED, 9)})
@@ -57,7 +57,7 @@ def heads() -> Figures:
 
 
 def offsets() -> Figures:
-    """Batches that read all partitions, as a stream has them every few seconds."""
+    """Batches that read all partitions, as a stream does every few seconds."""
     with _store() as store:
         read = ReadOffsets(store, "perf")
         seconds = [_timed(lambda number=number: read.write_down(_offsets(number))) for number in range(BATCHES)]
@@ -67,7 +67,7 @@ def offsets() -> Figures:
 
 
 def tombstones() -> Figures:
-    """What is read of them, once a run."""
+    """Reading the tombstones, once per run."""
     with _store() as store:
         _apart(_write_tombstones, store.uri)
         before, begun = _peak(), time.perf_counter()
@@ -76,12 +76,12 @@ def tombstones() -> Figures:
 
 
 def ingest_without_tombstones() -> Figures:
-    """Batches into a store where nothing was erased."""
+    """Batches into a store without tombstones."""
     return _ingest(erased=False)
 
 
 def ingest_with_tombstones() -> Figures:
-    """The same batches into a store where as many were."""
+    """The same batches into a store with this many tombstones."""
     return _ingest(erased=True)
 
 
@@ -141,7 +141,7 @@ def _store() -> Iterator[Store]:
 
 
 def _apart(write: Callable[[str], None], uri: str) -> None:
-    """Write in a process of its own, so that its memory is not taken for that of what is measured."""
+    """Write in another process, so that its memory does not count for what is measured."""
     code = f"from tests.perf import large_tables; large_tables.{write.__name__}({uri!r})"
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -153,7 +153,7 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _peak() -> float:
-    """MiB."""
+    """The process's peak memory in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

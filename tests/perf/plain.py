@@ -1,4 +1,4 @@
-"""Spark as it comes, for sides that show what it does by itself."""
+"""Plain Spark, for sides that show what Spark does by itself."""
 
 import os
 
@@ -8,7 +8,7 @@ from messagestore_jobs.session import jars_folder
 
 
 def plain_session() -> SparkSession:
-    """Spark and Delta with their own defaults, on as many cores and as much memory as the jobs; files in zstd too."""
+    """Spark and Delta with their own defaults; cores, memory and zstd files as in the jobs."""
     jars = os.pathsep.join(sorted(str(jar) for jar in jars_folder().glob("*.jar")))
     builder = SparkSession.builder.master("local[2]").appName("plain")
     settings = {
@@ -21,7 +21,7 @@ def plain_session() -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.parquet.compression.codec": "zstd",
-        # Without it every task would sort its rows by day: what the jobs save so is not what is compared.
+        # Without it every task would sort its rows by day; the jobs avoid that, too, and it is not what is compared.
         "spark.sql.maxConcurrentOutputFileWriters": "8",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

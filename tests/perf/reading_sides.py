@@ -57,9 +57,9 @@ def _to_nothing(rows: DataFrame) -> None:
 
 
 def read(side: str, arguments: Figures) -> Figures:
-    """All columns of the messages of one stream, or of all.
+    """Read all columns of the messages of one stream, or of all.
 
-    The process is warm by reads of the same size: of ten other streams, or of everything once, which takes longer.
+    Reads of the same size warm the process up: of ten other streams, or of everything once, which takes longer.
     """
     spark = _session()
     small, large = f"file://{data.base(_session, 100_000)}", f"file://{data.maintained(_session, HELD)}"
@@ -76,7 +76,7 @@ def read(side: str, arguments: Figures) -> Figures:
 
 
 def category(side: str, arguments: Figures) -> Figures:
-    """A thousand messages of a category from places all over a million, by an application without Spark."""
+    """Read pages of a thousand messages of a category, from positions all over a million, without Spark."""
     store = data.base(_session, HELD_BY_READER)
     start = time.perf_counter()
     reader = Reader(str(store))
@@ -104,7 +104,7 @@ def _expect(wanted: int, read: Callable[[int], int], position: int) -> None:
 
 
 def purge(side: str, arguments: Figures) -> Figures:
-    """The oldest day by age, or every row written anew."""
+    """Purge the oldest day by age, or rewrite every row."""
     spark = _session()
     work = Path(tempfile.mkdtemp(prefix="messagestore-perf-", dir=data.folder()))
     small = data.copy(data.base(_session, 100_000), work / "warm")
@@ -128,7 +128,7 @@ def purge(side: str, arguments: Figures) -> Figures:
 
 
 def replay(side: str, arguments: Figures) -> Figures:
-    """A part of the past to files, in order; or the same rows sorted and written by Spark."""
+    """Replay a part of the store to files, in order; or sort and write the same rows with Spark."""
     spark = _session()
     work = Path(tempfile.mkdtemp(prefix="messagestore-perf-", dir=data.folder()))
     small, large = (f"file://{data.base(_session, n)}" for n in (100_000, HELD))
@@ -162,7 +162,7 @@ def _lines(folder: Path) -> str:
 
 
 def same_lines(figures: dict[str, Figures]) -> str:
-    """The two sides' lines are the same, in the same order."""
+    """Check that both sides wrote the same lines in the same order."""
     if len({f["lines"] for f in figures.values()}) != 1:
         raise AssertionError(f"the sides did not write the same lines: {figures}")
     return "same lines in the same order"

@@ -1,4 +1,4 @@
-"""One side of one benchmark in a process of its own: ``python -m tests.perf.side BENCHMARK SIDE ARGUMENTS-AS-JSON``.
+"""One side of one benchmark in its own process: ``python -m tests.perf.side BENCHMARK SIDE ARGUMENTS-AS-JSON``.
 
 Prints its figures as one line of JSON.
 """

@@ -1,11 +1,11 @@
-"""The operator under load: a thousand streams and their policies against a real kube-apiserver, Spark faked.
+"""The operator under load: a thousand streams and their policies on a real kube-apiserver, with fake Spark.
 
-Beside the operator run the API server, its etcd, and the fakes of what Kubernetes and Spark would do, each in a process
-of its own. All figures of requests are the API server's, from its audit log.
+The operator, the API server, its etcd, and the fakes of Kubernetes and Spark each run in their own process. All figures
+about requests are from the API server's audit log.
 """
 
 import sys
 from pathlib import Path
 
-# What tests share; pytest finds it by its configuration, and nothing else does.
+# The tests' support; pytest finds it by its configuration, other programs don't.
 sys.path.insert(0, str(Path(__file__).parents[2]))

@@ -24,7 +24,7 @@ console = Console(width=140)
 
 @dataclass(frozen=True)
 class Measured:
-    """All that was seen of one measurement; times are seconds since 1970."""
+    """The results of one measurement; times are seconds since 1970."""
 
     began: float
     applied: float
@@ -52,7 +52,7 @@ def main(
     values: Annotated[list[str] | None, typer.Option("--set", help="Values of the chart, name=value.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Folder for the audit log and the operator's own.")] = None,
 ) -> None:
-    """Apply streams and policies at a steady rate, let them run, and say what it took."""
+    """Apply streams and policies at a steady rate, let them run, and print what it took."""
     console.print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     with scene(run_seconds, [*(values or []), "reconcile.resync=PT2M"]) as found:
         wanted = mixed(streams(number, interval, min(continuous, number)), policies(retention, minutes=4))
@@ -65,7 +65,7 @@ def main(
 
 
 def _measure(found: Scene, wanted: list[dict[str, Any]], rate: float, seconds: float) -> Measured:
-    # By the children's own names both operator and fakes are python.
+    # The operator and the fakes are both named python.
     known = {name: number for name, number in children().items() if "python" not in name}
     known |= {"operator": found.operator.process.pid, "fakes": found.fakes.pid}
     with watched(known) as usage:
@@ -99,7 +99,7 @@ def _measure(found: Scene, wanted: list[dict[str, Any]], rate: float, seconds: f
 
 
 def _idle() -> float:
-    """Seconds that the machine's processors have been idle, all together."""
+    """Seconds that the machine's processors have been idle, in total."""
     return float(Path("/proc/uptime").read_text().split()[1])
 
 
@@ -158,7 +158,7 @@ def _requests(measured: Measured) -> list[tuple[str, str, str]]:
 
 
 def _writes_an_hour(measured: Measured) -> float:
-    """In the last minute, by when all have begun."""
+    """The rate of the last minute, when all have begun."""
     continuous = {one["metadata"]["name"] for one in measured.streams if "continuous" in one["spec"]["trigger"]}
     late = [one for one in _own(measured) if one.verb == "patch" and one.arrived > measured.ended - 60]
     writes = [one for one in late if one.resource == "messagestreams/status" and one.name in continuous]

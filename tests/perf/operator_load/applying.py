@@ -1,4 +1,4 @@
-"""Many resources applied at a steady rate, as many people and pipelines would."""
+"""Many resources applied at a steady rate, as by many people and pipelines."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,11 +9,11 @@ from typing import Any
 from tests.perf.operator_load.scene import Scene, apply
 
 _HANDS = 16
-"""That make resources, each with a connection of its own."""
+"""Threads that create resources, each with its own connection."""
 
 
 def mixed(some: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The others evenly among the first."""
+    """``some``, with ``others`` evenly among them."""
     found: list[dict[str, Any]] = []
     for place, one in enumerate(some):
         found.append(one)
@@ -22,9 +22,9 @@ def mixed(some: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[dict
 
 
 def apply_steadily(found: Scene, resources: list[dict[str, Any]], rate: float) -> float:
-    """Make each resource at its time; policies come between and take no time of the streams'. Returns the end.
+    """Create each resource at its time; policies come between streams without delaying them. Returns the end time.
 
-    Several hands share them, so that a slow answer holds nobody back and no burst makes up for it.
+    Several threads share them, so that a slow answer delays no other resource and no burst follows.
     """
     began, due = time.monotonic(), list(accumulate((one["kind"] == "MessageStream" for one in resources), initial=0))
 

@@ -1,4 +1,4 @@
-"""What the API server says of requests: who asked for what, and when, to the microsecond."""
+"""Requests in the API server's audit log: who asked for what, and when, to the microsecond."""
 
 import json
 from collections import Counter
@@ -12,7 +12,7 @@ import yaml
 
 @dataclass(frozen=True)
 class Request:
-    """One that was answered; times are seconds since 1970."""
+    """An answered request; times are seconds since 1970."""
 
     user: str
     verb: str
@@ -24,7 +24,7 @@ class Request:
 
 
 def flags(folder: Path, operator: str) -> list[str]:
-    """What makes an API server note the operator's requests, and the making of streams, in a file of the folder."""
+    """An API server's flags that log the operator's requests, and the creation of streams, in a file of the folder."""
     kinds = [{"group": "messagestore.dev", "resources": ["messagestreams"]}]
     policy = {
         "apiVersion": "audit.k8s.io/v1",
@@ -38,23 +38,23 @@ def flags(folder: Path, operator: str) -> list[str]:
     }
     file = folder / "audit-policy.yaml"
     file.write_text(yaml.safe_dump(policy))
-    # One file: what is moved into another at 100 MB is not read.
+    # One file: files rotated at 100 MB would not be read.
     return [f"--audit-policy-file={file}", f"--audit-log-path={_log(folder)}", "--audit-log-maxsize=10000"]
 
 
 def requests(folder: Path) -> list[Request]:
-    """All that was noted, in the order of arrival; watches only where they have ended."""
+    """All logged requests, in order of arrival; watches only if they have ended."""
     with _log(folder).open() as lines:
         return sorted((_request(json.loads(line)) for line in lines), key=lambda request: request.arrived)
 
 
 def limited(found: Iterable[Request], operator: str) -> list[Request]:
-    """The operator's requests that its limit is for: renewals of the leader's Lease have a connection of their own."""
+    """The operator's rate-limited requests: renewals of the leader's Lease have their own connection."""
     return [one for one in found if one.user == operator and one.verb != "watch" and "operator-leader" not in one.name]
 
 
 def delays(found: Iterable[Request], operator: str) -> dict[str, float]:
-    """By each stream, the seconds from the answer to its making until that to the making of its first application."""
+    """For each stream, the seconds from its creation to the creation of its first application, by answers."""
     applied: dict[str, float] = {}
     launched: dict[str, float] = {}
     for request in found:
@@ -68,12 +68,12 @@ def delays(found: Iterable[Request], operator: str) -> dict[str, float]:
 
 
 def by_second(arrivals: Iterable[float]) -> Counter[int]:
-    """How many arrived in each second."""
+    """The number of arrivals in each second."""
     return Counter(int(moment) for moment in arrivals)
 
 
 def most_at_once(arrivals: Iterable[float], rate: float) -> float:
-    """The most requests in any span of time, less what the rate allows in it: a limit with a burst bounds it."""
+    """The most requests in any span of time, less what the rate allows in it: the burst of a limit is its maximum."""
     level = most = 0.0
     last = 0.0
     for moment in arrivals:

@@ -1,7 +1,7 @@
 """Measures the operator's memory with many ended runs: ``python -m tests.perf.operator_load.ended_runs``.
 
-Each stream really runs, as often as runs of it are kept, and goes on running while it is measured: each further run
-takes an older one's place. None of them is continuous, as such a run never ends.
+Each stream runs as often as its runs are kept, and continues during the measurement: each further run replaces an older
+one. None of them is continuous, as such a run never ends.
 """
 
 import json
@@ -41,50 +41,50 @@ _COMPLAINTS = {"looks that failed": "reconcile_errors_total", "changes that no w
 
 @dataclass(frozen=True)
 class Plan:
-    """What is made, and how long it goes on; times are seconds."""
+    """The resources, and the times of the measurement in seconds."""
 
     resources: list[dict[str, Any]]
     rate: float
-    """Streams applied a second."""
+    """Streams applied per second."""
     ended: int
     """Ended runs of each stream."""
     patience: float
-    """How long they are waited for."""
+    """The time limit for them."""
     seconds: float
-    """How long is measured then."""
+    """The length of the measurement after that."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A time in which all ended runs were there, of one operator."""
+    """A time of one operator in which all ended runs existed."""
 
     usage: Usage
     began: int
-    """With which sample."""
+    """The number of its first sample."""
     known: float
-    """Ended runs of streams that it had in memory."""
+    """Ended runs of streams in its memory."""
     looks: float
     complaints: dict[str, float]
 
     @property
     def steady(self) -> float:
-        """The memory that it took most of the time, in MiB."""
+        """The median of its memory, in MiB."""
         return statistics.median(self.usage.memory[self.began :])
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What there is on the API server; counted while no operator works, so that nothing comes or goes meanwhile."""
+    """The objects on the API server; counted while no operator runs, so that nothing changes meanwhile."""
 
     of_each: Counter[str]
-    """By each stream, the ended runs of which application, pod and ConfigMap are there."""
+    """For each stream, its ended runs with an application, a pod and a ConfigMap."""
     objects: Counter[str]
-    """Of all runs, those of policies too, by kind."""
+    """The objects of all runs, including policies' runs, by kind."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Of the operator that saw each run end, and of the one that found them all; each with what there was after it."""
+    """The operator that saw each run end, and the one that found them all, each with the objects after it."""
 
     spans: list[tuple[Span, Kept]]
     took: float
@@ -101,7 +101,7 @@ def main(
     seconds: Annotated[float, typer.Option(help="How long is measured, before and after the restart.", min=3)] = 200,
     values: Annotated[list[str] | None, typer.Option("--set", help="Values of the chart, name=value.")] = None,
 ) -> None:
-    """Let each stream run so often, and say what the operator takes then, and after a restart."""
+    """Let each stream run this often, and print what the operator uses then, and after a restart."""
     console.print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     with scene(run_seconds, [*(values or []), "reconcile.resync=PT2M", f"runs.endedRuns={ended}"]) as found:
         wanted = mixed(streams(number, f"PT{interval}S"), policies(retention, minutes=4))
@@ -126,7 +126,7 @@ def _measure(found: Scene, plan: Plan) -> Measured:
 
 
 def _each_has(found: Scene, ended: int) -> bool:
-    """Whether each stream lists so many runs that ended well; asked now and then, as the answer is long."""
+    """Whether each stream lists this many succeeded runs; requested every few seconds, as the answer is long."""
     time.sleep(5)
     if found.operator.process.poll() is not None:
         raise RuntimeError(f"the operator ended:\n{found.operator.text[-2000:]}")
@@ -144,7 +144,7 @@ def _span(operator: Operator, usage: Usage, seconds: float) -> Span:
 
 
 def _kept(found: Stage) -> Kept:
-    """Count what is there."""
+    """Count the objects."""
     objects, ended = Counter[str](), list[set[tuple[str, str]]]()
     for kind in _COLLECTIONS:
         runs = [(_run(one), _has_ended(one)) for one in _all(found, kind)]
@@ -167,7 +167,7 @@ def _all(found: Stage, kind: str) -> Iterator[dict[str, Any]]:
 
 
 def _run(part: dict[str, Any]) -> tuple[str, str] | None:
-    """The stream that an object's run is of, and the run; None where it is a policy's."""
+    """The stream of an object's run, and the run; None for a policy's run."""
     labels = part["metadata"]["labels"]
     if labels[RUN_KIND] != "ingest":
         return None
@@ -179,7 +179,7 @@ def _place(metadata: dict[str, Any], name: str) -> str:
 
 
 def _has_ended(part: dict[str, Any]) -> bool:
-    """Whether an object says of its run that it ended well: an application, a pod or a ConfigMap with a report."""
+    """Whether an object shows that its run succeeded: an application, a pod or a ConfigMap with a report."""
     if "deletionTimestamp" in part["metadata"]:
         return False
     status, report = part.get("status") or {}, json.loads(part.get("data", {}).get("report.json", "{}"))

@@ -1,8 +1,8 @@
-"""What the Spark operator, the kubelet, drivers and the garbage collector would do, in a process of its own.
+"""Fakes of the Spark operator, the kubelet, drivers and the garbage collector, in their own process.
 
-``python -m tests.perf.operator_load.fakes PORT CERTIFICATE SECONDS RECORD``: every SparkApplication is driven from
-submitted to completed with a driver's pod and its reports, in so many seconds. It is told to end by SIGTERM, and leaves
-a record of what it saw in the file.
+``python -m tests.perf.operator_load.fakes PORT CERTIFICATE SECONDS RECORD``: drives every SparkApplication from
+submitted to completed, with a driver's pod and its reports, in SECONDS seconds. It ends on SIGTERM, and leaves a record
+of what it saw in file RECORD.
 """
 
 import asyncio
@@ -31,26 +31,26 @@ _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _AWAY = (401, 429, 500, 502, 503, 504)
 _BATCH_SECONDS = 10
-"""Between two reports of a continuous run."""
+"""The time between two reports of a continuous run."""
 
 
 @dataclass
 class Record:
-    """What was seen: how many runs of each kind have ended, and what should never have happened."""
+    """How many runs of each kind have started and ended, and what should never happen."""
 
     started: dict[str, int] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     ingests: dict[str, int] = field(default_factory=dict)
-    """By each table, how many have ended."""
+    """Ended ingests, by table."""
     runs: dict[str, str] = field(default_factory=dict)
-    """Each that was driven, with its kind."""
+    """All runs, with their kinds."""
     writing: dict[str, str] = field(default_factory=dict)
-    """By each table, the run that writes to it now."""
+    """The run that writes to each table now."""
 
 
 class Fakes:
-    """Plays all of them for all namespaces.
+    """All fakes, for all namespaces.
 
     Args:
         session: reaches the API server as an administrator.
@@ -65,7 +65,7 @@ class Fakes:
         self.record = Record()
 
     async def serve(self) -> None:
-        """Drive what is made and clear up what is deleted, for ever."""
+        """Drive new applications and collect deleted ones, for ever."""
         async for happened, metadata in self._watch():
             if happened in ("ADDED", "DELETED"):
                 work = self._drive if happened == "ADDED" else self._collect
@@ -128,7 +128,7 @@ class Fakes:
         _count(self.record.ended, kind)
 
     async def _run(self, application: dict[str, Any], document: dict[str, Any]) -> str:
-        """Submit, run and report; returns the last report."""
+        """Submit, run and report; return the last report."""
         namespace, name = application["namespace"], application["name"]
         await self._set_state(application, "SUBMITTED")
         whole = await self._ask("GET", sparkoperator.path(namespace, name))
@@ -145,7 +145,7 @@ class Fakes:
         return str(config_map["data"]["report.json"])
 
     async def _go_on(self, application: dict[str, Any], document: dict[str, Any], started: str) -> int:
-        """A batch, and a report of it, again and again until it is told to stop; the number of the last report."""
+        """Report a batch again and again until the run must stop; return the number of the last report."""
         for sequence in count(3):
             outcome = self._outcome(document)
             report = {"sequence": sequence, "state": "Running", "startedAt": started, "outcome": outcome}
@@ -156,7 +156,7 @@ class Fakes:
         raise AssertionError
 
     def _outcome(self, document: dict[str, Any]) -> dict[str, Any]:
-        """Of an ingest with the totals of all that its table has had."""
+        """A run's outcome; an ingest's has the totals of its table."""
         found = outcome(document, _now())
         if found["kind"] == "ingest":
             _count(self.record.ingests, document["table"]["uri"])
@@ -168,7 +168,7 @@ class Fakes:
     async def _collect(self, application: dict[str, Any]) -> None:
         namespace, name = application["namespace"], application["name"]
         for path in (_core(namespace, "pods", f"{name}-driver"), _core(namespace, "configmaps", name)):
-            # A ConfigMap without its application may have been deleted by the operator: to a collector it is gone.
+            # The operator may have deleted the ConfigMap of a missing application: a collector ignores that.
             await self._ask("DELETE", path, fine=(404,))
 
     async def _set_state(self, application: dict[str, Any], state: str) -> None:
@@ -186,7 +186,7 @@ class Fakes:
     async def _ask(
         self, method: str, path: str, body: Any = None, accept: str = _JSON, fine: tuple[int, ...] = ()
     ) -> Any:
-        """Ask until there is an answer; done twice, as the first answer was lost, a request is done once."""
+        """Repeat a request until there is an answer; a repetition after a lost answer counts as one request."""
         content = "application/merge-patch+json" if method == "PATCH" else _JSON
         headers = {"Content-Type": content, "Accept": accept}
         while True:

@@ -1,4 +1,4 @@
-"""What is applied: streams that run again and again, and policies that purge one of them each."""
+"""The applied resources: streams that run repeatedly, and policies that each purge one of them."""
 
 from typing import Any
 
@@ -10,19 +10,19 @@ def streams(number: int, interval: str, continuous: int = 0) -> list[dict[str, A
 
     Args:
         number: how many.
-        interval: between two starts of one stream's runs, by ISO 8601.
-        continuous: how many of them, the last ones, have one run that goes on.
+        interval: between two starts of one stream's runs, in ISO 8601.
+        continuous: how many of them, the last ones, have one continuous run.
     """
     triggers = [{"interval": interval}] * (number - continuous) + [{"continuous": {}}] * continuous
     return [_stream(place, trigger) for place, trigger in enumerate(triggers)]
 
 
 def policies(number: int, minutes: int) -> list[dict[str, Any]]:
-    """RetentionPolicies of as many streams, the first ones.
+    """RetentionPolicies, each for one of the first streams.
 
     Args:
         number: how many.
-        minutes: between two purges of one; a part of them begins in every minute.
+        minutes: between two purges of one policy; some policies start in every minute.
     """
     return [_policy(place, minutes) for place in range(number)]
 

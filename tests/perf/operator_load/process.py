@@ -1,4 +1,4 @@
-"""What a process takes of the machine, from /proc."""
+"""The memory and CPU that a process uses, from /proc."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ class Usage:
 
     @property
     def processors(self) -> float:
-        """How many were in use on average; samples are a second apart."""
+        """The average number of processors in use; samples are a second apart."""
         return (self.cpu[-1] - self.cpu[0]) / max(1, len(self.cpu) - 1)
 
     def take(self, process: int) -> None:

@@ -1,4 +1,4 @@
-"""What the operator is measured in: an API server, the chart's rights, the operator, and the fakes."""
+"""The setup of the measurements: an API server, the chart's rights, the operator, and the fakes."""
 
 import json
 import os
@@ -27,14 +27,14 @@ from support.secrets import make_secret
 OWN = "message-store"
 """The operator's namespace."""
 OPERATOR = f"system:serviceaccount:{OWN}:{ACCOUNT}"
-"""Who the operator is to the API server."""
+"""The operator's user at the API server."""
 _ROOT = "/apis/messagestore.dev/v1alpha1"
 _PLURALS = {"MessageStream": "messagestreams", "RetentionPolicy": "retentionpolicies"}
 
 
 @dataclass
 class Stage:
-    """Everything that an operator needs, and where it writes."""
+    """Everything that an operator needs, and the folder that it writes to."""
 
     server: ApiServer
     fakes: "subprocess.Popen[bytes]"
@@ -43,12 +43,12 @@ class Stage:
     kubeconfig: Path
 
     def resources(self, kind: str) -> list[dict[str, Any]]:
-        """All resources of a kind as they are now."""
+        """All resources of a kind now."""
         found: list[dict[str, Any]] = self.server.request("GET", f"{_ROOT}/{_PLURALS[kind]}").body["items"]
         return found
 
     def end(self) -> dict[str, Any]:
-        """End the fakes in order, and return what they saw."""
+        """End the fakes gracefully, and return their record."""
         self.fakes.send_signal(signal.SIGTERM)
         self.fakes.wait(timeout=20)
         record: dict[str, Any] = json.loads(_record(self.folder).read_text())
@@ -57,7 +57,7 @@ class Stage:
 
 @dataclass
 class Scene(Stage):
-    """A stage with one operator that works."""
+    """A stage with one running operator."""
 
     operator: Operator
 
@@ -68,7 +68,7 @@ class Scene(Stage):
 
     @contextmanager
     def restarted(self) -> Iterator[tuple[Operator, Usage]]:
-        """Another operator that finds everything there, and what it takes."""
+        """Another operator that finds all objects, and its resource usage."""
         with running_operator(self.server, self.folder, self.settings, self.kubeconfig) as operator:
             with watched({"operator": operator.process.pid}) as usage:
                 _wait_until_it_works(operator)
@@ -77,14 +77,14 @@ class Scene(Stage):
 
 
 def apply(server: ApiServer, resource: dict[str, Any]) -> None:
-    """Make a resource."""
+    """Create a resource."""
     answer = server.request("POST", address(resource).rpartition("/")[0], resource)
     if not answer.accepted:
         raise RuntimeError(f"{resource['metadata']['name']} was refused: {answer.body}")
 
 
 def address(resource: dict[str, Any]) -> str:
-    """Where a resource is."""
+    """The path of a resource."""
     name, namespace = resource["metadata"]["name"], resource["metadata"]["namespace"]
     return f"{_ROOT}/namespaces/{namespace}/{_PLURALS[resource['kind']]}/{name}"
 
@@ -92,13 +92,13 @@ def address(resource: dict[str, Any]) -> str:
 def _wait_until_it_works(operator: Operator) -> None:
     eventually(lambda: operator.figure("messagestore_operator_leading") == 1, 60, operator)
     eventually(lambda: operator.get("/readyz")[0] == 200, 60, operator)
-    # Its watches begin a moment after it has read everything.
+    # Its watches begin a moment after its first lists.
     time.sleep(3)
 
 
 @contextmanager
 def scene(run_seconds: float, values: list[str]) -> Iterator[Scene]:
-    """Set everything up, and clear it all away afterwards.
+    """Set everything up, and remove it afterwards.
 
     Args:
         run_seconds: how long a driver runs.
@@ -115,8 +115,8 @@ def scene(run_seconds: float, values: list[str]) -> Iterator[Scene]:
 @contextmanager
 def stage(run_seconds: float, values: list[str]) -> Iterator[Stage]:
     """The same without an operator."""
-    # Elsewhere the API server has its own machine; here it leaves more of this one by collecting garbage less often,
-    # unless that takes too much memory: of ten thousand runs it would be 10 GB.
+    # Elsewhere the API server has its own machine. Here it collects garbage less often to use less CPU, with a limit
+    # on memory: ten thousand runs would take 10 GB.
     less = mock.patch.dict(os.environ, GOGC="400", GOMEMLIMIT="5GiB")
     with less, tempfile.TemporaryDirectory(prefix="operator-load-") as name:
         folder = Path(name)

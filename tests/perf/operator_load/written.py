@@ -1,4 +1,4 @@
-"""What Spark, the Spark operator and a kubelet write, as long as they write it: the operator's memory hangs on that."""
+"""What Spark, the Spark operator and a kubelet write, in its real size, on which the operator's memory depends."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -14,12 +14,12 @@ _CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersR
 
 
 def now() -> str:
-    """This moment, as Kubernetes writes it."""
+    """The time now, in Kubernetes' format."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def application_status(application: dict[str, Any], state: str) -> dict[str, Any]:
-    """What the Spark operator says of an application that has been submitted once."""
+    """The Spark operator's status of an application that has been submitted once."""
     name, made = application["name"], application["creationTimestamp"]
     ended = state == "COMPLETED"
     return {
@@ -36,13 +36,13 @@ def application_status(application: dict[str, Any], state: str) -> dict[str, Any
 
 
 def table(outcome: dict[str, Any], epoch: int, moment: str) -> dict[str, Any]:
-    """What a driver reports of its table: with all that a store that has had messages has."""
+    """What a driver reports of a table that has had messages."""
     figures = {"lastGlobalPosition": 1, "files": 1, "smallFiles": 1, "versionsSinceCheckpoint": 1, "epoch": epoch}
     return {**outcome, "oldestMessageTime": moment, "newestMessageTime": moment, **figures}
 
 
 def driver_pod(application: dict[str, Any]) -> dict[str, Any]:
-    """The pod that Spark makes of an application's template."""
+    """The pod that Spark creates from an application's template."""
     metadata, template = application["metadata"], application["spec"]["driver"]["template"]
     marks = {
         "spark-app-name": metadata["name"],
@@ -66,7 +66,7 @@ def driver_pod(application: dict[str, Any]) -> dict[str, Any]:
 
 
 def pod_status(application: dict[str, Any], phase: str, words: str | None = None) -> dict[str, Any]:
-    """What a kubelet says of a driver's pod; its last words where it has ended."""
+    """A kubelet's status of a driver's pod, with the termination message if it has ended."""
     ended = words is not None
     made, reason = application["creationTimestamp"], {"reason": "PodCompleted"} if ended else {}
     return {
