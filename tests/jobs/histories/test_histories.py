@@ -18,9 +18,9 @@ from support.indexes import OFTEN
 HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "5"))
 """How many random histories (`make test-histories`)."""
 SEED = int(os.environ.get("MESSAGESTORE_HISTORIES_SEED", "20261123"))
-"""`make test` has the same each time, so that it fails for a change alone; `make test-histories` looks for others."""
+"""`make test` always has the same, so that only a change can make it fail; `make test-histories` tries others."""
 SHARE = 5
-"""So many make one test; the tests of `make test-histories` go to two workers."""
+"""The number of histories per test; `make test-histories` has two workers."""
 HALF_A_YEAR = 4400
 STREAMS = ("a-1", "a-2", "b")
 KINDS = (
@@ -100,7 +100,7 @@ MIXED = (
 )  # fmt: skip
 
 histories = st.builds(lambda first, others: [Step(first), *others], ingests, st.lists(steps, min_size=4, max_size=7))
-"""Before the first messages there is little to go wrong."""
+"""The first step is an ingest: before the first messages little can go wrong."""
 
 RETRIED = [
     Step(Ingest((FIVE, MIXED), ((Told(0, "FAILED"), Told(1, "PROCESSING"), Told(8, "FAILED", 1)), (Told(3, None),)))),

@@ -20,7 +20,7 @@ from support.indexes import OFTEN, SECOND, Ingested, append, day, newest, next_p
 from support.stores import make_store
 
 NO_SPARK = cast(SparkSession, None)
-"""Few rows are read without."""
+"""Few rows are read without Spark."""
 IDS = [f"m{n}" for n in range(8)]
 STREAMS = ["a-1", "a-2", "b"]
 

@@ -18,10 +18,10 @@ from support.ingests import START, Row, Stream, adds_up, lines, positions_have_n
 pytestmark = pytest.mark.usefixtures("compiled")
 
 PARSERS = ("Source:", "StreamRead", "(code", "start marker", "Illegal base64")
-"""What only somebody who knows the parser would understand."""
+"""Texts that only a reader who knows the parser would understand."""
 PORTION = 1 << 20
 ALONG = 1 << 15
-"""What each task of Spark may bring along of bad lines."""
+"""How many bytes of bad lines each Spark task may return."""
 LIMIT = 8_192
 """The payload limit in these tests."""
 

@@ -101,7 +101,7 @@ AFTER = {
     "replaced.jsonl": [record("m7", streamName="other-1"), record("m8")],
 }
 REPLACED_WITHIN = record("m8")[: len(b"garbage b\n")]
-"""Of the second record, what lies where the file ended when its batch was planned."""
+"""The part of the second record up to where the file ended when its batch was planned."""
 
 
 class Ends(NamedTuple):

@@ -14,7 +14,7 @@ from support.waiting import scaled
 
 COMMAND = Path(sys.executable).parent / "messagestore"
 DRIVER = ["--driver-memory", "1g", "--cores", "1"]
-"""As the chart has it."""
+"""The chart's default."""
 LINE = 700_000_000
 
 

@@ -32,7 +32,7 @@ PAYLOADS: list[tuple[Any, str | None]] = [
     (None, None),
 ]
 DEEP = b"[" * 600 + b"]" * 600
-"""Goes as base64, where a replay sends it as JSON: the same bytes either way."""
+"""A writer sends it as base64, a replay as JSON: the bytes are the same."""
 
 
 def test_every_payload_comes_back_as_it_was_given(spark: SparkSession, tmp_path: Path) -> None:

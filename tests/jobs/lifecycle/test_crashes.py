@@ -156,7 +156,7 @@ KILLS = [
     ("lifecycle", "within"),
     ("expire", "after"),
 ]
-"""In the order of the run, each by the next process: first what waited meets its message, then the batch of updates."""
+"""In the order of the run, each in the next process: first pending updates meet their message, then a batch follows."""
 
 
 def test_killed_at_every_write_it_ends_with_the_same_store(

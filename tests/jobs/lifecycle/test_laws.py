@@ -67,7 +67,7 @@ class Model:
     letters: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
     since: dict[str, datetime] = field(default_factory=dict)
-    """Of each message: when it changed last."""
+    """The time of each message's last change."""
 
     def run(self, chosen: Round, now: datetime) -> None:
         for number, hours in chosen.messages:

@@ -50,7 +50,7 @@ SCRUB: dict[str, Any] = {
 }
 TASKS = {"delete": DELETE, "whole days": DAYS, "scrub": SCRUB}
 LONG = {"archive-files", "delete-rows", "scrub-rows"}
-"""Writes by Spark, which a kill can hit in the midst."""
+"""Writes by Spark, which a kill can hit in the middle."""
 WRITES = {
     "delete": [
         "freeze-rows",

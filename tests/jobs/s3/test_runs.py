@@ -44,7 +44,7 @@ POLICIES = [
     for block in re.findall(r"```json\n(.*?)```", (REPOSITORY / "docs/security.md").read_text(), re.DOTALL)
     if "s3:GetObject" in block
 ]
-"""What docs/security.md has to be allowed: of a bucket with stores, and of one that is only read from."""
+"""The policies in docs/security.md: for a bucket with stores, and for a read-only bucket."""
 
 
 @pytest.fixture(scope="module")

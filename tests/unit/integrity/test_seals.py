@@ -15,7 +15,7 @@ NOT_COVERED = {
     *("category", "payload", "payload_uri", "status", "result", "error", "retries", "next_retry_at"),
     *("updated_at", "scrubbed_at", "source", "inserted_date", "hmac", "scrubs"),
 }
-"""What follows from the rest, lies elsewhere, is covered by its digest, or is for a lifecycle to change."""
+"""Columns that follow from others, are stored elsewhere, have a digest, or change with the lifecycle."""
 
 
 def row(**given: Any) -> dict[str, Any]:

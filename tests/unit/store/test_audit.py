@@ -34,7 +34,7 @@ from support.stores import OWNER, START, make_store, message
 HELD = Hold(name="case-7", match=Match(message_ids=("m1",)))
 
 SPARK: Any = None
-"""A replay's audit needs none."""
+"""A replay's audit needs no Spark."""
 
 
 @pytest.fixture
