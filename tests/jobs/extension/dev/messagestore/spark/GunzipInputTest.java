@@ -20,7 +20,7 @@ class GunzipInputTest {
   private static final byte[] TWO = "{\"c\":3}\n".getBytes(UTF_8);
   private static final byte[] BOTH = joined(ONE, TWO);
 
-  /** What came out, and why no more did. */
+  /** The unpacked bytes, and the fault that ended them. */
   private record Unpacked(byte[] bytes, String fault) {}
 
   @Test
@@ -50,7 +50,7 @@ class GunzipInputTest {
       byte[] changed = packed.clone();
       changed[bit / 8] ^= (byte) (1 << bit % 8);
       Unpacked got = unpacked(changed);
-      // No sum is of the header's time and system, nor of the bits that fill the last byte of what is packed.
+      // No checksum covers the header's time and system, nor the padding bits of the last compressed byte.
       assertTrue(got.fault() != null || Arrays.equals(ONE, got.bytes()), "bit " + bit);
     }
   }

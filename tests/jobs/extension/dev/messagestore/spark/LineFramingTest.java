@@ -21,10 +21,10 @@ import org.junit.jupiter.api.Test;
 class LineFramingTest {
   private static final int LIMIT = 1 << 20;
 
-  /** A byte order mark's bytes. */
+  /** The bytes of a byte order mark. */
   private static final String MARK = "\u00ef\u00bb\u00bf";
 
-  /** A record, or what is left of one, and where it lies. */
+  /** A record, or the rest of one, and its offset. */
   record Found(String text, long offset) {}
 
   @Test
@@ -50,7 +50,7 @@ class LineFramingTest {
     Random random = new Random(2);
     for (int length = 0; length < 40; length++) {
       for (int at = 0; at <= length; at++) {
-        // Bytes beside \n in value, and with the high bit set, are those that eight at a time could be mistaken for one.
+        // A search of eight bytes at a time could mistake bytes next to \n in value, or with the high bit set, for \n.
         byte[] bytes = new byte[length];
         for (int i = 0; i < length; i++) {
           bytes[i] = (byte) "\u000b\t\u008a\u0000\u00ff".charAt(random.nextInt(5));
@@ -99,7 +99,7 @@ class LineFramingTest {
     }
   }
 
-  /** The lines of a file by plain words: no white space alone, no byte order mark before the first. */
+  /** The lines of a file, in plain Java: without blank lines and without a byte order mark before the first. */
   private static List<Found> lines(byte[] file) {
     List<Found> lines = new ArrayList<>();
     String text = new String(file, ISO_8859_1);
@@ -139,7 +139,7 @@ class LineFramingTest {
     return text.toString().getBytes(ISO_8859_1);
   }
 
-  /** Gives a few bytes at a time, as a network may. */
+  /** Returns a few bytes at a time, as a network may. */
   private static final class Dripping extends ByteArrayInputStream {
     private final int atOnce;
 
