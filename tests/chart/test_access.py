@@ -96,7 +96,7 @@ REPORTS = "message-store-driver-reports"
 
 
 def test_the_operator_grants_drivers_their_reports_and_no_more(apiserver: ApiServer) -> None:
-    """Who creates a Role must have its rights, and the operator has only this Role's."""
+    """The creator of a Role must have its rights: the operator can grant only this Role's."""
     report = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["run-1"], "verbs": ["get", "patch"]}
     assert _grant(apiserver, report).accepted
     refused = _grant(apiserver, {**report, "resources": ["secrets"]})

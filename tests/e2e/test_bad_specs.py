@@ -18,7 +18,7 @@ MESSAGES = 20
 
 @dataclass(frozen=True)
 class Bad:
-    """A stream with the name of its error."""
+    """A stream, named after its error."""
 
     name: str
     reason: str

@@ -15,7 +15,7 @@ RPC_REQUEST = 3
 
 
 def test_what_a_stranger_sends_to_a_driver_is_not_read(spark: SparkSession) -> None:
-    """Without authentication Spark would deserialize it as a Java object."""
+    """Without authentication Spark would deserialize the message as a Java object."""
     assert "Unknown challenge message" in _answer(spark, b"\xac\xed\x00\x05sr\x00\x01a")
 
 

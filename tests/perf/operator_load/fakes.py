@@ -186,7 +186,7 @@ class Fakes:
     async def _ask(
         self, method: str, path: str, body: Any = None, accept: str = _JSON, fine: tuple[int, ...] = ()
     ) -> Any:
-        """Repeat a request until there is an answer; a repetition after a lost answer counts as one request."""
+        """Repeat a request until there is an answer; a repetition after a lost answer has no further effect."""
         content = "application/merge-patch+json" if method == "PATCH" else _JSON
         headers = {"Content-Type": content, "Accept": accept}
         while True:

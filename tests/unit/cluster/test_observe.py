@@ -1,4 +1,4 @@
-"""What the Spark operator and the kubelet write becomes what decisions read."""
+"""The statuses from the Spark operator and the kubelet, translated for the operator's decisions."""
 
 from datetime import UTC, datetime
 from typing import Any

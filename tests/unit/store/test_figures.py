@@ -1,4 +1,4 @@
-"""What the figures of a store count."""
+"""The counts in a store's figures."""
 
 from datetime import UTC, datetime
 from pathlib import Path
