@@ -55,12 +55,12 @@ def test_a_run_that_ends_and_one_that_fails_look_alike(site: Site) -> None:
 
 
 def _ended(site: Site) -> dict[str, Resource]:
-    """Each stream's first ended run."""
+    """Each stream's newest ended run: the operator deletes the oldest ones."""
     ended = {}
-    for application in sorted(site.items("sparkapplication"), key=lambda one: one["metadata"]["name"]):
+    for application in sorted(site.items("sparkapplication"), key=lambda one: one["metadata"]["creationTimestamp"]):
         stream = application["metadata"]["name"].rsplit("-ingest-", 1)[0]
         if application.get("status", {}).get("applicationState", {}).get("state") == ENDS[stream]:
-            ended.setdefault(stream, application)
+            ended[stream] = application
     return ended
 
 

@@ -118,7 +118,7 @@ class ReplayState:
         for part in sorted(parts, key=lambda part: part.path):
             held = part.count_rows()
             if count and first < held:
-                found.append(part.to_table(columns=["global_position"]).slice(first, count))
+                found.append(part.to_table(columns=["global_position"]).slice(first, count).cast(_NO_POSITIONS.schema))
                 count -= found[-1].num_rows
             first = max(0, first - held)
         positions: npt.NDArray[np.int64] = pa.concat_tables(found)["global_position"].to_numpy()

@@ -11,6 +11,8 @@ from messagestore_core.store.storage import Storage
 from messagestore_jobs.replay.state import ReplayState
 
 PLACED = [7, 3, 9, 1, 8, 2, 6]
+SPARKS = pa.schema([pa.field("global_position", pa.int64(), nullable=False)])
+"""As Spark writes a column that can hold no null."""
 
 
 @pytest.fixture
@@ -20,7 +22,7 @@ def state(tmp_path: Path) -> ReplayState:
     folder.mkdir()
     (folder / "_SUCCESS").touch()
     for number, positions in enumerate(([], PLACED[:3], PLACED[3:4], PLACED[4:])):
-        rows = pa.table({"global_position": pa.array(positions, pa.int64())})
+        rows = pa.table([positions], schema=SPARKS)
         pq.write_table(rows, folder / f"part-0000{number}-7f.zstd.parquet")
     return ReplayState(Objects(f"file://{tmp_path}", Storage()))
 
