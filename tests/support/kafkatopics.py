@@ -10,6 +10,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
 from support.kafkabroker import Broker
+from support.waiting import wait_until
 
 _SERIALIZER = "org.apache.kafka.common.serialization.ByteArraySerializer"
 _DESERIALIZER = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
@@ -60,9 +61,10 @@ class Topics:
             admin.createPartitions(more).all().get()
 
     def delete(self, name: str) -> None:
-        """Delete a topic."""
+        """Delete a topic, and wait until the broker knows of it no more."""
         with self._admin() as admin:
             admin.deleteTopics(self._list([name])).all().get()
+            wait_until(lambda: not admin.listTopics().names().get().contains(name), 30, lambda: f"{name} is deleted")
 
     def remove_before(self, name: str, offset: int, partition: int = 0) -> None:
         """Delete the records before an offset, as retention does."""
