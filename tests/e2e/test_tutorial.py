@@ -1,14 +1,11 @@
 """The tutorial's commands for a cluster, word for word; tests/jobs/documents runs those before them."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.documents import REPOSITORY, RUN, RUN_IN_CLUSTER, blocks, within
+from support.documents import REPOSITORY, RUN, RUN_IN_CLUSTER, blocks, run_script
 from support.kind import WAIT_SECONDS, Cluster, remove_bucket
 from support.site import Site
 
@@ -24,14 +21,7 @@ def tutorial(cluster: Cluster) -> Iterator[Site]:
 
 
 def test_the_tutorial_ends_with_its_last_message_replayed_in_a_cluster(tutorial: Site, tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", within(tmp_path, _script())],
-        cwd=REPOSITORY,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_script(_script(), tmp_path, REPOSITORY)
 
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{tutorial.story()}"
     assert '"messageId":"o-3"' in done.stdout.splitlines()[-1]

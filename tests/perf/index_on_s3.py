@@ -8,10 +8,8 @@ import json
 import os
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -20,10 +18,9 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 from tests.perf import data, ingest_sides
-from tests.perf.large_index import BATCH, keys, with_keys
+from tests.perf.large_index import BATCH, in_fresh_process, open_and_look_up, with_keys
 
 from messagestore_core.store.handle import Store
-from messagestore_jobs.index.keys import hash_here
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.session import local_session
 from messagestore_jobs.storage import using
@@ -51,20 +48,13 @@ def _measure(count: int, work: Path, server: ObjectStore, log: Path) -> dict[str
     _upload(spark, count, work, server)
     with using([server.entry(BUCKET)], spark) as storage:
         store = Store(f"s3a://{BUCKET}/store", storage)
-        begun = time.perf_counter()
-        index = StoreIndex(spark, store)
-        opened = time.perf_counter()
-        asked = hash_here(index.key, [f"unknown-{n}" for n in range(BATCH)])
-        before = time.perf_counter()
-        assert not index.contains(asked, None).any()
-        looked = time.perf_counter()
-        del index
+        opened, looked_up = open_and_look_up(spark, store)
         size = log.stat().st_size
         timed = ingest_sides.store_from(spark, store.uri, f"s3a://{BUCKET}/landing", storage)
     requests = Counter(_OPERATION.findall(log.read_text()[size:]))
     return {
-        "open": opened - begun,
-        "look up": looked - before,
+        "open": opened,
+        "look up": looked_up,
         "opening": timed.opening,
         "first batch": timed.batches[0],
         "batch": statistics.median(timed.batches[2:]),
@@ -94,10 +84,7 @@ def main(sizes: list[int]) -> None:
     """Print the table."""
     table = Table("keys", "figures")
     for count in sizes:
-        if count:
-            keys(count)
-        side = [sys.executable, "-m", "tests.perf.index_on_s3", "--side", str(count)]
-        found = json.loads(subprocess.run(side, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
+        found = in_fresh_process("tests.perf.index_on_s3", count)
         table.add_row(f"{count:,}", ", ".join(f"{name}: {figure:,.2f}" for name, figure in found.items()))
     Console(width=160).print(table)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from uuid import UUID
 
 import numpy as np
+from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 from tests.perf import data, ingest_sides
@@ -76,24 +77,39 @@ def measure(count: int) -> dict[str, float]:
     uri = data.copy(data.base(lambda: spark, 100_000), work)
     StoreIndex(spark, Store(uri)).save()
     with_keys(work, count)
-    begun = time.perf_counter()
-    index = StoreIndex(spark, Store(uri))
-    opened = time.perf_counter()
-    asked = hash_here(index.key, [f"unknown-{n}" for n in range(BATCH)])
-    before = time.perf_counter()
-    assert not index.contains(asked, None).any()
-    looked = time.perf_counter()
-    del index
+    opened, looked_up = open_and_look_up(spark, Store(uri))
     files = [data.records(BATCH, 100_000_000 + i * BATCH, i) for i in range(BATCHES)]
     batches = ingest_sides.store(spark, uri, files).batches
     own = next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if "RssAnon" in line)
     subprocess.run(["rm", "-rf", work, f"{work}-landing"], check=True)
     return {
-        "open": opened - begun,
-        "look up": looked - before,
+        "open": opened,
+        "look up": looked_up,
         "batch": statistics.median(batches[2:]),
         "memory": own / 1024,
     }
+
+
+def open_and_look_up(spark: SparkSession, store: Store) -> tuple[float, float]:
+    """Seconds of opening a store's index, and of the first lookup of new ids in it."""
+    begun = time.perf_counter()
+    index = StoreIndex(spark, store)
+    opened = time.perf_counter()
+    asked = hash_here(index.key, [f"unknown-{n}" for n in range(BATCH)])
+    before = time.perf_counter()
+    assert not index.contains(asked, None).any()
+    return opened - begun, time.perf_counter() - before
+
+
+def in_fresh_process(module: str, count: int) -> dict[str, float]:
+    """What a benchmark measures of one size, in a process of its own; the keys are made before."""
+    if count:
+        keys(count)
+    side = [sys.executable, "-m", module, "--side", str(count)]
+    found: dict[str, float] = json.loads(
+        subprocess.run(side, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1]
+    )
+    return found
 
 
 def main(sizes: list[int]) -> None:
@@ -101,10 +117,7 @@ def main(sizes: list[int]) -> None:
     table = Table("keys", "open, s", "100,000 new ids, s", "batch of 100,000, s", "over an empty index", "memory, MiB")
     least: float | None = None
     for count in sizes:
-        if count:
-            keys(count)
-        side = [sys.executable, "-m", "tests.perf.large_index", "--side", str(count)]
-        found = json.loads(subprocess.run(side, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
+        found = in_fresh_process("tests.perf.large_index", count)
         least = least or found["batch"]
         figures = found["open"], found["look up"], found["batch"], found["batch"] / least, found["memory"]
         table.add_row(f"{count:,}", *(f"{figure:.2f}" for figure in figures))

@@ -1,5 +1,8 @@
 """The shell commands of the documentation: which of them tests run, and why not the others."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,3 +106,15 @@ def within(folder: Path, text: str) -> str:
     for one in FOLDERS:
         text = text.replace(one, str(folder / Path(one).name))
     return text
+
+
+def run_script(script: str, folder: Path, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    """Run commands of pages by bash until one fails, with the pages' data below ``folder``."""
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", within(folder, script)],
+        cwd=cwd,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING
 from messagestore_core.store.objects import is_local, local_path
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.translate.folders import folders
+from messagestore_operator.translate.kafka import source_accesses
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,7 +111,7 @@ def holds_little(resources: Iterable[Resource]) -> bool:
     """Whether the resources name only folders of this machine, with a few megabytes in all."""
     uris = set[str]()
     for resource in resources:
-        if isinstance(resource, MessageStream) and _reads_kafka(resource):
+        if isinstance(resource, MessageStream) and source_accesses(resource):
             return False
         uris |= {folder.uri for folder in folders(resource)}
     if not all(map(is_local, uris)):
@@ -123,11 +124,6 @@ def holds_little(resources: Iterable[Resource]) -> bool:
         if size > _LITTLE_BYTES or number > _LITTLE_FILES:
             return False
     return True
-
-
-def _reads_kafka(stream: MessageStream) -> bool:
-    lifecycle = stream.spec.lifecycle
-    return stream.spec.source.kafka is not None or (lifecycle is not None and lifecycle.source.kafka is not None)
 
 
 def _files(roots: Iterable[str]) -> Iterator[Path]:

@@ -230,7 +230,7 @@ class StoreIndex:
         """Read heads that purges have raised and the index lacks.
 
         Raises:
-            TornRunError: a stored run is torn.
+            TornIndexError: a stored run is torn.
         """
         version = self._store.table("heads").version()
         if version != self._heads:

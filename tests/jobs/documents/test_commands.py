@@ -7,13 +7,11 @@ Spark. tests/jobs/examples tests what their manifests do.
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from support.documents import REPOSITORY, RUN, blocks, within
+from support.documents import REPOSITORY, RUN, blocks, run_script, within
 
 END = "-- end of a block --"
 
@@ -28,15 +26,7 @@ def test_the_commands_of_a_page(page: str, tmp_path: Path) -> None:
         manifest.write_text(within(tmp_path, manifest.read_text()))
     run = [block for block in blocks() if block.page == page and block.heading in RUN[page]]
     script = "".join(f"{block.commands}\necho '{END}'\n" for block in run)
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", within(tmp_path, script)],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_script(script, tmp_path, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     outputs = done.stdout.split(f"{END}\n")
     for block, output in zip(run, outputs, strict=False):
