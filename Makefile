@@ -37,9 +37,9 @@ $(VENV)/.installed: requirements.lock build-requirements.lock pyproject.toml | $
 install: $(VENV)/.installed ## Set up .venv with the CLI, and the jars
 	@spark_images/jars/build.sh $(PYTHON) $(VENV)/share/messagestore/jars
 
-tools: ## Build kube-apiserver, etcd and helm into the cache, and get Kafka, JUnit, PostgreSQL and message-db, for the tests
+tools: ## Build kube-apiserver, etcd, kubectl and helm into the cache, and get Kafka, JUnit, PostgreSQL and message-db, for the tests
 	@python3 -m tools.controlplane
-	@python3 -m tools.cluster.programs helm
+	@python3 -m tools.cluster.programs kubectl helm
 	@python3 -m tools.kafka
 	@python3 -m tools.junit
 	@python3 -m tools.messagedb

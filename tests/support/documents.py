@@ -1,6 +1,7 @@
 """The shell commands of the documentation: which of them tests run, and why not the others."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,8 +10,12 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
+from support.waiting import scaled
+
 REPOSITORY = Path(__file__).parents[2]
 SHELL = {"sh", "bash", "shell", "console"}
+# A command behind a prompt; a backslash continues it in the next line.
+PROMPTED = re.compile(r"^\$ ((?:.*\\\n)*.*)\n?", re.M)
 
 CLUSTER = "needs a cluster"
 IMAGES = "makes images, and a cluster"
@@ -33,6 +38,17 @@ RUN: dict[str, tuple[str, ...]] = {
     "docs/patterns/event-sourced-entity.md": ("Event-sourced entity with expected version",),
     "examples/README.md": ("Examples",),
 }
+# The pages and headings whose commands tests/operator runs on an API server, in this order.
+RUN_ON_API_SERVER: tuple[tuple[str, str], ...] = (
+    ("docs/install.md", "Install the chart"),
+    ("docs/security.md", "Secrets"),
+    ("docs/gitops.md", "GitOps"),
+    ("docs/gitops.md", "Argo CD"),
+    ("docs/operator.md", "Pauses and windows"),
+    ("docs/security.md", "Metrics"),
+    ("docs/install.md", "Serve chosen namespaces"),
+    ("docs/install.md", "Upgrade and uninstall"),
+)
 # The headings whose commands tests/e2e runs in its cluster.
 RUN_IN_CLUSTER: dict[str, tuple[str, ...]] = {
     "docs/tutorial.md": ("Make one", "Give it messages and credentials", "Store, purge, replay"),
@@ -41,18 +57,10 @@ RUN_IN_CLUSTER: dict[str, tuple[str, ...]] = {
 NOT_RUN: dict[str, dict[str, str]] = {
     "README.md": {"Try it": LONG, "Run it on Kubernetes": IMAGES},
     "docs/cluster.md": {"A cluster to try and test with": IMAGES, "By hand": CLUSTER},
-    "docs/gitops.md": {"GitOps": CLUSTER, "Argo CD": CLUSTER},
-    "docs/install.md": {
-        "Get the images": IMAGES,
-        "Install the chart": CLUSTER,
-        "Serve chosen namespaces": CLUSTER,
-        "Upgrade and uninstall": CLUSTER,
-    },
+    "docs/install.md": {"Get the images": IMAGES},
     "docs/local-runs.md": {"Run a store on your machine": OWN},
-    "docs/operator.md": {"Pauses and windows": CLUSTER},
     "docs/patterns/request-reply.md": {"Request and reply": PAIRS},
     "docs/reading.md": {"From the command line": OWN},
-    "docs/security.md": {"Secrets": CLUSTER, "Metrics": CLUSTER},
     "docs/tutorial.md": {
         "Set up": "is what make did before any test",
         "Clean up": CLUSTER,
@@ -75,17 +83,18 @@ class Block:
 
     @property
     def commands(self) -> str:
-        """The commands for a shell: in a console block, the text after the prompts."""
-        if self.language != "console":
-            return self.text
-        return "".join(f"{line[2:]}\n" for line in self.text.splitlines() if line.startswith("$ "))
+        """The commands for a shell: in a console block, those behind the prompts."""
+        return "".join(f"{one}\n" for one in self.each) if self.language == "console" else self.text
+
+    @property
+    def each(self) -> list[str]:
+        """The commands one by one; a block without prompts is one."""
+        return PROMPTED.findall(self.text) if self.language == "console" else [self.text]
 
     @property
     def output(self) -> str | None:
         """The output in a console block; None if it has none."""
-        if self.language != "console":
-            return None
-        return "\n".join(line for line in self.text.splitlines() if not line.startswith("$ "))
+        return PROMPTED.sub("", self.text).removesuffix("\n") if self.language == "console" else None
 
 
 def blocks() -> Iterator[Block]:
@@ -101,6 +110,12 @@ def blocks() -> Iterator[Block]:
                 yield Block(name, heading, token.info.strip(), token.content)
 
 
+def commands(page: str, heading: str) -> list[str]:
+    """The commands of a heading, one by one."""
+    there = [block for block in blocks() if (block.page, block.heading) == (page, heading)]
+    return [one for block in there if block.language in SHELL for one in block.each]
+
+
 def within(folder: Path, text: str) -> str:
     """A text with the folders of the pages' data moved into another one."""
     for one in FOLDERS:
@@ -111,10 +126,30 @@ def within(folder: Path, text: str) -> str:
 def run_script(script: str, folder: Path, cwd: Path) -> "subprocess.CompletedProcess[str]":
     """Run commands of pages by bash until one fails, with the pages' data below ``folder``."""
     return subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", within(folder, script)],
-        cwd=cwd,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
+        _bash(within(folder, script)), cwd=cwd, env=_environment(), capture_output=True, text=True, check=False
     )
+
+
+def run_until(printed: str, command: str, cwd: Path) -> str:
+    """Run a command that doesn't end by itself until it has printed a line with this text; returns what it printed.
+
+    Raises:
+        AssertionError: it didn't print it.
+    """
+    limited = ["timeout", f"{scaled(60):.0f}", *_bash(command)]
+    output = ""
+    with subprocess.Popen(limited, cwd=cwd, env=_environment(), stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout or ():
+            output += line
+            if printed in line:
+                process.terminate()
+                return output
+    raise AssertionError(f"{command}\nended, or didn't print {printed} in time:\n{output}")
+
+
+def _bash(script: str) -> list[str]:
+    return ["bash", "-euo", "pipefail", "-c", script]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}

@@ -4,7 +4,15 @@ import re
 
 import pytest
 
-from support.documents import NOT_RUN, RUN, RUN_IN_CLUSTER, SHELL, Block, blocks
+from support.documents import (
+    NOT_RUN,
+    RUN,
+    RUN_IN_CLUSTER,
+    RUN_ON_API_SERVER,
+    SHELL,
+    Block,
+    blocks,
+)
 
 COMMANDS = re.compile(
     r"^(\$|make|messagestore|kubectl|helm|python3?|pip|curl|sed|cp|mkdir|export|\.venv/bin/\S+) ", re.M
@@ -17,7 +25,7 @@ def _places(found: dict[str, tuple[str, ...]] | dict[str, dict[str, str]]) -> se
 
 def test_each_block_of_commands_is_run_or_has_a_reason() -> None:
     there = {(block.page, block.heading) for block in blocks() if block.language in SHELL}
-    run = _places(RUN) | _places(RUN_IN_CLUSTER)
+    run = _places(RUN) | set(RUN_ON_API_SERVER) | _places(RUN_IN_CLUSTER)
     assert there - run - _places(NOT_RUN) == set(), "run them, or say in tests/support/documents.py why not"
     assert (run | _places(NOT_RUN)) - there == set(), "these are not there any more"
     assert run & _places(NOT_RUN) == set()
@@ -31,3 +39,9 @@ def test_a_block_of_commands_says_that_it_is_one() -> None:
 def test_of_a_console_what_stands_behind_the_prompt_is_run(language: str) -> None:
     block = Block("page.md", "Heading", language, "$ ls\nfile\n")
     assert (block.commands, block.output) == (("ls\n", "file") if language == "console" else ("$ ls\nfile\n", None))
+
+
+def test_a_backslash_continues_a_command_in_the_next_line() -> None:
+    block = Block("page.md", "Heading", "console", "$ cp one \\\n    another\n$ ls\nfile\nanother\n")
+    assert block.each == ["cp one \\\n    another", "ls"]
+    assert (block.commands, block.output) == ("cp one \\\n    another\nls\n", "file\nanother")
