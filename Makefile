@@ -75,7 +75,7 @@ test-jobs: install tools ## Tests of the jobs on local Spark
 test-hostile: install ## All replacements of each kind of file of a store; some 40 minutes
 	MESSAGESTORE_HOSTILE=all $(PYTEST) $(TWO_AT_ONCE) --timeout 0 tests/jobs/hostile
 
-test-documents: install ## The commands of all pages of the documentation; `make test` runs the tutorial's
+test-documents: install ## The commands of all pages that start Spark; `make test` runs only the tutorial's of these
 	MESSAGESTORE_DOCUMENTS=all $(PYTEST) $(TWO_AT_ONCE) tests/jobs/documents
 
 test-operator: install tools ## Tests of the operator and its chart against a real kube-apiserver

@@ -20,7 +20,6 @@ PROMPTED = re.compile(r"^\$ ((?:.*\\\n)*.*)\n?", re.M)
 CLUSTER = "needs a cluster"
 IMAGES = "makes images, and a cluster"
 LONG = "starts the tests or the demo, which are long"
-OWN = "has names of the reader's own files and buckets"
 PAIRS = "goes between programs; tests/jobs/examples/test_request_reply.py runs them all"
 
 # The headings of each page whose commands tests/jobs/documents runs, in this order.
@@ -37,6 +36,11 @@ RUN: dict[str, tuple[str, ...]] = {
     "docs/patterns/dead-letter-and-redrive.md": ("Dead letter and redrive",),
     "docs/patterns/event-sourced-entity.md": ("Event-sourced entity with expected version",),
     "examples/README.md": ("Examples",),
+}
+# The headings with names of the reader's own: tests/jobs/documents runs their commands with names of its own.
+RUN_WITH_OTHER_NAMES: dict[str, tuple[str, ...]] = {
+    "docs/reading.md": ("From the command line",),
+    "docs/local-runs.md": ("Run a store on your machine",),
 }
 # The pages and headings whose commands tests/operator runs on an API server, in this order.
 RUN_ON_API_SERVER: tuple[tuple[str, str], ...] = (
@@ -58,9 +62,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "README.md": {"Try it": LONG, "Run it on Kubernetes": IMAGES},
     "docs/cluster.md": {"A cluster to try and test with": IMAGES, "By hand": CLUSTER},
     "docs/install.md": {"Get the images": IMAGES},
-    "docs/local-runs.md": {"Run a store on your machine": OWN},
     "docs/patterns/request-reply.md": {"Request and reply": PAIRS},
-    "docs/reading.md": {"From the command line": OWN},
     "docs/tutorial.md": {
         "Set up": "is what make did before any test",
         "Clean up": CLUSTER,
