@@ -17,7 +17,6 @@ SHELL = {"sh", "bash", "shell", "console"}
 # A command behind a prompt; a backslash continues it in the next line.
 PROMPTED = re.compile(r"^\$ ((?:.*\\\n)*.*)\n?", re.M)
 
-CLUSTER = "needs a cluster"
 IMAGES = "makes images, and a cluster"
 LONG = "starts the tests or the demo, which are long"
 PAIRS = "goes between programs; tests/jobs/examples/test_request_reply.py runs them all"
@@ -60,12 +59,12 @@ RUN_IN_CLUSTER: dict[str, tuple[str, ...]] = {
 # Why the commands of other headings are not run, by page and heading.
 NOT_RUN: dict[str, dict[str, str]] = {
     "README.md": {"Try it": LONG, "Run it on Kubernetes": IMAGES},
-    "docs/cluster.md": {"A cluster to try and test with": IMAGES, "By hand": CLUSTER},
+    "docs/cluster.md": {"A cluster to try and test with": IMAGES, "By hand": "needs the cluster, and only looks at it"},
     "docs/install.md": {"Get the images": IMAGES},
     "docs/patterns/request-reply.md": {"Request and reply": PAIRS},
     "docs/tutorial.md": {
         "Set up": "is what make did before any test",
-        "Clean up": CLUSTER,
+        "Clean up": "deletes the cluster, which tests share",
     },
 }
 FOLDERS = ("/tmp/messagestore-demo", "/tmp/messagestore-tutorial")
