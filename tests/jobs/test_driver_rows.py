@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Match, Rule
+from messagestore_core.contract.run_document import Match, Rule, Scrub
 from messagestore_core.store import handle
 from messagestore_jobs.index import read
 from messagestore_jobs.index.store_index import StoreIndex
@@ -74,3 +74,35 @@ def test_what_reaches_the_driver_does_not_grow_with_the_store(
         reached.append(+rows)
     assert reached[0] == reached[1]
     assert reached[0]["spark"] >= 2
+
+
+def test_no_payload_that_becomes_a_claim_check_reaches_the_driver(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Stream(spark, tmp_path, settings={"claim_check_bytes": 3})
+    stream.arrive("a.jsonl", lines(*(record(f"m{n}", payload={"n": n}) for n in range(8))))
+    with counting(monkeypatch) as rows:
+        assert stream.run(NOW).counts.stored == 8
+    assert len(list((stream.folder / "store" / "payloads").iterdir())) == 8
+    assert rows["streamed"] == 0
+
+
+def test_what_reaches_the_driver_does_not_grow_with_the_claim_checks_that_a_scrub_rewrites(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached = []
+    for size in (2, 20):
+        payloads = tmp_path / str(size) / "store" / "payloads"
+        claimed = {n: {"payload": None, "payload_uri": f"file://{payloads}/{n:020}"} for n in range(size)}
+        table = make_store(payloads.parent, [message(n) | claimed[n] for n in claimed])
+        payloads.mkdir()
+        for n in claimed:
+            (payloads / f"{n:020}").write_text(f'{{"n":{n}}}')
+        scrub = Scrub(payload_paths=("$.n",))
+        with counting(monkeypatch) as rows:
+            purge(spark, table, NOW, rules=(Rule(name="all", max_age=timedelta(days=1)),), action="Scrub", scrub=scrub)
+        assert {path.read_text() for path in payloads.iterdir()} == {'{"n":"[redacted]"}'}
+        # The names of the objects that are deleted.
+        assert rows.pop("streamed") == size
+        reached.append(+rows)
+    assert reached[0] == reached[1]

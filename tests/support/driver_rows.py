@@ -30,9 +30,9 @@ class _Counted:
 
 @contextmanager
 def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
-    """Rows by source: from Spark, from delta-rs, and from single files by pyarrow."""
+    """Rows by source: from Spark at once or one by one (streamed), from delta-rs, and from single files by pyarrow."""
     rows: Counter[str] = Counter()
-    collect, to_arrow = DataFrame.collect, DataFrame.toArrow
+    collect, to_arrow, iterate = DataFrame.collect, DataFrame.toArrow, DataFrame.toLocalIterator
     to_dataset, read_table = DeltaTable.to_pyarrow_dataset, pq.read_table
 
     def collected(self: DataFrame) -> list[Any]:
@@ -45,6 +45,11 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         rows["spark"] += found.num_rows
         return found
 
+    def iterated(self: DataFrame, *args: Any) -> Iterator[Any]:
+        for row in iterate(self, *args):
+            rows["streamed"] += 1
+            yield row
+
     def as_dataset(self: DeltaTable, *args: Any, **kwargs: Any) -> Any:
         return _Counted(to_dataset(self, *args, **kwargs), rows)
 
@@ -56,6 +61,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     with monkeypatch.context() as patch:
         patch.setattr(DataFrame, "collect", collected)
         patch.setattr(DataFrame, "toArrow", as_arrow)
+        patch.setattr(DataFrame, "toLocalIterator", iterated)
         patch.setattr(DeltaTable, "to_pyarrow_dataset", as_dataset)
         patch.setattr(pq, "read_table", as_table)
         yield rows

@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from messagestore_core.clock import microseconds
 from messagestore_core.contract.run_document import IngestTask
-from messagestore_core.store.claims import CLAIMS
 from messagestore_core.store.dead_letters import letter_keys, set_aside, set_aside_again, set_aside_before
 from messagestore_core.store.delta_log import CommitNote, committed_batch
 from messagestore_core.store.errors import RunFailedError
@@ -37,6 +36,7 @@ from messagestore_jobs.ingest.earlier_events import EarlierEvents
 from messagestore_jobs.ingest.refusals import Numbers
 from messagestore_jobs.ingest.sequences import KnownSequences
 from messagestore_jobs.ingest.write import claimed_payloads, set_assignment, set_clock, with_letters
+from messagestore_jobs.rows.claims import write_claims
 from messagestore_jobs.rows.messages import append_messages
 from messagestore_jobs.source.columns import with_projections
 from messagestore_jobs.source.records import Planned, read_planned
@@ -163,10 +163,10 @@ def _assign(context: BatchContext, arrived: Arrived, batch: Planned, narrow: pa.
 
 
 def _write_claims(context: BatchContext, placed: DataFrame) -> None:
-    objects = context.store.objects(CLAIMS)
-    for row in claimed_payloads(placed, context.task, context.suffix).toLocalIterator():
-        with external_write("claim-check"):
-            objects.write(row["name"], bytes(row["payload"]))
+    """Have executors write the payloads that become claim checks."""
+    claimed = claimed_payloads(placed, context.task, context.store.uri, context.suffix)
+    with external_write("claim-check"):
+        write_claims(claimed).select("written").write.format("noop").mode("append").save()
 
 
 def _unfit(arrived: Arrived, assigned: Assignment, task: IngestTask) -> Numbers:

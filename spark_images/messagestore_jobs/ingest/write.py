@@ -11,13 +11,13 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import IngestTask, Retry
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_core.store.claims import claims_uri
 from messagestore_core.store.schemas import MESSAGES, SOURCE
 from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.ingest.envelope import can_carry
 from messagestore_jobs.integrity import key_of, own_columns, seal
 from messagestore_jobs.lifecycle.transitions import wait
 from messagestore_jobs.native import rfc3339
+from messagestore_jobs.rows.claims import claim_uri
 from messagestore_jobs.source.arrivals import REPLACED
 from messagestore_jobs.source.columns import Projections
 
@@ -130,7 +130,7 @@ def row_columns(task: IngestTask, folder: str, suffix: str) -> tuple[Column, ...
         "status": status,
         "retries": F.when(status == "FAILED", 1).otherwise(0),
         "next_retry_at": F.when(status == "FAILED", at + F.expr(_first_retry(task.retry))),
-        "payload_uri": F.when(claimed, F.concat(F.lit(f"{claims_uri(folder)}/"), _claim_name(suffix))),
+        "payload_uri": F.when(claimed, claim_uri(folder, _claim_name(suffix))),
         "payload": F.when(~claimed, F.col("payload")),
     }
     if task.integrity is not None:
@@ -184,9 +184,9 @@ def as_judged() -> Column:
     return F.when(identity() == F.col("judged_as"), F.col("value")).otherwise(_replaced().cast("binary"))
 
 
-def claimed_payloads(stored: DataFrame, task: IngestTask, suffix: str) -> DataFrame:
-    """The payloads that become claim checks: name string, payload binary."""
-    return stored.where(_is_claimed(task)).select(_claim_name(suffix).alias("name"), "payload")
+def claimed_payloads(stored: DataFrame, task: IngestTask, folder: str, suffix: str) -> DataFrame:
+    """The payloads that become claim checks of the table folder: uri string, payload binary."""
+    return stored.where(_is_claimed(task)).select(claim_uri(folder, _claim_name(suffix)).alias("uri"), "payload")
 
 
 def _claim_name(suffix: str) -> Column:

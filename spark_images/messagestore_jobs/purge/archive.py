@@ -16,7 +16,7 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.objects import Objects, join, read_document
 from messagestore_jobs.native import to_native
-from messagestore_jobs.purge.claims import with_claimed_payloads
+from messagestore_jobs.purge.claims import with_payloads_inside
 from messagestore_jobs.purge.plan import Plan, PurgeRun, frozen_rows
 from messagestore_jobs.rows.messages import read_messages, within
 from messagestore_jobs.session import settings
@@ -88,7 +88,7 @@ def _leaving(context: PurgeRun, plan: Plan, to: Archive) -> DataFrame:
     rows = frozen_rows(context, plan).where("not erase")
     messages = within(read_messages(context.spark, context.store), rows)
     leaving = messages.join(rows.select("global_position"), "global_position", "left_semi").select(*messages.columns)
-    whole = with_claimed_payloads(context, leaving, rows).sortWithinPartitions("global_position")
+    whole = with_payloads_inside(context, leaving, rows).sortWithinPartitions("global_position")
     return to_native(whole, "Base64") if to.format == "JSONLines" else whole
 
 

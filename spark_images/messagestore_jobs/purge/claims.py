@@ -1,21 +1,33 @@
 """Claim checks of purged and scrubbed messages."""
 
-import hashlib
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.store.claims import CLAIMS
 from messagestore_core.store.external import external_write
-from messagestore_core.store.objects import join, sum_of
+from messagestore_core.store.objects import sum_of
 from messagestore_jobs.context import Run
-from messagestore_jobs.purge.plan import PurgeRun
-from messagestore_jobs.rows.messages import claimed_objects, is_own_claim, own_claim_name, read_messages
+from messagestore_jobs.purge.plan import Plan, PurgeRun
+from messagestore_jobs.rows.claims import (
+    claimed_payload,
+    is_own_claim,
+    own_claim_name,
+    own_claim_uri,
+    spread,
+    with_claimed_payloads,
+    write_claims,
+)
+from messagestore_jobs.rows.messages import read_messages
 
 REWRITTEN = "global_position bigint, new_uri string, new_size bigint, new_sha256 string"
 """A scrubbed payload's new object; all null if nothing of the payload is left."""
+_REWRITTEN = "rewritten"
+_AT_ONCE = 16
+_DELETED_TOGETHER = 1000
 
 
 def delete_claim_checks(context: PurgeRun, rows: DataFrame) -> None:
@@ -24,9 +36,11 @@ def delete_claim_checks(context: PurgeRun, rows: DataFrame) -> None:
     Those of other purged rows stay as long as files of the table refer to them: see ``maintain.sweep``.
     """
     objects = context.store.objects(CLAIMS)
-    for row in _claimed(context, rows):
-        with external_write("claim-check-delete"):
-            objects.delete(row["name"])
+    names = (row["name"] for row in _own(context, rows).select(own_claim_name().alias("name")).toLocalIterator())
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        while some := list(islice(names, _DELETED_TOGETHER)):
+            with external_write("claim-check-delete"):
+                list(pool.map(objects.delete, some))
 
 
 def drop_unclaimed(context: Run) -> set[str]:
@@ -49,57 +63,45 @@ def drop_unclaimed(context: Run) -> set[str]:
 
 
 def rewrite_claim_checks(
-    context: PurgeRun, rows: DataFrame, suffix: str, scrub: Callable[[Column], Column]
+    context: PurgeRun, plan: Plan, rows: DataFrame, scrub: Callable[[Column], Column]
 ) -> DataFrame:
-    """Write a scrubbed copy beside each object of the rows, one at a time; return columns REWRITTEN.
+    """Write a scrubbed copy beside each object of the rows; return columns REWRITTEN, from files of the plan.
 
     Args:
         context: of the run.
+        plan: its preview's id is added to the objects' names.
         rows: with global_position, payload_size, payload_uri and scrubs, as the table has them. An object that is
             larger than its payload is not ours, and counts as missing.
-        suffix: added to the objects' names.
         scrub: makes the new payload of the old one, by column ``scrubs``.
     """
-    found: list[tuple[Any, ...]] = []
-    objects = context.store.objects(CLAIMS)
-    for row in _claimed(context, rows, "payload_size", "scrubs"):
-        name = row["name"]
-        size = row["payload_size"] or 0
-        payload = objects.read_first(name, size + 1)
-        if payload is None or len(payload) > size:
-            continue
-        new = _apply(context, bytearray(payload), row["scrubs"], scrub)
-        if new is not None:
-            with external_write("claim-check-rewrite"):
-                objects.write(f"{name}-{suffix}", new)
-            uri = join(objects.uri, f"{name}-{suffix}")
-            found.append((row["global_position"], uri, len(new), hashlib.sha256(new).hexdigest()))
-    return context.spark.createDataFrame(found, REWRITTEN)
+    own = _own(context, rows)
+    claims = own.count()
+    if not claims:
+        return context.spark.createDataFrame([], REWRITTEN)
+    old = spread(own, claims).withColumn("old", claimed_payload(context.uri))
+    uri = F.concat(own_claim_uri(context.uri), F.lit(f"-{plan.preview.id}")).alias("uri")
+    new = old.select("global_position", uri, scrub(F.col("old")).alias("payload")).where("payload is not null")
+    written = write_claims(new).select(
+        "global_position",
+        F.col("uri").alias("new_uri"),
+        F.col("written").alias("new_size"),
+        F.sha2("payload", 256).alias("new_sha256"),
+    )
+    to = context.store.path(plan.folder, _REWRITTEN)
+    with external_write("claim-check-rewrite"):
+        written.write.mode("overwrite").parquet(to)
+    return context.spark.read.schema(REWRITTEN).parquet(to)
 
 
-def with_claimed_payloads(context: PurgeRun, messages: DataFrame, rows: DataFrame) -> DataFrame:
-    """The messages with payloads of claim checks filled in. ``rows`` are their frozen rows."""
-    sizes = {row["name"]: row["payload_size"] or 0 for row in _claimed(context, rows, "payload_size")}
-    if not sizes:
+def with_payloads_inside(context: PurgeRun, messages: DataFrame, rows: DataFrame) -> DataFrame:
+    """The messages with payloads of claim checks in place of their URIs. ``rows`` are their frozen rows."""
+    own = _own(context, rows).agg(F.count("*").alias("claims"), F.max("payload_size").alias("largest")).collect()[0]
+    if not own["claims"]:
         return messages
-    own = is_own_claim(context.uri) & (own_claim_name() == F.col("_name"))
-    found = messages.join(claimed_objects(context.spark, context.store, sizes), own, "left")
-    inside = {
-        "payload": F.coalesce("payload", "_content"),
-        "payload_uri": F.when(F.col("_content").isNull(), F.col("payload_uri")),
-    }
-    return found.select(*(inside.get(name, F.col(name)).alias(name) for name in messages.columns))
+    found = with_claimed_payloads(messages, context.uri, own["claims"], own["largest"] or 0)
+    return found.withColumn("payload_uri", F.when(F.col("payload").isNull(), F.col("payload_uri")))
 
 
-def _claimed(context: PurgeRun, rows: DataFrame, *others: str) -> Any:
-    """The claim checks that rows refer to, without those outside the store."""
-    own = rows.where(is_own_claim(context.uri))
-    return own.select("global_position", own_claim_name().alias("name"), *others).collect()
-
-
-def _apply(
-    context: PurgeRun, payload: bytearray, scrubs: list[str] | None, scrub: Callable[[Column], Column]
-) -> bytes | None:
-    rows = context.spark.createDataFrame([(payload, scrubs)], "payload binary, scrubs array<string>")
-    new = rows.select(scrub(F.col("payload")).alias("new")).collect()[0]["new"]
-    return None if new is None else bytes(new)
+def _own(context: PurgeRun, rows: DataFrame) -> DataFrame:
+    """The rows with a claim check of the store."""
+    return rows.where(is_own_claim(context.uri))

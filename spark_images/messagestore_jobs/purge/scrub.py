@@ -153,7 +153,7 @@ def _rewritten(context: PurgeRun, plan: Plan, rows: DataFrame, what: Scrub, give
     def scrub(payload: Column) -> Column:
         return scrubbed(payload, what, given, "payload", _said())
 
-    return rewrite_claim_checks(context, asked, plan.preview.id, scrub)
+    return rewrite_claim_checks(context, plan, asked, scrub)
 
 
 def _masked(text: Column, what: Scrub, given: str) -> Column:

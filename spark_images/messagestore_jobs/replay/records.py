@@ -11,14 +11,13 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.records import Integrity
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_core.store.claims import CLAIMS
 from messagestore_core.store.tombstones import open_erased
 from messagestore_jobs.integrity import is_sealed, key_of
 from messagestore_jobs.native import LineBreaks, base64_string, json_string, rfc3339, with_native
 from messagestore_jobs.replay.chunks import ChunkRange
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import Frozen
-from messagestore_jobs.rows.messages import claimed_objects, is_own_claim, own_claim_name
+from messagestore_jobs.rows.claims import is_own_claim, lacks_object, spread, with_claimed_payloads
 from messagestore_jobs.rows.versions import translated
 
 _COLUMNS = {
@@ -38,7 +37,7 @@ def native_records(source: Source, frozen: Frozen, chunk_range: ChunkRange, line
     """The key and the Native record (string ``value``) of each message; value is null if it can't be sent."""
     rows = without_erased(source.between(chunk_range.cuts[0], chunk_range.end), source)
     if chunk_range.claims:
-        rows = with_payloads(rows, source)
+        rows = with_payloads(rows, source, chunk_range.claims)
     rows = translated(
         rows.select("*", is_sound(source.store.uri, source.task.integrity).alias("_sound")), source.task.translators
     )
@@ -100,20 +99,29 @@ def marked_headers(marks: dict[str, str], values: dict[str, str]) -> Column:
     return F.map_concat(kept, F.create_map(*entries))
 
 
-def with_payloads(rows: DataFrame, source: Source) -> DataFrame:
+def with_payloads(rows: DataFrame, source: Source, claims: int) -> DataFrame:
     """The rows with payloads of claim checks; null if the object is not in the store.
 
     If the object is gone, the newest row of the message is taken, if there is one: it was scrubbed since.
+
+    Args:
+        rows: of one chunk.
+        source: of the replay.
+        claims: about how many rows have a claim check.
     """
-    filled, missing = _with_content(rows, source)
-    if not missing:
+    uri = source.store.uri
+    filled = with_claimed_payloads(rows, uri, claims)
+    missing = spread(rows.where(is_own_claim(uri)), claims).where(lacks_object(uri)).select("global_position").toArrow()
+    if not missing.num_rows:
         return filled
-    gone = is_own_claim(source.store.uri) & own_claim_name().isin(*missing)
-    stale = rows.where(gone).select("global_position")
-    newest = source.order.keyed(source.current()).join(stale, "global_position", "left_semi")
-    left = filled.where(gone).join(newest.select("global_position"), "global_position", "left_anti")
-    scrubbed = _with_content(newest.select(*rows.columns), source)[0]
-    return filled.where(~gone).unionByName(scrubbed).unionByName(left.select(*rows.columns))
+    stale = F.broadcast(source.spark.createDataFrame(missing))
+    newest = source.order.keyed(source.current()).join(stale, "global_position", "left_semi").select(*rows.columns)
+    left = rows.join(stale, "global_position", "left_semi")
+    left = left.join(newest.select("global_position"), "global_position", "left_anti")
+    kept = filled.join(stale, "global_position", "left_anti").select(*rows.columns)
+    return kept.unionByName(with_claimed_payloads(newest, uri, missing.num_rows)).unionByName(
+        left.select(*rows.columns)
+    )
 
 
 def is_sound(uri: str, integrity: Integrity | None) -> Column:
@@ -171,17 +179,3 @@ def _part(name: str, values: dict[str, str]) -> Column:
     if name in _COLUMNS:
         return F.col(_COLUMNS[name]).cast("string")
     return F.lit(values[name])
-
-
-def _with_content(rows: DataFrame, source: Source) -> tuple[DataFrame, list[str]]:
-    """The rows with their payloads, and the names of missing claim checks."""
-    own = is_own_claim(source.store.uri)
-    claimed = rows.where(own)
-    found = claimed.select(own_claim_name().alias("name"), "payload_size").distinct().toLocalIterator()
-    sizes: dict[str, int] = {row["name"]: row["payload_size"] or 0 for row in found}
-    objects = source.store.objects(CLAIMS)
-    there = {name: size for name, size in sizes.items() if objects.exists(name)}
-    if there:
-        contents = claimed_objects(source.spark, source.store, there).withColumnRenamed("_content", "payload")
-        claimed = claimed.drop("payload").join(contents, own_claim_name() == F.col("_name"), "left")
-    return rows.where(~own).unionByName(claimed.select(*rows.columns)), list(sizes.keys() - there.keys())

@@ -1,7 +1,6 @@
-"""Reads and commits of the ``messages`` table, and reads of its claim checks, by Spark."""
+"""Reads and commits of the ``messages`` table by Spark."""
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from typing import NamedTuple
@@ -11,12 +10,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.store.claims import claim_pattern, claims_uri
 from messagestore_core.store.delta_log import CommitNote, committed_batch
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import with_epoch
 from messagestore_core.store.handle import Store
-from messagestore_core.store.objects import join
 from messagestore_jobs.rows.tables import read_table, refuse_foreign_to_spark, table_to_change
 
 MERGE = {
@@ -27,7 +24,6 @@ MERGE = {
 }
 """Settings of merges that delete or change rows."""
 _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
-_GLOB = re.compile(r"([\\*?\[\]{}])")
 
 
 def read_messages(spark: SparkSession, store: Store, version: int | None = None) -> DataFrame:
@@ -105,29 +101,3 @@ def within(messages: DataFrame, rows: DataFrame) -> DataFrame:
     """The messages within the bounds of ``rows``."""
     found = bounds(rows)
     return messages.where(F.lit(False) if found is None else found.condition())
-
-
-def is_own_claim(uri: str) -> Column:
-    """Whether ``payload_uri`` is of a claim check of the store at a URI; false for null."""
-    return F.coalesce(F.col("payload_uri").rlike(rf"\A{claim_pattern(uri)}\z"), F.lit(False))
-
-
-def own_claim_name() -> Column:
-    """The object's name in a ``payload_uri`` for which :func:`is_own_claim` holds."""
-    return F.substring_index("payload_uri", "/", -1)
-
-
-def claimed_objects(spark: SparkSession, store: Store, sizes: Mapping[str, int]) -> DataFrame:
-    """The existing claim checks among these names: columns _name string and _content binary.
-
-    Args:
-        spark: reads them.
-        store: of the claim checks.
-        sizes: of the payloads in bytes, by name. An object that is larger than all of them is not ours and might not
-            fit into memory: it is not read, and has no row.
-    """
-    folder = claims_uri(store.uri)
-    reader = spark.read.format("binaryFile").option("ignoreMissingFiles", "true")
-    files = reader.load([_GLOB.sub(r"\\\1", join(folder, name)) for name in sorted(sizes)])
-    files = files.where(F.col("length") <= max(sizes.values(), default=0))
-    return files.select(F.substring_index("path", "/", -1).alias("_name"), F.col("content").alias("_content"))

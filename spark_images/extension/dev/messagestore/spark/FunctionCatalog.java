@@ -1,6 +1,8 @@
 package dev.messagestore.spark;
 
 import java.util.Map;
+import java.util.Objects;
+import java.util.stream.Stream;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
@@ -12,8 +14,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A catalog of functions without an exact equivalent in Spark: {@code messagestore.envelope(value, spec)}, {@code
  * messagestore.json_text(value, path)}, {@code messagestore.is_json(value)}, {@code messagestore.scrub_json(value, paths,
  * method, given)}, {@code messagestore.hmac_sha256(value, key)}, {@code messagestore.time(text)}, {@code
- * messagestore.like(text, pattern)}, {@code messagestore.matches(text, pattern)}, {@code messagestore.within(size, budget)} and
- * those of {@link KeyedHashFunction}'s keys.
+ * messagestore.like(text, pattern)}, {@code messagestore.matches(text, pattern)}, {@code messagestore.within(size, budget)},
+ * and those of {@link ObjectFunction} and of {@link KeyedHashFunction}'s keys.
  */
 public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sql.connector.catalog.FunctionCatalog {
   private static final Map<String, BoundFunction> FUNCTIONS =
@@ -47,7 +49,11 @@ public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sq
 
   @Override
   public UnboundFunction loadFunction(Identifier id) throws org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException {
-    BoundFunction function = FUNCTIONS.getOrDefault(id.name(), KeyedHashFunction.named(id.name()));
+    BoundFunction function =
+        Stream.of(FUNCTIONS.get(id.name()), ObjectFunction.named(id.name()), KeyedHashFunction.named(id.name()))
+            .filter(Objects::nonNull)
+            .findFirst()
+            .orElse(null);
     if (function == null) {
       throw new org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException(id);
     }

@@ -1,0 +1,69 @@
+"""Claim checks of rows, read and written by executors: see ``messagestore_core.store.claims``."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from messagestore_core.store.claims import claim_pattern, claims_uri
+
+_A_TASK = 16
+_MOST_TASKS = 1000
+
+
+def is_own_claim(uri: str) -> Column:
+    """Whether ``payload_uri`` is of a claim check of the store at a URI; false for null."""
+    return F.coalesce(F.col("payload_uri").rlike(rf"\A{claim_pattern(uri)}\z"), F.lit(False))
+
+
+def own_claim_name() -> Column:
+    """The object's name in a ``payload_uri`` for which :func:`is_own_claim` holds."""
+    return F.substring_index("payload_uri", "/", -1)
+
+
+def own_claim_uri(uri: str) -> Column:
+    """The URI of that object, below the store at a URI."""
+    return claim_uri(uri, own_claim_name())
+
+
+def claim_uri(uri: str, name: Column) -> Column:
+    """The URI of a claim check of a store, by its name."""
+    return F.concat(F.lit(f"{claims_uri(uri)}/"), name)
+
+
+def claimed_payload(uri: str, unsized: int = 0) -> Column:
+    """The payload of a row's own claim check; null without one, and if the object doesn't exist.
+
+    An object that is larger than ``payload_size`` (``unsized`` if that is null) is not ours and might not fit into
+    memory: it is not read.
+    """
+    most = F.coalesce("payload_size", F.lit(unsized)).cast("bigint")
+    return F.when(is_own_claim(uri), F.call_function("messagestore.read_object", own_claim_uri(uri), most))
+
+
+def lacks_object(uri: str) -> Column:
+    """Whether a row has a claim check of its own whose object doesn't exist."""
+    there = F.call_function("messagestore.has_object", own_claim_uri(uri))
+    return F.when(is_own_claim(uri), ~there).otherwise(F.lit(False))
+
+
+def with_claimed_payloads(rows: DataFrame, uri: str, claims: int, unsized: int = 0) -> DataFrame:
+    """Rows of ``messages`` with the payloads of their own claim checks filled in.
+
+    Args:
+        rows: at least payload, payload_uri, payload_size and global_position.
+        uri: of the store.
+        claims: about how many of them have a claim check.
+        unsized: see :func:`claimed_payload`.
+    """
+    own = is_own_claim(uri)
+    claimed = spread(rows.where(own), claims).withColumn("payload", claimed_payload(uri, unsized))
+    return rows.where(~own).unionByName(claimed)
+
+
+def spread(rows: DataFrame, claims: int) -> DataFrame:
+    """Rows with claim checks in enough partitions: they lie close together, and each waits for the object storage."""
+    return rows.repartition(min(_MOST_TASKS, 1 + claims // _A_TASK), "global_position")
+
+
+def write_claims(rows: DataFrame) -> DataFrame:
+    """Add column written: the bytes of an object with a row's ``uri`` and ``payload``, which its evaluation writes."""
+    return rows.select("*", F.call_function("messagestore.write_object", "uri", "payload").alias("written"))
