@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from tests.perf import compare, data, ingest_sides, reading_sides
+from tests.perf import changing_sides, compare, data, ingest_sides, reading_sides
 from tests.perf.plain import plain_session
 
 from messagestore_jobs.session import local_session
@@ -97,6 +97,15 @@ def _flat() -> Benchmark:
     )
 
 
+def _change_benchmark(side: str, days: int) -> Benchmark:
+    """One side against rewriting the days that it touches."""
+    return Benchmark(
+        run=changing_sides.change,
+        sides={side: (side, {}), "rewrite": ("rewrite", {"days": days})},
+        ratios=(Ratio("over a rewrite of the touched files", side, "rewrite", "at most 2"),),
+    )
+
+
 BENCHMARKS: dict[str, Benchmark] = {
     "ingest-2m-into-10m": _ingest_benchmark(10_000_000, 2_000_000, 1, (0.75, 1.0)),
     "ingest-100k-into-10m": _ingest_benchmark(10_000_000, 100_000, 5, (0.5, 0.65)),
@@ -116,6 +125,9 @@ BENCHMARKS: dict[str, Benchmark] = {
         sides={"purge of a day": ("purge", {}), "rewrite": ("rewrite", {})},
         ratios=(Ratio("purge of a day over a rewrite", "purge of a day", "rewrite", "at most 0.05"),),
     ),
+    "purge-scattered": _change_benchmark("purge", data.DAYS),
+    "erase-scattered": _change_benchmark("erase", data.DAYS),
+    "status-updates": _change_benchmark("updates", 1),
     "replay-files": Benchmark(
         run=reading_sides.replay,
         sides={"replay": ("replay", {}), "plain": ("plain", {})},

@@ -9,6 +9,7 @@ import secrets
 import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Literal
 
@@ -105,6 +106,12 @@ class StoreIndex:
         found = np.zeros(len(asked), dtype=np.bool_)
         found[places if not_before is None else places[values >= not_before]] = True
         return found
+
+    def days_of(self, message_ids: pa.Array) -> list[date]:
+        """The days on which these messages were inserted, without those that are not in the store."""
+        _, inserted_at = less_what_left(self._find("ids", self._hasher.keys(message_ids.to_pylist()), None))
+        days: list[date] = np.unique(inserted_at.astype("datetime64[us]").astype("datetime64[D]")).tolist()
+        return days
 
     def next_positions(self, streams: pa.Array) -> Positions:
         """The next position of each stream (distinct names)."""

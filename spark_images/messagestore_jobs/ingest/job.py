@@ -5,10 +5,11 @@ Each batch ends before the next one begins.
 
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import date, timedelta
 from functools import cached_property
 from typing import Protocol
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
@@ -115,7 +116,7 @@ class Ingest:
         self._note = self._first = last_note(self._store)
         updates = updates_task(task)
         update_arrivals = _arrivals(run, updates) if updates else None
-        self._lifecycle = LifecycleWork(run, task, update_arrivals, self._first)
+        self._lifecycle = LifecycleWork(run, task, update_arrivals, self._first, self._days_of)
         self._note = self._lifecycle.finish(self._note)
         self._sequences = IncompleteSequences(run, task.sequence_timeout)
         self._batches = 0
@@ -144,6 +145,9 @@ class Ingest:
             events_since=since,
             earlier_events=earlier,
         )
+
+    def _days_of(self, message_ids: pa.Array) -> list[date]:
+        return self._context.index.days_of(message_ids)
 
     def take_in_what_has_arrived(self) -> None:
         """Ingest a batch that broke off, then all that has arrived."""

@@ -3,9 +3,9 @@
 A message without a retry left can become a dead letter too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from functools import cached_property
 from typing import Any
 
@@ -57,13 +57,17 @@ COLUMNS = (
 
 @dataclass
 class LifecycleRun:
-    """One run over one store; tombstones are read once, at the first use."""
+    """One run over one store; tombstones are read once, at the first use.
+
+    ``days_of`` gives the days on which messages with these ids were inserted.
+    """
 
     spark: SparkSession
     run: str
     store: Store
     retry: Retry
     resource: Resource
+    days_of: Callable[[pa.Array], list[date]]
 
     @cached_property
     def erased(self) -> Erased:
@@ -177,7 +181,7 @@ def folded(context: LifecycleRun, updates: pa.Table, at: datetime, after: int | 
     if not updates.num_rows:
         return Folded({}, 0, 0, ())
     ids = updates["message_id"]
-    messages = find_messages(context.spark, context.store, ids.combine_chunks(), after)
+    messages = find_messages(context, ids.combine_chunks(), after)
     said = map(Update, *(updates[name].to_pylist() for name in ("status", "time", "attempt")))
     return fold(zip(ids.to_pylist(), said, strict=True), messages, context.retry, at)
 
@@ -215,21 +219,22 @@ def set_exhausted_aside(context: LifecycleRun, messages: Sequence[StoredMessage]
         set_aside(context.store, new)
 
 
-def find_messages(
-    spark: SparkSession, store: Store, message_ids: pa.Array, after: int | None = None
-) -> dict[str, StoredMessage]:
+def find_messages(context: LifecycleRun, message_ids: pa.Array, after: int | None = None) -> dict[str, StoredMessage]:
     """The messages in the store by id; of several with the same id the newest.
 
-    It takes one pass over COLUMNS.
+    It takes one pass over COLUMNS of the days on which they were inserted.
 
     Args:
-        spark: the session.
-        store: of the messages.
+        context: of the run.
         message_ids: with or without repetitions.
         after: only messages with a larger global position; files without any are not read.
     """
-    asked = spark.createDataFrame(pa.table({"message_id": message_ids.unique()}))
-    messages = read_messages(spark, store).select(*COLUMNS)
+    ids = message_ids.unique()
+    days = context.days_of(ids)
+    if not days:
+        return {}
+    asked = context.spark.createDataFrame(pa.table({"message_id": ids}))
+    messages = read_messages(context.spark, context.store).where(F.col("inserted_date").isin(*days)).select(*COLUMNS)
     if after is not None:
         messages = messages.where(F.col("global_position") > F.lit(after))
     found = messages.join(F.broadcast(asked), "message_id", "left_semi").select(*COLUMNS).toArrow()

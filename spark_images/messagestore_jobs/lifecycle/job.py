@@ -4,7 +4,7 @@ A batch first writes dead letters, then updates that wait for their message; its
 """
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import date, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,11 +48,19 @@ class LifecycleWork:
         task: of the run.
         arrivals: for :func:`updates_task`, if there is one.
         first: the note of the last commit before the run.
+        days_of: gives the days on which messages with these ids were inserted.
     """
 
-    def __init__(self, run: Run, task: IngestTask, arrivals: Arrivals | None, first: CommitNote) -> None:
+    def __init__(
+        self,
+        run: Run,
+        task: IngestTask,
+        arrivals: Arrivals | None,
+        first: CommitNote,
+        days_of: Callable[[pa.Array], list[date]],
+    ) -> None:
         self._document, self._progress, self._first = run.document, run.progress, first
-        self._context = LifecycleRun(run.spark, run.run, run.store, task.retry, run.document.resource)
+        self._context = LifecycleRun(run.spark, run.run, run.store, task.retry, run.document.resource, days_of)
         self._pending_for = task.lifecycle.pending_for if task.lifecycle else _PENDING_FOR
         self._processing_timeout = task.lifecycle.processing_timeout if task.lifecycle else None
         self._arrivals, self._task = arrivals, updates_task(task)

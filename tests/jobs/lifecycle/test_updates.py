@@ -10,6 +10,7 @@ from messagestore_core.contract.run_document import Retry
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store
+from messagestore_jobs.index.store_index import StoreIndex
 from support.external_writes import observing
 from support.ingests import START, adds_up, lines, record
 from support.lifecycles import Updated, update
@@ -222,3 +223,22 @@ def test_a_file_that_comes_again_is_read_again_and_changes_nothing(stream: Updat
     assert report.counts == UpdateCounts(received=3, stale=3)
     assert len(stream.dead_letters()) == 1
     assert stream.states()["m1"] == ("FAILED", 1)
+
+
+def test_an_update_reads_only_days_on_which_its_messages_were_inserted(stream: Updated) -> None:
+    stream.run()
+    stream.tell(*(update(f"m{n}", "COMPLETED") for n in range(1, 7)))
+    stream.run()
+    next_day = START + timedelta(days=1)
+    stream.arrive("b.jsonl", lines(record("m7")))
+    stream.run(next_day)
+    StoreIndex(stream.spark, Store(stream.table.uri)).save()
+    for file in (stream.folder / "store" / "messages" / f"inserted_date={START.date()}").glob("*.parquet"):
+        file.write_bytes(b"not Parquet")
+    stream.tell(update("m7", "PROCESSING"), update("m8", "PROCESSING"))
+
+    outcome = stream.run(next_day)
+
+    assert outcome.lifecycle is not None
+    assert (outcome.lifecycle.counts.applied, outcome.lifecycle.pending) == (1, 1)
+    assert outcome.lifecycle.unfinished == {"PROCESSING": 1}
