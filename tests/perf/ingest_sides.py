@@ -33,7 +33,7 @@ class Timed:
 Side = Callable[[SparkSession | None, str, list[Path]], Timed]
 """Ingests files into the store, one batch each."""
 
-_PATHS = {
+PATHS = {
     "messageId": "$.id",
     "streamName": "$.entity",
     "type": "$.event",
@@ -74,7 +74,7 @@ def store_from(spark: SparkSession, uri: str, landing: str, storage: Storage) ->
     task = IngestTask(
         source_id="perf",
         source=FilesSource(uri=landing, max_files_per_batch=1),
-        envelope=Envelope(format="Custom", fields={n: FieldMapping(path=p) for n, p in _PATHS.items()}),
+        envelope=Envelope(format="Custom", fields={n: FieldMapping(path=p) for n, p in PATHS.items()}),
     )
     heard = _Batches()
     run_ingest(Run.of(data.document(uri, task), spark, heard, storage))
