@@ -18,6 +18,8 @@ from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.errors import RunFailedError
 
 S3_CONNECT_SECONDS = 10
+S3_ANSWER_SECONDS = 30
+"""How long a server may send nothing; pyarrow's own limit is 3 s, but a copy of a large object answers at its end."""
 _ENTRY = "fs.s3a.bucket.{bucket}."
 _AUTHORITIES = "SSL_CERT_FILE"
 """The only setting of delta-rs for certificate authorities; it trusts those in the file alone."""
@@ -64,7 +66,7 @@ class Storage:
         """
         entry = self._entry(uri)
         if entry is None:
-            return fs.S3FileSystem()
+            return fs.S3FileSystem(request_timeout=S3_ANSWER_SECONDS)
         key, secret, token = credentials(entry, os.environ)
         endpoint = urlsplit(entry.endpoint) if entry.endpoint else None
         return fs.S3FileSystem(
@@ -76,6 +78,7 @@ class Storage:
             endpoint_override=endpoint.netloc if endpoint else None,
             force_virtual_addressing=not entry.path_style_access,
             connect_timeout=S3_CONNECT_SECONDS,
+            request_timeout=S3_ANSWER_SECONDS,
             tls_ca_file_path=self._bundle,
         )
 
