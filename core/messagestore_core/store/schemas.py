@@ -210,8 +210,13 @@ TABLES: dict[str, pa.Schema] = {
 GROWN = ("messages", "dead_letters", "heads", "pending_updates", "tombstones", "audit")
 """The tables with columns that are newer than format 1; an upgrade adds them: see ``folder``."""
 
-PROPERTIES = {"delta.enableExpiredLogCleanup": "false"}
-"""Of every table: checkpoints delete no entries of the log, as only maintenance knows which are still needed."""
+PROPERTIES = {
+    # Checkpoints delete no entries of the log, as only maintenance knows which are still needed.
+    "delta.enableExpiredLogCleanup": "false",
+    # Whoever opens a table reads each commit since the last checkpoint; each run commits to each table.
+    "delta.checkpointInterval": "10",
+}
+"""Of every table."""
 
 _STATISTICS = "delta.dataSkippingStatsColumns"
 _EARLIER_STATISTICS = "global_position,position,stream_name,time,inserted_at,expires_at,status,sequence_id"
@@ -219,7 +224,8 @@ _EARLIER_STATISTICS = "global_position,position,stream_name,time,inserted_at,exp
 MESSAGES_PROPERTIES = PROPERTIES | {
     # The columns that reads filter by. By default 32 columns would have statistics, at a fifth of a write's time.
     _STATISTICS: f"{_EARLIER_STATISTICS},category,message_id,correlation_id",
-    "delta.checkpointInterval": "50",
+    # A checkpoint of this table costs the more, the more files it has.
+    "delta.checkpointInterval": "20",
 }
 
 
@@ -230,7 +236,7 @@ def properties(name: str) -> dict[str, str]:
 
 def earlier_properties(name: str) -> dict[str, str]:
     """The properties that an earlier release made a table with, and that it has until an upgrade."""
-    return {_STATISTICS: _EARLIER_STATISTICS} if name == "messages" else {}
+    return {_STATISTICS: _EARLIER_STATISTICS, "delta.checkpointInterval": "50"} if name == "messages" else {}
 
 
 def literal(text: str) -> str:

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from deltalake.exceptions import TableNotFoundError
 
-from messagestore_core.store import handle
+from messagestore_core.store import fence, handle
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import local_path
+from messagestore_core.store.schemas import TABLES
 from support.stores import add_messages, make_store, message
 
 
@@ -72,3 +73,12 @@ def test_each_version_is_looked_at_before_it_is_handed_out(store: Store, monkeyp
     store.table("messages")
     store.table("messages")
     assert looked_at == [first + 1]
+
+
+def test_nobody_reads_many_commits_of_a_table_however_many_runs_there_were(store: Store) -> None:
+    for run in range(45):
+        fence.claim(Store(store.uri, epoch=run + 1), f"run-{run}")
+    for name in TABLES:
+        log = Path(local_path(store.path(name, "_delta_log")))
+        newest = max(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet"))
+        assert store.table(name).version() - newest < 20
