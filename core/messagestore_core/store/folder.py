@@ -1,6 +1,8 @@
 """The table folder: its owner, and the tables in it."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
@@ -60,9 +62,12 @@ def open_folder(store: Store, by: RunDocument | None = None) -> None:
     check_folder(store)
     _own(store, by)
     run = by.run if by else ""
+    with ThreadPoolExecutor(len(TABLES)) as threads:
+        complete = dict(zip(TABLES, threads.map(partial(_has_all, store), TABLES), strict=True))
     # Messages come last: if they exist, all tables do.
     for name in reversed(TABLES):
-        _complete(store, name, run)
+        if not complete[name]:
+            _complete(store, name, run)
 
 
 def is_complete(store: Store) -> bool:
@@ -168,6 +173,15 @@ def _is_neighbour(store: Store, owner: Owner) -> bool:
 def _marker(store: Store) -> bytes:
     assert store.owner is not None
     return json.dumps({"formatVersion": FORMAT_VERSION, "owner": store.owner.model_dump()}).encode()
+
+
+def _has_all(store: Store, name: str) -> bool:
+    """Whether a table exists and lacks nothing."""
+    try:
+        table = open_to_write(store, name)
+    except TableNotFoundError:
+        return False
+    return not (_missing_columns(name, table) or _missing_properties(name, table))
 
 
 def _complete(store: Store, name: str, run: str) -> None:
