@@ -43,8 +43,6 @@ RUNS, NEW = 6, 1_000
 STORE, MANY = 10_000_000, 2_000_000
 EXECUTORS = (1, 3)
 _SMALL = {"cores": 1, "memory": "1g"}
-_OVERHEAD = {"spark.executor.memoryOverhead": "1g"}
-"""With 40 % of the heap, which is Spark's default, a scrub of 2 M messages lost executors to OOMKilled."""
 _PODS = "/var/lib/kubelet/pods"
 _TMP = "volumes/kubernetes.io~empty-dir/tmp"
 _EVENTS = "/var/lib/kubelet/perf"
@@ -397,7 +395,7 @@ def executors(watch: Watch) -> None:
     fields = {one: {"path": path} for one, path in ingest_sides._PATHS.items()}
     runs: dict[str, Run] = {}
     for count in EXECUTORS:
-        name, spark = f"by-{count}", {"executor": {**_SMALL, "instances": count}, "conf": _OVERHEAD}
+        name, spark = f"by-{count}", {"executor": {**_SMALL, "instances": count}}
         source = {"files": {"uri": site.uri("landing/many")}}
         site.apply(site.stream(name, source=source, envelope={"format": "Custom", "fields": fields}, spark=spark))
         runs[f"ingest, {count}"] = watch.next_run(name)

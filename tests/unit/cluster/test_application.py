@@ -35,20 +35,25 @@ def test_what_a_resource_does_not_say_comes_from_the_settings_field_by_field() -
     assert (driver, executor) == ({"cores": 1, "memory": "4g"}, {"instances": 5, "cores": 1, "memory": "1g"})
 
 
+@pytest.mark.parametrize("role", ["driver", "executor"])
 @pytest.mark.parametrize(
-    ("spark", "settings", "beside"),
+    ("memory", "spark_conf", "settings_conf", "beside"),
     [
-        ({}, {}, "1024m"),
-        ({"driver": {"memory": "2g"}}, {}, "1024m"),
-        ({"driver": {"memory": "10g"}}, {}, "4096m"),
-        ({"conf": {"spark.driver.memoryOverhead": "3g"}}, {}, None),
-        ({}, {"conf": {"spark.driver.memoryOverheadFactor": "0.5"}}, None),
+        (None, {}, {}, "1024m"),
+        ("2g", {}, {}, "1024m"),
+        ("10g", {}, {}, "4096m"),
+        (None, {"memoryOverhead": "3g"}, {}, None),
+        (None, {}, {"memoryOverheadFactor": "0.5"}, None),
     ],
 )
-def test_a_driver_has_room_beside_its_heap_unless_a_setting_says_how_much(
-    spark: dict[str, Any], settings: dict[str, Any], beside: str | None
+def test_a_pod_has_room_beside_its_heap_unless_a_setting_says_how_much(
+    role: str, memory: str | None, spark_conf: dict[str, str], settings_conf: dict[str, str], beside: str | None
 ) -> None:
-    assert _spec(spark, **settings)["driver"].get("memoryOverhead") == beside
+    def conf(given: dict[str, str]) -> dict[str, Any]:
+        return {"conf": {f"spark.{role}.{name}": value for name, value in given.items()}}
+
+    spark = {**conf(spark_conf), **({role: {"memory": memory}} if memory else {})}
+    assert _spec(spark, **conf(settings_conf))[role].get("memoryOverhead") == beside
 
 
 def test_an_empty_image_means_the_operators_own() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from messagestore_operator.api.spark import Spark, bytes_of
 from messagestore_operator.api.spark_conf import ALLOWED_CONF
@@ -32,7 +32,6 @@ OWN_CONF: Mapping[str, str] = {
 """Settings of all runs, which nothing overrides."""
 
 
-_OVERHEAD = {"spark.driver.memoryOverhead", "spark.driver.memoryOverheadFactor"}
 _LEAST_OVERHEAD = 1 << 30
 
 
@@ -67,11 +66,11 @@ def application(launch: Launch) -> dict[str, Any]:
             "restartPolicy": {"type": "Never"},
             "sparkConf": _conf(launch, wanted),
             "driver": {
-                **_driver_size(spark, wanted),
+                **_size("driver", spark, wanted),
                 "serviceAccount": launch.driver.service_account,
                 "template": driver_template(launch),
             },
-            "executor": {**_size(spark.executor, wanted.executor), "template": executor_template(launch)},
+            "executor": {**_size("executor", spark, wanted), "template": executor_template(launch)},
         },
     }
 
@@ -83,15 +82,15 @@ def _batch_scheduler(spark: SparkSettings) -> dict[str, Any]:
     return {"batchScheduler": spark.batch_scheduler, **({"batchSchedulerOptions": options} if options else {})}
 
 
-def _size(default: Any, wanted: Any) -> dict[str, Any]:
-    """A pod's size: each field from the resource, else from the settings."""
-    return {**default.to_dict(), **(wanted.to_dict() if wanted else {})}
+def _size(role: Literal["driver", "executor"], spark: SparkSettings, wanted: Spark) -> dict[str, Any]:
+    """A pod's size: each field from the resource, else from the settings.
 
-
-def _driver_size(spark: SparkSettings, wanted: Spark) -> dict[str, Any]:
-    """The size with memory overhead, unless a setting has it: Spark's default is too small for Python."""
-    size = _size(spark.driver, wanted.driver)
-    if _OVERHEAD & {*spark.conf, *wanted.conf}:
+    It has memory overhead, unless a setting has that: Spark's default is too small for Python beside a driver, and for
+    what an executor holds outside a small heap.
+    """
+    default, own = getattr(spark, role), getattr(wanted, role)
+    size = {**default.to_dict(), **(own.to_dict() if own else {})}
+    if {f"spark.{role}.memoryOverhead", f"spark.{role}.memoryOverheadFactor"} & {*spark.conf, *wanted.conf}:
         return size
     return {**size, "memoryOverhead": f"{max(_LEAST_OVERHEAD, bytes_of(size['memory']) * 2 // 5) >> 20}m"}
 
