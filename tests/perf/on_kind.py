@@ -266,7 +266,7 @@ def each_minute(watch: Watch, name: str, count: int) -> Iterator[Run]:
     site = watch.site
     if count:
         _upload(site, name, count)
-    fields = {one: {"path": path} for one, path in ingest_sides._PATHS.items()}
+    fields = {one: {"path": path} for one, path in ingest_sides.PATHS.items()}
     stream = site.stream(name, envelope={"format": "Custom", "fields": fields})
     stream["spec"]["trigger"] = {"schedule": {"cron": "* * * * *"}}
     for number in range(RUNS + 1):
@@ -392,7 +392,7 @@ def executors(watch: Watch) -> None:
         destination_filesystem=site.cluster.s3.filesystem(),
         chunk_size=64 << 20,
     )
-    fields = {one: {"path": path} for one, path in ingest_sides._PATHS.items()}
+    fields = {one: {"path": path} for one, path in ingest_sides.PATHS.items()}
     runs: dict[str, Run] = {}
     for count in EXECUTORS:
         name, spark = f"by-{count}", {"executor": {**_SMALL, "instances": count}}
