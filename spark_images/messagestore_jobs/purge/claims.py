@@ -7,11 +7,12 @@ from itertools import islice
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.store.claims import CLAIMS
+from messagestore_core.store.claims import CLAIMS, claim_suffix
+from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.objects import sum_of
 from messagestore_jobs.context import Run
-from messagestore_jobs.purge.plan import Plan, PurgeRun
+from messagestore_jobs.purge.plan import REWRITTEN_NOTE, Plan, PurgeRun
 from messagestore_jobs.rows.claims import (
     claimed_payload,
     is_own_claim,
@@ -25,7 +26,6 @@ from messagestore_jobs.rows.messages import read_messages
 
 REWRITTEN = "global_position bigint, new_uri string, new_size bigint, new_sha256 string"
 """A scrubbed payload's new object; all null if nothing of the payload is left."""
-_REWRITTEN = "rewritten"
 _AT_ONCE = 16
 _DELETED_TOGETHER = 1000
 
@@ -65,32 +65,42 @@ def drop_unclaimed(context: Run) -> set[str]:
 def rewrite_claim_checks(
     context: PurgeRun, plan: Plan, rows: DataFrame, scrub: Callable[[Column], Column]
 ) -> DataFrame:
-    """Write a scrubbed copy beside each object of the rows; return columns REWRITTEN, from files of the plan.
+    """Write a scrubbed copy beside each object of the rows; return columns REWRITTEN, from a note beside the plan.
+
+    Objects and note have the names of this run, so that no fenced run can change those of a newer one.
 
     Args:
         context: of the run.
-        plan: its preview's id is added to the objects' names.
+        plan: of the scrub.
         rows: with global_position, payload_size, payload_uri and scrubs, as the table has them. An object that is
             larger than its payload is not ours, and counts as missing.
         scrub: makes the new payload of the old one, by column ``scrubs``.
+
+    Raises:
+        RunFailedError: the note lacks some of the rows.
     """
     own = _own(context, rows)
     claims = own.count()
     if not claims:
         return context.spark.createDataFrame([], REWRITTEN)
+    suffix = claim_suffix(context.run, context.store.epoch)
     old = spread(own, claims).withColumn("old", claimed_payload(context.uri))
-    uri = F.concat(own_claim_uri(context.uri), F.lit(f"-{plan.preview.id}")).alias("uri")
-    new = old.select("global_position", uri, scrub(F.col("old")).alias("payload")).where("payload is not null")
-    written = write_claims(new).select(
+    uri = F.concat(own_claim_uri(context.uri), F.lit(f"-{suffix}")).alias("uri")
+    written = write_claims(old.select("global_position", uri, scrub(F.col("old")).alias("payload"))).select(
         "global_position",
-        F.col("uri").alias("new_uri"),
+        F.when(F.col("written").isNotNull(), F.col("uri")).alias("new_uri"),
         F.col("written").alias("new_size"),
         F.sha2("payload", 256).alias("new_sha256"),
     )
-    to = context.store.path(plan.folder, _REWRITTEN)
+    to = context.store.path(plan.folder, f"{REWRITTEN_NOTE}{suffix}")
     with external_write("claim-check-rewrite"):
         written.write.mode("overwrite").parquet(to)
-    return context.spark.read.schema(REWRITTEN).parquet(to)
+    noted = context.spark.read.schema(REWRITTEN).parquet(to)
+    if noted.count() != claims:
+        raise RunFailedError(
+            "CommitLost", f"{to} does not name the {claims} claim checks that it was to name; try again"
+        )
+    return noted
 
 
 def with_payloads_inside(context: PurgeRun, messages: DataFrame, rows: DataFrame) -> DataFrame:

@@ -1,6 +1,7 @@
 """A purge that is under way: the context of its steps, and its plan, which is in the store until the purge is done.
 
-``_purges/<preview id>/`` has the frozen rows and, written last, the plan. The plan lists days that leave whole; their
+``_purges/<preview id>/`` has the frozen rows and, written after them, the plan; also a note of each run that rewrote
+claim checks for a scrub. The plan lists days that leave whole; their
 rows are those of the table's version before. A folder without a plan is left of a run that broke off before it decided;
 a folder with one is a purge to continue, or one that waits for approval.
 """
@@ -23,6 +24,8 @@ from messagestore_jobs.rows.messages import read_messages
 
 FOLDER = "_purges"
 _PLAN = "plan.json"
+REWRITTEN_NOTE = "rewritten-"
+"""The start of the names of notes in a plan's folder; each lists the claim checks that a run rewrote for a scrub."""
 FROZEN = (
     "global_position",
     "stream_name",
@@ -149,6 +152,15 @@ def forget(context: Run, plan: Plan) -> None:
         objects.delete(f"{plan.folder}/{_PLAN}")
     with external_write("forget-rows"):
         objects.delete_folder(plan.folder)
+
+
+def forget_notes(context: Run, plan: Plan) -> None:
+    """Delete the notes of a plan whose run broke off; its next run writes new ones."""
+    objects = context.store.objects()
+    for name in objects.names(plan.folder):
+        if name.removeprefix(f"{plan.folder}/").startswith(REWRITTEN_NOTE):
+            with external_write("forget-notes"):
+                objects.delete_folder(name.rstrip("/"))
 
 
 def sweep(context: Run) -> None:

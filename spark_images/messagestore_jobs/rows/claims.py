@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from messagestore_core.store.claims import claim_pattern, claims_uri
 
-_A_TASK = 16
+_A_TASK = 64
 _MOST_TASKS = 1000
 
 
@@ -65,5 +65,9 @@ def spread(rows: DataFrame, claims: int) -> DataFrame:
 
 
 def write_claims(rows: DataFrame) -> DataFrame:
-    """Add column written: the bytes of an object with a row's ``uri`` and ``payload``, which its evaluation writes."""
-    return rows.select("*", F.call_function("messagestore.write_object", "uri", "payload").alias("written"))
+    """Add column written: the bytes of an object with a row's ``uri`` and ``payload``, which its evaluation writes.
+
+    It is null where the payload is, and nothing is written.
+    """
+    write = F.call_function("messagestore.write_object", "uri", "payload")
+    return rows.select("*", F.when(F.col("payload").isNotNull(), write).alias("written"))

@@ -9,17 +9,31 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Archive, Hold, Match, Rule, Scrub, StreamPosition
+from messagestore_core.contract.run_document import (
+    Archive,
+    EraseTask,
+    Hold,
+    Match,
+    Rule,
+    RunDocument,
+    Scrub,
+    StreamPosition,
+)
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
+from messagestore_core.store.objects import local_path
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.tombstones import open_erased
+from messagestore_jobs.context import Run
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.purge.erase import run_erase
 from support.crash import crash_run
 from support.external_writes import observing
 from support.maintenance import maintain
 from support.purges import (
+    POLICY,
     CrashError,
     archived_positions,
     crash_at,
@@ -49,7 +63,7 @@ SCRUB: dict[str, Any] = {
     "scrub": Scrub(payload_paths=("$.n",)),
 }
 TASKS = {"delete": DELETE, "whole days": DAYS, "scrub": SCRUB}
-LONG = {"archive-files", "delete-rows", "scrub-rows"}
+LONG = {"archive-files", "claim-check-rewrite", "delete-rows", "scrub-rows"}
 """Writes by Spark, which a kill can hit in the middle."""
 WRITES = {
     "delete": [
@@ -181,6 +195,21 @@ def ran_to_its_end(spark: SparkSession, folder: Path, table: Table, task: dict[s
     except CrashError:
         return False
     return True
+
+
+def test_an_erasure_does_not_wait_for_a_scrub_that_broke_off(spark: SparkSession, tmp_path: Path) -> None:
+    table = build(tmp_path)
+    erased = Rule(name="erased", match=Match(message_ids=("m1",)), erase=True)
+    purge(spark, table, NOW, run="purge-0", rules=(erased,), erase_within=timedelta(hours=1))
+    with pytest.raises(CrashError), observing(crash_at(WRITES["scrub"].index("scrub-rows"))):
+        run(spark, tmp_path, table, SCRUB, "purge-1", NOW)
+
+    later = RunDocument(run="erase-1", resource=POLICY, table=table, at=NOW + DAY, task=EraseTask())
+    assert run_erase(Run.of(later, spark, Silent())).erased == 1
+
+    run(spark, tmp_path, table, SCRUB, "purge-1", NOW + DAY)
+    (claimed,) = files_below(f"{table.uri}/payloads")
+    assert Path(local_path(f"{table.uri}/payloads/{claimed}")).read_bytes() == b'{"n":"[redacted]"}'
 
 
 def test_a_later_run_carries_on_the_frozen_selection_then_makes_its_own(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,14 +2,15 @@ package dev.messagestore.spark;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.io.OutputStream;
 import java.util.Map;
 import java.util.function.Supplier;
 import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.StreamCapabilities;
 import org.apache.hadoop.util.functional.FutureIO;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
@@ -58,6 +59,8 @@ public abstract class ObjectFunction<T> extends CatalogFunction<T> {
 
   /** {@code read_object(uri string, most long)}: its bytes; null if it doesn't exist or has more than {@code most}. */
   public static final class ReadObject extends ObjectFunction<byte[]> {
+    private static final int MOST_BYTES = Integer.MAX_VALUE - 8;
+
     ReadObject() {
       super("read_object", DataTypes.BinaryType, DataTypes.StringType, DataTypes.LongType);
     }
@@ -66,7 +69,7 @@ public abstract class ObjectFunction<T> extends CatalogFunction<T> {
     public byte[] invoke(UTF8String uri, long most) throws IOException {
       Path path = new Path(uri.toString());
       FileStatus found = status(path);
-      if (found == null || found.getLen() > most) {
+      if (found == null || found.getLen() > Math.min(most, MOST_BYTES)) {
         return null;
       }
       byte[] content = new byte[(int) found.getLen()];
@@ -104,10 +107,24 @@ public abstract class ObjectFunction<T> extends CatalogFunction<T> {
       // For S3A: no requests for what may be there before.
       FSDataOutputStreamBuilder<?, ?> creating = files(path).createFile(path);
       creating.recursive().overwrite(true).opt("fs.s3a.create.performance", true);
-      try (OutputStream out = creating.build()) {
+      FSDataOutputStream out = creating.build();
+      try {
         out.write(content);
+      } catch (IOException | RuntimeException e) {
+        giveUp(out);
+        throw e;
       }
+      out.close();
       return content.length;
+    }
+
+    /** Ends a write without an object: to close a stream of S3A would put what it has got so far. */
+    private static void giveUp(FSDataOutputStream out) throws IOException {
+      if (out.hasCapability(StreamCapabilities.ABORTABLE_STREAM)) {
+        out.abort();
+      } else {
+        out.close();
+      }
     }
   }
 }
