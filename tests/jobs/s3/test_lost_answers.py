@@ -59,6 +59,7 @@ HOUR = timedelta(hours=1)
 HALF_A_YEAR = 183 * 24
 LARGE = b'"' + b"x" * 50 + b'"'
 OF_WHAT_WAS_CUT_OFF = {
+    "forget-notes",
     *("take-out", "sweep", "archive-withdrawn", "archive-sweep", "sweep-plan", "replay-erased", "replay-forgotten"),
 }
 """Writes of a run that continues a cut-off one, or that misses what is gone since."""
@@ -283,7 +284,14 @@ def is_cut_off(bucket: str, folder: Path) -> Iterator[Event]:
     yield Event(14, held(purge, "m1"))
 
     # Only objects older than a day, by the object store's own clock, are swept.
-    yield Event(20 * HALF_A_YEAR, forgotten())
+    late = 20 * HALF_A_YEAR
+    yield Event(late, forgotten())
+
+    scrubbed = Rule(name="scrubbed", match=Match(message_ids=("m6",)))
+    scrub = PurgeTask(mode="Enforce", rules=(scrubbed,), action="Scrub", scrub=Scrub(payload_paths=("$",)))
+    yield Event(late + 1, scrub, cut="claim-check-rewrite")
+    yield Event(late + 2, EraseTask())
+    yield Event(late + 3, scrub)
 
 
 def held(purge: PurgeTask, *message_ids: str) -> PurgeTask:
