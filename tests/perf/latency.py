@@ -89,11 +89,12 @@ def _waits(spark: SparkSession, uri: str, work: Path, seconds: int, interval: fl
         time.sleep(15)
         control.over.set()
 
+    before = DeltaTable(_messages(uri)).version()
     feeder = threading.Thread(target=arrive)
     feeder.start()
     _ingest(spark, uri, landing, control, timedelta(seconds=interval))
     feeder.join()
-    there = _committed(uri)
+    there = _committed(_messages(uri), before)
     return [there[name] - at for name, at in arrived.items()]
 
 
@@ -119,20 +120,21 @@ def _ingest(
     run_ingest(Run.of(data.document(uri, task), spark, Silent()), control)
 
 
-def _committed(uri: str) -> dict[str, float]:
-    """When the first rows of each source file were committed, in seconds since 1970."""
-    messages = f"{local_path(uri)}/messages"
+def _messages(uri: str) -> str:
+    return f"{local_path(uri)}/messages"
+
+
+def _committed(messages: str, before: int) -> dict[str, float]:
+    """When the first rows of each source file were committed, in seconds since 1970, after a version."""
     found: dict[str, float] = {}
     for commit in sorted(DeltaTable(messages).history(), key=lambda one: int(one["version"])):
-        if commit["version"] == 0:
+        version = int(commit["version"])
+        if version <= before:
             continue
-        before, after = (
-            set(DeltaTable(messages, version=version).file_uris())
-            for version in (commit["version"] - 1, commit["version"])
-        )
-        for file in after - before:
-            sources = pq.read_table(file, columns=["source"])["source"].combine_chunks().field("uri").unique()
-            for name in sources.to_pylist():
+        earlier, now = (set(DeltaTable(messages, version=one).file_uris()) for one in (version - 1, version))
+        for file in now - earlier:
+            sources = pq.ParquetFile(file).read(columns=["source.uri"])["source"].combine_chunks().field("uri")
+            for name in sources.unique().to_pylist():
                 found.setdefault(name, commit["timestamp"] / 1000)
     return found
 
