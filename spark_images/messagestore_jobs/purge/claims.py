@@ -1,6 +1,6 @@
 """Claim checks of purged and scrubbed messages."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from messagestore_core.store.claims import CLAIMS, claim_suffix
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
-from messagestore_core.store.objects import sum_of
+from messagestore_core.store.objects import Objects, sum_of
 from messagestore_jobs.context import Run
 from messagestore_jobs.purge.plan import REWRITTEN_NOTE, Plan, PurgeRun
 from messagestore_jobs.rows.claims import (
@@ -35,12 +35,8 @@ def delete_claim_checks(context: PurgeRun, rows: DataFrame) -> None:
 
     Those of other purged rows stay as long as files of the table refer to them: see ``maintain.sweep``.
     """
-    objects = context.store.objects(CLAIMS)
-    names = (row["name"] for row in _own(context, rows).select(own_claim_name().alias("name")).toLocalIterator())
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        while some := list(islice(names, _DELETED_TOGETHER)):
-            with external_write("claim-check-delete"):
-                list(pool.map(objects.delete, some))
+    found = _own(context, rows).select(own_claim_name().alias("name")).toLocalIterator()
+    _delete(context.store.objects(CLAIMS), (row["name"] for row in found))
 
 
 def drop_unclaimed(context: Run) -> set[str]:
@@ -55,10 +51,7 @@ def drop_unclaimed(context: Run) -> set[str]:
         return set()
     rows = read_messages(context.spark, context.store).where(is_own_claim(context.uri))
     claimed = {row["name"] for row in rows.select(own_claim_name().alias("name")).collect()}
-    for name in found:
-        if sum_of(name) not in claimed:
-            with external_write("claim-check-delete"):
-                objects.delete(name)
+    _delete(objects, (name for name in found if sum_of(name) not in claimed))
     return claimed
 
 
@@ -110,6 +103,14 @@ def with_payloads_inside(context: PurgeRun, messages: DataFrame, rows: DataFrame
         return messages
     found = with_claimed_payloads(messages, context.uri, own["claims"], own["largest"] or 0)
     return found.withColumn("payload_uri", F.when(F.col("payload").isNull(), F.col("payload_uri")))
+
+
+def _delete(objects: Objects, names: Iterator[str]) -> None:
+    """Delete objects, several at once; only the names of some are held."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        while some := list(islice(names, _DELETED_TOGETHER)):
+            with external_write("claim-check-delete"):
+                list(pool.map(objects.delete, some))
 
 
 def _own(context: PurgeRun, rows: DataFrame) -> DataFrame:

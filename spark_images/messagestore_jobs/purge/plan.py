@@ -1,9 +1,9 @@
 """A purge that is under way: the context of its steps, and its plan, which is in the store until the purge is done.
 
 ``_purges/<preview id>/`` has the frozen rows and, written after them, the plan; also a note of each run that rewrote
-claim checks for a scrub. The plan lists days that leave whole; their
-rows are those of the table's version before. A folder without a plan is left of a run that broke off before it decided;
-a folder with one is a purge to continue, or one that waits for approval.
+claim checks for a scrub. The plan lists days that leave whole; their rows are those of the table's version before. A
+folder without a plan is left of a run that broke off before it decided; a folder with one is a purge to continue, or
+one that waits for approval.
 """
 
 from dataclasses import dataclass
