@@ -63,7 +63,7 @@ def open_folder(store: Store, by: RunDocument | None = None) -> None:
     _own(store, by)
     run = by.run if by else ""
     with ThreadPoolExecutor(len(TABLES)) as threads:
-        complete = dict(zip(TABLES, threads.map(partial(_has_all, store), TABLES), strict=True))
+        complete = dict(zip(TABLES, threads.map(partial(_is_there, store), TABLES), strict=True))
     # Messages come last: if they exist, all tables do.
     for name in reversed(TABLES):
         if not complete[name]:
@@ -80,7 +80,7 @@ def is_complete(store: Store) -> bool:
     if store.objects().read(MARKER, LARGEST_DOCUMENT) != _marker(store):
         return False
     tables = {name: store.table(name) for name in TABLES}
-    return not any(_missing_columns(name, one) or _missing_properties(name, one) for name, one in tables.items())
+    return all(_has_all(name, one) for name, one in tables.items())
 
 
 def owner_of(store: Store, marker: bytes) -> Owner:
@@ -175,12 +175,15 @@ def _marker(store: Store) -> bytes:
     return json.dumps({"formatVersion": FORMAT_VERSION, "owner": store.owner.model_dump()}).encode()
 
 
-def _has_all(store: Store, name: str) -> bool:
+def _is_there(store: Store, name: str) -> bool:
     """Whether a table exists and lacks nothing."""
     try:
-        table = open_to_write(store, name)
+        return _has_all(name, open_to_write(store, name))
     except TableNotFoundError:
         return False
+
+
+def _has_all(name: str, table: DeltaTable) -> bool:
     return not (_missing_columns(name, table) or _missing_properties(name, table))
 
 
