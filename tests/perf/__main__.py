@@ -4,14 +4,13 @@ import json
 import os
 import platform
 import statistics
-import subprocess
-import sys
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from tests.perf.benchmarks import BENCHMARKS, Benchmark, Figures
+from tests.perf.processes import in_fresh_process
 
 console = Console(width=140)
 
@@ -32,7 +31,7 @@ def _measure(name: str, benchmark: Benchmark, repeats: int, table: Table) -> Non
     runs: dict[str, list[Figures]] = {side: [] for side in benchmark.sides}
     for turn in range(repeats):
         for side, (how, arguments) in benchmark.sides.items():
-            runs[side].append(_fresh_process(name, how, arguments))
+            runs[side].append(in_fresh_process("tests.perf.side", name, how, json.dumps(arguments)))
             console.print(f"{name} {turn + 1}/{repeats} {side}: {runs[side][-1]}", style="dim", soft_wrap=True)
         console.print(benchmark.check({side: figures[-1] for side, figures in runs.items()}), style="dim")
     medians = {side: statistics.median(f["seconds"] for f in figures) for side, figures in runs.items()}
@@ -45,13 +44,6 @@ def _measure(name: str, benchmark: Benchmark, repeats: int, table: Table) -> Non
     for ratio in benchmark.ratios:
         value = medians[ratio.numerator] / medians[ratio.denominator]
         table.add_row(name, ratio.name, "", "", f"{value:.3f}", ratio.asked)
-
-
-def _fresh_process(name: str, side: str, arguments: Figures) -> Figures:
-    command = [sys.executable, "-m", "tests.perf.side", name, side, json.dumps(arguments)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    figures: Figures = json.loads(done.stdout.splitlines()[-1])
-    return figures
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 from tests.perf import data, ingest_sides
-from tests.perf.large_index import BATCH, in_fresh_process, open_and_look_up, with_keys
+from tests.perf.large_index import BATCH, open_and_look_up, side_of, with_keys
 
 from messagestore_core.store.handle import Store
 from messagestore_jobs.index.store_index import StoreIndex
@@ -84,7 +84,7 @@ def main(sizes: list[int]) -> None:
     """Print the table."""
     table = Table("keys", "figures")
     for count in sizes:
-        found = in_fresh_process("tests.perf.index_on_s3", count)
+        found = side_of("tests.perf.index_on_s3", count)
         table.add_row(f"{count:,}", ", ".join(f"{name}: {figure:,.2f}" for name, figure in found.items()))
     Console(width=160).print(table)
 

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 from tests.perf import data, ingest_sides
+from tests.perf.processes import in_fresh_process
 
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects
@@ -101,15 +102,11 @@ def open_and_look_up(spark: SparkSession, store: Store) -> tuple[float, float]:
     return opened - begun, time.perf_counter() - before
 
 
-def in_fresh_process(module: str, count: int) -> dict[str, float]:
-    """What a benchmark measures of one size, in a process of its own; the keys are made before."""
+def side_of(module: str, count: int) -> dict[str, float]:
+    """What a benchmark measures of one size; the keys are made before, by this process."""
     if count:
         keys(count)
-    side = [sys.executable, "-m", module, "--side", str(count)]
-    found: dict[str, float] = json.loads(
-        subprocess.run(side, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1]
-    )
-    return found
+    return in_fresh_process(module, "--side", str(count))
 
 
 def main(sizes: list[int]) -> None:
@@ -117,7 +114,7 @@ def main(sizes: list[int]) -> None:
     table = Table("keys", "open, s", "100,000 new ids, s", "batch of 100,000, s", "over an empty index", "memory, MiB")
     least: float | None = None
     for count in sizes:
-        found = in_fresh_process("tests.perf.large_index", count)
+        found = side_of("tests.perf.large_index", count)
         least = least or found["batch"]
         figures = found["open"], found["look up"], found["batch"], found["batch"] / least, found["memory"]
         table.add_row(f"{count:,}", *(f"{figure:.2f}" for figure in figures))

@@ -25,6 +25,7 @@ from deltalake import write_deltalake
 from rich.console import Console
 from rich.table import Table
 from tests.perf import data, ingest_sides
+from tests.perf.processes import in_fresh_process
 
 from messagestore_core.contract.stores import Table as StoreTable
 from messagestore_core.store.folder import open_folder
@@ -161,8 +162,7 @@ def main() -> None:
     """Print the table."""
     table = Table("of", "figures")
     for side in SIDES:
-        command = [sys.executable, "-m", "tests.perf.large_tables", "--side", side]
-        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
+        found = in_fresh_process("tests.perf.large_tables", "--side", side)
         table.add_row(side, ", ".join(f"{name}: {figure:,.2f}" for name, figure in found.items()))
     Console(width=140).print(table)
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 from tests.perf import data, ingest_sides, large_reads
+from tests.perf.processes import in_fresh_process
 
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import local_path
@@ -68,11 +69,10 @@ def main(sizes: list[int]) -> None:
     """Print the table."""
     table = Table("messages", "session to commit, s", "to the end of the run, s", "its opening, s", "its batch, s")
     for held in sizes:
-        side = [sys.executable, "-m", "tests.perf.small_run", "--side", str(held)]
-        subprocess.run([*side, "--prepare"], check=True, stdout=subprocess.DEVNULL)
+        side = ("tests.perf.small_run", "--side", str(held))
+        subprocess.run([sys.executable, "-m", *side, "--prepare"], check=True, stdout=subprocess.DEVNULL)
         for _ in range(_REPEATS):
-            output = subprocess.run(side, check=True, stdout=subprocess.PIPE).stdout
-            found: dict[str, float] = json.loads(output.splitlines()[-1])
+            found = in_fresh_process(*side)
             table.add_row(f"{held:,}", *(f"{figure:.2f}" for figure in found.values()))
     Console(width=120).print(table)
 
