@@ -1,7 +1,8 @@
 """Small runs into stores of any size: ``python -m tests.perf.small_run [MESSAGES ...]``.
 
 Seconds from the start of a Spark session to the end of an ingest of 1,000 new records, and to its commit; each row is a
-process of its own. The store has its index, as after earlier runs.
+process of its own. The store has its index, as after earlier runs. Spark's plain append of the same records takes turns
+with it.
 """
 
 import json
@@ -16,11 +17,11 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 from tests.perf import data, ingest_sides, large_reads
+from tests.perf.plain import plain_session
 from tests.perf.processes import in_fresh_process
 
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import local_path
-from messagestore_core.store.storage import Storage
 from messagestore_jobs.index.manifest import INDEX
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.session import local_session
@@ -40,16 +41,15 @@ def prepare(held: int) -> Path:
     return store
 
 
-def measure(held: int) -> dict[str, float]:
-    """One run, in this process."""
+def measure(held: int, side: str) -> dict[str, float]:
+    """One run, in this process; side ``append`` is Spark's plain append."""
     store = prepare(held)
     with tempfile.TemporaryDirectory(prefix="messagestore-perf-", dir=data.folder()) as work:
         uri = data.copy(store, Path(work) / "store")
         file = data.records(RECORDS, 200_000_000, 1)
-        (Path(work) / "landing").mkdir()
-        (Path(work) / "landing" / "0.jsonl").hardlink_to(file)
         begun, at = time.perf_counter(), time.time()
-        timed = ingest_sides.store_from(_session(), uri, f"file://{work}/landing", Storage())
+        session = plain_session() if side == "append" else _session()
+        timed = ingest_sides.SIDES[side](session, uri, [file])
         ended = time.perf_counter()
         table = DeltaTable(f"{local_path(uri)}/messages")
         (commit,) = table.history(1)
@@ -67,13 +67,16 @@ def _session() -> SparkSession:
 
 def main(sizes: list[int]) -> None:
     """Print the table."""
-    table = Table("messages", "session to commit, s", "to the end of the run, s", "its opening, s", "its batch, s")
+    table = Table(
+        "messages", "side", "session to commit, s", "to the end of the run, s", "its opening, s", "its batch, s"
+    )
     for held in sizes:
         side = ("tests.perf.small_run", "--side", str(held))
         subprocess.run([sys.executable, "-m", *side, "--prepare"], check=True, stdout=subprocess.DEVNULL)
         for _ in range(_REPEATS):
-            found = in_fresh_process(*side)
-            table.add_row(f"{held:,}", *(f"{figure:.2f}" for figure in found.values()))
+            for name in ("store", "append"):
+                found = in_fresh_process(*side, name)
+                table.add_row(f"{held:,}", name, *(f"{figure:.2f}" for figure in found.values()))
     Console(width=120).print(table)
 
 
@@ -82,6 +85,6 @@ if __name__ == "__main__":
         if sys.argv[3:] == ["--prepare"]:
             prepare(int(sys.argv[2]))
         else:
-            sys.stdout.write(json.dumps(measure(int(sys.argv[2]))) + "\n")
+            sys.stdout.write(json.dumps(measure(int(sys.argv[2]), sys.argv[3])) + "\n")
     else:
         main([int(size) for size in sys.argv[1:]] or list(SIZES))
