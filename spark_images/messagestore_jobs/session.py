@@ -141,6 +141,8 @@ def local_session(
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", str(cores))
         .config("spark.default.parallelism", str(cores))
+        # Larger results of a task go through a port of this machine, encrypted: a tenth of a small batch's CPU.
+        .config("spark.task.maxDirectResultSize", "64m")
     )
     for name, value in {**DEFAULTS, **SETTINGS, **(LITTLE if little else {}), **(settings or {})}.items():
         builder = builder.config(name, value)
