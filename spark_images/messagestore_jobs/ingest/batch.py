@@ -25,19 +25,14 @@ from messagestore_jobs.index.keys import HASH_BYTES, Flags, Keys
 from messagestore_jobs.index.store_index import Added, StoreIndex
 from messagestore_jobs.ingest.assign import Arrived, Assignment, assign, count
 from messagestore_jobs.ingest.columns import TOMBSTONE, Columns, ordering_of
-from messagestore_jobs.ingest.dead_letters import (
-    brought_along,
-    portion_bytes,
-    portions,
-    read_letters,
-    set_aside_earlier,
-)
+from messagestore_jobs.ingest.dead_letters import brought_along, read_letters, set_aside_earlier
 from messagestore_jobs.ingest.earlier_events import EarlierEvents
 from messagestore_jobs.ingest.refusals import Numbers
 from messagestore_jobs.ingest.sequences import KnownSequences
 from messagestore_jobs.ingest.write import claimed_payloads, set_assignment, set_clock, with_letters
 from messagestore_jobs.rows.claims import write_claims
 from messagestore_jobs.rows.messages import append_messages
+from messagestore_jobs.rows.portions import portion_bytes, portions
 from messagestore_jobs.source.columns import with_projections
 from messagestore_jobs.source.records import Planned, read_planned
 

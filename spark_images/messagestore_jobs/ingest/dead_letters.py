@@ -24,11 +24,9 @@ from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.ingest.columns import LETTER
 from messagestore_jobs.ingest.refusals import Numbers
 from messagestore_jobs.ingest.write import as_judged, letter_columns, letters_of
-from messagestore_jobs.session import heap_bytes
+from messagestore_jobs.rows.portions import portion_bytes
 from messagestore_jobs.source.arrivals import REPLACED
 
-_SHARE_OF_HEAP = 32
-"""The driver holds a portion several times: as it came, as rows, as a file."""
 _TASKS = 32
 """A batch has fewer tasks, unless there are as many cores."""
 _MAY_CHANGE = (
@@ -46,11 +44,6 @@ class SourceChangedError(RunFailedError):
         super().__init__("SourceChanged", f"{REPLACED}; the next run reads it anew")
 
 
-def portion_bytes(spark: SparkSession) -> int:
-    """The largest size of a portion in bytes, without its last dead letter."""
-    return max(1, heap_bytes(spark) // _SHARE_OF_HEAP)
-
-
 def bytes_at_once(spark: SparkSession) -> int:
     """How many bytes of dead letters each Spark task may return with the verdicts: together about a portion."""
     return portion_bytes(spark) // max(_TASKS, spark.sparkContext.defaultParallelism)
@@ -64,12 +57,6 @@ def brought_along(narrow: pa.Table, unfit: Numbers) -> pa.Table | None:
     there = letters.is_valid()
     rows = pa.Table.from_struct_array(letters.filter(there))
     return rows.append_column("place", pa.array(unfit, pa.int32()).filter(there)) if rows.num_rows else None
-
-
-def portions(sizes: Numbers, most: int) -> Numbers:
-    """The portion of each dead letter (0, 1, … with gaps), by their sizes in order of arrival."""
-    numbers: Numbers = (np.cumsum(sizes) - sizes) // most
-    return numbers
 
 
 def read_letters(

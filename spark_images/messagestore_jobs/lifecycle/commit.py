@@ -9,6 +9,7 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, Transaction
@@ -31,6 +32,7 @@ from messagestore_jobs.lifecycle.transitions import Change, Folded, LifecycleSta
 from messagestore_jobs.lifecycle.updates import dead_letters
 from messagestore_jobs.native import with_native
 from messagestore_jobs.rows.messages import MERGE, Bounds, committing, messages_table, read_messages
+from messagestore_jobs.rows.portions import portion_bytes, portions
 from messagestore_jobs.session import settings
 
 CHANGES = pa.schema(
@@ -48,6 +50,8 @@ CHANGES = pa.schema(
 """Changes of messages' lifecycle columns; ``result`` and ``error`` change only with has_outcome."""
 _ONCE = ("spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion")
 _BROADCAST_ROWS = 2_000_000
+_RECORD_BYTES = 1024
+"""The size assumed for a record's other fields."""
 _DETAIL = "it failed and has no retry left"
 
 COLUMNS = (
@@ -202,13 +206,33 @@ def commit(
 def set_exhausted_aside(context: LifecycleRun, messages: Sequence[StoredMessage], at: datetime, batch: str) -> None:
     """Make dead letters of messages, once per ``batch``, as Native records; the messages stay in the store, as FAILED.
 
-    The records don't have payloads of claim checks.
+    The driver holds some of the records at a time. They don't have payloads of claim checks.
     """
-    positions = [message.global_position for message in messages]
     days = sorted({message.inserted_date for message in messages})
-    asked = context.spark.createDataFrame(pa.table({"global_position": pa.array(positions, pa.int64())}))
-    rows = read_messages(context.spark, context.store).where(Bounds(days, min(positions), max(positions)).condition())
-    found = with_native(rows.join(F.broadcast(asked), "global_position", "left_semi"))
+    positions = pa.array([message.global_position for message in messages], pa.int64())
+    sizes = _among(context, days, positions).select("global_position", _size().alias("size")).toArrow()
+    sizes = sizes.sort_by("global_position")
+    portion = portions(sizes["size"].to_numpy(), portion_bytes(context.spark))
+    for number in np.unique(portion):
+        some = sizes["global_position"].filter(pa.array(portion == number)).combine_chunks()
+        _set_some_aside(context, with_native(_among(context, days, some)), at, batch)
+
+
+def _among(context: LifecycleRun, days: list[date], positions: pa.Array) -> DataFrame:
+    """The messages with these global positions, of which there is at least one."""
+    least, most = pc.min_max(positions).as_py().values()
+    asked = context.spark.createDataFrame(pa.table({"global_position": positions}))
+    rows = read_messages(context.spark, context.store).where(Bounds(days, least, most).condition())
+    return rows.join(F.broadcast(asked), "global_position", "left_semi")
+
+
+def _size() -> Column:
+    """About the bytes of a message's Native record."""
+    texts = [F.octet_length(column) for column in ("result", "metadata", F.to_json("headers"))]
+    return sum((F.coalesce(size, F.lit(0)) for size in (F.col("payload_size"), *texts)), F.lit(_RECORD_BYTES))
+
+
+def _set_some_aside(context: LifecycleRun, found: DataFrame, at: datetime, batch: str) -> None:
     records = found.orderBy("global_position").select(F.col("value").cast("binary").alias("raw"), "source").toArrow()
     reasons = [str(DeadLetterReason.RETRIES_EXHAUSTED)] * records.num_rows
     why = pa.table({"reason": reasons, "detail": [_DETAIL] * records.num_rows})

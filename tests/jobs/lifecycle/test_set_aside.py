@@ -23,6 +23,7 @@ from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
+from messagestore_jobs.lifecycle import commit
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
@@ -65,6 +66,27 @@ def test_with_that_policy_a_message_without_retries_left_is_a_dead_letter_too(st
     assert (letter["reason"], raw["messageId"], raw["payload"]) == ("RetriesExhausted", "m1", {})
     assert letter["source"] == stream.message("m1")["source"]
     assert stream.states()["m1"] == ("FAILED", 2)
+
+
+def test_many_are_set_aside_a_few_at_a_time_and_once_each(stream: Updated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit, "portion_bytes", lambda spark: 1)
+    stream.retry = Retry(max_retries=0, set_aside=True)
+    stream.tell(*(update(f"m{n}", "FAILED") for n in range(1, 5)))
+    written: list[str] = []
+
+    def cut_off(name: str, moment: str) -> None:
+        if (name, moment) == ("dead-letters", "after"):
+            written.append(name)
+            if len(written) == 2:
+                raise Crash
+
+    with observing(cut_off), pytest.raises(Crash):
+        stream.run()
+    assert len(stream.dead_letters()) == 2
+    with observing(cut_off):
+        assert stream.told().counts.exhausted == 4
+    raw = [json.loads(letter["raw"])["messageId"] for letter in stream.dead_letters()]
+    assert (sorted(raw), len(written)) == (["m1", "m2", "m3", "m4"], 4)
 
 
 def test_one_that_is_sent_again_between_two_tries_of_a_batch_is_set_aside_once(stream: Updated, tmp_path: Path) -> None:
