@@ -113,7 +113,7 @@ def erase_due(context: Run) -> ErasureResult | None:
     _forget_unnamed_runs(context.store)
     claims = drop_unclaimed(context)
     context.progress.step("look for what is left")
-    refuse_remains(context.store, erased, left, claims)
+    refuse_remains(context.spark, context.store, erased, left, claims)
     for one in due:
         _audit(context, one, before)
     return ErasureResult(sum(one.erased for one in due), not_reached(context.store))

@@ -12,6 +12,8 @@ from itertools import islice
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from messagestore_core.store.claims import CLAIMS
 from messagestore_core.store.delta_log import CommitNote, files_of
@@ -27,12 +29,14 @@ from messagestore_core.store.pending_updates import read_pending
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.tombstones import Erased, erased_positions
 from messagestore_core.versions.rules import NAME as TRANSLATORS
+from messagestore_jobs.index.keys import HASH_BYTES, hashed
 from messagestore_jobs.index.manifest import INDEX, MANIFEST
 from messagestore_jobs.purge.dead_letters import naming
 from messagestore_jobs.purge.hidden import in_clear
 from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.replay.erased import copies_left
 from messagestore_jobs.replay.state import REPLAYS
+from messagestore_jobs.rows.tables import read_table
 
 _SHOWN = 5
 _STATE = re.compile(
@@ -46,10 +50,13 @@ LOG = "_delta_log"
 _OF_VERSION = re.compile(LOG + r"/([0-9]{20})\.(?:json|crc|checkpoint\.parquet)")
 
 
-def refuse_remains(store: Store, erased: Erased, left: Mapping[str, int], claims: Set[str]) -> None:
+def refuse_remains(
+    spark: SparkSession, store: Store, erased: Erased, left: Mapping[str, int], claims: Set[str]
+) -> None:
     """Check all that a store's folder has after an erasure.
 
     Args:
+        spark: the session.
         store: to check.
         erased: all tombstones.
         left: the only version left of each table.
@@ -58,7 +65,7 @@ def refuse_remains(store: Store, erased: Erased, left: Mapping[str, int], claims
     Raises:
         RunFailedError: something erased is still there, or something that might be.
     """
-    found = list(islice(_remains(store, erased, left, claims), _SHOWN + 1))
+    found = list(islice(_remains(spark, store, erased, left, claims), _SHOWN + 1))
     if found:
         more = "; and more" if len(found) > _SHOWN else ""
         raise RunFailedError(
@@ -139,9 +146,11 @@ def not_needed(names: Iterable[str], files: Set[str], first: int, last: int) -> 
     return [name for of, name in sorted(found) if not first <= of <= last and sum_of(name) != f"{LOG}/_last_checkpoint"]
 
 
-def _remains(store: Store, erased: Erased, left: Mapping[str, int], claims: Set[str]) -> Iterator[str]:
+def _remains(
+    spark: SparkSession, store: Store, erased: Erased, left: Mapping[str, int], claims: Set[str]
+) -> Iterator[str]:
     yield from strange(store.objects().names(recursive=True), _needed(store, left), claims)
-    yield from _rows(store, erased)
+    yield from _rows(spark, store, erased)
     yield from _names(store, read_hidden_heads(store))
     yield from copies_left(store, erased)
     if erased.any():
@@ -161,20 +170,22 @@ def _needed(store: Store, left: Mapping[str, int]) -> Mapping[str, tuple[Set[str
     return tables
 
 
-def _rows(store: Store, erased: Erased) -> Iterator[str]:
+def _rows(spark: SparkSession, store: Store, erased: Erased) -> Iterator[str]:
     """Messages with the position or id of an erased one; only files whose positions include one are read."""
     gone = np.sort(erased_positions(store))
-    table = store.table("messages")
-    files = files_of(table)
+    files = files_of(store.table("messages"))
     if not len(gone) or not files.num_rows:
         return
-    around = set(files.filter(_around(files, gone))["path"].to_pylist())
-    for fragment in table.to_pyarrow_dataset().get_fragments():
-        if not any(fragment.path.endswith(path) for path in around):
-            continue
-        for batch in fragment.to_batches(columns=["message_id", "global_position"]):
-            if np.isin(batch["global_position"].to_numpy(), gone).any() or erased.contains(batch["message_id"]).any():
-                yield f"messages/{fragment.path.rpartition('/')[2]} has a row of an erased message"
+    around = [store.path("messages", path) for path in files.filter(_around(files, gone))["path"].to_pylist()]
+    if not around:
+        return
+    rows = spark.read.schema("message_id string, global_position bigint").parquet(*around)
+    rows = rows.select("global_position", hashed(spark, erased.key, "message_id").alias("hash"), "_metadata.file_name")
+    start = F.unhex(F.substring("message_key", 1, 2 * HASH_BYTES)).alias("hash")
+    buried = read_table(spark, store, "tombstones").select("global_position", start)
+    same = [rows.join(buried, key, "left_semi").select("file_name") for key in ("global_position", "hash")]
+    for row in same[0].union(same[1]).distinct().limit(_SHOWN + 1).collect():
+        yield f"messages/{row['file_name']} has a row of an erased message"
 
 
 def _around(files: pa.Table, positions: np.ndarray) -> pa.Array:

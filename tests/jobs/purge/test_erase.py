@@ -158,8 +158,8 @@ def test_a_copy_in_any_kind_of_place_keeps_an_erasure_from_being_done(spark: Spa
     for words, place in PLANTED.items():
         place(table)
         with pytest.raises(RunFailedError, match=f"be: [^;]*{words}") as refused:
-            refuse_remains(Store(table.uri), open_erased(Store(table.uri)), left, set())
+            refuse_remains(spark, Store(table.uri), open_erased(Store(table.uri)), left, set())
         assert refused.value.reason == "ErasureIncomplete"
         shutil.rmtree(tmp_path / "store")
         shutil.copytree(tmp_path / "clean", tmp_path / "store")
-    refuse_remains(Store(table.uri), open_erased(Store(table.uri)), left, set())
+    refuse_remains(spark, Store(table.uri), open_erased(Store(table.uri)), left, set())
