@@ -161,7 +161,8 @@ class Site:
         number = self.stream.runs
         small = [record(f"m{number}-{i}") for i in range(3)]
         self.stream.arrive(f"{number}.jsonl", lines(*small, record(f"large-{number}", payload=LARGE), b"garbage"))
-        self.stream.run(NOW - timedelta(days=2) + timedelta(hours=number))
+        # A run that may have more batches writes checksum files.
+        self.stream.run(NOW - timedelta(days=2) + timedelta(hours=number), batch_interval=timedelta(seconds=1))
 
     def _maintained(self) -> None:
         assert self._failure(self._document(MaintainTask())) is None

@@ -64,7 +64,9 @@ class BatchContext:
         return KnownSequences(self.spark, self.store, self.task.memory)
 
 
-def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], note: CommitNote) -> CommitNote:
+def ingest_batch(
+    context: BatchContext, batch: Planned, read_before: set[str], note: CommitNote, *, last: bool
+) -> CommitNote:
     """Ingest one batch; return the note of its commit, with the totals so far.
 
     Args:
@@ -72,6 +74,7 @@ def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], n
         batch: the planned batch.
         read_before: those of its URIs that may have dead letters already.
         note: of the last commit.
+        last: whether the run probably has no other batch.
     """
     spark, task = context.spark, context.task
     set_clock(spark, batch.at)
@@ -102,7 +105,7 @@ def ingest_batch(context: BatchContext, batch: Planned, read_before: set[str], n
         update={"run": context.run, "totals": note.totals + counts, "events_since": context.events_since}
     )
     rows = placed.select(*context.columns.rows)
-    append_messages(spark, context.store, rows, done, (task.source_id, batch.number), task.compression)
+    append_messages(spark, context.store, rows, done, (task.source_id, batch.number), task.compression, last=last)
     if committed_batch(context.store, task.source_id) != batch.number:
         raise RunFailedError("CommitLost", f"batch {batch.number} is not in the table after its commit; try again")
     context.index.stored(_added(task, batch, arrived, assigned))

@@ -37,13 +37,25 @@ def messages_table(spark: SparkSession, store: Store) -> DeltaTable:
 
 
 def append_messages(
-    spark: SparkSession, store: Store, rows: DataFrame, note: CommitNote, batch: tuple[str, int], compression: str
+    spark: SparkSession,
+    store: Store,
+    rows: DataFrame,
+    note: CommitNote,
+    batch: tuple[str, int],
+    compression: str,
+    *,
+    last: bool,
 ) -> None:
     """Append rows in one commit with ``note``, even without rows.
 
     Args:
+        spark: the session.
+        store: to append to.
+        rows: of ``messages``.
+        note: of the commit.
         batch: source id and number; a committed batch is skipped.
         compression: None or Zstd.
+        last: whether the run probably appends nothing more; this commit then takes less time, later ones more.
     """
     spark.conf.set("spark.sql.parquet.compression.codec", "uncompressed" if compression == "None" else "zstd")
     source_id, number = batch
@@ -54,7 +66,7 @@ def append_messages(
     try:
         with external_write("messages"):
             commit.append(
-                rows._jdf, store.path("messages"), source_id, number, with_epoch(store, note).json_text(), says
+                rows._jdf, store.path("messages"), source_id, number, with_epoch(store, note).json_text(), says, last
             )
     except Py4JJavaError:
         # If the table is refused for this reason, that error is clearer.

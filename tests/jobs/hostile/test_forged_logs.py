@@ -1,5 +1,6 @@
 """A forged log with code that Delta would execute: no run of ours writes to such a table, and none of its code runs."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ def ran(spark: SparkSession) -> bool:
 def stream(spark: SparkSession, tmp_path: Path) -> Stream:
     stream = Stream(spark, tmp_path)
     stream.arrive("a.jsonl", lines(record("m1")))
-    stream.run()
+    # A run that may have more batches writes checksum files.
+    stream.run(batch_interval=timedelta(seconds=1))
     stream.arrive("b.jsonl", lines(record("m2")))
     return stream
 

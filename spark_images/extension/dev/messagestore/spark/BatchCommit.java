@@ -1,7 +1,9 @@
 package dev.messagestore.spark;
 
+import java.util.function.LongSupplier;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RuntimeConfig;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.delta.DeltaLog;
@@ -21,6 +23,9 @@ import scala.collection.mutable.ListBuffer;
  * Delta's writer, a concurrent commit of the same source is a conflict.
  */
 public final class BatchCommit {
+  private static final String DERIVES_CHECKSUM = "spark.databricks.delta.incremental.commit.enabled";
+  private static final String WRITES_CHECKSUM = "spark.databricks.delta.writeChecksumFile.enabled";
+
   private BatchCommit() {}
 
   /**
@@ -28,9 +33,11 @@ public final class BatchCommit {
    *
    * @param says the checked protocol and metadata, as of {@link #says}, which the table must still have, as Delta obeys
    *     them
+   * @param last whether this session commits nothing more; then the commit gets no checksum, as deriving the first one
+   *     takes the table's whole state, too
    */
   public static long append(
-      Dataset<Row> rows, String table, String source, long number, String note, String says) {
+      Dataset<Row> rows, String table, String source, long number, String note, String says, boolean last) {
     DeltaLog log = DeltaLog.forTable(rows.sparkSession(), new Path(table));
     OptimisticTransaction transaction = log.startTransaction(Option.empty(), Option.empty());
     if (!says(transaction.snapshot()).equals(says)) {
@@ -40,7 +47,22 @@ public final class BatchCommit {
     ListBuffer<Action> actions = new ListBuffer<>();
     actions.addOne(new SetTransaction(source, number, Option.apply(log.clock().getTimeMillis())));
     transaction.writeFiles(rows).foreach(actions::addOne);
-    return transaction.commit(actions.toList(), operation(note));
+    return last
+        ? withoutChecksum(rows, () -> transaction.commit(actions.toList(), operation(note)))
+        : transaction.commit(actions.toList(), operation(note));
+  }
+
+  /** Commits without a checksum. A transaction that begins like this would validate an earlier checksum. */
+  private static long withoutChecksum(Dataset<Row> rows, LongSupplier commit) {
+    RuntimeConfig settings = rows.sparkSession().conf();
+    settings.set(DERIVES_CHECKSUM, false);
+    settings.set(WRITES_CHECKSUM, false);
+    try {
+      return commit.getAsLong();
+    } finally {
+      settings.unset(DERIVES_CHECKSUM);
+      settings.unset(WRITES_CHECKSUM);
+    }
   }
 
   /** Protocol and metadata of a table's version, one line of JSON each. */
