@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, Transaction
@@ -26,7 +27,7 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write, with_epoch
 from messagestore_core.store.handle import Store
-from messagestore_core.store.schemas import UTC
+from messagestore_core.store.schemas import MESSAGES, UTC
 from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.lifecycle.transitions import Change, Folded, LifecycleState, StoredMessage, Update, fold
 from messagestore_jobs.lifecycle.updates import dead_letters
@@ -51,7 +52,7 @@ CHANGES = pa.schema(
 _ONCE = ("spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion")
 _BROADCAST_ROWS = 2_000_000
 _RECORD_BYTES = 1024
-"""The size assumed for a record's other fields."""
+"""The size assumed for the names of a record's fields, and for numbers and times."""
 _DETAIL = "it failed and has no retry left"
 
 COLUMNS = (
@@ -206,16 +207,39 @@ def commit(
 def set_exhausted_aside(context: LifecycleRun, messages: Sequence[StoredMessage], at: datetime, batch: str) -> None:
     """Make dead letters of messages, once per ``batch``, as Native records; the messages stay in the store, as FAILED.
 
-    The driver holds some of the records at a time. They don't have payloads of claim checks.
+    The driver holds some of the records at a time. They don't have payloads of claim checks. An earlier try of the
+    batch may have set some aside; the record of such a message may have changed since, as it may have been redelivered.
     """
-    days = sorted({message.inserted_date for message in messages})
+    store, days = context.store, sorted({message.inserted_date for message in messages})
     positions = pa.array([message.global_position for message in messages], pa.int64())
-    sizes = _among(context, days, positions).select("global_position", _size().alias("size")).toArrow()
-    sizes = sizes.sort_by("global_position")
-    portion = portions(sizes["size"].to_numpy(), portion_bytes(context.spark))
-    for number in np.unique(portion):
-        some = sizes["global_position"].filter(pa.array(portion == number)).combine_chunks()
-        _set_some_aside(context, with_native(_among(context, days, some)), at, batch)
+    found = _among(context, days, positions).select("global_position", "source", _size().alias("size")).toArrow()
+    found = found.sort_by("global_position")
+    places = _places(found["source"])
+    letters = set_aside_for(store, {uri for uri, *_ in places}, (DeadLetterReason.RETRIES_EXHAUSTED,))
+    known = {key[:3] for key in letter_keys(letters.filter(pc.equal(letters["batch"], batch)))}
+    new = np.array([place not in known for place in places], np.bool_)
+    numbers = _together(portions(found["size"].to_numpy(), portion_bytes(context.spark)), places)
+    for number in np.unique(numbers[new]):
+        some = found["global_position"].filter(pa.array(new & (numbers == number))).combine_chunks()
+        set_aside(store, _letters(with_native(_among(context, days, some)), at, batch))
+
+
+_Place = tuple[str, int | None, int]
+"""The uri, partition and offset of a record."""
+
+
+def _places(source: pa.ChunkedArray) -> list[_Place]:
+    fields = (pc.struct_field(source, name).to_pylist() for name in ("uri", "partition", "offset"))
+    return list(zip(*fields, strict=True))
+
+
+def _together(numbers: npt.NDArray[np.int64], places: Sequence[_Place]) -> npt.NDArray[np.int64]:
+    """The numbers of portions, the same for records from one place, as what was set aside is known by its place.
+
+    A file that replaces another has records at the same places.
+    """
+    first: dict[_Place, int] = {}
+    return np.array([first.setdefault(*one) for one in zip(places, numbers.tolist(), strict=True)], np.int64)
 
 
 def _among(context: LifecycleRun, days: list[date], positions: pa.Array) -> DataFrame:
@@ -228,19 +252,18 @@ def _among(context: LifecycleRun, days: list[date], positions: pa.Array) -> Data
 
 def _size() -> Column:
     """About the bytes of a message's Native record."""
-    texts = [F.octet_length(column) for column in ("result", "metadata", F.to_json("headers"))]
-    return sum((F.coalesce(size, F.lit(0)) for size in (F.col("payload_size"), *texts)), F.lit(_RECORD_BYTES))
+    texts = [F.octet_length(name) for name in MESSAGES.names if pa.types.is_string(MESSAGES.field(name).type)]
+    payload = F.when(F.col("payload_uri").isNull(), F.col("payload_size"))
+    sizes = [*texts, payload, F.octet_length("result"), F.octet_length(F.to_json("headers"))]
+    return sum((F.coalesce(size, F.lit(0)) for size in sizes), F.lit(_RECORD_BYTES))
 
 
-def _set_some_aside(context: LifecycleRun, found: DataFrame, at: datetime, batch: str) -> None:
-    records = found.orderBy("global_position").select(F.col("value").cast("binary").alias("raw"), "source").toArrow()
+def _letters(messages: DataFrame, at: datetime, batch: str) -> pa.Table:
+    ordered = messages.orderBy("global_position")
+    records = ordered.select(F.col("value").cast("binary").alias("raw"), "source").toArrow()
     reasons = [str(DeadLetterReason.RETRIES_EXHAUSTED)] * records.num_rows
     why = pa.table({"reason": reasons, "detail": [_DETAIL] * records.num_rows})
-    letters = dead_letters(records["raw"], records["source"], why, at, batch)
-    known = _set_aside_by(context.store, batch, set(pc.struct_field(records["source"], "uri").to_pylist()))
-    new = letters.filter(pa.array([key[:3] not in known for key in letter_keys(letters)], pa.bool_()))
-    if new.num_rows:
-        set_aside(context.store, new)
+    return dead_letters(records["raw"], records["source"], why, at, batch)
 
 
 def find_messages(context: LifecycleRun, message_ids: pa.Array, after: int | None = None) -> dict[str, StoredMessage]:
@@ -303,12 +326,3 @@ def _audit_retries(context: LifecycleRun, what: Folded, at: datetime, batch: str
         context.store,
         AuditEntry(at, "Retry", context.run, context.resource, {"batch": batch}, version, version + 1, counts),
     )
-
-
-def _set_aside_by(store: Store, batch: str, uris: set[str]) -> set[tuple[str, int | None, int]]:
-    """The sources of messages that an earlier try of the batch set aside.
-
-    The record of such a message may have changed since, for example if it was redelivered.
-    """
-    letters = set_aside_for(store, uris, (DeadLetterReason.RETRIES_EXHAUSTED,))
-    return {key[:3] for key in letter_keys(letters.filter(pc.equal(letters["batch"], batch)))}

@@ -89,6 +89,33 @@ def test_many_are_set_aside_a_few_at_a_time_and_once_each(stream: Updated, monke
     assert (sorted(raw), len(written)) == (["m1", "m2", "m3", "m4"], 4)
 
 
+@pytest.mark.parametrize("cut_off_at", [0, 1, 2])
+def test_messages_of_a_file_and_of_one_that_replaced_it_are_all_set_aside(
+    stream: Updated, monkeypatch: pytest.MonkeyPatch, cut_off_at: int
+) -> None:
+    """They come from the same places, by which it is known what an earlier try has set aside."""
+    monkeypatch.setattr(commit, "portion_bytes", lambda spark: 1)
+    stream.retry = Retry(max_retries=0, set_aside=True)
+    stream.run()
+    stream.arrive("a.jsonl", lines(*(record(f"n{n}", streamName=f"order-{n % 2}") for n in range(1, 5))))
+    ids = [f"{file}{n}" for file in "mn" for n in (1, 2)]
+    stream.run()
+    stream.tell(*(update(message_id, "FAILED") for message_id in ids))
+    written: list[str] = []
+
+    def cut_off(name: str, moment: str) -> None:
+        if (name, moment) == ("dead-letters", "after"):
+            written.append(name)
+            if len(written) == cut_off_at:
+                raise Crash
+
+    if cut_off_at:
+        with observing(cut_off), pytest.raises(Crash):
+            stream.run()
+    assert stream.told().counts.exhausted == 4
+    assert sorted(json.loads(letter["raw"])["messageId"] for letter in stream.dead_letters()) == sorted(ids)
+
+
 def test_one_that_is_sent_again_between_two_tries_of_a_batch_is_set_aside_once(stream: Updated, tmp_path: Path) -> None:
     stream.retry = Retry(max_retries=1, set_aside=True)
     stream.tell(update("m1", "FAILED", attempt=1))

@@ -98,7 +98,7 @@ def _ended_by(store: Store, told: list[Told], at: datetime) -> list[Message]:
 
 
 def _set_exhausted_aside(store: Store, messages: list[Message], batch: str) -> Writes:
-    """Write, at once, those that an earlier try of the batch has not written, whatever their present state."""
+    """Write those that an earlier try of the batch has not written, whatever their present state."""
     before = {one.message.source: one.message for one in store.exhausted if one.batch == batch}
     new = [message for message in messages if message.source not in before]
     store.seen["set aside as it was"] += sum(before.get(message.source, message) != message for message in messages)
