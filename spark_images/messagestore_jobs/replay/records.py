@@ -52,13 +52,14 @@ def native_records(source: Source, frozen: Frozen, chunk_range: ChunkRange, line
 
 
 def raw_records(source: Source, chunk_range: ChunkRange) -> DataFrame:
-    """The key, original bytes (binary ``value``), headers and source of each dead letter."""
+    """The key, original bytes (binary ``value``), headers, source and failed_at of each dead letter."""
     rows = source.between(chunk_range.cuts[0], chunk_range.end)
     # A version of an earlier release has no headers.
     headers = F.col("headers") if "headers" in rows.columns else F.lit(None).cast("map<string,string>").alias("headers")
     # These have only the start of the record, so the ingest must set them aside again.
     fault = F.when(F.col("reason") == str(DeadLetterReason.RECORD_TOO_LARGE), F.col("detail")).alias("fault")
-    return rows.select(*source.order.columns, F.col("raw").alias("value"), headers, fault, *_place())
+    own = F.col("raw").alias("value"), headers, fault, F.col("failed_at")
+    return rows.select(*source.order.columns, *own, *_place())
 
 
 def dead_letter_records(source: Source, chunk_range: ChunkRange) -> DataFrame:

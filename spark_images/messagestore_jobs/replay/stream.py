@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -51,24 +52,35 @@ def mark_redriven(store: Store, sent: pa.Table, redrive: Redrive) -> None:
 
     Args:
         store: of the dead letters.
-        sent: columns value, uri, offset, partition and kind.
+        sent: columns value, uri, offset, partition and kind; with failed_at only files with such times are read.
         redrive: that sends them.
     """
     marks = sent.select(["value", "uri", "offset", "partition", "kind"])
     marks = marks.append_column("at", pa.array([redrive.at] * len(marks), TIMESTAMP))
     marks = marks.append_column("by", pa.array([redrive.by] * len(marks), pa.string()))
+    same = "(d.raw IS NOT DISTINCT FROM s.value)"
     places = " AND ".join(
         f"(d.source['{name}'] IS NOT DISTINCT FROM s.\"{name}\")" for name in ("uri", "offset", "partition", "kind")
     )
     others = f"NOT starts_with(coalesce(d.batch, ''), {literal(f'{redrive.source}/')})"
+    # An earlier release staged no times.
+    within = _within(sent["failed_at"]) if "failed_at" in sent.column_names else "true"
     table: DeltaTable = open_to_write(store, "dead_letters")
     table.merge(
         marks,
-        predicate=f"(d.raw IS NOT DISTINCT FROM s.value) AND {places} AND d.redriven_at IS NULL AND {others}",
+        predicate=" AND ".join((same, places, "d.redriven_at IS NULL", others, within)),
         source_alias="s",
         target_alias="d",
         commit_properties=commit_properties(store),
     ).when_matched_update(updates={"redriven_at": 's."at"', "redriven_by": 's."by"'}).execute()
+
+
+def _within(times: pa.ChunkedArray) -> str:
+    """Whether a dead letter failed within these times; as literals, which alone prune files."""
+    if not len(times):
+        return "false"
+    first, last = (f"timestamp '{at.isoformat()}'" for at in pc.min_max(times).as_py().values())
+    return f"d.failed_at >= {first} AND d.failed_at <= {last}"
 
 
 def became(spark: SparkSession, store: Store, target: Store, redrive: Redrive, sent: int) -> dict[str, int]:

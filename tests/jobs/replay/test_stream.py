@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
@@ -35,6 +36,9 @@ from support.replays import AT, Crash, files_replay, records, replay_document
 from support.stores import add_dead_letters, make_store, message, stored
 
 LOST = {"position", "global_position", "inserted_at", "inserted_date", "updated_at", "source", "headers", "retries"}
+SENT = pa.schema(
+    {"value": pa.binary(), "uri": pa.string(), "offset": pa.int64(), "partition": pa.int32(), "kind": pa.string()}
+)
 PAYLOADS = [b'{"a":1.10,\n"b":1E2}', b"9007199254740993.0", b'"\\u00e9"', b"\xff\x00", b"plain text"]
 
 
@@ -218,6 +222,26 @@ def test_dead_letters_can_be_looked_at_in_files(spark: SparkSession, tmp_path: P
     assert Store(table.uri).table("dead_letters").version() == before
 
 
+def test_only_files_with_dead_letters_of_that_time_are_read_to_mark_some(tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [])
+    place = {"kind": "files", "uri": "file:///landing/a", "partition": None}
+    for hour in range(3):
+        own = {"raw": b"a", "failed_at": AT + timedelta(hours=hour), "source": {**place, "offset": hour}}
+        add_dead_letters(table.uri, [own])
+    letters = Store(table.uri).table("dead_letters")
+    files = {
+        file["min.failed_at"]: file["path"] for file in pa.table(letters.get_add_actions(flatten=True)).to_pylist()
+    }
+    for hour in (0, 2):
+        (tmp_path / "store" / "dead_letters" / files[AT + timedelta(hours=hour)]).unlink()
+    sent = SENT.append(pa.field("failed_at", pa.timestamp("us", "UTC")))
+    rows = [{"value": b"a", **place, "offset": 1, "failed_at": AT + timedelta(hours=1)}]
+    mark_redriven(Store(table.uri), pa.Table.from_pylist(rows, schema=sent), Redrive(AT, "default/one", "replay:job-1"))
+    marked = pc.field("redriven_by") == "default/one"
+    newest = Store(table.uri).table("dead_letters").to_pyarrow_dataset()
+    assert newest.to_table(["failed_at"], filter=marked & (pc.field("failed_at") == rows[0]["failed_at"])).num_rows == 1
+
+
 def test_exactly_the_dead_letters_sent_are_marked_and_only_once(tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [])
     place = {"kind": "files", "uri": "file:///landing/a", "partition": None}
@@ -226,16 +250,7 @@ def test_exactly_the_dead_letters_sent_are_marked_and_only_once(tmp_path: Path) 
         [{"raw": raw, "failed_at": AT, "source": {**place, "offset": i}} for i, raw in enumerate([b"a", b"b", b"c"])],
     )
     sent = pa.Table.from_pylist(
-        [{"value": b"a", **place, "offset": 0}, {"value": b"x", **place, "offset": 1}],
-        schema=pa.schema(
-            {
-                "value": pa.binary(),
-                "uri": pa.string(),
-                "offset": pa.int64(),
-                "partition": pa.int32(),
-                "kind": pa.string(),
-            }
-        ),
+        [{"value": b"a", **place, "offset": 0}, {"value": b"x", **place, "offset": 1}], schema=SENT
     )
     for by in ("default/one", "default/two"):
         mark_redriven(Store(table.uri), sent, Redrive(AT, by, "replay:job-1"))
