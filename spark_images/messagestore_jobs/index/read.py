@@ -57,9 +57,9 @@ def read_here(store: Store, key: bytes, changes: Changes) -> tuple[Entries, Entr
     return entries_of(ids, values), entries_of(streams, last["position_max"].to_numpy() + 1)
 
 
-def files(spark: SparkSession, store: Store, paths: Collection[str]) -> DataFrame:
+def files(spark: SparkSession, store: Store, paths: Collection[str], columns: str = _COLUMNS) -> DataFrame:
     """The rows of files of ``messages``, even if they are no longer in the table."""
-    return spark.read.schema(_COLUMNS).parquet(*[store.path("messages", path) for path in paths])
+    return spark.read.schema(columns).parquet(*[store.path("messages", path) for path in paths])
 
 
 def ids_by_spark(spark: SparkSession, key: bytes, added: DataFrame | None, removed: DataFrame | None) -> DataFrame:

@@ -31,6 +31,7 @@ from messagestore_core.store.tombstones import Erased, erased_positions
 from messagestore_core.versions.rules import NAME as TRANSLATORS
 from messagestore_jobs.index.keys import HASH_BYTES, hashed
 from messagestore_jobs.index.manifest import INDEX, MANIFEST
+from messagestore_jobs.index.read import files
 from messagestore_jobs.purge.dead_letters import naming
 from messagestore_jobs.purge.hidden import in_clear
 from messagestore_jobs.purge.plan import FOLDER as PURGES
@@ -173,13 +174,13 @@ def _needed(store: Store, left: Mapping[str, int]) -> Mapping[str, tuple[Set[str
 def _rows(spark: SparkSession, store: Store, erased: Erased) -> Iterator[str]:
     """Messages with the position or id of an erased one; only files whose positions include one are read."""
     gone = np.sort(erased_positions(store))
-    files = files_of(store.table("messages"))
-    if not len(gone) or not files.num_rows:
+    every = files_of(store.table("messages"))
+    if not len(gone) or not every.num_rows:
         return
-    around = [store.path("messages", path) for path in files.filter(_around(files, gone))["path"].to_pylist()]
+    around = every.filter(_around(every, gone))["path"].to_pylist()
     if not around:
         return
-    rows = spark.read.schema("message_id string, global_position bigint").parquet(*around)
+    rows = files(spark, store, around, "message_id string, global_position bigint")
     rows = rows.select("global_position", hashed(spark, erased.key, "message_id").alias("hash"), "_metadata.file_name")
     start = F.unhex(F.substring("message_key", 1, 2 * HASH_BYTES)).alias("hash")
     buried = read_table(spark, store, "tombstones").select("global_position", start)

@@ -116,8 +116,13 @@ def test_nothing_of_it_is_left_at_once_where_nothing_may_stay(spark: SparkSessio
     assert asked["match"]["messageIds"] == [f"hmac-sha256:{message_key(key, 'id-of-ann')}"]
 
 
-def plant_row(table: Table) -> None:
-    add_messages(table.uri, [message(0, payload=SECRET, **ANN)])
+def plant_position(table: Table) -> None:
+    add_messages(table.uri, [message(0, payload=SECRET)])
+
+
+def plant_id(table: Table) -> None:
+    """In a file around the erased position, which has no row at it."""
+    add_messages(table.uri, [message(-1), message(9, payload=SECRET, message_id="id-of-ann")])
 
 
 def plant_head(table: Table) -> None:
@@ -131,7 +136,8 @@ def plant(name: str, content: bytes = SECRET) -> Callable[[Table], None]:
 
 RECORD = b'{"messageId":"id-of-ann","payload":"%s"}\n' % SECRET
 PLANTED: dict[str, Callable[[Table], None]] = {
-    "messages/.* has a row of an erased message": plant_row,
+    "messages/.* has a row of an erased message": plant_position,
+    "messages/part-.* has a row of an erased message": plant_id,
     "heads has the name of a stream": plant_head,
     "dead_letters has a record": lambda table: add_dead_letters(table.uri, [{"raw": RECORD, "failed_at": NOW}]),
     "_replays/job/state/staging/part-0 has a record": plant("_replays/job/state/staging/part-0", RECORD),
