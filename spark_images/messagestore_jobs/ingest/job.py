@@ -190,7 +190,8 @@ class Ingest:
     def _take_in(self, due: Due) -> None:
         """Ingest one batch, without what turns out to be gone."""
         before = self._note.totals.received
-        last = self._task.batch_interval is None and not self._arrivals.waits()
+        task = self._task
+        last = task.batch_interval is None and task.lifecycle is None and not self._arrivals.waits()
         try:
             self._note = ingest_batch(self._context, due.batch, due.read_before, self._note, last=last)
         except (PySparkException, Py4JJavaError, SourceChangedError) as error:

@@ -35,7 +35,7 @@ def test_a_batch_more_opens_each_table_that_it_changes_once_more(
     }
 
 
-def test_the_last_commit_of_a_run_gets_no_checksum(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_last_batch_of_a_run_gets_no_checksum(spark: SparkSession, tmp_path: Path) -> None:
     """The first one in a session costs a reading of the table's whole log; those after it hardly anything."""
     stream = Stream(spark, tmp_path, {"max_files_per_batch": 1})
     for number in range(3):

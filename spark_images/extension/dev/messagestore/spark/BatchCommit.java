@@ -33,8 +33,8 @@ public final class BatchCommit {
    *
    * @param says the checked protocol and metadata, as of {@link #says}, which the table must still have, as Delta obeys
    *     them
-   * @param last whether this session commits nothing more; then the commit gets no checksum, as deriving the first one
-   *     takes the table's whole state, too
+   * @param last whether this session probably commits nothing more; then the commit gets no checksum, as deriving the
+   *     first one takes the table's whole state, too
    */
   public static long append(
       Dataset<Row> rows, String table, String source, long number, String note, String says, boolean last) {
@@ -55,13 +55,15 @@ public final class BatchCommit {
   /** Commits without a checksum. A transaction that begins like this would validate an earlier checksum. */
   private static long withoutChecksum(Dataset<Row> rows, LongSupplier commit) {
     RuntimeConfig settings = rows.sparkSession().conf();
+    String derives = settings.get(DERIVES_CHECKSUM, "true");
+    String writes = settings.get(WRITES_CHECKSUM, "true");
     settings.set(DERIVES_CHECKSUM, false);
     settings.set(WRITES_CHECKSUM, false);
     try {
       return commit.getAsLong();
     } finally {
-      settings.unset(DERIVES_CHECKSUM);
-      settings.unset(WRITES_CHECKSUM);
+      settings.set(DERIVES_CHECKSUM, derives);
+      settings.set(WRITES_CHECKSUM, writes);
     }
   }
 
