@@ -108,7 +108,9 @@ def _written(path: Path, rows: pa.RecordBatchReader, day: date) -> AddAction:
             found.append({name: pc.min_max(part[name]).as_py() for name in told if name in schema.names})
     low = {name: _json(min(one[name]["min"] for one in found)) for name in found[0]}
     high = {name: _json(max(one[name]["max"] for one in found)) for name in found[0]}
-    said = {"numRecords": count, "minValues": low, "maxValues": high, "nullCount": dict.fromkeys(low, 0)}
+    # Columns that the jobs would write as nulls are left out.
+    nulls = {name: 0 if name in low else count for name in told}
+    said = {"numRecords": count, "minValues": low, "maxValues": high, "nullCount": nulls}
     at = path.stat()
     name = f"{path.parent.name}/{path.name}"
     return AddAction(name, at.st_size, {"inserted_date": str(day)}, int(at.st_mtime * 1000), True, json.dumps(said))
