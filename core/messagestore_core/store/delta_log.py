@@ -91,7 +91,7 @@ class CommitNote(ContractModel):
 
 def committed_batch(store: Store, source_id: str) -> int:
     """The number of a source's last committed batch; 0 before the first. Delta keeps it, however old the log."""
-    return store.table("messages").transaction_version(source_id) or 0
+    return store.transaction("messages", source_id) or 0
 
 
 def last_note(store: Store) -> CommitNote:
@@ -135,7 +135,7 @@ def table_state(store: Store) -> TableState:
         files=files.num_rows,
         small_files=_small_files(files),
         versions_since_checkpoint=messages.version() - _checkpoint(store),
-        epoch=epoch_of(messages),
+        epoch=store.transaction("messages", EPOCH),
     )
 
 

@@ -65,7 +65,8 @@ def open_to_write(store: Store, name: str) -> DeltaTable:
         FencedError: it was written under a newer epoch.
     """
     table = store.opened(name)
-    _refuse_older(store, epoch_of(table))
+    if store.epoch is not None:
+        _refuse_older(store, epoch_of(table))
     return table
 
 
@@ -141,7 +142,7 @@ def _look_before_writes(held: Sequence[Store]) -> Observer:
 def _newest(store: Store) -> int | None:
     """The newest epoch of a store; None without an epoch or without a store."""
     try:
-        return epoch_of(store.table("messages"))
+        return store.transaction("messages", EPOCH)
     except TableNotFoundError:
         return None
 

@@ -38,6 +38,8 @@ class Store:
         self.owner, self.adopt_from, self.epoch = owner, adopt_from, epoch
         self._tables: dict[str, tuple[DeltaTable, bytes | None]] = {}
         """Open tables with the checkpoint that each had when it was opened."""
+        self._transactions: dict[str, tuple[DeltaTable, dict[str, int | None]]] = {}
+        """The transactions that were looked up in an open table."""
 
     @staticmethod
     def of(table: Table, storage: Storage) -> "Store":
@@ -70,6 +72,23 @@ class Store:
             table = self.opened(name)
             self._tables[name] = table, check_point
         return table
+
+    def transaction(self, name: str, app_id: str) -> int | None:
+        """The version of a transaction in a table as it is now; None: the table has no such transaction.
+
+        It is looked up once for each version of the table, as delta-rs reads the log for it each time.
+
+        Raises:
+            TableRefusedError: as in :meth:`table`.
+        """
+        table = self.table(name)
+        of, known = self._transactions.get(name, (None, {}))
+        if of is not table:
+            known = {}
+            self._transactions[name] = table, known
+        if app_id not in known:
+            known[app_id] = table.transaction_version(app_id)
+        return known[app_id]
 
     def opened(self, name: str, version: int | None = None) -> DeltaTable:
         """Like :meth:`table`, for the caller alone: its version advances with a commit by it.

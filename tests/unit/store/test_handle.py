@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import TableNotFoundError
 
 from messagestore_core.store import fence, handle
@@ -29,6 +30,24 @@ def test_a_commit_by_anybody_is_seen_and_what_was_handed_out_stays_as_it_was(sto
     assert store.table("messages").version() == version + 1
     assert (before.version(), before.to_pyarrow_table().num_rows) == (version, 1)
     assert store.table("messages", version).version() == version
+
+
+def test_a_transaction_is_looked_up_once_for_each_version_of_its_table(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    look = DeltaTable.transaction_version
+    monkeypatch.setattr(DeltaTable, "transaction_version", lambda table, name: asked.append(name) or look(table, name))
+    assert [store.transaction("messages", name) for name in ("a", "b", "a", "b")] == [None] * 4
+    commit(store, Transaction("a", 7))
+    assert [store.transaction("messages", name) for name in ("a", "b", "a")] == [7, None, 7]
+    assert asked == ["a", "b", "a", "b"]
+
+
+def commit(store: Store, transaction: Transaction) -> None:
+    table = store.opened("messages")
+    once = CommitProperties(app_transactions=[transaction])
+    table.create_write_transaction([], "append", table.schema(), ["inserted_date"], commit_properties=once)
 
 
 def test_what_was_committed_before_the_log_was_cut_is_seen(store: Store) -> None:
