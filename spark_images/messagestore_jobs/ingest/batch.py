@@ -65,7 +65,7 @@ class BatchContext:
 
 
 def ingest_batch(
-    context: BatchContext, batch: Planned, read_before: set[str], note: CommitNote, *, last: bool
+    context: BatchContext, batch: Planned, read_before: set[str], note: CommitNote, *, alone: bool
 ) -> CommitNote:
     """Ingest one batch; return the note of its commit, with the totals so far.
 
@@ -74,7 +74,7 @@ def ingest_batch(
         batch: the planned batch.
         read_before: those of its URIs that may have dead letters already.
         note: of the last commit.
-        last: whether the run probably has no other batch.
+        alone: whether the run probably has no other batch.
     """
     spark, task = context.spark, context.task
     set_clock(spark, batch.at)
@@ -105,7 +105,7 @@ def ingest_batch(
         update={"run": context.run, "totals": note.totals + counts, "events_since": context.events_since}
     )
     rows = placed.select(*context.columns.rows)
-    append_messages(spark, context.store, rows, done, (task.source_id, batch.number), task.compression, last=last)
+    append_messages(spark, context.store, rows, done, (task.source_id, batch.number), task.compression, alone=alone)
     if committed_batch(context.store, task.source_id) != batch.number:
         raise RunFailedError("CommitLost", f"batch {batch.number} is not in the table after its commit; try again")
     context.index.stored(_added(task, batch, arrived, assigned))

@@ -190,10 +190,8 @@ class Ingest:
     def _take_in(self, due: Due) -> None:
         """Ingest one batch, without what turns out to be gone."""
         before = self._note.totals.received
-        task = self._task
-        last = task.batch_interval is None and task.lifecycle is None and not self._arrivals.waits()
         try:
-            self._note = ingest_batch(self._context, due.batch, due.read_before, self._note, last=last)
+            self._note = ingest_batch(self._context, due.batch, due.read_before, self._note, alone=self._is_alone())
         except (PySparkException, Py4JJavaError, SourceChangedError) as error:
             # Whatever the error, the table shows whether the batch was committed. Read the store's state again.
             self.__dict__.pop("_context", None)
@@ -211,6 +209,11 @@ class Ingest:
                 self._take_in(left)
             return
         self._count(due, before)
+
+    def _is_alone(self) -> bool:
+        """Whether the run probably makes no other commit on ``messages`` than its first batch's."""
+        one_look = self._task.batch_interval is None and self._task.lifecycle is None
+        return one_look and not self._batches and not self._arrivals.waits()
 
     def _count(self, due: Due, received_before: int) -> None:
         self._batches += 1

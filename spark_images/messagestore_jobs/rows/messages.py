@@ -44,7 +44,7 @@ def append_messages(
     batch: tuple[str, int],
     compression: str,
     *,
-    last: bool,
+    alone: bool,
 ) -> None:
     """Append rows in one commit with ``note``, even without rows.
 
@@ -55,7 +55,7 @@ def append_messages(
         note: of the commit.
         batch: source id and number; a committed batch is skipped.
         compression: None or Zstd.
-        last: whether the run probably appends nothing more; this commit then takes less time, later ones more.
+        alone: whether the run probably makes no other commit; this one then takes less time, later ones more.
     """
     spark.conf.set("spark.sql.parquet.compression.codec", "uncompressed" if compression == "None" else "zstd")
     source_id, number = batch
@@ -66,7 +66,7 @@ def append_messages(
     try:
         with external_write("messages"):
             commit.append(
-                rows._jdf, store.path("messages"), source_id, number, with_epoch(store, note).json_text(), says, last
+                rows._jdf, store.path("messages"), source_id, number, with_epoch(store, note).json_text(), says, alone
             )
     except Py4JJavaError:
         # If the table is refused for this reason, that error is clearer.

@@ -33,11 +33,11 @@ public final class BatchCommit {
    *
    * @param says the checked protocol and metadata, as of {@link #says}, which the table must still have, as Delta obeys
    *     them
-   * @param last whether this session probably commits nothing more; then the commit gets no checksum, as deriving the
-   *     first one takes the table's whole state, too
+   * @param alone whether this is probably the session's only commit; then it gets no checksum, as deriving the first one
+   *     takes the table's whole state, too
    */
   public static long append(
-      Dataset<Row> rows, String table, String source, long number, String note, String says, boolean last) {
+      Dataset<Row> rows, String table, String source, long number, String note, String says, boolean alone) {
     DeltaLog log = DeltaLog.forTable(rows.sparkSession(), new Path(table));
     OptimisticTransaction transaction = log.startTransaction(Option.empty(), Option.empty());
     if (!says(transaction.snapshot()).equals(says)) {
@@ -47,7 +47,7 @@ public final class BatchCommit {
     ListBuffer<Action> actions = new ListBuffer<>();
     actions.addOne(new SetTransaction(source, number, Option.apply(log.clock().getTimeMillis())));
     transaction.writeFiles(rows).foreach(actions::addOne);
-    return last
+    return alone
         ? withoutChecksum(rows, () -> transaction.commit(actions.toList(), operation(note)))
         : transaction.commit(actions.toList(), operation(note));
   }
