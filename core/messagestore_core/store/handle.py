@@ -1,6 +1,7 @@
 """The handle for a store; every read and write of it begins here."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from deltalake import DeltaTable
 
@@ -11,6 +12,14 @@ from messagestore_core.store.storage import Storage
 
 _LAST_CHECKPOINT = "_last_checkpoint"
 _CHECKPOINT_BYTES = 1 << 16
+
+
+class _Open(NamedTuple):
+    """An open table, the checkpoint that it had when it was opened, and the transactions looked up since."""
+
+    table: DeltaTable
+    check_point: bytes | None
+    transactions: dict[str, int | None]
 
 
 class Store:
@@ -36,10 +45,7 @@ class Store:
         self.uri = uri
         self.storage = storage or Storage()
         self.owner, self.adopt_from, self.epoch = owner, adopt_from, epoch
-        self._tables: dict[str, tuple[DeltaTable, bytes | None]] = {}
-        """Open tables with the checkpoint that each had when it was opened."""
-        self._transactions: dict[str, tuple[DeltaTable, dict[str, int | None]]] = {}
-        """The transactions that were looked up in an open table."""
+        self._tables: dict[str, _Open] = {}
 
     @staticmethod
     def of(table: Table, storage: Storage) -> "Store":
@@ -64,14 +70,7 @@ class Store:
         """
         if version is not None:
             return self.opened(name, version)
-        log = self.objects(name, "_delta_log")
-        check_point = log.read_first(_LAST_CHECKPOINT, _CHECKPOINT_BYTES)
-        table, before = self._tables.get(name, (None, None))
-        # A log loses entries only before a checkpoint.
-        if table is None or check_point != before or log.exists(f"{table.version() + 1:020d}.json"):
-            table = self.opened(name)
-            self._tables[name] = table, check_point
-        return table
+        return self._current(name).table
 
     def transaction(self, name: str, app_id: str) -> int | None:
         """The version of a transaction in a table as it is now; None: the table has no such transaction.
@@ -81,14 +80,19 @@ class Store:
         Raises:
             TableRefusedError: as in :meth:`table`.
         """
-        table = self.table(name)
-        of, known = self._transactions.get(name, (None, {}))
-        if of is not table:
-            known = {}
-            self._transactions[name] = table, known
+        table, _, known = self._current(name)
         if app_id not in known:
             known[app_id] = table.transaction_version(app_id)
         return known[app_id]
+
+    def _current(self, name: str) -> _Open:
+        log = self.objects(name, "_delta_log")
+        check_point = log.read_first(_LAST_CHECKPOINT, _CHECKPOINT_BYTES)
+        found = self._tables.get(name)
+        # A log loses entries only before a checkpoint.
+        if found is None or check_point != found.check_point or log.exists(f"{found.table.version() + 1:020d}.json"):
+            found = self._tables[name] = _Open(self.opened(name), check_point, {})
+        return found
 
     def opened(self, name: str, version: int | None = None) -> DeltaTable:
         """Like :meth:`table`, for the caller alone: its version advances with a commit by it.

@@ -17,8 +17,8 @@ from messagestore_core.contract.run_document import IngestTask, RunDocument
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, Lag, LifecycleOutcome, UpdateCounts
 from messagestore_core.store.audit import holds_to_note
 from messagestore_core.store.delta_log import (
+    EPOCH,
     CommitNote,
-    epoch_of,
     files_of,
     last_note,
     may_hold,
@@ -84,7 +84,7 @@ def _is_due(store: Store, document: RunDocument, task: IngestTask) -> bool:
         not is_complete(store)
         or not is_declared(store.objects(), task.translators)
         or any(holds_to_note(store, document))
-        or epoch_of(messages) is not None
+        or store.transaction("messages", EPOCH) is not None
         or may_expire(files_of(messages), now(document))
         or may_hold(files_of(messages), "sequence_id")
         or count_pending(store) > 0
