@@ -47,9 +47,8 @@ public final class BatchCommit {
     ListBuffer<Action> actions = new ListBuffer<>();
     actions.addOne(new SetTransaction(source, number, Option.apply(log.clock().getTimeMillis())));
     transaction.writeFiles(rows).foreach(actions::addOne);
-    return alone
-        ? withoutChecksum(rows, () -> transaction.commit(actions.toList(), operation(note)))
-        : transaction.commit(actions.toList(), operation(note));
+    LongSupplier commit = () -> transaction.commit(actions.toList(), operation(note));
+    return alone ? withoutChecksum(rows, commit) : commit.getAsLong();
   }
 
   /** Commits without a checksum. A transaction that begins like this would validate an earlier checksum. */
