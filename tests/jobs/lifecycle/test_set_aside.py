@@ -1,6 +1,7 @@
 """Messages without retries left, erased messages, and updates that were set aside."""
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -54,6 +55,18 @@ def erase(stream: Updated, message_id: str) -> None:
     run_purge(Run.of(document, stream.spark, stream.heard))
 
 
+def crash_at(count: int, written: list[str]) -> Callable[[str, str], None]:
+    """An observer that notes each write of dead letters, and ends the run after one of them; 0: after none."""
+
+    def observer(name: str, moment: str) -> None:
+        if (name, moment) == ("dead-letters", "after"):
+            written.append(name)
+            if len(written) == count:
+                raise Crash
+
+    return observer
+
+
 def test_with_that_policy_a_message_without_retries_left_is_a_dead_letter_too(stream: Updated) -> None:
     stream.retry = Retry(max_retries=1, set_aside=True)
     stream.tell(update("m1", "FAILED", attempt=1), update("m2", "FAILED", attempt=1))
@@ -73,17 +86,10 @@ def test_many_are_set_aside_a_few_at_a_time_and_once_each(stream: Updated, monke
     stream.retry = Retry(max_retries=0, set_aside=True)
     stream.tell(*(update(f"m{n}", "FAILED") for n in range(1, 5)))
     written: list[str] = []
-
-    def cut_off(name: str, moment: str) -> None:
-        if (name, moment) == ("dead-letters", "after"):
-            written.append(name)
-            if len(written) == 2:
-                raise Crash
-
-    with observing(cut_off), pytest.raises(Crash):
+    with observing(crash_at(2, written)), pytest.raises(Crash):
         stream.run()
     assert len(stream.dead_letters()) == 2
-    with observing(cut_off):
+    with observing(crash_at(0, written)):
         assert stream.told().counts.exhausted == 4
     raw = [json.loads(letter["raw"])["messageId"] for letter in stream.dead_letters()]
     assert (sorted(raw), len(written)) == (["m1", "m2", "m3", "m4"], 4)
@@ -101,16 +107,8 @@ def test_messages_of_a_file_and_of_one_that_replaced_it_are_all_set_aside(
     ids = [f"{file}{n}" for file in "mn" for n in (1, 2)]
     stream.run()
     stream.tell(*(update(message_id, "FAILED") for message_id in ids))
-    written: list[str] = []
-
-    def cut_off(name: str, moment: str) -> None:
-        if (name, moment) == ("dead-letters", "after"):
-            written.append(name)
-            if len(written) == cut_off_at:
-                raise Crash
-
     if cut_off_at:
-        with observing(cut_off), pytest.raises(Crash):
+        with observing(crash_at(cut_off_at, [])), pytest.raises(Crash):
             stream.run()
     assert stream.told().counts.exhausted == 4
     assert sorted(json.loads(letter["raw"])["messageId"] for letter in stream.dead_letters()) == sorted(ids)
