@@ -62,6 +62,12 @@ def files(spark: SparkSession, store: Store, paths: Collection[str], columns: st
     return spark.read.schema(columns).parquet(*[store.path("messages", path) for path in paths])
 
 
+def rows_at(spark: SparkSession, store: Store, paths: Collection[str], positions: DataFrame) -> DataFrame:
+    """The rows of files like :func:`files` whose global_position is among ``positions``."""
+    rows = files(spark, store, paths, f"{_COLUMNS}, global_position bigint")
+    return rows.join(positions, "global_position", "left_semi")
+
+
 def ids_by_spark(spark: SparkSession, key: bytes, added: DataFrame | None, removed: DataFrame | None) -> DataFrame:
     """Entries of ids as in :func:`read_here`, in columns hash and value; one of ``added`` and ``removed`` is given."""
     sides = [

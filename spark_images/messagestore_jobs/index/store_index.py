@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ from messagestore_jobs.index.read import (
     files,
     ids_by_spark,
     read_here,
+    rows_at,
     sorted_run_name,
     streams_by_spark,
     write_by_spark,
@@ -70,6 +71,13 @@ class Added:
     streams: pa.Array
     next_positions: Positions
     next_global: int
+
+
+class Leaving(NamedTuple):
+    """Messages that a commit removed: the column global_position, and how many there are at most."""
+
+    positions: DataFrame
+    most: int
 
 
 class StoreIndex:
@@ -145,16 +153,28 @@ class StoreIndex:
         """Write new entries, and merge sorted runs of any size if there are too many."""
         self._write(_RATIO_OF_MAINTENANCE, None)
 
+    def left(self, leaving: Leaving) -> None:
+        """Take these messages out and save; the table's last commit removed them and did nothing else.
+
+        If this breaks off, the next run reads the ids of all rows in the files that the commit rewrote.
+        """
+        self._follow(None, leaving)
+        self.save()
+
     def go_on_behind_a_cut(self) -> None:
         """Like :meth:`merge`, after the log lost its last versions, in which no message came or left."""
         self._version = self._store.table("messages").version()
         self.merge()
 
-    def _follow(self, manifest: IndexManifest | None) -> bool:
+    def _follow(self, manifest: IndexManifest | None, leaving: Leaving | None = None) -> bool:
         """Read what has been added and removed since a manifest, or since the last call.
 
         Where the log no longer has it, or a sorted run is torn, the index is rebuilt from the table. It keeps its key,
         as columns of the job under way hold hashes by it.
+
+        Args:
+            manifest: to start from; None: go on.
+            leaving: the messages that the last commit removed, where they are known.
 
         Returns:
             Whether stored runs were written or discarded.
@@ -162,7 +182,7 @@ class StoreIndex:
         try:
             if manifest is not None:
                 self._start(manifest)
-            return self._catch_up()
+            return self._catch_up(leaving)
         except (TornIndexError, FileNotFoundError):
             self._start(self._blank())
             self._catch_up()
@@ -213,8 +233,11 @@ class StoreIndex:
                 both = [runs.pop(), runs.pop()]
                 runs.append(MemoryRun(np.concatenate(list(merged(both, lambda part: part)))))
 
-    def _catch_up(self) -> bool:
+    def _catch_up(self, leaving: Leaving | None = None) -> bool:
         """Read what has been added and removed since; return whether Spark had to write it as sorted runs.
+
+        Args:
+            leaving: as in :meth:`_follow`; more commits than that one are read without it.
 
         Raises:
             TornIndexError: the log no longer has it.
@@ -225,6 +248,10 @@ class StoreIndex:
         whole, self._paths = self._version < 0, paths_of(table)
         changes = all_of(table) if whole else self._changes(table.version())
         self._version, self._trusted = table.version(), True
+        if leaving is not None and changes.removed and len(changes.commits) == 1:
+            gone = rows_at(self._spark, self._store, changes.removed, leaving.positions)
+            self._write_by_spark(None, gone, leaving.most)
+            return True
         if few(changes):
             if changes.files:
                 self._take(*read_here(self._store, self.key, changes))

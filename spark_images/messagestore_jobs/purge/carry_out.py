@@ -20,6 +20,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.pending_updates import forget_pending
 from messagestore_core.store.tombstones import add_tombstones, tombstone_key
+from messagestore_jobs.index.store_index import Leaving, kept_index
 from messagestore_jobs.purge.archive import archive
 from messagestore_jobs.purge.claims import delete_claim_checks
 from messagestore_jobs.purge.dead_letters import delete_dead_letters, forget_copies
@@ -135,7 +136,8 @@ def delete_frozen(context: PurgeRun, plan: Plan, by_day: dict[date, int]) -> Non
     if whole:
         _delete_days(context, whole)
     if partly:
-        _delete_rows(context, frozen_rows(context, plan).where(F.col("inserted_date").isin(*partly)), plan.messages)
+        rows = frozen_rows(context, plan).where(F.col("inserted_date").isin(*partly))
+        _delete_rows(context, rows, sum(by_day[day] for day in partly))
     context.progress.advance(plan.messages)
 
 
@@ -262,13 +264,17 @@ def _delete_rows(context: PurgeRun, rows: DataFrame, count: int) -> None:
     where = bounds(rows)
     if where is None:
         return
+    index = kept_index(context.spark, context.store)
     leaving = rows.select("global_position")
-    source = F.broadcast(leaving) if count <= _BROADCAST_ROWS else leaving
+    if count <= _BROADCAST_ROWS:
+        leaving = F.broadcast(leaving)
     same = F.col("m.global_position") == F.col("leaving.global_position")
     merge = (
         messages_table(context.spark, context.store)
         .alias("m")
-        .merge(source.alias("leaving"), where.condition("m") & same)
+        .merge(leaving.alias("leaving"), where.condition("m") & same)
     )
     with settings(context.spark, MERGE), committing(context.spark, "delete-rows", context.note()):
         merge.whenMatchedDelete().execute()
+    if index is not None:
+        index.left(Leaving(leaving, count))

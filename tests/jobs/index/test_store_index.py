@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from messagestore_core.clock import microseconds
+from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.handle import Store
+from messagestore_core.store.objects import local_path
 from messagestore_jobs.index import read, store_index
+from messagestore_jobs.index.store_index import Leaving
 from support.external_writes import observing
 from support.indexes import OFTEN, SECOND, Ingested, append, day, newest, next_position, remove
 from support.stores import make_store
@@ -112,8 +115,9 @@ def damage(uri: str, what: What) -> None:
             path.unlink()
     if what == "other manifest":
         for path in objects(uri):
-            if path.name == "manifest.json":
-                path.write_text(json.dumps({**json.loads(path.read_text()), "table": "another"}))
+            # It may be torn already.
+            if path.name == "manifest.json" and (text := path.read_text()).endswith("}"):
+                path.write_text(json.dumps({**json.loads(text), "table": "another"}))
 
 
 def agrees(run: Ingested) -> None:
@@ -248,3 +252,28 @@ def test_many_rows_are_read_by_spark(spark: SparkSession, uri: str, monkeypatch:
     again.index.merge()
     agrees(Ingested.opened(spark, Store(uri)))
     assert all(path.is_file() for path in objects(uri))
+
+
+def test_messages_that_a_commit_removed_are_taken_out_without_a_look_at_those_that_stay(
+    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Ingested.opened(spark, Store(uri))
+    run.batch(IDS, [STREAMS[n % 3] for n in range(8)], day(0))
+    (before,) = files_of(run.store.table("messages"))["path"].to_pylist()
+    remove(run.store, ["m2", "m5"])
+    run.index.left(Leaving(spark.createDataFrame([(3,), (6,)], "global_position bigint"), 2))
+    agrees(run)
+    for path in (before, *files_of(run.store.table("messages"))["path"].to_pylist()):
+        Path(local_path(uri), "messages", path).unlink()
+    again = Ingested.opened(spark, Store(uri))
+    assert again.says(IDS) == set(IDS) - {"m2", "m5"}
+
+
+def test_more_than_one_commit_is_read_whatever_is_said_of_the_last(spark: SparkSession, uri: str) -> None:
+    run = Ingested.opened(spark, Store(uri))
+    run.batch(IDS, [STREAMS[n % 3] for n in range(8)], day(0))
+    append(run.store, ["n1"], ["c"], day(1), 20)
+    remove(run.store, ["m2"])
+    run.index.left(Leaving(spark.createDataFrame([(3,)], "global_position bigint"), 1))
+    agrees(run)
+    assert run.says(["n1"]) == {"n1"}

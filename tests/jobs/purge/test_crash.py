@@ -27,10 +27,12 @@ from messagestore_core.store.objects import local_path
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.tombstones import open_erased
 from messagestore_jobs.context import Run
+from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.erase import run_erase
 from support.crash import crash_run
 from support.external_writes import observing
+from support.indexes import Ingested
 from support.maintenance import maintain
 from support.purges import (
     POLICY,
@@ -185,6 +187,22 @@ def test_killed_at_every_write_it_ends_with_the_same_store(
         crash_run(spark, document, name, "within" if name in LONG else "after")
     run(spark, tmp_path, table, task, "purge-1", NOW)
     assert state(tmp_path, table) == expected
+
+
+def test_an_index_is_right_wherever_a_purge_breaks_off(spark: SparkSession, tmp_path: Path) -> None:
+    table = build(tmp_path)
+    store, every = Store(table.uri), [f"m{n}" for n in range(12)]
+    StoreIndex(spark, store).save()
+    before = [name for name in WRITES["delete"] if name not in ("delete-days", "delete-rows", "claim-check-delete")]
+    crashed = before.copy()
+
+    def index_agrees() -> bool:
+        return Ingested.opened(spark, store).says(every) == {row["message_id"] for row in stored(table.uri)}
+
+    while not ran_to_its_end(spark, tmp_path, table, DELETE, crashed):
+        assert index_agrees()
+    assert index_agrees()
+    assert {"delete-rows", "index-parts", "index", "index-manifest", "claim-check-delete"} <= {*crashed[len(before) :]}
 
 
 def ran_to_its_end(spark: SparkSession, folder: Path, table: Table, task: dict[str, Any], crashed: list[str]) -> bool:
