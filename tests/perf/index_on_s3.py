@@ -50,7 +50,7 @@ def _measure(count: int, work: Path, server: ObjectStore, log: Path) -> dict[str
         store = Store(f"s3a://{BUCKET}/store", storage)
         opened, looked_up = open_and_look_up(spark, store)
         size = log.stat().st_size
-        timed = ingest_sides.store_from(spark, store.uri, f"s3a://{BUCKET}/landing", storage)
+        timed = ingest_sides.store_from(spark, ingest_sides.document(store.uri, f"s3a://{BUCKET}/landing"), storage)
     requests = Counter(_OPERATION.findall(log.read_text()[size:]))
     return {
         "open": opened,

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from tests.perf import data
 
 from messagestore_core.contract.records import Envelope, FieldMapping, FilesSource
-from messagestore_core.contract.run_document import IngestTask
+from messagestore_core.contract.run_document import IngestTask, RunDocument
 from messagestore_core.store.schemas import DEAD_LETTERS, MESSAGES
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
@@ -62,22 +62,32 @@ class _Batches(Silent):
 def store(spark: SparkSession | None, uri: str, files: list[Path]) -> Timed:
     """This project."""
     assert spark is not None
+    return store_from(spark, arrived(uri, files), Storage())
+
+
+def arrived(uri: str, files: list[Path]) -> RunDocument:
+    """The document of a run for which these files have arrived; each is a batch."""
     landing = Path(uri.removeprefix("file://") + "-landing")
     landing.mkdir()
     for i, file in enumerate(files):
         (landing / f"{i:03}.jsonl").hardlink_to(file)
-    return store_from(spark, uri, f"file://{landing}", Storage())
+    return document(uri, f"file://{landing}")
 
 
-def store_from(spark: SparkSession, uri: str, landing: str, storage: Storage) -> Timed:
-    """This project, of files that have arrived; each is a batch."""
+def document(uri: str, landing: str) -> RunDocument:
+    """The document of a run that reads a folder; each file is a batch."""
     task = IngestTask(
         source_id="perf",
         source=FilesSource(uri=landing, max_files_per_batch=1),
         envelope=Envelope(format="Custom", fields={n: FieldMapping(path=p) for n, p in PATHS.items()}),
     )
+    return data.document(uri, task)
+
+
+def store_from(spark: SparkSession, document: RunDocument, storage: Storage) -> Timed:
+    """This project, by a run's document."""
     heard = _Batches()
-    run_ingest(Run.of(data.document(uri, task), spark, heard, storage))
+    run_ingest(Run.of(document, spark, heard, storage))
     return Timed(heard.ends[0] - heard.begun, np.diff(heard.ends).tolist())
 
 

@@ -118,11 +118,14 @@ class LocalRun:
 
     def _execute(self, document: RunDocument) -> RunReport:
         document = _by_user(with_local_files(document, self.files))
-        if (report := look(document, self.now)) is not None:
-            return report
+        looked = look(document, self.now)
+        if looked.report is not None:
+            return looked.report
         if not self.spark.started:
             self.console.say("starting Spark")
-        session = self.spark.session(little=holds_little(self.result.resources))
+        # All resources of a command share one session.
+        alone = len(self.result.resources) == 1
+        session = self.spark.session(little=(alone and looked.little) or holds_little(self.result.resources))
         with self.console.progress(document.run) as progress:
             return execute(document, lambda: session, progress, self.wait_seconds, self.now)
 

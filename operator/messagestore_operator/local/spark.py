@@ -31,7 +31,6 @@ _NOISY = ("py4j", "DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """Loggers that write a Java stack trace for errors that the run reports anyway."""
 _PATIENCE_SECONDS = 10
 _LAST_LINES = 15
-_LITTLE_BYTES, _LITTLE_FILES = 8 << 20, 10_000
 
 
 class SparkStartError(Exception):
@@ -55,7 +54,7 @@ class LocalSpark:
         """The session.
 
         Args:
-            little: the result of :func:`holds_little`; only the first call's counts.
+            little: whether it is for little data; only the first call's counts.
 
         Raises:
             SparkStartError: it could not be started.
@@ -109,6 +108,9 @@ class LocalSpark:
 
 def holds_little(resources: Iterable[Resource]) -> bool:
     """Whether the resources name only folders of this machine, with a few megabytes in all."""
+    # Imported late, like all that a run with invalid manifests needs not.
+    from messagestore_jobs.driver.look import LITTLE_BYTES, LITTLE_FILES
+
     uris = set[str]()
     for resource in resources:
         if isinstance(resource, MessageStream) and source_accesses(resource):
@@ -121,7 +123,7 @@ def holds_little(resources: Iterable[Resource]) -> bool:
         # A file that vanishes in the meantime doesn't matter.
         with suppress(OSError):
             size += path.stat().st_size
-        if size > _LITTLE_BYTES or number > _LITTLE_FILES:
+        if size > LITTLE_BYTES or number > LITTLE_FILES:
             return False
     return True
 

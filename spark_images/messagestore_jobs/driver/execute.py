@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from messagestore_core.clock import now
 from messagestore_core.contract.run_document import (
@@ -30,22 +30,31 @@ if TYPE_CHECKING:
 
     from messagestore_core.store.handle import Store
     from messagestore_jobs.context import Run
+    from messagestore_jobs.driver.look import Look
 
 _log = logging.getLogger(__name__)
 
 
-def look(document: RunDocument, clock: Callable[[], datetime]) -> RunReport | None:
-    """The report of an ingest that has nothing to do, made without Spark; None where that is not certain."""
+class Looked(NamedTuple):
+    """What is known of a run before Spark starts: its report if it has nothing to do, and whether it has little."""
+
+    report: RunReport | None = None
+    little: bool = False
+
+
+def look(document: RunDocument, clock: Callable[[], datetime]) -> Looked:
+    """Look whether a run has anything to do, without Spark."""
     started_at = clock()
     try:
-        outcome = _nothing_new(document)
+        found = _look_at(document)
     except BaseException as failure:
         if not isinstance(failure, Exception) and not is_panic(failure):
             raise
         # The run itself will report the error.
         _log.debug("a look at run %s failed", document.run, exc_info=True)
-        return None
-    return None if outcome is None else _report(document, started_at, clock(), outcome)
+        return Looked()
+    report = None if found.outcome is None else _report(document, started_at, clock(), found.outcome)
+    return Looked(report, found.little)
 
 
 def execute(
@@ -97,12 +106,12 @@ def _report(
     )
 
 
-def _nothing_new(document: RunDocument) -> Outcome | None:
+def _look_at(document: RunDocument) -> "Look":
     from messagestore_core.store.storage import reaching
-    from messagestore_jobs.driver.look import nothing_new
+    from messagestore_jobs.driver.look import look_at
 
     with reaching(document.storage) as storage:
-        return nothing_new(document, storage)
+        return look_at(document, storage)
 
 
 def _check_reachable(document: RunDocument) -> None:

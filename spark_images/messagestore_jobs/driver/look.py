@@ -1,14 +1,16 @@
-"""Find out whether a local ingest has nothing to do, before Spark starts for it.
+"""Find out whether a local ingest has nothing or little to do, before Spark starts for it.
 
-That is certain only if store and sources are on this machine, all files have been read as they are, and nothing in the
-store is due or must change. In all other cases the run itself finds out, with Spark.
+That is certain only if store and sources are on this machine, all or nearly all files have been read as they are, and
+nothing in the store is due or must change. In all other cases the run itself finds out, with Spark.
 """
 
 import os
 import stat
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from messagestore_core.clock import now
@@ -32,32 +34,49 @@ from messagestore_core.store.pending_updates import count_pending
 from messagestore_core.store.schemas import FILES
 from messagestore_core.store.storage import Storage
 from messagestore_core.versions.rules import is_declared
+from messagestore_jobs.index.manifest import INDEX, MANIFEST
 from messagestore_jobs.lifecycle.expiry import may_expire
 from messagestore_jobs.lock import writing
 
+LITTLE_BYTES, LITTLE_FILES = 8 << 20, 10_000
+"""Limits of what a session for little data reads."""
 _AT_ONCE = 16_384
 """How many files are compared at once."""
+_FEW_MESSAGES = 1_000_000
 _Files = FilesSource | RecordsSource
 
 
-def nothing_new(document: RunDocument, storage: Storage) -> IngestOutcome | None:
-    """The outcome of an ingest that has nothing to do; None where that is not certain.
+class Look(NamedTuple):
+    """What is certain of an ingest: its outcome if it has nothing to do, and whether it has little to do."""
+
+    outcome: IngestOutcome | None = None
+    little: bool = False
+
+
+_UNCERTAIN = Look()
+
+
+def look_at(document: RunDocument, storage: Storage) -> Look:
+    """Look at the store and the sources of an ingest.
 
     Raises:
         Exception: as a run does, and if another run writes the store.
     """
     task, store = document.task, Store.of(document.table, storage)
     if not isinstance(task, IngestTask) or not is_local(store.uri) or store.epoch is not None or not exists(store):
-        return None
+        return _UNCERTAIN
     sources = _sources(task)
     if sources is None:
-        return None
+        return _UNCERTAIN
     with writing(store.uri, None, 0, lambda text: None):
         check_folder(store)
         note = last_note(store)
-        if _is_due(store, document, task) or not all(_is_read(store, *source) for source in sources):
-            return None
-        return _outcome(store, document, task, note)
+        if _is_due(store, document, task):
+            return _UNCERTAIN
+        unread = [_unread(store, *source) for source in sources]
+        if any(unread):
+            return Look(little=all(map(_is_little, unread)) and _has_index(store))
+        return Look(_outcome(store, document, task, note))
 
 
 def _sources(task: IngestTask) -> list[tuple[str, _Files]] | None:
@@ -91,12 +110,34 @@ def _is_due(store: Store, document: RunDocument, task: IngestTask) -> bool:
     )
 
 
-def _is_read(store: Store, source_id: str, source: _Files) -> bool:
-    """Whether all files of a source have been read, and no batch of it broke off."""
+class _Unread(NamedTuple):
+    """What of a source is to be read, and whether a batch of it broke off; false if neither is so."""
+
+    files: int
+    bytes: int
+    broke_off: bool
+
+    def __bool__(self) -> bool:
+        return self.broke_off or self.files > 0
+
+
+def _unread(store: Store, source_id: str, source: _Files) -> _Unread:
     read = ReadFiles(store, source_id)
-    return read.last_batch <= read.committed() and all(
-        (read.ends.of(files) >= files["size"].to_numpy()).all() for files in _portions(source.uri)
-    )
+    files = size = 0
+    for portion in _portions(source.uri):
+        sizes, ends = portion["size"].to_numpy(), read.ends.of(portion)
+        files += int((ends < sizes).sum())
+        size += int(np.maximum(sizes - np.maximum(ends, 0), 0).sum())
+    return _Unread(files, size, read.last_batch > read.committed())
+
+
+def _is_little(unread: _Unread) -> bool:
+    return not unread.broke_off and unread.files <= LITTLE_FILES and unread.bytes <= LITTLE_BYTES
+
+
+def _has_index(store: Store) -> bool:
+    """Whether a run need not make an index of many messages first."""
+    return store.objects(INDEX).exists(MANIFEST) or table_state(store).messages <= _FEW_MESSAGES
 
 
 def _portions(uri: str) -> Iterator[pa.Table]:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import Column, SparkSession
-from pyspark.sql import functions as F
 
 Words = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
@@ -22,7 +20,6 @@ Order = npt.NDArray[np.intp]
 HASH_BYTES = 16
 _MOST_KNOWN = 200_000
 """How many names are kept with their hashes, some 150 bytes each."""
-_NOBODY = bytes(HASH_BYTES)
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class Keys:
 
     @staticmethod
     def of_column(hashes: pa.ChunkedArray) -> Keys:
-        """Keys of a column of :func:`hashed`."""
+        """Keys of a column of hashes."""
         return Keys.of(*words(hashes))
 
     def __len__(self) -> int:
@@ -111,12 +108,6 @@ class Hasher:
 def hash_here(key: bytes, names: Iterable[str]) -> Keys:
     """The hashes of names, computed in this process."""
     return Hasher(key).keys(names)
-
-
-def hashed(spark: SparkSession, key: bytes, column: str) -> Column:
-    """A binary column with the hash of each name in a text column; all zeros for null."""
-    function = spark._jvm.dev.messagestore.spark.KeyedHashFunction.given(key)  # type: ignore[union-attr]
-    return F.coalesce(F.call_function(f"messagestore.{function}", F.col(column)), F.lit(_NOBODY))
 
 
 def _words(chunk: pa.FixedSizeBinaryArray) -> npt.NDArray[np.uint64]:

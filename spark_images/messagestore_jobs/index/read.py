@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.store.external import external_write
@@ -17,7 +17,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects, join
 from messagestore_jobs.index.changes import Changes
 from messagestore_jobs.index.entries import ENTRY, Entries, entries_of
-from messagestore_jobs.index.keys import hash_here, hashed, words
+from messagestore_jobs.index.keys import HASH_BYTES, hash_here, words
 from messagestore_jobs.index.sorted_runs import SortedRunInfo, write_sorted_run
 
 FEW_ROWS = 100_000
@@ -25,6 +25,7 @@ FEW_ROWS = 100_000
 FEW_FILES = 100
 _ROWS_A_PART = 2_000_000
 _BUCKETS = 1 << 16
+_NOBODY = bytes(HASH_BYTES)
 
 _COLUMNS = "message_id string, inserted_at timestamp, stream_name string, position bigint"
 _SCHEMA = pa.schema(
@@ -55,6 +56,12 @@ def read_here(store: Store, key: bytes, changes: Changes) -> tuple[Entries, Entr
     last = added.group_by("stream_name").aggregate([("position", "max")])
     streams = hash_here(key, last["stream_name"].to_pylist())
     return entries_of(ids, values), entries_of(streams, last["position_max"].to_numpy() + 1)
+
+
+def hashed(spark: SparkSession, key: bytes, column: str) -> Column:
+    """A binary column with the hash of each name in a text column; all zeros for null."""
+    function = spark._jvm.dev.messagestore.spark.KeyedHashFunction.given(key)  # type: ignore[union-attr]
+    return F.coalesce(F.call_function(f"messagestore.{function}", F.col(column)), F.lit(_NOBODY))
 
 
 def files(spark: SparkSession, store: Store, paths: Collection[str], columns: str = _COLUMNS) -> DataFrame:

@@ -16,7 +16,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import IngestTask
-from messagestore_jobs.index.keys import hashed
+from messagestore_jobs.index.read import hashed
 from messagestore_jobs.ingest.assign import EXPECTED_BY_NOBODY, IN_NO_SEQUENCE
 from messagestore_jobs.ingest.earlier_events import earlier_columns
 from messagestore_jobs.ingest.envelope import can_carry, envelope_columns, field_columns, tells_unknown, wire

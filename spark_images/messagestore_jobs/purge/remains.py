@@ -29,9 +29,9 @@ from messagestore_core.store.pending_updates import read_pending
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.tombstones import Erased, erased_positions
 from messagestore_core.versions.rules import NAME as TRANSLATORS
-from messagestore_jobs.index.keys import HASH_BYTES, hashed
+from messagestore_jobs.index.keys import HASH_BYTES
 from messagestore_jobs.index.manifest import INDEX, MANIFEST
-from messagestore_jobs.index.read import files
+from messagestore_jobs.index.read import files, hashed
 from messagestore_jobs.purge.dead_letters import naming
 from messagestore_jobs.purge.hidden import in_clear
 from messagestore_jobs.purge.plan import FOLDER as PURGES

@@ -18,7 +18,9 @@ from messagestore_core.contract.run_report import Outcome
 from messagestore_core.store.delta_log import committed_batch
 from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile
 from messagestore_core.store.handle import Store
+from messagestore_jobs.driver import look as look_module
 from messagestore_jobs.driver.execute import execute, look
+from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.lock import writing
 from messagestore_jobs.storage import using
 from support.ingests import START, Heard, Stream, lines, record
@@ -42,13 +44,19 @@ def clock() -> datetime:
 
 
 def looked(document: RunDocument) -> Outcome | None:
-    report = look(document, clock)
+    report = look(document, clock).report
     return None if report is None else report.outcome
+
+
+def has_little(document: RunDocument) -> bool:
+    found = look(document, clock)
+    assert found.report is None
+    return found.little
 
 
 def test_it_says_what_a_run_with_spark_says(stream: Stream) -> None:
     document = stream.document()
-    report = look(document, clock)
+    report = look(document, clock).report
     assert report is not None
     assert report == execute(document, lambda: stream.spark, Heard(), 0, clock)
 
@@ -67,7 +75,7 @@ def test_it_knows_of_a_lifecycle_what_a_run_with_spark_knows(spark: SparkSession
     stream.tell(update("m1", "COMPLETED"))
     assert stream.run().lifecycle is not None
     document = stream.document(at=START + timedelta(minutes=1), lifecycle=stream.lifecycle())
-    report = look(document, clock)
+    report = look(document, clock).report
     assert report is not None
     assert report == execute(document, lambda: spark, Heard(), 0, clock)
     stream.tell(update("m2", "PROCESSING"))
@@ -185,9 +193,47 @@ def test_it_changes_nothing_and_needs_no_spark(stream: Stream) -> None:
     code = (
         "import sys; from datetime import datetime; from messagestore_jobs.driver.execute import look; "
         "from messagestore_core.contract.run_document import RunDocument; "
-        "report = look(RunDocument.model_validate_json(sys.stdin.read()), datetime.now); "
+        "report = look(RunDocument.model_validate_json(sys.stdin.read()), datetime.now).report; "
         "sys.exit(report is None or 'pyspark' in sys.modules)"
     )
     text = stream.document().model_dump_json(by_alias=True)
     subprocess.run([sys.executable, "-c", code], input=text, text=True, check=True)
     assert sorted((path, path.stat().st_mtime_ns) for path in (stream.folder / "store").rglob("*")) == before
+
+
+def test_little_is_left_where_few_bytes_in_few_files_are_unread(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = stream.document()
+    monkeypatch.setattr(look_module, "LITTLE_BYTES", 100)
+    monkeypatch.setattr(look_module, "LITTLE_FILES", 2)
+    stream.arrive("b.jsonl", b"x" * 60)
+    assert has_little(document)
+    stream.arrive("c.jsonl", b"x" * 40)
+    assert has_little(document)
+    stream.arrive("d.jsonl", b"x")
+    assert not has_little(document)
+    for name in ("b.jsonl", "c.jsonl"):
+        (stream.landing / name).unlink()
+    assert has_little(document)
+    stream.arrive("e.jsonl", b"x" * 100)
+    assert not has_little(document)
+
+
+def test_a_store_of_many_messages_needs_an_index_to_have_little(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = stream.document()
+    stream.arrive("b.jsonl", b"x")
+    monkeypatch.setattr(look_module, "_FEW_MESSAGES", 1)
+    assert not has_little(document)
+    StoreIndex(stream.spark, Store(document.table.uri)).save()
+    assert has_little(document)
+
+
+def test_a_batch_that_broke_off_is_not_little(stream: Stream) -> None:
+    document = stream.document()
+    stream.arrive("b.jsonl", b"x")
+    assert has_little(document)
+    was_planned(stream)
+    assert not has_little(document)
