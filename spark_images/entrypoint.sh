@@ -3,6 +3,10 @@
 # `executor` with all else in the environment. Anything else is a command.
 set -euo pipefail
 
+# All jars, in the same order as in session.py; the JVM maps its classes from an archive that was made with them.
+class_path=$(printf '%s:' "$MESSAGESTORE_JARS"/*.jar "$SPARK_HOME"/jars/*.jar)
+archive=-XX:SharedArchiveFile=$(dirname "$MESSAGESTORE_JARS")/classes.jsa
+
 case ${1:-} in
   driver)
     shift
@@ -16,6 +20,8 @@ case ${1:-} in
     shift
     settings+=(--conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS")
     settings+=(--conf "spark.executorEnv.SPARK_DRIVER_POD_IP=$SPARK_DRIVER_BIND_ADDRESS")
+    settings+=(--driver-class-path "${class_path%:}")
+    export SPARK_SUBMIT_OPTS=$archive
     # Python starts the JVM, not the other way round: so SIGTERM reaches the one that can end a run in order, and the
     # JVM lives as long as Python needs it.
     export PYSPARK_SUBMIT_ARGS="${settings[*]@Q} --deploy-mode client pyspark-shell"
@@ -29,8 +35,8 @@ case ${1:-} in
       if [ -z "${!name+set}" ]; then break; fi
       options+=("${!name}")
     done
-    exec tini -s -- java "${options[@]}" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
-      -cp "${SPARK_CONF_DIR:+$SPARK_CONF_DIR:}${SPARK_CLASSPATH:+$SPARK_CLASSPATH:}$SPARK_HOME/jars/*:$SPARK_DIST_CLASSPATH" \
+    exec tini -s -- java "$archive" "${options[@]}" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
+      -cp "$class_path${SPARK_CONF_DIR:+$SPARK_CONF_DIR:}${SPARK_CLASSPATH:+$SPARK_CLASSPATH:}" \
       org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
       --driver-url "$SPARK_DRIVER_URL" \
       --executor-id "$SPARK_EXECUTOR_ID" \

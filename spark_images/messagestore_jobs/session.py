@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 JARS = "MESSAGESTORE_JARS"
+_SPARK_JARS = Path(pyspark.__file__).with_name("jars")
 
 _NOT_FOR_DATA = 640 << 20
 """Bytes of a driver's pod for neither heap nor data: the JVM's code and classes, and Python with its libraries."""
@@ -113,8 +115,30 @@ def jars_folder() -> Path:
     return Path(os.environ.get(JARS) or Path(sys.prefix) / "share" / "messagestore" / "jars")
 
 
+def class_path() -> list[str]:
+    """All jars, in the one order of drivers and executors: an archive of classes is for one order.
+
+    Raises:
+        FileNotFoundError: ours have not been installed.
+    """
+    ours, sparks = (sorted(map(str, folder.glob("*.jar"))) for folder in (jars_folder(), _SPARK_JARS))
+    if not ours:
+        raise FileNotFoundError(f"no jars in {jars_folder()}: run `make install`, or set {JARS}")
+    return [*ours, *sparks]
+
+
+def classes_archive() -> Path:
+    """The archive of classes that :mod:`messagestore_jobs.driver.classes` makes; it may be absent."""
+    return jars_folder().with_name("classes.jsa")
+
+
 def local_session(
-    cores: int = 2, memory: str = "2g", settings: dict[str, str] | None = None, *, little: bool = False
+    cores: int = 2,
+    memory: str = "2g",
+    settings: dict[str, str] | None = None,
+    *,
+    little: bool = False,
+    java_options: str | None = None,
 ) -> SparkSession:
     """A session in this process's own JVM.
 
@@ -123,20 +147,20 @@ def local_session(
         memory: of the JVM.
         settings: of Spark, beside ours.
         little: whether it is for some megabytes of data: it then starts in about half the time.
+        java_options: of the JVM, beside ours; absent: those by which it maps the archive of classes, if there is one.
 
     Raises:
         FileNotFoundError: the jars have not been installed.
     """
-    jars = sorted(str(jar) for jar in jars_folder().glob("*.jar"))
-    if not jars:
-        raise FileNotFoundError(f"no jars in {jars_folder()}: run `make install`, or set {JARS}")
+    if java_options is None:
+        java_options = f'"-XX:SharedArchiveFile={classes_archive()}"' if classes_archive().exists() else ""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = (
         SparkSession.builder.master(f"local[{cores}]")
         .appName("messagestore")
         .config("spark.driver.memory", memory)
-        .config("spark.driver.extraClassPath", os.pathsep.join(jars))
-        .config("spark.driver.extraJavaOptions", LITTLE_JAVA_OPTIONS if little else JAVA_OPTIONS)
+        .config("spark.driver.extraClassPath", os.pathsep.join(class_path()))
+        .config("spark.driver.extraJavaOptions", f"{LITTLE_JAVA_OPTIONS if little else JAVA_OPTIONS} {java_options}")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", str(cores))
