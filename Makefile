@@ -36,7 +36,7 @@ $(VENV)/.installed: requirements.lock build-requirements.lock pyproject.toml | $
 
 install: $(VENV)/.installed ## Set up .venv with the CLI, and the jars
 	@spark_images/jars/build.sh $(PYTHON) $(VENV)/share/messagestore/jars
-	@$(PYTHON) -m messagestore_jobs.driver.classes
+	@env -u MESSAGESTORE_JARS $(PYTHON) -m messagestore_jobs.driver.classes
 
 tools: ## Build kube-apiserver, etcd, kubectl and helm into the cache, and get Kafka, JUnit, PostgreSQL and message-db, for the tests
 	@python3 -m tools.controlplane

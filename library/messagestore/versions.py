@@ -37,7 +37,7 @@ class Versions:
         self._fixed = version is not None or at is not None
         self._messages = location.open_table("messages")
         self._declared: tuple[int, list[Translator]] | None = None
-        self._files: tuple[int, pa.Table] | None = None
+        self._snapshot: Snapshot | None = None
         _check_format(location)
         if version is not None:
             self._load(version)
@@ -55,12 +55,12 @@ class Versions:
         return self._messages
 
     def snapshot(self) -> Snapshot:
-        """The snapshot that one call reads."""
+        """The snapshot that one call reads; calls at one version share it, as it keeps what it read of files' ends."""
         table = self.table()
-        if self._files is None or self._files[0] != table.version():
+        if self._snapshot is None or self._snapshot.version != table.version():
             with refusals(self._location.uri):
-                self._files = table.version(), files_of(table)
-        return Snapshot(self._location.uri, table, files=self._files[1])
+                self._snapshot = Snapshot(self._location.uri, table, files=files_of(table))
+        return self._snapshot
 
     def stream_version(self, stream_name: str | None) -> int | None:
         """The highest position ever given in a stream; None without one."""

@@ -154,6 +154,9 @@ def local_session(
     """
     if java_options is None:
         java_options = f'"-XX:SharedArchiveFile={classes_archive()}"' if classes_archive().exists() else ""
+    # Another Spark on this machine must not replace this package's.
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
+        os.environ.pop(name, None)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = (
         SparkSession.builder.master(f"local[{cores}]")

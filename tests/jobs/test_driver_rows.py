@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Match, Rule, Scrub
 from messagestore_core.store import handle
-from messagestore_jobs.index import read
+from messagestore_jobs.index import changes
 from messagestore_jobs.index.store_index import StoreIndex
 from support.driver_rows import counting
 from support.ingests import Stream, lines, record
@@ -65,7 +65,7 @@ def test_what_reaches_the_driver_does_not_grow_with_the_store(
     spark: SparkSession, store: Store, monkeypatch: pytest.MonkeyPatch, step: Step
 ) -> None:
     # The driver itself reads only few rows, which is also a limit.
-    monkeypatch.setattr(read, "FEW_ROWS", 20)
+    monkeypatch.setattr(changes, "FEW_ROWS", 20)
     reached: list[Counter[str]] = []
     for size in SIZES:
         stream = store(size)

@@ -67,9 +67,6 @@ class LocalSpark:
         # Imported late: a run with nothing to do or with invalid manifests needs no Spark.
         from messagestore_jobs.session import local_session
 
-        # Another Spark on this machine must not replace this package's.
-        for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
-            os.environ.pop(name, None)
         if not self._verbose:
             for name in _NOISY:
                 logging.getLogger(name).setLevel(logging.CRITICAL + 1)

@@ -37,6 +37,7 @@ from messagestore_jobs.session import LITTLE, class_path, classes_archive, local
 
 _RECORD = '{"messageId":"m%d","streamName":"order-%d","type":"Placed","payload":{"n":%d}}\n'
 _UPDATE = '{"messageId":"m%d","status":"COMPLETED"}\n'
+_NONE = "none\n"
 _NOBODY = "http://127.0.0.1:1"
 
 
@@ -48,17 +49,19 @@ def make() -> None:
     """
     archive = classes_archive()
     stamp = archive.with_suffix(".made-from")
-    made_from = _made_from()
-    if archive.exists() and stamp.exists() and stamp.read_text() == made_from:
+    made_from, found = _made_from(), stamp.read_text() if stamp.exists() else ""
+    if found == _NONE + made_from or (found == made_from and archive.exists()):
         return
     sys.stderr.write(f"classes: an archive of Java classes, from which Spark starts faster, into {archive.parent}\n")
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         made = Path(folder, archive.name)
         _run_and_write(made, Path(folder))
-        if not made.exists():
+        if made.exists():
+            made.replace(archive)
+        else:
             sys.stderr.write("classes: this JVM wrote no archive; Spark starts without one\n")
-            return
-        made.replace(archive)
+            archive.unlink(missing_ok=True)
+            made_from = _NONE + made_from
     stamp.write_text(made_from)
 
 
@@ -74,7 +77,7 @@ def _made_from() -> str:
 
 def _run_and_write(archive: Path, folder: Path) -> None:
     """Carry out small runs in a JVM of their own, which writes the archive at its end."""
-    spark = local_session(cores=1, memory="1g", java_options=f"-XX:ArchiveClassesAtExit={archive} -Xlog:cds=off")
+    spark = local_session(cores=1, memory="1g", java_options=f'"-XX:ArchiveClassesAtExit={archive}" -Xlog:cds=off')
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     _carry_out(spark, folder / "compiled")

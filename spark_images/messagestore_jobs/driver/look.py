@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from messagestore_core.clock import now
 from messagestore_core.contract.records import FilesSource, RecordsSource
@@ -34,9 +35,11 @@ from messagestore_core.store.pending_updates import count_pending
 from messagestore_core.store.schemas import FILES
 from messagestore_core.store.storage import Storage
 from messagestore_core.versions.rules import is_declared
-from messagestore_jobs.index.manifest import INDEX, MANIFEST
+from messagestore_jobs.index.changes import changes_between
+from messagestore_jobs.index.manifest import INDEX, read_manifest, usable
 from messagestore_jobs.lifecycle.expiry import may_expire
 from messagestore_jobs.lock import writing
+from messagestore_jobs.source.plan import TIMES_PACKED
 
 LITTLE_BYTES, LITTLE_FILES = 8 << 20, 10_000
 """Limits of what a session for little data reads."""
@@ -75,7 +78,9 @@ def look_at(document: RunDocument, storage: Storage) -> Look:
             return _UNCERTAIN
         unread = [_unread(store, *source) for source in sources]
         if any(unread):
-            return Look(little=all(map(_is_little, unread)) and _has_index(store))
+            updates = task.lifecycle is not None or note.updates != UpdateCounts()
+            cheap = _has_few(store) or (not updates and _index_is_near(store))
+            return Look(little=cheap and _is_little(unread))
         return Look(_outcome(store, document, task, note))
 
 
@@ -115,6 +120,7 @@ class _Unread(NamedTuple):
 
     files: int
     bytes: int
+    """About how many after decompression."""
     broke_off: bool
 
     def __bool__(self) -> bool:
@@ -127,17 +133,30 @@ def _unread(store: Store, source_id: str, source: _Files) -> _Unread:
     for portion in _portions(source.uri):
         sizes, ends = portion["size"].to_numpy(), read.ends.of(portion)
         files += int((ends < sizes).sum())
-        size += int(np.maximum(sizes - np.maximum(ends, 0), 0).sum())
+        times = np.where(pc.ends_with(portion["uri"], ".gz").to_numpy(), TIMES_PACKED, 1)
+        size += int((np.maximum(sizes - np.maximum(ends, 0), 0) * times).sum())
     return _Unread(files, size, read.last_batch > read.committed())
 
 
-def _is_little(unread: _Unread) -> bool:
-    return not unread.broke_off and unread.files <= LITTLE_FILES and unread.bytes <= LITTLE_BYTES
+def _is_little(unread: list[_Unread]) -> bool:
+    broke_off = any(one.broke_off for one in unread)
+    few = sum(one.files for one in unread) <= LITTLE_FILES and sum(one.bytes for one in unread) <= LITTLE_BYTES
+    return few and not broke_off
 
 
-def _has_index(store: Store) -> bool:
-    """Whether a run need not make an index of many messages first."""
-    return store.objects(INDEX).exists(MANIFEST) or table_state(store).messages <= _FEW_MESSAGES
+def _has_few(store: Store) -> bool:
+    """Whether the store has so few messages that nothing takes long."""
+    return table_state(store).messages <= _FEW_MESSAGES
+
+
+def _index_is_near(store: Store) -> bool:
+    """Whether the index has all of the table but a few changes; a run makes up for more by Spark."""
+    table = store.table("messages")
+    manifest = usable(read_manifest(store.objects(INDEX)), table)
+    if manifest is None:
+        return False
+    changes = changes_between(store, "messages", manifest.version, table.version())
+    return changes is not None and changes.few
 
 
 def _portions(uri: str) -> Iterator[pa.Table]:

@@ -19,6 +19,9 @@ from messagestore_core.store.foreign import PATH
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import LARGEST_DOCUMENT
 
+FEW_ROWS = 100_000
+"""This process reads so many in less time than Spark takes to plan a job."""
+FEW_FILES = 100
 _MANY = 1 << 40
 """The number of rows assumed for a file without statistics."""
 _BYTES_A_ROW = 32
@@ -52,6 +55,11 @@ class Changes:
     def rows(self) -> int:
         """How many rows they have."""
         return sum(self.added.values()) + sum(self.removed.values())
+
+    @property
+    def few(self) -> bool:
+        """Whether this process, rather than Spark, reads them."""
+        return self.files <= FEW_FILES and self.rows <= FEW_ROWS
 
     def before(self, files: Set[str]) -> set[str]:
         """The files that the table had before all commits, given those that it has now."""

@@ -20,9 +20,6 @@ from messagestore_jobs.index.entries import ENTRY, Entries, entries_of
 from messagestore_jobs.index.keys import HASH_BYTES, hash_here, words
 from messagestore_jobs.index.sorted_runs import SortedRunInfo, write_sorted_run
 
-FEW_ROWS = 100_000
-"""This process reads so many in less time than Spark takes to plan a job."""
-FEW_FILES = 100
 _ROWS_A_PART = 2_000_000
 _BUCKETS = 1 << 16
 _NOBODY = bytes(HASH_BYTES)
@@ -36,11 +33,6 @@ _SCHEMA = pa.schema(
         pa.field("position", pa.int64()),
     ]
 )
-
-
-def few(changes: Changes) -> bool:
-    """Whether the changes are few enough for this process."""
-    return changes.files <= FEW_FILES and changes.rows <= FEW_ROWS
 
 
 def read_here(store: Store, key: bytes, changes: Changes) -> tuple[Entries, Entries]:

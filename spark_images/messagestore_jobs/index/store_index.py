@@ -31,7 +31,6 @@ from messagestore_jobs.index.keys import Flags, Hasher, Keys
 from messagestore_jobs.index.manifest import INDEX, MANIFEST, IndexManifest, names_in, read_manifest, usable
 from messagestore_jobs.index.merge import less_what_left, settle_ids, settle_streams, to_merge
 from messagestore_jobs.index.read import (
-    few,
     files,
     ids_by_spark,
     read_here,
@@ -248,14 +247,14 @@ class StoreIndex:
         whole, self._paths = self._version < 0, paths_of(table)
         changes = all_of(table) if whole else self._changes(table.version())
         self._version, self._trusted = table.version(), True
-        if leaving is not None and changes.removed and len(changes.commits) == 1:
-            gone = rows_at(self._spark, self._store, changes.removed, leaving.positions)
-            self._write_by_spark(None, gone, leaving.most)
-            return True
-        if few(changes):
+        if changes.few:
             if changes.files:
                 self._take(*read_here(self._store, self.key, changes))
             return False
+        if leaving is not None and len(changes.commits) == 1:
+            gone = rows_at(self._spark, self._store, changes.removed, leaving.positions)
+            self._write_by_spark(None, gone, leaving.most)
+            return True
         added = read_messages(self._spark, self._store, self._version) if whole else self._rows_of(changes.added)
         self._write_by_spark(added, self._rows_of(changes.removed), changes.rows)
         return True

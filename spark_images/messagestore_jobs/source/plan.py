@@ -15,7 +15,7 @@ from messagestore_core.store.offsets import OffsetRange, Partition, ReadUpTo, of
 R = TypeVar("R", Range, OffsetRange)
 _FILES_SHARE_OF_HEAP = 4
 """Unpacked files may take one part of so many; decisions and dead letters need the rest."""
-_TIMES_PACKED = 10
+TIMES_PACKED = 10
 """How much JSON in a gzip commonly grows; files that grow more are bounded one by one."""
 RETENTION: Final = "Retention"
 """The broker removed the records before they were read."""
@@ -82,7 +82,7 @@ def limits_of_files(source: FilesSource | RecordsSource, batch_bytes: int, heap:
 
 def unpacked(r: Range) -> int:
     """About how many bytes a range has after decompression."""
-    return (r.end - r.start) * (_TIMES_PACKED if r.file.uri.endswith(".gz") else 1)
+    return (r.end - r.start) * (TIMES_PACKED if r.file.uri.endswith(".gz") else 1)
 
 
 def pending_files(listed: Iterable[pa.Table], read: FileEnds) -> list[Range]:

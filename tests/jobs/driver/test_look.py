@@ -20,6 +20,7 @@ from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile
 from messagestore_core.store.handle import Store
 from messagestore_jobs.driver import look as look_module
 from messagestore_jobs.driver.execute import execute, look
+from messagestore_jobs.index import changes
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.lock import writing
 from messagestore_jobs.storage import using
@@ -211,12 +212,15 @@ def test_little_is_left_where_few_bytes_in_few_files_are_unread(
     assert has_little(document)
     stream.arrive("c.jsonl", b"x" * 40)
     assert has_little(document)
-    stream.arrive("d.jsonl", b"x")
+    stream.arrive("c.jsonl", b"x" * 41)
     assert not has_little(document)
-    for name in ("b.jsonl", "c.jsonl"):
-        (stream.landing / name).unlink()
+    stream.arrive("c.jsonl.gz", b"x" * 4)
+    (stream.landing / "c.jsonl").unlink()
     assert has_little(document)
-    stream.arrive("e.jsonl", b"x" * 100)
+    stream.arrive("c.jsonl.gz", b"x" * 5)
+    assert not has_little(document)
+    stream.arrive("c.jsonl.gz", b"x")
+    stream.arrive("d.jsonl", b"x")
     assert not has_little(document)
 
 
@@ -224,11 +228,30 @@ def test_a_store_of_many_messages_needs_an_index_to_have_little(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = stream.document()
-    stream.arrive("b.jsonl", b"x")
+    stream.arrive("b.jsonl", lines(record("m3")))
     monkeypatch.setattr(look_module, "_FEW_MESSAGES", 1)
     assert not has_little(document)
     StoreIndex(stream.spark, Store(document.table.uri)).save()
     assert has_little(document)
+    monkeypatch.setattr(changes, "FEW_FILES", 0)
+    assert has_little(document)
+    stream.run()
+    stream.arrive("c.jsonl", b"x")
+    assert not has_little(document)
+
+
+def test_updates_of_many_messages_are_not_little(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Updated(spark, tmp_path)
+    stream.arrive("a.jsonl", lines(record("m1"), record("m2")))
+    stream.run()
+    StoreIndex(spark, Store(stream.table.uri)).save()
+    stream.tell(update("m1", "COMPLETED"))
+    document = stream.document(lifecycle=stream.lifecycle())
+    assert has_little(document)
+    monkeypatch.setattr(look_module, "_FEW_MESSAGES", 1)
+    assert not has_little(document)
 
 
 def test_a_batch_that_broke_off_is_not_little(stream: Stream) -> None:

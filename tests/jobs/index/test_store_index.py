@@ -16,7 +16,7 @@ from messagestore_core.clock import microseconds
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import local_path
-from messagestore_jobs.index import read, store_index
+from messagestore_jobs.index import changes, read, store_index
 from messagestore_jobs.index.store_index import Leaving
 from support.external_writes import observing
 from support.indexes import OFTEN, SECOND, Ingested, append, day, newest, next_position, remove
@@ -238,7 +238,7 @@ def test_what_is_older_than_the_window_is_not_opened(uri: str) -> None:
 
 
 def test_many_rows_are_read_by_spark(spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "FEW_ROWS", 0)
+    monkeypatch.setattr(changes, "FEW_ROWS", 0)
     monkeypatch.setattr(read, "_ROWS_A_PART", 3)
     append(Store(uri), IDS, [STREAMS[n % 3] for n in range(8)], day(0), 1)
     run = Ingested.opened(spark, Store(uri))
@@ -257,6 +257,7 @@ def test_many_rows_are_read_by_spark(spark: SparkSession, uri: str, monkeypatch:
 def test_messages_that_a_commit_removed_are_taken_out_without_a_look_at_those_that_stay(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(changes, "FEW_ROWS", 0)
     run = Ingested.opened(spark, Store(uri))
     run.batch(IDS, [STREAMS[n % 3] for n in range(8)], day(0))
     (before,) = files_of(run.store.table("messages"))["path"].to_pylist()
@@ -269,7 +270,10 @@ def test_messages_that_a_commit_removed_are_taken_out_without_a_look_at_those_th
     assert again.says(IDS) == set(IDS) - {"m2", "m5"}
 
 
-def test_more_than_one_commit_is_read_whatever_is_said_of_the_last(spark: SparkSession, uri: str) -> None:
+def test_more_than_one_commit_is_read_whatever_is_said_of_the_last(
+    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "FEW_ROWS", 0)
     run = Ingested.opened(spark, Store(uri))
     run.batch(IDS, [STREAMS[n % 3] for n in range(8)], day(0))
     append(run.store, ["n1"], ["c"], day(1), 20)

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 def spark_starts(class_path: str, options: str, sharing: str) -> bool:
     """Whether Spark's main class starts; with sharing ``on`` a JVM that can't use the archive does not."""
-    command = ["java", f"-Xshare:{sharing}", *shlex.split(options), "-cp", class_path]
+    home = os.environ.get("JAVA_HOME")
+    command = [f"{home}/bin/java" if home else "java", f"-Xshare:{sharing}", *shlex.split(options), "-cp", class_path]
     return subprocess.run([*command, "org.apache.spark.deploy.SparkSubmit", "--version"], check=False).returncode == 0
 
 

@@ -73,6 +73,7 @@ def test_a_jvm_that_writes_none_is_no_error(
     made: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(classes, "_run_and_write", lambda archive, folder: None)
-    classes.make()
+    for _ in range(2):
+        classes.make()
     assert not classes_archive().exists()
-    assert "this JVM wrote no archive" in capsys.readouterr().err
+    assert capsys.readouterr().err.count("this JVM wrote no archive") == 1
