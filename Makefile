@@ -34,9 +34,9 @@ $(VENV)/.installed: requirements.lock build-requirements.lock pyproject.toml | $
 	@$(UV) pip install --quiet --python $(PYTHON) --build-constraint build-requirements.lock --no-deps --editable .
 	@touch $@
 
-install: $(VENV)/.installed ## Set up .venv with the CLI, and the jars
+install: $(VENV)/.installed ## Set up .venv with the CLI, the jars and an archive of their classes
 	@spark_images/jars/build.sh $(PYTHON) $(VENV)/share/messagestore/jars
-	@env -u MESSAGESTORE_JARS $(PYTHON) -m messagestore_jobs.driver.classes
+	@env -u MESSAGESTORE_JARS $(PYTHON) -m messagestore_jobs.driver.classes 2> $(VENV)/classes.log || { cat $(VENV)/classes.log; exit 1; }
 
 tools: ## Build kube-apiserver, etcd, kubectl and helm into the cache, and get Kafka, JUnit, PostgreSQL and message-db, for the tests
 	@python3 -m tools.controlplane

@@ -52,14 +52,15 @@ def make() -> None:
     made_from, found = _made_from(), stamp.read_text() if stamp.exists() else ""
     if found == _NONE + made_from or (found == made_from and archive.exists()):
         return
-    sys.stderr.write(f"classes: an archive of Java classes, from which Spark starts faster, into {archive.parent}\n")
+    sys.stdout.write(f"classes: an archive of Java classes, from which Spark starts faster, into {archive.parent}\n")
+    sys.stdout.flush()
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         made = Path(folder, archive.name)
         _run_and_write(made, Path(folder))
         if made.exists():
             made.replace(archive)
         else:
-            sys.stderr.write("classes: this JVM wrote no archive; Spark starts without one\n")
+            sys.stdout.write("classes: this JVM wrote no archive; Spark starts without one\n")
             archive.unlink(missing_ok=True)
             made_from = _NONE + made_from
     stamp.write_text(made_from)

@@ -76,4 +76,4 @@ def test_a_jvm_that_writes_none_is_no_error(
     for _ in range(2):
         classes.make()
     assert not classes_archive().exists()
-    assert capsys.readouterr().err.count("this JVM wrote no archive") == 1
+    assert capsys.readouterr().out.count("this JVM wrote no archive") == 1
