@@ -78,9 +78,9 @@ def look_at(document: RunDocument, storage: Storage) -> Look:
             return _UNCERTAIN
         unread = [_unread(store, *source) for source in sources]
         if any(unread):
+            # An update rewrites files of any size.
             updates = task.lifecycle is not None or note.updates != UpdateCounts()
-            cheap = _has_few(store) or (not updates and _index_is_near(store))
-            return Look(little=cheap and _is_little(unread))
+            return Look(little=_is_little(unread) and not updates and _index_is_near(store))
         return Look(_outcome(store, document, task, note))
 
 
@@ -144,13 +144,10 @@ def _is_little(unread: list[_Unread]) -> bool:
     return few and not broke_off
 
 
-def _has_few(store: Store) -> bool:
-    """Whether the store has so few messages that nothing takes long."""
-    return table_state(store).messages <= _FEW_MESSAGES
-
-
 def _index_is_near(store: Store) -> bool:
-    """Whether the index has all of the table but a few changes; a run makes up for more by Spark."""
+    """Whether the run need not first read many ids by Spark: the index lacks few changes, or there are few messages."""
+    if table_state(store).messages <= _FEW_MESSAGES:
+        return True
     table = store.table("messages")
     manifest = usable(read_manifest(store.objects(INDEX)), table)
     if manifest is None:

@@ -240,18 +240,16 @@ def test_a_store_of_many_messages_needs_an_index_to_have_little(
     assert not has_little(document)
 
 
-def test_updates_of_many_messages_are_not_little(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_updates_are_not_little(spark: SparkSession, tmp_path: Path) -> None:
     stream = Updated(spark, tmp_path)
-    stream.arrive("a.jsonl", lines(record("m1"), record("m2")))
+    stream.arrive("a.jsonl", lines(record("m1")))
     stream.run()
-    StoreIndex(spark, Store(stream.table.uri)).save()
+    stream.arrive("b.jsonl", lines(record("m2")))
+    assert not has_little(stream.document(lifecycle=stream.lifecycle()))
     stream.tell(update("m1", "COMPLETED"))
-    document = stream.document(lifecycle=stream.lifecycle())
-    assert has_little(document)
-    monkeypatch.setattr(look_module, "_FEW_MESSAGES", 1)
-    assert not has_little(document)
+    stream.run()
+    stream.arrive("c.jsonl", lines(record("m3")))
+    assert not has_little(stream.document(lifecycle=None))
 
 
 def test_a_batch_that_broke_off_is_not_little(stream: Stream) -> None:
