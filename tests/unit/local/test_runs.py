@@ -29,6 +29,8 @@ from messagestore_core.contract.run_report import (
     TableState,
 )
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_jobs.driver import look
+from messagestore_jobs.driver.execute import Looked
 from messagestore_jobs.driver.folders import written_tables
 from messagestore_operator.cli.options import memory, moment, seconds
 from messagestore_operator.local import run
@@ -130,3 +132,24 @@ def test_a_source_folder_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPa
     assert absent in told()
     (tmp_path / "landing%20a").mkdir()
     assert absent not in told()
+
+
+@pytest.mark.parametrize(("streams", "little"), [(1, True), (2, False)])
+def test_what_a_look_says_counts_where_a_stream_is_the_only_resource(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, streams: int, little: bool
+) -> None:
+    for number in range(streams):
+        stream = stream_from_files()
+        stream["metadata"]["name"] = f"stream-{number}"
+        stream["spec"]["table"]["uri"] = f"file://{tmp_path}/store-{number}"
+        stream["spec"] |= {"source": {"files": {"uri": f"file://{tmp_path}/landing"}}, "suspend": False}
+        (tmp_path / f"{number}.json").write_text(json.dumps(stream))
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "a.jsonl").write_bytes(b"x")
+    monkeypatch.setattr(look, "LITTLE_BYTES", 0)
+    monkeypatch.setattr(run, "look", lambda *_: Looked(little=True))
+    report = RunReport(run="r", sequence=1, state="Failed", started_at=datetime.now(UTC))
+    monkeypatch.setattr(run, "execute", lambda *_: report)
+    spark = MagicMock()
+    run.LocalRun(load([str(tmp_path / f"{number}.json") for number in range(streams)]), spark, MagicMock(), 0).run()
+    assert [call.kwargs["little"] for call in spark.session.call_args_list] == [little] * streams
