@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 from pydantic import BaseModel, ValidationError
 
 from messagestore_core.contract.base import ContractModel
@@ -118,6 +118,12 @@ def epoch_of(table: DeltaTable) -> int | None:
     """The newest epoch under which an opened table was written; None: it was never written under one."""
     epoch = table.transaction_version(EPOCH)
     return None if epoch is None else int(epoch)
+
+
+def empty_commit(table: DeltaTable, properties: CommitProperties) -> None:
+    """Make a commit without files."""
+    partitions = table.metadata().partition_columns
+    table.create_write_transaction([], "append", table.schema(), partitions, commit_properties=properties)
 
 
 def table_state(store: Store) -> TableState:

@@ -18,7 +18,7 @@ from functools import partial
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
-from messagestore_core.store.delta_log import EPOCH, CommitNote, epoch_of, note_of
+from messagestore_core.store.delta_log import EPOCH, CommitNote, empty_commit, epoch_of, note_of
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import Observer, external_write, observing
 from messagestore_core.store.handle import Store
@@ -115,9 +115,7 @@ def _claim(store: Store, run: str, name: str) -> None:
         # A commit after one that was not read would repeat wrong totals.
         properties.max_commit_retries = 0
         try:
-            table.create_write_transaction(
-                [], "append", table.schema(), table.metadata().partition_columns, commit_properties=properties
-            )
+            empty_commit(table, properties)
         except CommitFailedError:
             continue
         return

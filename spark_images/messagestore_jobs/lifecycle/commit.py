@@ -22,7 +22,7 @@ from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.audit import AuditEntry, add_audit
 from messagestore_core.store.dead_letters import letter_keys, set_aside, set_aside_for
-from messagestore_core.store.delta_log import CommitNote, committed_batch
+from messagestore_core.store.delta_log import CommitNote, committed_batch, empty_commit
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write, with_epoch
@@ -313,9 +313,7 @@ def _commit_nothing(store: Store, step: tuple[str, int], note: CommitNote) -> No
         max_commit_retries=0,
     )
     with external_write("lifecycle"):
-        table.create_write_transaction(
-            [], "append", table.schema(), table.metadata().partition_columns, commit_properties=properties
-        )
+        empty_commit(table, properties)
 
 
 def _audit_retries(context: LifecycleRun, what: Folded, at: datetime, batch: str) -> None:

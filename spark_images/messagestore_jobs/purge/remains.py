@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.store.claims import CLAIMS
-from messagestore_core.store.delta_log import CommitNote, files_of
+from messagestore_core.store.delta_log import CommitNote, empty_commit, files_of
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
@@ -121,8 +121,7 @@ def forget_past(store: Store, name: str, note: CommitNote | None) -> int:
         )
     table = open_to_write(store, name)
     with external_write("erase-renew"):
-        partitions = table.metadata().partition_columns
-        table.create_write_transaction([], "append", table.schema(), partitions, commit_properties=properties)
+        empty_commit(table, properties)
     table = store.table(name)
     with external_write("erase-checkpoint"):
         table.create_checkpoint()

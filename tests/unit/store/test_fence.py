@@ -12,7 +12,7 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store import fence
-from messagestore_core.store.delta_log import CommitNote, epoch_of, last_note
+from messagestore_core.store.delta_log import CommitNote, empty_commit, epoch_of, last_note
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write, observing
 from messagestore_core.store.fence import FencedError, carrying_on, claim, commit_properties, holding, open_to_write
@@ -59,13 +59,7 @@ def versions(store: Store) -> dict[str, int]:
 
 
 def append_nothing(table: DeltaTable, store: Store) -> None:
-    table.create_write_transaction(
-        [],
-        "append",
-        table.schema(),
-        table.metadata().partition_columns,
-        commit_properties=commit_properties(store, CommitNote(run="run-5")),
-    )
+    empty_commit(table, commit_properties(store, CommitNote(run="run-5")))
 
 
 def test_a_claim_puts_its_epoch_into_every_table_once_and_changes_nothing_else(store: StoreAt) -> None:

@@ -7,6 +7,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import TableNotFoundError
 
 from messagestore_core.store import fence, handle
+from messagestore_core.store.delta_log import empty_commit
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.schemas import TABLES
@@ -46,8 +47,7 @@ def test_a_transaction_is_looked_up_once_for_each_version_of_its_table(
 
 def commit(store: Store, transaction: Transaction) -> None:
     table = store.opened("messages")
-    once = CommitProperties(app_transactions=[transaction])
-    table.create_write_transaction([], "append", table.schema(), ["inserted_date"], commit_properties=once)
+    empty_commit(table, CommitProperties(app_transactions=[transaction]))
 
 
 def test_what_was_committed_before_the_log_was_cut_is_seen(store: Store) -> None:
