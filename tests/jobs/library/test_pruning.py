@@ -123,3 +123,14 @@ def test_more_than_memory_may_hold_is_read_in_order(
     assert [m.global_position for m in found] == list(range(1, 3001))
     assert [m.payload for m in found] == [row["payload"] for row in rows]
     assert list((tmp_path / "spilled").iterdir()) == []
+
+
+def test_calls_at_one_version_read_the_end_of_a_file_once(tmp_path: Path) -> None:
+    store = store_without(tmp_path, [batch(1, "a-1")], gone=[])
+    found = list(store.get_category_messages("a"))
+    (file,) = (tmp_path / "store" / "messages").glob("*/*.parquet")
+    file.write_bytes(file.read_bytes()[:-8] + bytes(8))
+
+    assert list(store.get_category_messages("a")) == found
+    with pytest.raises(StorageError):
+        list(Reader(f"file://{tmp_path}/store").get_category_messages("a"))
