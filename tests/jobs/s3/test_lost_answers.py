@@ -66,6 +66,8 @@ OF_WHAT_WAS_CUT_OFF = {
 ELSEWHERE = {
     # From and to Kafka: tests/jobs/kafka.
     *("plan-anew", "replay-transaction", "replay-staged-removed", "erase-staged"),
+    # Of many rows, and after an interruption: tests/jobs/index.
+    *("index-parts", "erase-index"),
     # Of ingested files: tests/unit/source.
     *("archive-file", "delete-file"),
     # On a store of an earlier release: tests/jobs/upgrade.
