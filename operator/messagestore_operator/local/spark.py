@@ -105,7 +105,7 @@ class LocalSpark:
 
 def holds_little(resources: Iterable[Resource]) -> bool:
     """Whether the resources name only folders of this machine, with a few megabytes in all."""
-    # Imported late, like all that a run with invalid manifests needs not.
+    # Imported late, as a run with invalid manifests doesn't need it.
     from messagestore_jobs.driver.look import LITTLE_BYTES, LITTLE_FILES
 
     uris = set[str]()

@@ -80,7 +80,7 @@ def look_at(document: RunDocument, storage: Storage) -> Look:
         if any(unread):
             # An update rewrites files of any size.
             updates = task.lifecycle is not None or note.updates != UpdateCounts()
-            return Look(little=_is_little(unread) and not updates and _index_is_near(store))
+            return Look(little=not updates and all(map(_is_little, unread)) and _index_is_near(store))
         return Look(_outcome(store, document, task, note))
 
 
@@ -138,10 +138,8 @@ def _unread(store: Store, source_id: str, source: _Files) -> _Unread:
     return _Unread(files, size, read.last_batch > read.committed())
 
 
-def _is_little(unread: list[_Unread]) -> bool:
-    broke_off = any(one.broke_off for one in unread)
-    few = sum(one.files for one in unread) <= LITTLE_FILES and sum(one.bytes for one in unread) <= LITTLE_BYTES
-    return few and not broke_off
+def _is_little(unread: _Unread) -> bool:
+    return not unread.broke_off and unread.files <= LITTLE_FILES and unread.bytes <= LITTLE_BYTES
 
 
 def _index_is_near(store: Store) -> bool:
