@@ -22,7 +22,7 @@ from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.integrity import is_sealed
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.rows.messages import read_messages
-from messagestore_jobs.session import cluster_session, jars_folder
+from messagestore_jobs.session import class_path, cluster_session
 from support.ingests import START, Stream, lines, record
 from support.purges import purge_document
 from support.replays import files_replay
@@ -61,7 +61,7 @@ def main(folder: Path) -> None:
 
 def _session(folder: Path) -> SparkSession:
     """The session of a driver's pod, except for the cluster manager, which needs the run's secret."""
-    jars = os.pathsep.join(sorted(map(str, jars_folder().glob("*.jar"))))
+    jars = os.pathsep.join(class_path())
     submitted = {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": f"file://{folder}/events",

@@ -254,28 +254,29 @@ def test_many_rows_are_read_by_spark(spark: SparkSession, uri: str, monkeypatch:
     assert all(path.is_file() for path in objects(uri))
 
 
-def test_messages_that_a_commit_removed_are_taken_out_without_a_look_at_those_that_stay(
-    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def run(spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch) -> Ingested:
+    """A run that stored all ids in one batch; Spark reads what changes later."""
     monkeypatch.setattr(changes, "FEW_ROWS", 0)
     run = Ingested.opened(spark, Store(uri))
     run.batch(IDS, [STREAMS[n % 3] for n in range(8)], day(0))
+    return run
+
+
+def test_messages_that_a_commit_removed_are_taken_out_without_a_look_at_those_that_stay(
+    spark: SparkSession, run: Ingested
+) -> None:
     (before,) = files_of(run.store.table("messages"))["path"].to_pylist()
     remove(run.store, ["m2", "m5"])
     run.index.left(Leaving(spark.createDataFrame([(3,), (6,)], "global_position bigint"), 2))
     agrees(run)
     for path in (before, *files_of(run.store.table("messages"))["path"].to_pylist()):
-        Path(local_path(uri), "messages", path).unlink()
-    again = Ingested.opened(spark, Store(uri))
+        Path(local_path(run.store.uri), "messages", path).unlink()
+    again = Ingested.opened(spark, Store(run.store.uri))
     assert again.says(IDS) == set(IDS) - {"m2", "m5"}
 
 
-def test_more_than_one_commit_is_read_whatever_is_said_of_the_last(
-    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(changes, "FEW_ROWS", 0)
-    run = Ingested.opened(spark, Store(uri))
-    run.batch(IDS, [STREAMS[n % 3] for n in range(8)], day(0))
+def test_more_than_one_commit_is_read_whatever_is_said_of_the_last(spark: SparkSession, run: Ingested) -> None:
     append(run.store, ["n1"], ["c"], day(1), 20)
     remove(run.store, ["m2"])
     run.index.left(Leaving(spark.createDataFrame([(3,)], "global_position bigint"), 1))
