@@ -12,6 +12,7 @@ from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.handle import Store
+from messagestore_core.store.scan import scan
 from messagestore_core.store.schemas import DEAD_LETTERS, REFUSAL, SOURCE, UTC
 
 _EARLIER = 10
@@ -65,17 +66,13 @@ def set_aside_for(store: Store, uris: set[str], reasons: Sequence[DeadLetterReas
 def _from(store: Store, uris: set[str], condition: pc.Expression | None = None) -> pa.Table:
     """Read a few dead letters at a time, as each may have many bytes."""
     wanted = pc.field("source", "uri").isin(pa.array(sorted(uris)))
-    batches = (
-        store.table("dead_letters")
-        .to_pyarrow_dataset()
-        .scanner(
-            columns=["source", "raw", "reason", "batch"],
-            filter=wanted if condition is None else wanted & condition,
-            batch_size=_LETTERS_AT_ONCE,
-            batch_readahead=1,
-            fragment_readahead=1,
-        )
-        .to_batches()
+    batches = scan(
+        store.table("dead_letters").to_pyarrow_dataset(),
+        ["source", "raw", "reason", "batch"],
+        wanted if condition is None else wanted & condition,
+        batch_size=_LETTERS_AT_ONCE,
+        batch_readahead=1,
+        fragment_readahead=1,
     )
     schema = LETTER_KEY.append(pa.field("reason", pa.string())).append(pa.field("batch", pa.string()))
     found = [

@@ -22,12 +22,13 @@ from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.file_ends import FileEnds
 from messagestore_core.store.handle import Store
+from messagestore_core.store.scan import scan
 from messagestore_core.store.schemas import FILES, literal
 
 _GONE = -1
 """The end of a range whose file is gone."""
+_COLUMNS = ("source_id", "batch", "uri", "size", "modified_at", "end")
 _IN_LITTLE_MEMORY: dict[str, Any] = {
-    "columns": ["source_id", "batch", "uri", "size", "modified_at", "end"],
     "batch_size": 16_384,
     "batch_readahead": 1,
     "fragment_readahead": 1,
@@ -88,7 +89,7 @@ class ReadFiles(ReadBatches[Batch]):
 
         def own() -> Iterator[pa.RecordBatch]:
             table = self._store.table("files").to_pyarrow_dataset()
-            for rows in table.to_batches(**_IN_LITTLE_MEMORY):
+            for rows in scan(table, _COLUMNS, **_IN_LITTLE_MEMORY):
                 uris.append(np.unique(_hashes(rows["uri"])))
                 of_source = rows.filter(pc.field("source_id") == self._source_id)
                 batches.append(np.unique(of_source["batch"].to_numpy(zero_copy_only=False)))
@@ -116,7 +117,8 @@ class ReadFiles(ReadBatches[Batch]):
     def planned_since(self, number: int) -> frozenset[SourceFile]:
         """The files of all batches after one."""
         own = (pc.field("source_id") == self._source_id) & (pc.field("batch") > number)
-        return frozenset(source_files(self._store.table("files").to_pyarrow_table(filters=own)))
+        table = self._store.table("files").to_pyarrow_dataset()
+        return frozenset(source_files(scan(table, where=own).read_all()))
 
     def write_down(self, batch: Batch) -> None:
         """Write the plan of a batch, durably."""
@@ -160,7 +162,7 @@ class ReadFiles(ReadBatches[Batch]):
 def planned_batch(store: Store, source_id: str, number: int) -> Batch | None:
     """A batch as it was planned, without files that are gone; None where nothing is left."""
     own = (pc.field("source_id") == source_id) & (pc.field("batch") == number) & (pc.field("end") != _GONE)
-    rows = store.table("files").to_pyarrow_table(filters=own)
+    rows = scan(store.table("files").to_pyarrow_dataset(), where=own).read_all()
     if not rows.num_rows:
         return None
     rows = rows.sort_by([("modified_at", "ascending"), ("uri", "ascending"), ("start", "ascending")])

@@ -23,6 +23,7 @@ from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import KEY_OBJECT, message_key
 from messagestore_core.store.objects import LARGEST_DOCUMENT
+from messagestore_core.store.scan import scan
 from messagestore_core.store.schemas import TOMBSTONES
 
 _KEY_BYTES = 32
@@ -147,10 +148,8 @@ def open_erased(store: Store, before: int | None = None) -> Erased:
     position = pc.field("global_position")
     told = before is not None and "global_position" in table.schema.names
     older = position.is_null() | (position < before) if told else None
-    rows = table.scanner(
-        ["message_key"], filter=older, batch_size=_KEYS_AT_ONCE, batch_readahead=1, fragment_readahead=1
-    )
-    digests = b"".join(_decoded(store, batch["message_key"]) for batch in rows.to_reader())
+    rows = scan(table, ["message_key"], older, batch_size=_KEYS_AT_ONCE, batch_readahead=1, fragment_readahead=1)
+    digests = b"".join(_decoded(store, batch["message_key"]) for batch in rows)
     return Erased(tombstone_key(store) or b"", digests)
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.handle import Store
+from messagestore_core.store.scan import scan
 from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.purge.plan import PurgeRun
 from messagestore_jobs.rows.tables import read_table, table_to_change
@@ -19,7 +20,7 @@ from messagestore_jobs.rows.tables import read_table, table_to_change
 def count_dead_letters(store: Store, before: datetime) -> int:
     """How many dead letters failed before a time."""
     rows = store.table("dead_letters").to_pyarrow_dataset()
-    return int(rows.count_rows(filter=pc.field("failed_at") < before))
+    return sum(batch.num_rows for batch in scan(rows, ["failed_at"], pc.field("failed_at") < before))
 
 
 def delete_dead_letters(store: Store, before: datetime) -> None:
@@ -69,7 +70,7 @@ def naming(store: Store, erased: Erased) -> Iterator[bytes]:
     """The distinct bytes of dead letters that name an erased message."""
     found: set[bytes] = set()
     rows = store.table("dead_letters").to_pyarrow_dataset()
-    for batch in rows.scanner(columns=["raw"]).to_reader():
+    for batch in scan(rows, ["raw"]):
         found.update(raw for raw in batch["raw"].to_pylist() if raw is not None and erased.named_in(raw))
     yield from sorted(found)
 

@@ -26,6 +26,7 @@ from messagestore_core.store.heads import HiddenHeads, read_hidden_heads, read_n
 from messagestore_core.store.keyed import KEY_OBJECT
 from messagestore_core.store.objects import sum_of
 from messagestore_core.store.pending_updates import read_pending
+from messagestore_core.store.scan import scan
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.tombstones import Erased, erased_positions
 from messagestore_core.versions.rules import NAME as TRANSLATORS
@@ -207,7 +208,7 @@ def _names(store: Store, heads: HiddenHeads) -> Iterator[str]:
     doubtful = list(filter(heads.hides, told))
     if doubtful:
         those = pc.field("stream_name").isin(doubtful)
-        alive = table.to_pyarrow_dataset().to_table(columns=["stream_name"], filter=those)
+        alive = scan(table.to_pyarrow_dataset(), ["stream_name"], those).read_all()
         if set(doubtful) - set(alive["stream_name"].to_pylist()):
             yield "the log of messages has the name of a stream that only erased messages had"
 

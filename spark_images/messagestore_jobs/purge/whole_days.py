@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from messagestore_core.contract.run_document import PurgeTask, Rule
 from messagestore_core.store.delta_log import DAY, end_of, files_of, may_be_before, of_day
 from messagestore_core.store.handle import Store
+from messagestore_core.store.scan import scan
 from messagestore_jobs.purge.rules import says_nothing
 
 _TIMES = ("time", "inserted_at")
@@ -104,7 +105,7 @@ def streams_of_days(store: Store, version: int, days: Sequence[date]) -> pa.Tabl
 
 def _batches(table: DeltaTable, day: date, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     rows = table.to_pyarrow_dataset(file_pruning_predicate=f"inserted_date = '{day}'")
-    yield from rows.scanner(columns=list(columns), filter=pc.field("inserted_date") == day).to_reader()
+    yield from scan(rows, columns, pc.field("inserted_date") == day)
 
 
 def _older(batch: pa.RecordBatch, edge: datetime | None) -> int:

@@ -31,6 +31,8 @@ from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.replay.stream import Redrive, mark_redriven
 from support.external_writes import observing
+from support.ingests import Stream, adds_up, record
+from support.ingests import lines as lines_of
 from support.purges import purge
 from support.replays import AT, Crash, files_replay, records, replay_document
 from support.stores import add_dead_letters, make_store, message, stored
@@ -199,6 +201,28 @@ def test_redriven_records_are_read_as_they_came_and_those_that_fail_again_stay(
         ("Unparseable", "replay:job-1/1"),
     ]
     assert last_note(Store(table.uri)).totals == IngestCounts(received=8, stored=2, duplicates=1, dead_lettered=5)
+
+
+def test_a_file_grows_after_its_dead_letters_were_redriven_and_failed_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A MERGE gives them the newer refusal; the next run looks up the file's dead letters by their texts."""
+    stream = Stream(spark, tmp_path)
+    wrong = [record("m2", expectedVersion=7), record("m3", expectedVersion=8)]
+    first = [record("m1"), *wrong, b"garbage"]
+    stream.arrive("a.jsonl", lines_of(*first))
+    stream.run()
+    own = IngestTask(source_id="own", source=FilesSource(uri="file:///nowhere"))
+    destination = StreamDestination(table=stream.table, ingest=own)
+    task = ReplayTask(job_id="job-1", origin="DeadLetters", destination=destination)
+    again = run_replay(Run.of(replay_document(stream.table, task), spark, Silent())).progress
+    assert (again.replayed, again.dead_lettered) == (3, 3)
+    stream.arrive("a.jsonl", lines_of(*first, record("m4"), b"more garbage"))
+    outcome = stream.run()
+    assert (outcome.counts.stored, outcome.counts.dead_lettered) == (1, 1)
+    assert stream.ids() == ["m1", "m4"]
+    assert [row["raw"] for row in stream.dead_letters()] == [*wrong, b"garbage", b"more garbage"]
+    assert adds_up(outcome.totals)
 
 
 def test_dead_letters_can_be_looked_at_in_files(spark: SparkSession, tmp_path: Path) -> None:
