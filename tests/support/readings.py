@@ -1,5 +1,6 @@
 """A store with rows in all tables, and what runs read of it by conditions: for tables that others have rewritten."""
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -13,14 +14,16 @@ from messagestore_core.contract.run_document import Rule
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.audit import read_audit, rows_of
 from messagestore_core.store.dead_letters import letter_keys, set_aside_before, set_aside_for
-from messagestore_core.store.delta_log import table_state
+from messagestore_core.store.delta_log import count_rows, has_any, next_global_position, table_state
 from messagestore_core.store.files import ReadFiles, planned_batch
 from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import KEY_OBJECT, message_key
+from messagestore_core.store.objects import local_path
 from messagestore_core.store.offsets import ReadOffsets
 from messagestore_core.store.pending_updates import count_pending, read_pending
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.tombstones import erased_positions, open_erased
+from messagestore_jobs.lifecycle.expiry import is_any_due
 from messagestore_jobs.purge.dead_letters import count_dead_letters, naming
 from messagestore_jobs.purge.whole_days import count_days, streams_of_days
 from support.stores import START, Row, heads_of, make_store, message
@@ -75,7 +78,11 @@ def _rows() -> dict[str, list[Row]]:
     buried = {"message_key": message_key(_KEY, "m1"), "erased_at": START, "run": "purge-1", "global_position": 1}
     later = START + timedelta(days=1)
     return {
-        "messages": [message(2), message(3, stream_name="other-1"), message(4, inserted_at=later)],
+        "messages": [
+            message(2),
+            message(3, stream_name="other-1", expires_at=later + timedelta(days=7)),
+            message(4, inserted_at=later, sequence_id="s"),
+        ],
         "dead_letters": [
             letter,
             {**letter, "source": {**source, "uri": _B}, "raw": b"", "failed_at": later},
@@ -110,6 +117,12 @@ READINGS: dict[str, dict[str, Callable[[Store], Any]]] = {
         "a stream": lambda store: [m.message_id for m in Reader(store.uri).get_stream_messages("order-1")],
         "one message": lambda store: Reader(store.uri).get_message("m3"),
         "categories": lambda store: Reader(store.uri).statistics().categories,
+        "rows": lambda store: count_rows(store, "messages"),
+        "the next position": next_global_position,
+        "sequences": lambda store: has_any(store, "sequence_id"),
+        "replies": lambda store: has_any(store, "correlation_id"),
+        "what expires": lambda store: is_any_due(store, START),
+        "what expires later": lambda store: is_any_due(store, START + timedelta(days=9)),
         "state": lambda store: table_state(store).model_dump(
             include={"messages", "dead_letters", "oldest_message_time", "newest_message_time", "last_global_position"}
         ),
@@ -125,6 +138,7 @@ READINGS: dict[str, dict[str, Callable[[Store], Any]]] = {
     "heads": {"all": heads_of},
     "pending_updates": {"all": lambda store: read_pending(store).to_pylist(), "count": count_pending},
     "tombstones": {
+        "rows": lambda store: count_rows(store, "tombstones"),
         "positions": lambda store: sorted(erased_positions(store).tolist()),
         "all": lambda store: open_erased(store).hashes(8),
         "before a position": lambda store: open_erased(store, before=3).hashes(8),
@@ -172,3 +186,36 @@ BY_DELTA_RS: dict[str, Callable[[DeltaTable, str], Any]] = {
     "delete and compact": lambda table, name: (table.delete(is_nobodys(name)), table.optimize.compact()),
 }
 """How delta-rs can take the rows of nobody out of a table."""
+
+
+def _fewer(said: dict[str, Any], *kinds: str) -> None:
+    """Tell nothing of the columns that runs ask for, or only not these kinds of figures."""
+    for kind in kinds or ("minValues", "maxValues", "nullCount"):
+        for column in ("global_position", "time", "inserted_at", "expires_at", "status", "redriven_at", "sequence_id"):
+            said.get(kind, {}).pop(column, None)
+
+
+TOLD: dict[str, Callable[[dict[str, Any]], object]] = {
+    "nothing": lambda said: said.clear(),
+    "only the number of rows": lambda said: [said.pop(kind, None) for kind in ("minValues", "maxValues", "nullCount")],
+    "fewer columns": _fewer,
+    "no number of rows": lambda said: said.pop("numRecords"),
+    "no nulls": lambda said: said.pop("nullCount", None),
+    "no least values": lambda said: _fewer(said, "minValues"),
+    "no greatest values": lambda said: _fewer(said, "maxValues"),
+}
+"""What statistics of another writer tell, by how they come from all of them."""
+
+
+def tell(store: Store, name: str, told: Callable[[dict[str, Any]], object], files: int | None = None) -> None:
+    """Change the statistics in a table's log, of its first files or of all."""
+    left = files
+    for commit in sorted((Path(local_path(store.path(name))) / "_delta_log").glob("*.json")):
+        actions = [json.loads(line) for line in commit.read_text().splitlines()]
+        for add in (action["add"] for action in actions if "add" in action):
+            if left != 0:
+                said = json.loads(add["stats"])
+                told(said)
+                add["stats"] = json.dumps(said)
+                left = None if left is None else left - 1
+        commit.write_text("".join(f"{json.dumps(action)}\n" for action in actions))

@@ -63,12 +63,12 @@ def make_store(folder: Path, rows: Iterable[Row], *more: Iterable[Row]) -> Table
     return table
 
 
-def add_messages(uri: str, rows: Iterable[Row]) -> None:
+def add_messages(uri: str, rows: Iterable[Row], **noted: Any) -> None:
     """Add rows in one commit, with a note whose totals count them."""
     arrow = pa.Table.from_pylist(list(rows), schema=MESSAGES)
     before = last_note(Store(uri))
     counts = IngestCounts(received=arrow.num_rows, stored=arrow.num_rows)
-    note = CommitNote(run="ingest", totals=before.totals + counts)
+    note = CommitNote(run="ingest", totals=before.totals + counts, **noted)
     write_deltalake(
         Store(uri).table("messages"),
         arrow,

@@ -78,7 +78,7 @@ def add_audit(store: Store, done: AuditEntry) -> None:
         same = same & (pc.field("run") == done.run)
     for _ in range(_ATTEMPTS):
         table = open_to_write(store, "audit")
-        if scan(table.to_pyarrow_dataset(), ["run"], same).read_all().num_rows:
+        if scan(table, ["run"], same).read_all().num_rows:
             return
         # A run that only reads doesn't upgrade the store, so the newest columns may be missing.
         there = {field.name for field in table.schema().fields}
@@ -113,7 +113,7 @@ def rows_of(store: Store, *actions: str) -> list[dict[str, Any]]:
     """Columns action, rules, actor and counts of the rows of some actions."""
     wanted = pc.field("action").isin(pa.array(actions))
     columns = ["action", "rules", "actor", "counts"]
-    rows = scan(store.table("audit").to_pyarrow_dataset(), columns, wanted).read_all()
+    rows = scan(store.table("audit"), columns, wanted).read_all()
     return [{**row, "counts": dict(row["counts"] or [])} for row in rows.to_pylist()]
 
 

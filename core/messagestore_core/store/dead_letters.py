@@ -67,7 +67,7 @@ def _from(store: Store, uris: set[str], condition: pc.Expression | None = None) 
     """Read a few dead letters at a time, as each may have many bytes."""
     wanted = pc.field("source", "uri").isin(pa.array(sorted(uris)))
     batches = scan(
-        store.table("dead_letters").to_pyarrow_dataset(),
+        store.table("dead_letters"),
         ["source", "raw", "reason", "batch"],
         wanted if condition is None else wanted & condition,
         batch_size=_LETTERS_AT_ONCE,

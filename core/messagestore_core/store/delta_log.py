@@ -15,11 +15,15 @@ from messagestore_core.contract.base import ContractModel
 from messagestore_core.contract.run_report import IngestCounts, TableState, UpdateCounts
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import LARGEST_DOCUMENT
+from messagestore_core.store.statistics import complete
 
 DAY = "partition.inserted_date"
 """The column of add actions with the day of a file of ``messages``."""
 EPOCH = "messagestore-epoch"
 """The transaction whose version is the newest epoch under which a table was written."""
+
+FIRST_GLOBAL_POSITION = 1
+"""As in message-db; positions in a stream start at 0."""
 
 _COUNTS = 1 << 53
 
@@ -42,26 +46,6 @@ def end_of(day: date) -> datetime:
     return datetime.combine(day + timedelta(days=1), time(), UTC)
 
 
-def may_hold(files: pa.Table, column: str) -> bool:
-    """Whether any row can have a value in a column; files without statistics of it may."""
-    if not files.num_rows:
-        return False
-    if f"null_count.{column}" not in files.column_names:
-        return True
-    nulls = pc.fill_null(files[f"null_count.{column}"], -1)
-    return bool(pc.any(pc.not_equal(nulls, files["num_records"])).as_py())
-
-
-def without(files: pa.Table, column: str) -> int:
-    """How many rows have no value in a column; all rows count of files without statistics of it."""
-    if not files.num_rows:
-        return 0
-    name = f"null_count.{column}"
-    rows = files["num_records"]
-    told = pc.coalesce(files[name], rows) if name in files.column_names else rows
-    return int(pc.sum(told).as_py() or 0)
-
-
 def may_be_before(files: pa.Table, column: str, edge: datetime) -> bool:
     """Whether any row can have a time before ``edge`` in a column; files without statistics of it may."""
     name = f"min.{column}"
@@ -81,6 +65,8 @@ class CommitNote(ContractModel):
     updates: UpdateCounts = UpdateCounts()
     epoch: int | None = None
     """The epoch of the run's grant; see ``fence``."""
+    next_global_position: int | None = None
+    """The store's next global position after the commit; absent: no batch of this release came."""
     events_since: int | None = None
     """The first global position since which CloudEvents are identified by source and id; absent: none came since."""
 
@@ -126,14 +112,36 @@ def empty_commit(table: DeltaTable, properties: CommitProperties) -> None:
     table.create_write_transaction([], "append", table.schema(), partitions, commit_properties=properties)
 
 
+def has_any(store: Store, column: str) -> bool:
+    """Whether any message has a value in a column."""
+    files = complete(store, "messages", files_of(store.table("messages")), column)
+    return _sum(files, f"null_count.{column}") < _sum(files, "num_records")
+
+
+def count_rows(store: Store, name: str) -> int:
+    """How many rows a table has; files are read only if the log doesn't tell it."""
+    return _sum(complete(store, name, files_of(store.table(name))), "num_records")
+
+
+def next_global_position(store: Store) -> int:
+    """The next global position, by the last note and the messages; heads may have a larger one."""
+    table = store.table("messages")
+    files, noted = files_of(table), note_of(table).next_global_position
+    if noted is None:
+        files = complete(store, "messages", files, "global_position")
+    last = _bound(files, "max.global_position", pc.max)
+    return max(noted or FIRST_GLOBAL_POSITION, (last or 0) + 1)
+
+
 def table_state(store: Store) -> TableState:
-    """Counts and bounds of the store, from the tables' logs alone."""
+    """Counts and bounds of the store, from the tables' logs; files are read only if their statistics are absent."""
     messages = store.table("messages")
-    files = files_of(messages)
+    files = complete(store, "messages", files_of(messages), "time", "global_position")
+    letters = complete(store, "dead_letters", files_of(store.table("dead_letters")), "redriven_at")
     return TableState(
         version=messages.version(),
         messages=_sum(files, "num_records"),
-        dead_letters=without(files_of(store.table("dead_letters")), "redriven_at"),
+        dead_letters=_sum(letters, "null_count.redriven_at"),
         bytes=_sum(files, "size_bytes"),
         oldest_message_time=_time(files, "min.time", pc.min),
         newest_message_time=_time(files, "max.time", pc.max),
@@ -160,7 +168,7 @@ def _note(text: str | None) -> CommitNote | None:
 def _can_be(note: CommitNote) -> bool:
     """Whether a note has counts that a store can reach; one with other counts is not ours."""
     counts = [*note.totals.model_dump().values(), *note.updates.model_dump().values()]
-    return all(0 <= count < _COUNTS for count in counts)
+    return all(0 <= count < _COUNTS for count in (*counts, note.next_global_position or 0))
 
 
 def _small_files(files: pa.Table) -> int:

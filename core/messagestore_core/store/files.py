@@ -88,8 +88,7 @@ class ReadFiles(ReadBatches[Batch]):
         uris, batches = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
 
         def own() -> Iterator[pa.RecordBatch]:
-            table = self._store.table("files").to_pyarrow_dataset()
-            for rows in scan(table, _COLUMNS, **_IN_LITTLE_MEMORY):
+            for rows in scan(self._store.table("files"), _COLUMNS, **_IN_LITTLE_MEMORY):
                 uris.append(np.unique(_hashes(rows["uri"])))
                 of_source = rows.filter(pc.field("source_id") == self._source_id)
                 batches.append(np.unique(of_source["batch"].to_numpy(zero_copy_only=False)))
@@ -117,8 +116,7 @@ class ReadFiles(ReadBatches[Batch]):
     def planned_since(self, number: int) -> frozenset[SourceFile]:
         """The files of all batches after one."""
         own = (pc.field("source_id") == self._source_id) & (pc.field("batch") > number)
-        table = self._store.table("files").to_pyarrow_dataset()
-        return frozenset(source_files(scan(table, where=own).read_all()))
+        return frozenset(source_files(scan(self._store.table("files"), where=own).read_all()))
 
     def write_down(self, batch: Batch) -> None:
         """Write the plan of a batch, durably."""
@@ -162,7 +160,7 @@ class ReadFiles(ReadBatches[Batch]):
 def planned_batch(store: Store, source_id: str, number: int) -> Batch | None:
     """A batch as it was planned, without files that are gone; None where nothing is left."""
     own = (pc.field("source_id") == source_id) & (pc.field("batch") == number) & (pc.field("end") != _GONE)
-    rows = scan(store.table("files").to_pyarrow_dataset(), where=own).read_all()
+    rows = scan(store.table("files"), where=own).read_all()
     if not rows.num_rows:
         return None
     rows = rows.sort_by([("modified_at", "ascending"), ("uri", "ascending"), ("start", "ascending")])

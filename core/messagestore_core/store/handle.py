@@ -1,7 +1,7 @@
 """The handle for a store; every read and write of it begins here."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from deltalake import DeltaTable
 
@@ -31,6 +31,7 @@ class Store:
         owner: who must own it; None: that is not checked.
         adopt_from: former owners from which it may be taken over.
         epoch: that of the run's grant; None: no operator grants the right to write.
+        read_statistics: those of files of which the log tells none, by their paths: see ``statistics``.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Store:
         self.uri = uri
         self.storage = storage or Storage()
         self.owner, self.adopt_from, self.epoch = owner, adopt_from, epoch
+        self.read_statistics: dict[str, dict[str, Any]] = {}
         self._tables: dict[str, _Open] = {}
 
     @staticmethod

@@ -20,7 +20,7 @@ from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import stream_key
 from messagestore_core.store.objects import join
-from messagestore_core.store.scan import scan
+from messagestore_core.store.scan import scan, scan_files
 from messagestore_core.store.schemas import HEADS
 from messagestore_core.store.tombstones import tombstone_key
 
@@ -67,8 +67,7 @@ def read_hidden_heads(store: Store) -> HiddenHeads:
     Raises:
         TableRefusedError: one is a position that cannot have been reached.
     """
-    table = store.table("heads").to_pyarrow_dataset()
-    rows = scan(table, where=pc.field("stream_name").is_null()).read_all()
+    rows = scan(store.table("heads"), where=pc.field("stream_name").is_null()).read_all()
     _refuse_unreached(store.uri, rows)
     by_key = _by_key(rows) if "stream_key" in rows.column_names else {}
     key = tombstone_key(store) or b"" if by_key else b""
@@ -86,7 +85,7 @@ def read_named_heads(store: Store) -> Iterator[pa.RecordBatch]:
     paths = [f"{root}/{path}" for path in files_of(store.table("heads"))["path"].to_pylist()]
     rows = ds.dataset(paths, HEADS, format="parquet", filesystem=filesystem)
     named = pc.field("stream_name").is_valid()
-    for batch in scan(rows, ["stream_name", "next_position"], named, batch_size=_BATCH_ROWS):
+    for batch in scan_files(rows, ["stream_name", "next_position"], named, batch_size=_BATCH_ROWS):
         _refuse_unreached(store.uri, batch)
         yield batch
 

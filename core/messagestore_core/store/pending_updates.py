@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
-from messagestore_core.store.delta_log import files_of
+from messagestore_core.store.delta_log import count_rows
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.handle import Store
@@ -23,9 +23,8 @@ _ORDER = [(name, "ascending") for name in ("received_at", *_KEY)]
 
 
 def count_pending(store: Store) -> int:
-    """How many updates wait, by the table's log alone."""
-    files = files_of(store.table("pending_updates"))
-    return int(pc.sum(files["num_records"]).as_py() or 0) if files.num_rows else 0
+    """How many updates wait, by the table's log."""
+    return count_rows(store, "pending_updates")
 
 
 def read_pending(store: Store) -> pa.Table:

@@ -1,39 +1,96 @@
-"""Scan the rows of a table, whoever wrote its files.
+"""Scan the rows of a table, whoever wrote its files, and whatever statistics they have.
 
 Arrow compares a filter with the statistics of each row group, which have the types that the file says. It can't compare
-a text with a ``string_view``, which delta-rs writes wherever it rewrites rows.
+a text with a ``string_view``, which delta-rs writes wherever it rewrites rows. And delta-rs tells Arrow of each file
+that its values lie between bounds; if it knows none, these are null, and Arrow leaves the file's rows out.
 """
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from deltalake import DeltaTable
+
+from messagestore_core.store.delta_log import files_of
 
 _MATCHES = "messagestore_matches"
 _FOOTERS_AT_ONCE = 16
+_CUT = timedelta(milliseconds=1)
+"""The log has times without what is smaller."""
 
 
 def scan(
-    dataset: ds.FileSystemDataset,
+    table: DeltaTable,
     columns: Sequence[str] | None = None,
     where: pc.Expression | None = None,
+    within: str | None = None,
     **how: Any,
 ) -> pa.RecordBatchReader:
     """Some columns of the rows that match, batch by batch as they are read; in any order.
 
     Args:
-        dataset: of the table, with its schema.
+        table: to read.
         columns: to read; None: all.
         where: the condition. Files that can't match by the table's log are not read.
+        within: the partition to read, in SQL; None: all.
         how: settings of Arrow's scanner, such as batch_size.
     """
-    schema = pa.schema([dataset.schema.field(name) for name in columns or dataset.schema.names])
-    if where is None:
-        return dataset.scanner(columns=schema.names, **how).to_reader()
+    dataset = table.to_pyarrow_dataset(file_pruning_predicate=within)
+    if where is not None:
+        dataset = _with_own_bounds(dataset, files_of(table), str(where))
+    return scan_files(dataset, columns or dataset.schema.names, where, **how)
+
+
+def scan_files(
+    dataset: ds.FileSystemDataset, columns: Sequence[str], where: pc.Expression | None = None, **how: Any
+) -> pa.RecordBatchReader:
+    """Like :func:`scan`, for files with the schema of their table."""
+    schema = pa.schema([dataset.schema.field(name) for name in columns])
+    if where is None or not _names_texts(dataset.schema, str(where)):
+        return dataset.scanner(columns=schema.names, filter=where, **how).to_reader()
     return pa.RecordBatchReader.from_batches(schema, _matching(dataset, schema, where, how))
+
+
+def _names_texts(schema: pa.Schema, condition: str) -> bool:
+    """Whether a condition names a column of another type than a number, a time or a day."""
+    plain = (pa.types.is_integer, pa.types.is_temporal)
+    return any(field.name in condition and not any(is_kind(field.type) for is_kind in plain) for field in schema)
+
+
+def _with_own_bounds(dataset: ds.FileSystemDataset, files: pa.Table, condition: str) -> ds.FileSystemDataset:
+    """The files of a dataset with what the log says of them, for the columns that a condition names."""
+    names = [field.name for field in dataset.schema if field.name in condition]
+    wanted = {f"{kind}.{name}" for kind in ("partition", "null_count", "min", "max") for name in names}
+    told = files.select([name for name in files.column_names if name in {"path", "num_records"} | wanted])
+    told = told.filter(pc.is_in(told["path"], pa.array(dataset.files, pa.string())))
+    fragments = [
+        dataset.format.make_fragment(one["path"], dataset.filesystem, _says(one, names)) for one in told.to_pylist()
+    ]
+    return ds.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
+
+
+def _says(file: dict[str, Any], columns: Sequence[str]) -> pc.Expression:
+    """What holds for all rows of a file."""
+    return reduce(and_, (_holds(file, name) for name in columns), pc.scalar(True))
+
+
+def _holds(file: dict[str, Any], name: str) -> pc.Expression:
+    """What holds for a column in all rows of a file."""
+    if f"partition.{name}" in file:
+        return pc.field(name) == file[f"partition.{name}"]
+    nulls, least, most = (file.get(f"{kind}.{name}") for kind in ("null_count", "min", "max"))
+    if nulls is not None and nulls == file.get("num_records"):
+        return pc.field(name).is_null()
+    if nulls is None or least is None or most is None:
+        return pc.scalar(True)
+    bounded = (pc.field(name) >= least) & (pc.field(name) <= (most + _CUT if isinstance(most, datetime) else most))
+    return bounded if nulls == 0 else bounded | pc.field(name).is_null()
 
 
 def _matching(

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
+from messagestore_core.store.delta_log import count_rows
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
@@ -42,7 +43,7 @@ def tombstone_key(store: Store) -> bytes | None:
         TableRefusedError: the object is no key, or there are tombstones and no key.
     """
     key = store.objects().read(KEY_OBJECT, LARGEST_DOCUMENT)
-    if key is None and (buried := store.table("tombstones").count()):
+    if key is None and (buried := count_rows(store, "tombstones")):
         raise TableRefusedError(
             f"{store.path(KEY_OBJECT)} is gone, and without it nobody can tell which messages the {buried} tombstones "
             "of the store name: what was erased could come back. Restore the object from a backup"
@@ -144,9 +145,9 @@ def open_erased(store: Store, before: int | None = None) -> Erased:
     Raises:
         TableRefusedError: one is no keyed hash, or as in :func:`tombstone_key`.
     """
-    table = store.table("tombstones").to_pyarrow_dataset()
+    table = store.table("tombstones")
     position = pc.field("global_position")
-    told = before is not None and "global_position" in table.schema.names
+    told = before is not None and "global_position" in {field.name for field in table.schema().fields}
     older = position.is_null() | (position < before) if told else None
     rows = scan(table, ["message_key"], older, batch_size=_KEYS_AT_ONCE, batch_readahead=1, fragment_readahead=1)
     digests = b"".join(_decoded(store, batch["message_key"]) for batch in rows)

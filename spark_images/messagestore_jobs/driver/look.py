@@ -22,9 +22,8 @@ from messagestore_core.store.audit import holds_to_note
 from messagestore_core.store.delta_log import (
     EPOCH,
     CommitNote,
-    files_of,
+    has_any,
     last_note,
-    may_hold,
     table_state,
 )
 from messagestore_core.store.files import ReadFiles
@@ -37,7 +36,7 @@ from messagestore_core.store.storage import Storage
 from messagestore_core.versions.rules import is_declared
 from messagestore_jobs.index.changes import changes_between
 from messagestore_jobs.index.manifest import INDEX, read_manifest, usable
-from messagestore_jobs.lifecycle.expiry import may_expire
+from messagestore_jobs.lifecycle.expiry import is_any_due
 from messagestore_jobs.lock import writing
 from messagestore_jobs.source.plan import TIMES_PACKED
 
@@ -103,14 +102,13 @@ def _only_reads(source: _Files) -> bool:
 
 def _is_due(store: Store, document: RunDocument, task: IngestTask) -> bool:
     """Whether the store may have something for the run to do or to count."""
-    messages = store.table("messages")
     return (
         not is_complete(store)
         or not is_declared(store.objects(), task.translators)
         or any(holds_to_note(store, document))
         or store.transaction("messages", EPOCH) is not None
-        or may_expire(files_of(messages), now(document))
-        or may_hold(files_of(messages), "sequence_id")
+        or is_any_due(store, now(document))
+        or has_any(store, "sequence_id")
         or count_pending(store) > 0
     )
 

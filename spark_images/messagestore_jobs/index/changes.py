@@ -23,9 +23,9 @@ FEW_ROWS = 100_000
 """This process reads so many in less time than Spark takes to plan a job."""
 FEW_FILES = 100
 _MANY = 1 << 40
-"""The number of rows assumed for a file without statistics."""
+"""The bytes assumed for a file of unknown size."""
 _BYTES_A_ROW = 32
-"""For removed files the log has only the size; few rows are smaller."""
+"""For removed files, and without statistics, the log has only the size; few rows are smaller."""
 _PATH = re.compile(PATH)
 
 Batch = tuple[str, int]
@@ -84,7 +84,8 @@ def all_of(table: DeltaTable) -> Changes:
     files = files_of(table)
     if not files.num_rows:
         return Changes()
-    return Changes(dict(zip(files["path"].to_pylist(), _rows(files["num_records"].to_pylist()), strict=True)))
+    told, sizes = files["num_records"].to_pylist(), files["size_bytes"].to_pylist()
+    return Changes(dict(zip(files["path"].to_pylist(), map(_rows, told, sizes), strict=True)))
 
 
 def changes_between(
@@ -129,9 +130,9 @@ def _take(found: Changes, actions: Iterable[dict[str, Any]], is_known: Callable[
     )
     for path, one in removed.items():
         if found.added.pop(path, None) is None:
-            found.removed[path] = (one.get("size") or _MANY) // _BYTES_A_ROW
+            found.removed[path] = _rows(None, one.get("size"))
     for path, one in added.items():
-        found.added[path] = _rows([json.loads(one.get("stats") or "{}").get("numRecords")])[0]
+        found.added[path] = _rows(json.loads(one.get("stats") or "{}").get("numRecords"), one.get("size"))
     return True
 
 
@@ -151,5 +152,5 @@ def _keeps_names(info: dict[str, Any]) -> bool:
     return not any(others) and all(one["actionType"] == "update" for one in matched)
 
 
-def _rows(told: Iterable[int | None]) -> list[int]:
-    return [_MANY if rows is None else rows for rows in told]
+def _rows(told: int | None, size: int | None) -> int:
+    return (size or _MANY) // _BYTES_A_ROW if told is None else told

@@ -16,12 +16,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
-from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from messagestore_core.store.delta_log import files_of
+from messagestore_core.store.delta_log import next_global_position
 from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import read_hidden_heads, read_named_heads
@@ -45,8 +42,6 @@ from messagestore_jobs.rows.messages import read_messages
 Positions = npt.NDArray[np.int64]
 Kind = Literal["ids", "streams"]
 
-FIRST_GLOBAL_POSITION = 1
-"""As in message-db; positions in a stream start at 0."""
 SAVE_KEYS = 250_000
 """Once so many ids are in no stored run, they are written."""
 SAVE_KEYS_AT_END = 50_000
@@ -98,7 +93,7 @@ class StoreIndex:
             table=str(table.metadata().id), key=secrets.token_hex(_KEY_BYTES)
         )
         self._hasher = Hasher(self.key)
-        self.next_global = max(self._hidden.next_global, _last_global(spark, store, table) + 1)
+        self.next_global = max(self._hidden.next_global, next_global_position(store))
         if self._follow(self._manifest):
             self.save()
 
@@ -356,19 +351,3 @@ class StoreIndex:
 def kept_index(spark: SparkSession, store: Store) -> StoreIndex | None:
     """The index of a store as of now, if it has one; for a run that removes earlier versions of the table."""
     return StoreIndex(spark, store) if store.objects(INDEX).exists(MANIFEST) else None
-
-
-def _last_global(spark: SparkSession, store: Store, table: DeltaTable) -> int:
-    """The last global position of the messages; 0 without any."""
-    every = files_of(table)
-    if every.num_rows:
-        # A batch that stored nothing may leave a file without rows, and so without bounds.
-        every = every.filter(pc.fill_null(pc.not_equal(every["num_records"], 0), True))
-    if not every.num_rows:
-        return 0
-    told = every["max.global_position"] if "max.global_position" in every.column_names else None
-    if told is None or told.null_count:
-        last = read_messages(spark, store, table.version()).agg(F.max("global_position")).collect()[0][0]
-    else:
-        last = pc.max(told).as_py()
-    return int(last or 0)

@@ -101,9 +101,8 @@ def ingest_batch(
     letters = read_letters(along, placed_all, left, portion, assigned, (batch.at, _id(task, batch)))
     again = _set_aside(context, batch, letters, read_before if len(unfit) else set())
     counts = count(arrived, assigned, task.on_arrival_expired, again)
-    done = note.model_copy(
-        update={"run": context.run, "totals": note.totals + counts, "events_since": context.events_since}
-    )
+    said = {"run": context.run, "totals": note.totals + counts, "events_since": context.events_since}
+    done = note.model_copy(update={**said, "next_global_position": assigned.next_global})
     rows = placed.select(*context.columns.rows)
     append_messages(spark, context.store, rows, done, (task.source_id, batch.number), task.compression, alone=alone)
     if committed_batch(context.store, task.source_id) != batch.number:

@@ -13,11 +13,12 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import IngestTask
+from messagestore_core.store.delta_log import FIRST_GLOBAL_POSITION
 from messagestore_core.store.handle import Store
 from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.index.keys import Flags, Keys
 from messagestore_jobs.index.read import hashed
-from messagestore_jobs.index.store_index import FIRST_GLOBAL_POSITION, StoreIndex
+from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.ingest.envelope import wire
 from messagestore_jobs.rows.messages import read_messages
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from messagestore_core import clock
 from messagestore_core.contract.run_document import Memory
 from messagestore_core.contract.run_report import SequenceState
-from messagestore_core.store.delta_log import files_of, may_hold
+from messagestore_core.store.delta_log import has_any
 from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
 from messagestore_jobs.index.keys import Flags
@@ -59,7 +59,7 @@ class KnownSequences:
             self._held = None
 
     def _all(self) -> _Held | None:
-        if not may_hold(files_of(self._store.table("messages")), "sequence_id"):
+        if not has_any(self._store, "sequence_id"):
             return {} if self._most else None
         found = sizes(read_messages(self._spark, self._store)).limit(self._most + 1).toArrow()
         return None if found.num_rows > self._most else _held(found)
@@ -82,7 +82,7 @@ class IncompleteSequences:
         """The counts; None if no message belongs to a sequence. With ``last`` they are always counted again."""
         now = time.monotonic()
         if last or self._looked_at is None or now - self._looked_at >= SECONDS_BETWEEN:
-            self._told = self._look() if may_hold(files_of(self._store.table("messages")), "sequence_id") else None
+            self._told = self._look() if has_any(self._store, "sequence_id") else None
             self._looked_at = now
         return self._told
 

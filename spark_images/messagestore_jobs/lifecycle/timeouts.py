@@ -7,10 +7,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_report import UpdateCounts
-from messagestore_core.store.delta_log import CommitNote, committed_batch, files_of
+from messagestore_core.store.delta_log import CommitNote, committed_batch
 from messagestore_core.store.fence import with_epoch
 from messagestore_jobs.lifecycle.commit import COLUMNS, LifecycleRun, commit, message_of
-from messagestore_jobs.lifecycle.expiry import FIRST_OPEN, may_expire
+from messagestore_jobs.lifecycle.expiry import FIRST_OPEN, is_any_due
 from messagestore_jobs.lifecycle.transitions import Folded, Update, fold
 from messagestore_jobs.rows.messages import committing, messages_table, read_messages
 
@@ -27,7 +27,7 @@ def is_open() -> Column:
 
 def expire_due(context: LifecycleRun, at: datetime, note: CommitNote) -> CommitNote:
     """Expire due messages in one commit; return its note. If no file can have any, only the log is read."""
-    if not may_expire(files_of(context.store.table("messages")), at):
+    if not is_any_due(context.store, at):
         return note
     due = (F.col("expires_at") <= F.lit(at)) & is_open()
     count = read_messages(context.spark, context.store).where(due).count()

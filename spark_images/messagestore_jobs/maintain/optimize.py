@@ -70,7 +70,9 @@ def cluster_messages(context: MaintenanceRun) -> Iterator[None]:
 
 
 def days_to_cluster(files: pa.Table, today: date, compact_bytes: int) -> list[date]:
-    """The days before ``today`` with a file that was written before the day's end, or several small ones; oldest first.
+    """The days before ``today`` to rewrite, oldest first.
+
+    They have a file that was written before the day's end, or by others without statistics, or several small ones.
 
     Args:
         files: add actions of ``messages``, flattened.
@@ -81,9 +83,11 @@ def days_to_cluster(files: pa.Table, today: date, compact_bytes: int) -> list[da
         return []
     small = pc.less(files["size_bytes"], compact_bytes).cast(pa.int64())
     written = files["modification_time"].cast(pa.timestamp("ms"))
-    facts = pa.table({"day": files[DAY], "written": written, "small": small})
-    days = facts.group_by("day").aggregate([("written", "min"), ("small", "sum")]).sort_by("day").to_pylist()
-    return [one["day"] for one in days if one["day"] < today and (_begun(one) or one["small_sum"] > 1)]
+    bound = files["max.global_position"]
+    untold = pc.and_(pc.is_null(bound), pc.fill_null(pc.greater(files["num_records"], 0), True)).cast(pa.int64())
+    facts = pa.table({"day": files[DAY], "written": written, "small": small, "untold": untold}).group_by("day")
+    days = facts.aggregate([("written", "min"), ("small", "sum"), ("untold", "sum")]).sort_by("day").to_pylist()
+    return [one["day"] for one in days if one["day"] < today and _is_unordered(one)]
 
 
 def _compact(context: MaintenanceRun, name: str, partition: list[tuple[str, str, str]] | None) -> bool:
@@ -97,10 +101,10 @@ def _compact(context: MaintenanceRun, name: str, partition: list[tuple[str, str,
     return bool(done["numFilesAdded"])
 
 
-def _begun(one: dict[str, Any]) -> bool:
-    """Whether any file of the day was written before the day's end."""
+def _is_unordered(one: dict[str, Any]) -> bool:
+    """Whether a file of the day was written before the day's end or has no statistics, or several are small."""
     written: datetime = one["written_min"]
-    return written.replace(tzinfo=UTC) < end_of(one["day"])
+    return written.replace(tzinfo=UTC) < end_of(one["day"]) or one["untold_sum"] > 0 or one["small_sum"] > 1
 
 
 def _bytes(files: pa.Table, day: date) -> int:

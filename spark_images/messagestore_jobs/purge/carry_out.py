@@ -8,17 +8,17 @@ from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.store.audit import AuditEntry, add_audit
-from messagestore_core.store.delta_log import DAY, files_of, table_state
+from messagestore_core.store.delta_log import DAY, files_of, next_global_position, table_state
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.pending_updates import forget_pending
+from messagestore_core.store.statistics import complete
 from messagestore_core.store.tombstones import add_tombstones, tombstone_key
 from messagestore_jobs.index.store_index import Leaving, kept_index
 from messagestore_jobs.purge.archive import archive
@@ -117,8 +117,7 @@ def keep_heads(context: PurgeRun, plan: Plan) -> None:
     if plan.rows:
         rows = written_rows(context, plan).groupBy("stream_name").agg((F.max("position") + 1).alias("next_position"))
         streams = pa.concat_tables([streams, rows.toArrow().cast(streams.schema)])
-    last = table_state(context.store).last_global_position
-    raise_heads(context.store, streams, 0 if last is None else last + 1, _erased_whole(context, plan))
+    raise_heads(context.store, streams, next_global_position(context.store), _erased_whole(context, plan))
 
 
 def delete_frozen(context: PurgeRun, plan: Plan, by_day: dict[date, int]) -> None:
@@ -242,13 +241,12 @@ def _erased_whole(context: PurgeRun, plan: Plan) -> list[str]:
     return [row["stream_name"] for row in left.collect()]
 
 
-def _rows_by_day(store: Store) -> dict[date, int | None]:
-    """How many rows each day has, by the log alone; None if a file has no statistics."""
-    files = files_of(store.table("messages"))
+def _rows_by_day(store: Store) -> dict[date, int]:
+    """How many rows each day has."""
+    files = complete(store, "messages", files_of(store.table("messages")))
     if files.num_rows == 0:
         return {}
-    every = pc.ScalarAggregateOptions(skip_nulls=False)
-    counted = files.select([DAY, "num_records"]).group_by(DAY).aggregate([("num_records", "sum", every)])
+    counted = files.select([DAY, "num_records"]).group_by(DAY).aggregate([("num_records", "sum")])
     return dict(zip(counted[DAY].to_pylist(), counted["num_records_sum"].to_pylist(), strict=True))
 
 

@@ -19,8 +19,8 @@ from messagestore_jobs.rows.tables import read_table, table_to_change
 
 def count_dead_letters(store: Store, before: datetime) -> int:
     """How many dead letters failed before a time."""
-    rows = store.table("dead_letters").to_pyarrow_dataset()
-    return sum(batch.num_rows for batch in scan(rows, ["failed_at"], pc.field("failed_at") < before))
+    letters = store.table("dead_letters")
+    return sum(batch.num_rows for batch in scan(letters, ["failed_at"], pc.field("failed_at") < before))
 
 
 def delete_dead_letters(store: Store, before: datetime) -> None:
@@ -69,8 +69,7 @@ def forget_late_copies(store: Store, erased: Erased) -> None:
 def naming(store: Store, erased: Erased) -> Iterator[bytes]:
     """The distinct bytes of dead letters that name an erased message."""
     found: set[bytes] = set()
-    rows = store.table("dead_letters").to_pyarrow_dataset()
-    for batch in scan(rows, ["raw"]):
+    for batch in scan(store.table("dead_letters"), ["raw"]):
         found.update(raw for raw in batch["raw"].to_pylist() if raw is not None and erased.named_in(raw))
     yield from sorted(found)
 

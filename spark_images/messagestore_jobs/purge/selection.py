@@ -13,10 +13,11 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.run_document import PurgeTask, Rule
 from messagestore_core.contract.run_report import Preview
 from messagestore_core.store.delta_log import files_of
+from messagestore_core.store.statistics import complete
 from messagestore_jobs.purge.plan import PurgeRun
 from messagestore_jobs.purge.rules import any_of, bytes_edge, cap_floors, held, own_conditions, says_nothing, untold
 from messagestore_jobs.purge.scrub import is_due
-from messagestore_jobs.purge.whole_days import count_days, whole_days
+from messagestore_jobs.purge.whole_days import TIMES, count_days, whole_days
 from messagestore_jobs.rows.matching import all_of
 from messagestore_jobs.rows.messages import read_messages
 
@@ -61,7 +62,8 @@ def select(context: PurgeRun) -> PurgeSelection:
     """Judge all messages of the current version, once; except for whole days this happens lazily."""
     table = context.store.table("messages")
     version = table.version()
-    whole = whole_days(context.task, files_of(table), context.as_of)
+    files = complete(context.store, "messages", files_of(table), *TIMES)
+    whole = whole_days(context.task, files, context.as_of)
     if not whole.others:
         return PurgeSelection(version, whole.days, None)
     messages = read_messages(context.spark, context.store, version)

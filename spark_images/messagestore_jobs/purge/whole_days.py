@@ -19,8 +19,8 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.scan import scan
 from messagestore_jobs.purge.rules import says_nothing
 
-_TIMES = ("time", "inserted_at")
-_COUNTED = (*_TIMES, "payload_size")
+TIMES = ("time", "inserted_at")
+_COUNTED = (*TIMES, "payload_size")
 
 
 class WholeDays(NamedTuple):
@@ -46,7 +46,7 @@ def whole_days(task: PurgeTask, files: pa.Table, as_of: datetime) -> WholeDays:
     edge = max(as_of - rule.max_age for rule in rules if rule.max_age is not None)
     days = tuple(day for day in sorted(set(files[DAY].to_pylist())) if end_of(day) <= edge)
     rest = files.filter(pc.invert(pc.is_in(files[DAY], pa.array(days, files[DAY].type))))
-    return WholeDays(days, any(may_be_before(rest, name, edge) for name in _TIMES))
+    return WholeDays(days, any(may_be_before(rest, name, edge) for name in TIMES))
 
 
 def count_days(
@@ -104,13 +104,12 @@ def streams_of_days(store: Store, version: int, days: Sequence[date]) -> pa.Tabl
 
 
 def _batches(table: DeltaTable, day: date, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    rows = table.to_pyarrow_dataset(file_pruning_predicate=f"inserted_date = '{day}'")
-    yield from scan(rows, columns, pc.field("inserted_date") == day)
+    yield from scan(table, columns, pc.field("inserted_date") == day, within=f"inserted_date = '{day}'")
 
 
 def _older(batch: pa.RecordBatch, edge: datetime | None) -> int:
     """How many messages of a batch are older than ``edge``, as in ``rules.before``."""
     if edge is None:
         return 0
-    older = [pc.less(batch[name], pa.scalar(edge, batch[name].type)) for name in _TIMES]
+    older = [pc.less(batch[name], pa.scalar(edge, batch[name].type)) for name in TIMES]
     return int(pc.sum(pc.or_kleene(*older)).as_py() or 0)

@@ -1,0 +1,103 @@
+"""Statistics of a table's files that are complete: what the log doesn't tell of a file is read from it.
+
+Delta allows a writer to leave statistics out, all of them or those of some columns; an OPTIMIZE by Spark does so under
+a setting of its session. Absent statistics mean nothing: without them a file may have any rows.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from messagestore_core.store.handle import Store
+from messagestore_core.store.schemas import TABLES
+
+_FILES_AT_ONCE = 16
+_ROWS_AT_ONCE = 65_536
+_ROWS = "num_records"
+
+
+def complete(store: Store, name: str, files: pa.Table, *columns: str) -> pa.Table:
+    """The files, with the number of rows of each, and the nulls and bounds of some columns.
+
+    Only files whose statistics lack one of them are read, once: their footers, or those columns. A column without
+    values has no bounds.
+
+    Args:
+        store: of the table.
+        name: of the table.
+        files: its add actions, flattened.
+        columns: of numbers, times or texts; none of them partitions the table.
+
+    Raises:
+        FileNotFoundError: a file that must be read is gone.
+    """
+    lacking = _lacking(files, columns)
+    places = pc.indices_nonzero(lacking).to_pylist()
+    if not places:
+        return files
+    paths = files["path"].take(pa.array(places)).to_pylist()
+    with ThreadPoolExecutor(_FILES_AT_ONCE) as threads:
+        read = list(threads.map(partial(_read, store, name, columns), paths))
+    for statistic in read[0]:
+        values = pa.array([one[statistic] for one in read], _type_of(name, statistic))
+        told = _told(files, name, statistic).combine_chunks()
+        whole = pc.replace_with_mask(told, lacking, values.cast(told.type))
+        at = files.schema.get_field_index(statistic)
+        files = files.append_column(statistic, whole) if at < 0 else files.set_column(at, statistic, whole)
+    return files
+
+
+def _lacking(files: pa.Table, columns: Sequence[str]) -> pa.Array:
+    """Which files have incomplete statistics."""
+    rows = _told(files, "", _ROWS)
+    known = pc.is_valid(rows)
+    for column in columns:
+        nulls, least, most = (_told(files, "", f"{kind}.{column}") for kind in ("null_count", "min", "max"))
+        bounded = pc.and_(pc.is_valid(least), pc.is_valid(most))
+        known = pc.and_(known, pc.or_(bounded, pc.fill_null(pc.equal(nulls, rows), False)))
+        known = pc.and_(known, pc.is_valid(nulls))
+    return pc.invert(known).combine_chunks()
+
+
+def _told(files: pa.Table, name: str, statistic: str) -> pa.ChunkedArray:
+    """What the log tells; nulls where it tells it of no file."""
+    if statistic in files.column_names:
+        return files[statistic]
+    return pa.chunked_array([pa.nulls(files.num_rows, _type_of(name, statistic))])
+
+
+def _type_of(name: str, statistic: str) -> pa.DataType:
+    kind, _, column = statistic.partition(".")
+    return TABLES[name].field(column).type if name and kind in ("min", "max") else pa.int64()
+
+
+def _read(store: Store, name: str, columns: Sequence[str], path: str) -> dict[str, Any]:
+    """The statistics of one file by their names, kept by the store's handle as a file never changes."""
+    known = store.read_statistics.setdefault(f"{name}/{path}", {})
+    wanted = [column for column in columns if f"null_count.{column}" not in known]
+    if _ROWS not in known or wanted:
+        filesystem, place = store.objects(name).place(path)
+        with pq.ParquetFile(place, filesystem=filesystem) as file:
+            known[_ROWS] = file.metadata.num_rows
+            for column in wanted:
+                known |= _read_column(file, column, TABLES[name].field(column).type)
+    return {_ROWS: known[_ROWS]} | {
+        f"{kind}.{column}": known[f"{kind}.{column}"] for column in columns for kind in ("null_count", "min", "max")
+    }
+
+
+def _read_column(file: pq.ParquetFile, column: str, kind: pa.DataType) -> dict[str, Any]:
+    nulls, bounds = file.metadata.num_rows, pa.array([], kind)
+    if column in file.schema_arrow.names:
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=[column]):
+            values = batch[column].cast(kind, safe=False)
+            nulls -= len(values) - values.null_count
+            found = pc.min_max(pa.concat_arrays([bounds, values.drop_null()]))
+            bounds = pa.array([found["min"].as_py(), found["max"].as_py()], kind).drop_null()
+    least, most = (bounds[0].as_py(), bounds[-1].as_py()) if len(bounds) else (None, None)
+    return {f"null_count.{column}": nulls, f"min.{column}": least, f"max.{column}": most}
