@@ -211,8 +211,9 @@ class Reason(StrEnum):
     # A run failed: its work.
     ARCHIVE_INCOMPLETE = (
         "ArchiveIncomplete",
-        "The archive doesn't hold all messages that are to be removed. Nothing was removed.",
-        "Nothing at first: it is retried. If it stays, find out who deletes files from the archive's folder.",
+        "The archive doesn't hold all messages that it should have. Nothing more was removed.",
+        "Nothing at first: it is retried. If it stays, find out who deletes files from the archive's folder, and "
+        "restore them.",
     )
     COMMIT_LOST = (
         "CommitLost",
@@ -281,7 +282,8 @@ class Reason(StrEnum):
     )
     PURGE_UNFINISHED = (
         "PurgeUnfinished",
-        "A purge was interrupted, and its archive differs from this policy's.",
+        "A purge was interrupted, and its archive differs from this policy's, or somebody has removed what tells which "
+        "messages it was to remove.",
         "Let the interrupted policy run, or set its archive back to what the message names, until the purge "
         "has ended. If nobody knows it, remove the folder that the message names.",
     )

@@ -62,6 +62,7 @@ def archive(context: PurgeRun, plan: Plan) -> int:
     sealed = read_document(objects, MANIFEST, ArchiveManifest)
     context.progress.step("archive", expected)
     if sealed is None:
+        _refuse_removed(context, plan, objects.uri)
         with external_write("archive-clear"):
             objects.delete_folder("")
         _write(context, to, objects.uri, _leaving(context, plan, to))
@@ -74,6 +75,16 @@ def archive(context: PurgeRun, plan: Plan) -> int:
     _sweep(objects, sealed)
     context.progress.advance(sealed.messages)
     return sealed.messages
+
+
+def _refuse_removed(context: PurgeRun, plan: Plan, uri: str) -> None:
+    """Refuse to archive anew what a plan has removed, before anything of the archive is deleted."""
+    if plan.removed:
+        raise RunFailedError(
+            "ArchiveIncomplete",
+            f"{uri} has no {MANIFEST} any more, and {plan.removed} of the messages that belong there have left the "
+            f"store: restore the archive, or remove {context.store.path(plan.folder)} to leave the rest of the purge",
+        )
 
 
 def _withdraw(objects: Objects) -> None:
@@ -99,8 +110,13 @@ def _still_leaving(context: PurgeRun, plan: Plan, to: Archive, uri: str) -> Data
         record = F.col("value").cast("binary")
         position = F.call_function("messagestore.json_text", record, F.lit("$.globalPosition")).cast("bigint")
         sealed = sealed.withColumn("global_position", position)
-    kept = frozen_rows(context, plan).select("global_position")
-    rows = sealed.join(kept, "global_position", "left_semi")
+    leaving = frozen_rows(context, plan).select("global_position")
+    if plan.removed:
+        # Of the rows that it doesn't list, the plan has removed those that the table no longer has.
+        there = read_messages(context.spark, context.store).select("global_position")
+        rows = sealed.join(there.join(leaving, "global_position", "left_anti"), "global_position", "left_anti")
+    else:
+        rows = sealed.join(leaving, "global_position", "left_semi")
     return rows.select("value") if to.format == "JSONLines" else rows.select(*sealed.columns)
 
 

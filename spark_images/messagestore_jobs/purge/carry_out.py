@@ -160,7 +160,7 @@ def _settle(context: PurgeRun, plan: Plan, judged: DataFrame, version: int) -> C
         F.count_if(leaves & F.col("erase")).alias("erased"),
         F.count_if(F.col("stays") & F.col("held")).alias("held"),
     )
-    total = dict.fromkeys(("messages", "bytes", "erased", "held"), 0)
+    total = {"messages": plan.removed, "bytes": plan.removed_bytes, "erased": 0, "held": 0}
     by_day = {}
     for day in days.collect():
         by_day[day["inserted_date"]] = day["there"]

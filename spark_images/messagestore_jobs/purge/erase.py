@@ -28,7 +28,15 @@ from messagestore_jobs.index.store_index import kept_index
 from messagestore_jobs.purge.claims import drop_unclaimed
 from messagestore_jobs.purge.dead_letters import forget_late_copies
 from messagestore_jobs.purge.hidden import hide_in_audit
-from messagestore_jobs.purge.plan import find_plans, forget, forget_notes, frozen_rows, write_plan, write_rows
+from messagestore_jobs.purge.plan import (
+    find_plans,
+    forget,
+    forget_notes,
+    frozen_rows,
+    with_rows_of_days,
+    write_plan,
+    write_rows,
+)
 from messagestore_jobs.purge.remains import forget_past, refuse_remains
 from messagestore_jobs.replay.erased import take_out_copies
 
@@ -149,6 +157,7 @@ def _settle_plans(context: Run) -> None:
     gone = erased_positions(context.store)
     for plan in find_plans(context.store):
         forget_notes(context, plan)
+        plan = with_rows_of_days(context, plan)
         if plan.days:
             settled = plan.model_copy(update={"rows": plan.rows + 1, "days": ()})
             write_rows(context, settled, frozen_rows(context, plan))

@@ -5,14 +5,24 @@ from typing import Any
 
 from messagestore_core.contract.run_report import Preview, Purged, PurgeOutcome, TableState
 from messagestore_core.store.audit import note
-from messagestore_core.store.delta_log import table_state
+from messagestore_core.store.delta_log import next_global_position, table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import exists
 from messagestore_jobs.context import Run
 from messagestore_jobs.purge.carry_out import Carried, Checked, carry_out, recheck
 from messagestore_jobs.purge.dead_letters import count_dead_letters
 from messagestore_jobs.purge.erase import ErasureResult, erase_due, owed
-from messagestore_jobs.purge.plan import Plan, PurgeRun, find_plans, forget, purge_run, sweep, write_plan, write_rows
+from messagestore_jobs.purge.plan import (
+    Plan,
+    PurgeRun,
+    find_plans,
+    forget,
+    purge_run,
+    sweep,
+    with_rows_of_days,
+    write_plan,
+    write_rows,
+)
 from messagestore_jobs.purge.selection import (
     PurgeSelection,
     Summary,
@@ -38,7 +48,7 @@ def run_purge(run: Run) -> PurgeOutcome:
     unfinished = [plan for plan in find_plans(here.store) if not plan.waiting]
     for plan in unfinished:
         _refuse_other_archive(here, plan)
-    carried = [carry_out(here, recheck(here, plan)) for plan in unfinished]
+    carried = [carry_out(here, recheck(here, with_rows_of_days(here, plan))) for plan in unfinished]
     own = next((plan.preview for plan in unfinished if plan.run == here.run), None)
     if own is not None:
         decided = _Decided(own)
@@ -140,6 +150,7 @@ def _freeze(here: PurgeRun, selection: PurgeSelection, summary: Summary) -> _Dec
         erased=summary.erased,
         version_before=preview.table_version,
         days=selection.days,
+        last_position=next_global_position(here.store) - 1 if selection.days else None,
     ).model_copy(update=_dead_letters(here))
     if not plan.messages and not plan.dead_letters:
         return _Decided(preview)

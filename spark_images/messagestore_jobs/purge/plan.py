@@ -4,18 +4,25 @@
 claim checks for a scrub. The plan lists days that leave whole; their rows are those of the table's version before. A
 folder without a plan is left of a run that broke off before it decided; a folder with one is a purge to continue, or
 one that waits for approval.
+
+Somebody else may have removed files of that version. Then the rows of those days are the ones that the current version
+still has up to the last position of then; days without any were removed by this purge.
 """
 
 from dataclasses import dataclass
 from datetime import date, datetime
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.base import ContractModel
 from messagestore_core.contract.run_document import PurgeTask, Resource
 from messagestore_core.contract.run_report import Preview
-from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.delta_log import files_of, of_day
+from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import read_document
@@ -78,6 +85,11 @@ class Plan(ContractModel):
     """The number of the current rows; they are written again if some must stay after all. 0: there are none."""
     days: tuple[date, ...] = ()
     """Days that leave whole, as of ``version_before``; the rows are of other days."""
+    last_position: int | None = None
+    """The store's last global position at ``version_before``; plans of earlier releases lack it."""
+    removed: int = 0
+    """How many messages of whole days are removed and not among the rows; they count as messages of the plan."""
+    removed_bytes: int = 0
     claims: int = 0
     """Plans of earlier releases have it; it is not used."""
     messages: int
@@ -145,6 +157,37 @@ def written_rows(context: Run, plan: Plan) -> DataFrame:
     return context.spark.createDataFrame([], _FROZEN_TYPES)
 
 
+def with_rows_of_days(context: Run, plan: Plan) -> Plan:
+    """The plan; if its whole days can't be read as they were, it lists those of their rows that are left, durably.
+
+    A message whose status has changed since the decision stays.
+
+    Raises:
+        RunFailedError: nobody can tell which messages the days had.
+    """
+    if not plan.days or _can_be_read(context.store, plan):
+        return plan
+    last = _last_position(context.store, plan)
+    days = read_messages(context.spark, context.store).where(F.col("inserted_date").isin(*plan.days))
+    there = days.where(F.col("global_position") <= last).withColumn("erase", F.lit(False))
+    changed = F.coalesce(F.col("updated_at") >= F.lit(plan.decided_at), F.lit(False))
+    written = written_rows(context, plan)
+    of_days, of_others, stay = map(_size, (there, written, there.where(changed)))
+    settled = plan.model_copy(
+        update={
+            "rows": plan.rows + 1,
+            "days": (),
+            "messages": plan.messages - stay[0],
+            "bytes": plan.bytes - stay[1],
+            "removed": plan.messages - of_days[0] - of_others[0],
+            "removed_bytes": plan.bytes - of_days[1] - of_others[1],
+        }
+    )
+    write_rows(context, settled, written.unionByName(there.where(~changed).select(*FROZEN)))
+    write_plan(context, settled)
+    return settled
+
+
 def forget(context: Run, plan: Plan) -> None:
     """Delete a plan that is done or obsolete; plan.json goes first, so that no run continues half of it."""
     objects = context.store.objects()
@@ -175,3 +218,44 @@ def sweep(context: Run) -> None:
 def _before(context: Run, plan: Plan) -> DataFrame:
     messages = read_messages(context.spark, context.store, plan.version_before)
     return messages.withColumn("erase", F.lit(False)).select(*FROZEN)
+
+
+def _size(rows: DataFrame) -> tuple[int, int]:
+    """How many messages, and the bytes of their payloads."""
+    row = rows.agg(F.count(F.lit(1)), F.coalesce(F.sum("payload_size"), F.lit(0))).collect()[0]
+    return row[0], row[1]
+
+
+def _can_be_read(store: Store, plan: Plan) -> bool:
+    """Whether all files of the whole days still exist."""
+    files = _files_before(store, plan)
+    if files is None:
+        return False
+    old = {path for day in plan.days for path in of_day(files, day)["path"].to_pylist()}
+    gone = old - set(files_of(store.table("messages"))["path"].to_pylist())
+    folders = {path.rpartition("/")[0] for path in gone}
+    messages = store.objects("messages")
+    return gone <= {name for folder in folders for name in messages.names(folder)}
+
+
+def _last_position(store: Store, plan: Plan) -> int:
+    if plan.last_position is not None:
+        return plan.last_position
+    files = _files_before(store, plan)
+    bounds = None if files is None else files["max.global_position"]
+    if bounds is None or bounds.null_count:
+        raise RunFailedError(
+            "PurgeUnfinished",
+            f"a purge by {plan.resource.namespace}/{plan.resource.name} was cut short, and nobody can tell any more "
+            f"which messages it was to remove: somebody has removed version {plan.version_before} of "
+            f"{store.path('messages')}. Remove {store.path(plan.folder)}: the next run decides anew",
+        )
+    return int(pc.max(bounds).as_py())
+
+
+def _files_before(store: Store, plan: Plan) -> pa.Table | None:
+    """The files of the version that whole days are of, by the log; None where the log no longer has it."""
+    try:
+        return files_of(store.table("messages", plan.version_before))
+    except DeltaError:
+        return None

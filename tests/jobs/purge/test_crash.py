@@ -1,5 +1,6 @@
 """A purge that is killed at any external write, and continued."""
 
+import json
 import shutil
 import time
 from datetime import datetime, timedelta
@@ -45,7 +46,7 @@ from support.purges import (
     purge,
     purge_document,
 )
-from support.stores import START, add_dead_letters, heads_of, make_store, message, stored
+from support.stores import START, add_dead_letters, add_messages, heads_of, make_store, message, stored
 
 DAY = timedelta(days=1)
 NOW = START + 3 * DAY
@@ -336,3 +337,90 @@ def test_what_is_no_whole_day_leaves_also_when_the_purge_goes_on_after_the_table
     assert len(stored(table.uri)) == rows
     assert Store(table.uri).table("dead_letters").to_pyarrow_table().num_rows == letters
     assert [name for name in files_below(table.uri) if name.startswith("_purges/")] == []
+
+
+def halves(folder: Path) -> Table:
+    """Three days of four messages, each day in two files."""
+    shutil.rmtree(folder, ignore_errors=True)
+    rows = [message(n, inserted_at=START + (n // 4) * DAY) for n in range(1, 13)]
+    return make_store(folder / "store", rows[::2], rows[1::2])
+
+
+def cut_off(spark: SparkSession, folder: Path, before: str) -> Table:
+    """A purge of two whole days that broke off before a write; then others take away the version that it is of."""
+    table = halves(folder)
+
+    def crash(name: str, moment: str) -> None:
+        if (name, moment) == (before, "before"):
+            raise CrashError(name)
+
+    with pytest.raises(CrashError), observing(crash):
+        run(spark, folder, table, DAYS, "purge-1", NOW)
+    messages = Store(table.uri).opened("messages")
+    messages.optimize.compact()
+    messages.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    return table
+
+
+@pytest.fixture(scope="module")
+def without_days(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The state after a purge of two whole days."""
+    folder = tmp_path_factory.mktemp("days")
+    table = halves(folder)
+    run(spark, folder, table, DAYS, "purge-1", NOW)
+    return state(folder, table)
+
+
+@pytest.mark.parametrize("before", ["archive-clear", "heads", "delete-days", "audit-purge"])
+def test_whole_days_whose_version_others_took_away_leave_as_they_were_decided(
+    spark: SparkSession, tmp_path: Path, without_days: dict[str, Any], before: str
+) -> None:
+    table = cut_off(spark, tmp_path, before)
+    run(spark, tmp_path, table, DAYS, "purge-1", NOW)
+    assert state(tmp_path, table) == without_days
+
+
+def test_of_such_days_what_came_later_stays_and_so_does_what_has_another_status(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = cut_off(spark, tmp_path, "heads")
+    Store(table.uri).opened("messages").update(
+        new_values={"status": "COMPLETED", "updated_at": NOW}, predicate="global_position = 2"
+    )
+    add_messages(table.uri, [message(13, inserted_at=START)])
+    run(spark, tmp_path, table, DAYS, "purge-1", NOW)
+    assert [row["global_position"] for row in stored(table.uri)] == [2, 8, 9, 10, 11, 12, 13]
+    assert archived_positions(f"file://{tmp_path}/archive") == [1, 3, 4, 5, 6, 7]
+
+
+def test_what_cannot_be_archived_any_more_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    table = cut_off(spark, tmp_path, "audit-purge")
+    [manifest] = (tmp_path / "archive").glob("*/_manifest.json")
+    content = manifest.read_bytes()
+    manifest.unlink()
+    with pytest.raises(RunFailedError, match="7 of the messages that belong there have left the store") as refused:
+        run(spark, tmp_path, table, DAYS, "purge-1", NOW)
+    assert refused.value.reason == "ArchiveIncomplete"
+    manifest.write_bytes(content)
+    run(spark, tmp_path, table, DAYS, "purge-1", NOW)
+    assert archived_positions(f"file://{tmp_path}/archive") == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_plan_of_an_earlier_release_takes_the_last_position_from_the_log_while_it_can(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = cut_off(spark, tmp_path, "delete-days")
+    [path] = (tmp_path / "store" / "_purges").glob("*/plan.json")
+    plan = json.loads(path.read_text())
+    assert plan.pop("lastPosition") == 12
+    path.write_text(json.dumps(plan))
+    messages = Store(table.uri).opened("messages")
+    messages.create_checkpoint()
+    entry = tmp_path / "store" / "messages" / "_delta_log" / f"{plan['versionBefore']:020}.json"
+    entry.rename(tmp_path / "entry")
+    with pytest.raises(RunFailedError, match="nobody can tell any more which messages it was to remove") as refused:
+        run(spark, tmp_path, table, DAYS, "purge-1", NOW)
+    assert refused.value.reason == "PurgeUnfinished"
+    (tmp_path / "entry").rename(entry)
+    run(spark, tmp_path, table, DAYS, "purge-1", NOW)
+    assert [row["global_position"] for row in stored(table.uri)] == [8, 9, 10, 11, 12]
