@@ -82,6 +82,16 @@ def _from(store: Store, uris: set[str], condition: pc.Expression | None = None) 
     return pa.concat_tables([schema.empty_table(), *found])
 
 
+def uris_of_cut_letters(store: Store) -> set[str]:
+    """The source URIs of dead letters that have, or may have, only a part of their record's bytes."""
+    uri, reason = pc.field("source", "uri"), pc.field("reason")
+    # Of an earlier release: a compressed file may be cut short, or hold a line that is none of JSON.
+    doubtful = pc.field("cut").is_null() & (reason == str(DeadLetterReason.UNPARSEABLE)) & pc.ends_with(uri, ".gz")
+    cut = pc.field("cut") | (reason == str(DeadLetterReason.RECORD_TOO_LARGE)) | doubtful
+    found = scan(store.table("dead_letters"), ["source"], cut).read_all()
+    return set(pc.struct_field(found["source"], "uri").to_pylist()) - {None}
+
+
 def set_aside(store: Store, rows: pa.Table) -> None:
     """Append dead letters (schema DEAD_LETTERS), durably."""
     with external_write("dead-letters"):

@@ -18,16 +18,17 @@ import pyarrow.dataset as ds
 from deltalake import write_deltalake
 
 from messagestore_core.store.batches import ReadBatches
+from messagestore_core.store.dead_letters import uris_of_cut_letters
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
-from messagestore_core.store.file_ends import FileEnds
+from messagestore_core.store.file_ends import NOT_READ, FileEnds
 from messagestore_core.store.handle import Store
 from messagestore_core.store.scan import scan
 from messagestore_core.store.schemas import FILES, literal
 
 _GONE = -1
 """The end of a range whose file is gone."""
-_COLUMNS = ("source_id", "batch", "uri", "size", "modified_at", "end")
+_COLUMNS = ("source_id", "batch", "uri", "size", "modified_at", "end", "cut")
 _IN_LITTLE_MEMORY: dict[str, Any] = {
     "batch_size": 16_384,
     "batch_readahead": 1,
@@ -58,11 +59,15 @@ class Range:
 
 @dataclass(frozen=True)
 class Batch:
-    """One planned batch: its number, its clock, and what it reads, in order of arrival."""
+    """One planned batch: its number, its clock, and what it reads, in order of arrival.
+
+    ``cut`` has the URIs of files that an earlier try marked: see :meth:`ReadFiles.note_cut`.
+    """
 
     number: int
     at: datetime
     ranges: tuple[Range, ...]
+    cut: frozenset[str] = frozenset()
 
 
 class ReadFiles(ReadBatches[Batch]):
@@ -86,16 +91,22 @@ class ReadFiles(ReadBatches[Batch]):
 
     def _load(self) -> None:
         uris, batches = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        cut: list[pa.RecordBatch] = []
+        self._untold = False
 
         def own() -> Iterator[pa.RecordBatch]:
             for rows in scan(self._store.table("files"), _COLUMNS, **_IN_LITTLE_MEMORY):
                 uris.append(np.unique(_hashes(rows["uri"])))
+                # A file that two sources read stays if either says so.
+                cut.append(rows.filter(pc.field("cut")))
                 of_source = rows.filter(pc.field("source_id") == self._source_id)
+                self._untold |= of_source["cut"].null_count > 0
                 batches.append(np.unique(of_source["batch"].to_numpy(zero_copy_only=False)))
                 yield of_source.filter(pc.field("end") != _GONE)
 
         self.ends = FileEnds(own())
         """How far each file has been read."""
+        self._cut = FileEnds(rows for rows in cut if rows.num_rows)
         self._uris = np.unique(np.concatenate(uris))
         numbers = np.unique(np.concatenate(batches))
         self._lost = numbers[:1].tolist() != [1] and self.committed() > 0
@@ -117,6 +128,38 @@ class ReadFiles(ReadBatches[Batch]):
         """The files of all batches after one."""
         own = (pc.field("source_id") == self._source_id) & (pc.field("batch") > number)
         return frozenset(source_files(scan(self._store.table("files"), where=own).read_all()))
+
+    def is_cut(self, files: pa.Table) -> npt.NDArray[np.bool_]:
+        """Which of these files have a record that was set aside with only a part of its bytes."""
+        return np.not_equal(self._cut.of(files), NOT_READ)
+
+    def note_cut(self, batch: Batch, uris: Set[str]) -> None:
+        """Mark the files of a planned, uncommitted batch of which records were cut, durably; no others of the batch."""
+        if uris == batch.cut:
+            return
+        with external_write("cut-noted"):
+            self._mark_cut(uris, f"source_id = {literal(self._source_id)} and batch = {batch.number}")
+
+    def ask_dead_letters(self) -> bool:
+        """Mark files that an earlier release read and of which a dead letter may be cut, durably.
+
+        Done once: dead letters may be purged later. Returns whether there was any file to ask for.
+        """
+        if not self._untold:
+            return False
+        uris = uris_of_cut_letters(self._store)
+        with external_write("cut-asked"):
+            self._mark_cut(uris, "cut is null")
+        return True
+
+    def _mark_cut(self, uris: Set[str], predicate: str) -> None:
+        literals = ", ".join(map(literal, sorted(uris)))
+        open_to_write(self._store, "files").update(
+            {"cut": f"uri in ({literals})" if uris else "false"},
+            predicate=predicate,
+            commit_properties=commit_properties(self._store),
+        )
+        self._load()
 
     def write_down(self, batch: Batch) -> None:
         """Write the plan of a batch, durably."""
@@ -154,6 +197,7 @@ class ReadFiles(ReadBatches[Batch]):
             "modified_at": r.file.modified_at,
             "start": r.start,
             "end": r.end,
+            "cut": False,
         }
 
 
@@ -165,7 +209,10 @@ def planned_batch(store: Store, source_id: str, number: int) -> Batch | None:
         return None
     rows = rows.sort_by([("modified_at", "ascending"), ("uri", "ascending"), ("start", "ascending")])
     ends = zip(source_files(rows), rows["start"].to_pylist(), rows["end"].to_pylist(), strict=True)
-    return Batch(number, rows["at"][0].as_py(), tuple(Range(file, start, end) for file, start, end in ends))
+    ranges = tuple(Range(file, start, end) for file, start, end in ends)
+    # The command line reads stores of earlier releases too.
+    cut = rows.filter(pc.field("cut"))["uri"].to_pylist() if "cut" in rows.column_names else []
+    return Batch(number, rows["at"][0].as_py(), ranges, frozenset(cut))
 
 
 def source_files(files: pa.Table | pa.RecordBatch) -> list[SourceFile]:

@@ -84,12 +84,14 @@ DEAD_LETTERS = pa.schema(
         pa.field("headers", pa.map_(pa.string(), pa.string())),
         pa.field("tries", pa.int32()),
         pa.field("earlier", pa.list_(REFUSAL)),
+        pa.field("cut", pa.bool_()),
     ]
 )
 """``batch`` is the ingest batch that set the record aside, so that a repeated batch recognizes its own.
 
 ``headers`` has a Kafka record's headers, key and time. ``tries`` is how often it was set aside, null for once;
-``earlier`` has the refusals before the last, oldest first.
+``earlier`` has the refusals before the last, oldest first. ``cut`` says whether ``raw`` has only a part of the record's
+bytes; null where an earlier release set it aside.
 """
 
 HEADS = pa.schema(
@@ -172,9 +174,14 @@ FILES = pa.schema(
         pa.field("modified_at", UTC, nullable=False),
         pa.field("start", pa.int64(), nullable=False),
         pa.field("end", pa.int64(), nullable=False),
+        pa.field("cut", pa.bool_()),
     ]
 )
-"""One row for each range of a source file in a batch; written before the batch, in force once it is committed."""
+"""One row for each range of a source file in a batch; written before the batch, in force once it is committed.
+
+``cut`` says whether the batch set aside a record of the file with only a part of its bytes, so that the file must stay;
+null where an earlier release read it.
+"""
 
 OFFSETS = pa.schema(
     [
@@ -207,7 +214,7 @@ TABLES: dict[str, pa.Schema] = {
     "offsets": OFFSETS,
 }
 
-GROWN = ("messages", "dead_letters", "heads", "pending_updates", "tombstones", "audit")
+GROWN = ("messages", "dead_letters", "heads", "pending_updates", "tombstones", "audit", "files")
 """The tables with columns that are newer than format 1; an upgrade adds them: see ``folder``."""
 
 PROPERTIES = {

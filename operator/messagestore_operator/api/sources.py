@@ -43,8 +43,8 @@ class FilesSource(Model):
     )
     after_ingest: Literal["Keep", "Delete", "Archive"] = Field(
         default="Keep",
-        description="What to do with a file after all its records are committed. Archive copies it below archiveUri "
-        "and then deletes it.",
+        description="What to do with a file after all its records are committed. Delete lets a file stay if a dead "
+        "letter has only a part of one of its records. Archive copies it below archiveUri and then deletes it.",
     )
     archive_uri: StoreUri | None = Field(
         default=None,

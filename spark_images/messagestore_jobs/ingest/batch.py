@@ -4,12 +4,13 @@ The first pass returns to the driver what it needs to decide (hashes, stream and
 writes the messages. Claim checks and dead letters are written in between. The commit on ``messages`` ends the batch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from messagestore_core.clock import microseconds
@@ -65,7 +66,13 @@ class BatchContext:
 
 
 def ingest_batch(
-    context: BatchContext, batch: Planned, read_before: set[str], note: CommitNote, *, alone: bool
+    context: BatchContext,
+    batch: Planned,
+    read_before: set[str],
+    note: CommitNote,
+    note_cut: Callable[[Planned, set[str]], None],
+    *,
+    alone: bool,
 ) -> CommitNote:
     """Ingest one batch; return the note of its commit, with the totals so far.
 
@@ -74,6 +81,7 @@ def ingest_batch(
         batch: the planned batch.
         read_before: those of its URIs that may have dead letters already.
         note: of the last commit.
+        note_cut: see :class:`Arrivals`.
         alone: whether the run probably has no other batch.
     """
     spark, task = context.spark, context.task
@@ -99,7 +107,10 @@ def ingest_batch(
     if task.claim_check_bytes is not None:
         _write_claims(context, placed)
     letters = read_letters(along, placed_all, left, portion, assigned, (batch.at, _id(task, batch)))
+    cut: set[str] = set()
+    letters = _noting_cut(letters, cut)
     again = _set_aside(context, batch, letters, read_before if len(unfit) else set())
+    note_cut(batch, cut)
     counts = count(arrived, assigned, task.on_arrival_expired, again)
     said = {"run": context.run, "totals": note.totals + counts, "events_since": context.events_since}
     done = note.model_copy(update={**said, "next_global_position": assigned.next_global})
@@ -191,6 +202,13 @@ def _set_aside(context: BatchContext, batch: Planned, letters: Iterator[pa.Table
             set_aside(context.store, new)
         earlier += sum(batch_id is not None and batch_id != own for batch_id in by)
     return earlier
+
+
+def _noting_cut(letters: Iterator[pa.Table], uris: set[str]) -> Iterator[pa.Table]:
+    """The same dead letters; adds the source URIs of those that are cut."""
+    for rows in letters:
+        uris.update(pc.struct_field(rows.filter(pc.field("cut"))["source"], "uri").to_pylist())
+        yield rows
 
 
 def _added(task: IngestTask, batch: Planned, arrived: Arrived, assigned: Assignment) -> Added:

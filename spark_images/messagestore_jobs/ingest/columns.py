@@ -167,7 +167,9 @@ def _letter(task: IngestTask, at_once: int) -> Iterator[Column]:
 
 
 def _letter_type(task: IngestTask) -> str:
-    fields = "raw binary, reason string, detail string, kind string, uri string, partition int, offset bigint"
+    fields = (
+        "raw binary, reason string, detail string, kind string, uri string, partition int, offset bigint, cut boolean"
+    )
     return f"struct<{fields}{', record_says map<string, string>' if _of_kafka(task) else ''}>"
 
 

@@ -144,7 +144,7 @@ def _letters(rows: pa.Table, refused: Mapping[int, tuple[str, str]], about: tupl
     details = pc.coalesce(pa.array([detail for _, detail in told], pa.string()), rows["detail"])
     source = pa.StructArray.from_arrays([rows[n].combine_chunks() for n in SOURCE.names], fields=list(SOURCE))
     headers = {"headers": rows["record_says"]} if "record_says" in rows.column_names else {}
-    given = {"raw": rows["raw"], "reason": reasons, "detail": details, "source": source}
+    given = {"raw": rows["raw"], "reason": reasons, "detail": details, "source": source, "cut": rows["cut"]}
     return new_letters({**given, **headers}, *about)
 
 

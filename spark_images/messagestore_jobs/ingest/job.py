@@ -191,7 +191,14 @@ class Ingest:
         """Ingest one batch, without what turns out to be gone."""
         before = self._note.totals.received
         try:
-            self._note = ingest_batch(self._context, due.batch, due.read_before, self._note, alone=self._is_alone())
+            self._note = ingest_batch(
+                self._context,
+                due.batch,
+                due.read_before,
+                self._note,
+                self._arrivals.note_cut,
+                alone=self._is_alone(),
+            )
         except (PySparkException, Py4JJavaError, SourceChangedError) as error:
             # Whatever the error, the table shows whether the batch was committed. Read the store's state again.
             self.__dict__.pop("_context", None)

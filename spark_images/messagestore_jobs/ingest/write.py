@@ -163,7 +163,7 @@ def letters_of(portion: int) -> Column:
 
 
 def letter_columns(*, says: bool) -> tuple[Column, ...]:
-    """Columns raw, reason, detail, those of SOURCE, and with ``says`` record_says, of judged records.
+    """Columns raw, reason, detail, those of SOURCE, cut, and with ``says`` record_says, of judged records.
 
     Reason and detail are null if the driver refused the record.
     """
@@ -175,6 +175,7 @@ def letter_columns(*, says: bool) -> tuple[Column, ...]:
         F.coalesce("reason", expired).alias("reason"),
         F.coalesce("detail", F.when(F.col("expired"), words)).alias("detail"),
         *map(F.col, SOURCE.names),
+        F.col("cut"),
         *([F.col("record_says")] if says else []),
     )
 

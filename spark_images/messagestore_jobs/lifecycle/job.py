@@ -133,6 +133,7 @@ class LifecycleWork:
             left = self._arrivals.cut_off()
             return self._take_in(left, note) if left else note
         in_order = records.sort_by([("part", "ascending"), ("row", "ascending")])
+        self._arrivals.note_cut(due.batch, set(records.filter(pc.field("cut"))["uri"].to_pylist()))
         note = take_in(self._context, self._task.source_id, due, in_order, note)
         self._progress.advance(size_of(due.batch))
         return note

@@ -19,15 +19,15 @@ KIND = "lifecycle"
 """The kind of an update's source in tables."""
 MOST_ATTEMPTS = 1_000_000
 _TEXTS = {"message_id": "messageId", "status": "status", "error": "error", "time": "time"}
-_NARROW = ("part", "row", "kind", "uri", "partition", "offset", "raw")
+_NARROW = ("part", "row", "kind", "uri", "partition", "offset", "raw", "cut")
 _FIELDS = ("message_id", "status", "result", "error", "time", "attempt", "reason", "detail")
 
 
 def read_updates(records: DataFrame) -> DataFrame:
     """The records of ``read_records`` as updates, or with the reason why they are none.
 
-    Columns: part, row, kind, uri, partition, offset, raw binary (the record); message_id, status, result binary, error,
-    time timestamp, attempt long; reason and detail string, null where the record is an update.
+    Columns: part, row, kind, uri, partition, offset, raw binary (the record), cut; message_id, status, result binary,
+    error, time timestamp, attempt long; reason and detail string, null where the record is an update.
     """
     judged = with_projections(records.where("row >= 0"), _columns())
     return judged.drop("time").withColumnRenamed("own_time", "time").select(*_NARROW, *_FIELDS)
@@ -42,8 +42,9 @@ def source_of(records: pa.Table) -> pa.StructArray:
 
 
 def dead_letters(raw: pa.ChunkedArray, source: pa.Array, why: pa.Table, at: datetime, batch: str) -> pa.Table:
-    """Rows of DEAD_LETTERS; ``why`` has columns reason and detail."""
+    """Rows of DEAD_LETTERS; ``why`` has columns reason and detail, and cut where a part of a record may be missing."""
     told = {"raw": raw, "source": source, "reason": why["reason"], "detail": why["detail"]}
+    told["cut"] = why["cut"] if "cut" in why.column_names else pa.repeat(pa.scalar(False), len(raw))
     return new_letters(told, at, batch)
 
 

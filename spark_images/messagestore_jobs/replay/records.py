@@ -56,9 +56,11 @@ def raw_records(source: Source, chunk_range: ChunkRange) -> DataFrame:
     rows = source.between(chunk_range.cuts[0], chunk_range.end)
     # A version of an earlier release has no headers.
     headers = F.col("headers") if "headers" in rows.columns else F.lit(None).cast("map<string,string>").alias("headers")
-    # These have only the start of the record, so the ingest must set them aside again.
-    fault = F.when(F.col("reason") == str(DeadLetterReason.RECORD_TOO_LARGE), F.col("detail")).alias("fault")
-    own = F.col("raw").alias("value"), headers, fault, F.col("failed_at")
+    # These have only a part of the record, so the ingest must set them aside again.
+    too_large = F.col("reason") == str(DeadLetterReason.RECORD_TOO_LARGE)
+    cut = F.coalesce("cut", F.lit(False)) if "cut" in rows.columns else F.lit(False)
+    fault = F.when(too_large | cut, F.coalesce("detail", F.lit("only a part of it is kept"))).alias("fault")
+    own = F.col("raw").alias("value"), headers, fault, too_large.alias("too_large"), F.col("failed_at")
     return rows.select(*source.order.columns, *own, *_place())
 
 

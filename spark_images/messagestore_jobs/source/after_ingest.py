@@ -1,13 +1,18 @@
-"""Delete files whose records are all committed, or archive and then delete them."""
+"""Delete files whose records are all committed, or archive and then delete them.
 
-from collections.abc import Iterable
+A file is not deleted if a dead letter has only a part of one of its records, as the rest is in the file alone.
+"""
+
+from collections.abc import Iterable, Set
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
 
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.store.external import external_write
-from messagestore_core.store.files import SourceFile
+from messagestore_core.store.files import ReadFiles, SourceFile, source_files
 from messagestore_core.store.objects import is_below, is_local, local_path
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.progress import ProgressListener
@@ -22,7 +27,28 @@ class AfterIngest:
     def __init__(self, source: FilesSource, storage: Storage, progress: ProgressListener) -> None:
         self._uri, self._archive_uri, self._storage = source.uri, source.archive_uri, storage
         self._progress = progress
+        self._deletes = source.after_ingest == "Delete"
         self._told = False
+        self._told_cut: set[SourceFile] = set()
+
+    def without_cut(self, files: pa.Table, read: ReadFiles, under_way: Set[SourceFile]) -> pa.Table:
+        """Of the files that were read whole: those that may leave. The others are told once a run.
+
+        Args:
+            files: columns ``uri``, ``size`` and ``modified_at``.
+            read: what has been read.
+            under_way: files of batches that are not committed.
+        """
+        if not self._deletes or not files.num_rows:
+            return files
+        if read.ask_dead_letters():
+            self._progress.say(
+                f"an earlier release read files below {self._uri} and did not note of which it kept a record only in "
+                "part: those with such a dead letter stay; where dead letters were purged, nobody can tell"
+            )
+        cut = pa.array(read.is_cut(files))
+        self._tell_cut(set(source_files(files.filter(cut))) - under_way - self._told_cut)
+        return files.filter(pc.invert(cut))
 
     def put_away(self, files: Iterable[SourceFile]) -> None:
         """Put away files that are committed whole, unless they changed since they were listed."""
@@ -59,6 +85,17 @@ class AfterIngest:
         if is_local(uri):
             return fs.LocalFileSystem(), local_path(uri).rstrip("/")
         return self._storage.filesystem(uri), uri.partition("://")[2].rstrip("/")
+
+    def _tell_cut(self, files: Set[SourceFile]) -> None:
+        if files:
+            first, *others = sorted(file.uri for file in files)
+            more = f" ({len(others)} more like it)" if others else ""
+            self._progress.say(
+                f"{first} was ingested and is not deleted{more}: the dead letter of a record that is too large, or "
+                "behind damage, has only a part of its bytes; repair the file or give the run more memory and let it "
+                "read the file under another name, then delete this one, or set afterIngest: Archive"
+            )
+        self._told_cut |= files
 
     def _tell(self, file: SourceFile, error: OSError) -> None:
         if not self._told:

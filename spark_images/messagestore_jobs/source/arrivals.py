@@ -37,6 +37,9 @@ class Arrivals(Protocol):
     def next(self) -> Due:
         """Plan the next batch, durably."""
 
+    def note_cut(self, batch: Planned, uris: set[str]) -> None:
+        """Note the URIs of which records were set aside with only a part of their bytes, durably before the commit."""
+
     def taken_in(self, batch: Planned, records: int) -> None:
         """Note how many records a batch had."""
 

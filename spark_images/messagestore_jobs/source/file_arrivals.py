@@ -63,7 +63,8 @@ class FileArrivals:
         under_way = self._read.planned_since(committed) if self._read.last_batch > committed else frozenset()
         for files in listed:
             whole = files.filter(self._read.ends.of(files) >= files["size"].to_numpy())
-            self._after.put_away(file for file in source_files(whole) if file not in under_way)
+            leaving = self._after.without_cut(whole, self._read, under_way)
+            self._after.put_away(file for file in source_files(leaving) if file not in under_way)
             yield files
 
     def waits(self) -> bool:
@@ -101,6 +102,11 @@ class FileArrivals:
         self._read.write_down(batch)
         self._waiting = rest_of_files(self._waiting, ranges)
         return due
+
+    def note_cut(self, batch: Planned, uris: set[str]) -> None:
+        """See :class:`Arrivals`."""
+        assert isinstance(batch, Batch)
+        self._read.note_cut(batch, uris)
 
     def taken_in(self, batch: Planned, records: int) -> None:
         """Estimate the size of a record for the next batch."""

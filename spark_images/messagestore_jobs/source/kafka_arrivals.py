@@ -84,6 +84,9 @@ class KafkaArrivals:
         self._waiting = rest_of_offsets(self._waiting, ranges)
         return due
 
+    def note_cut(self, batch: Planned, uris: set[str]) -> None:
+        """Do nothing, as no run removes records from a topic."""
+
     def taken_in(self, batch: Planned, records: int) -> None:
         """Do nothing, as offsets show how many records there are."""
 

@@ -48,8 +48,8 @@ def read_records(
 
     Columns: part int, row int (the record's place in the plan), kind and uri string, partition int, offset long (where
     the record comes from), value binary, fault string (why it is not complete, or null), size long (of a record that is
-    too large, whose start is in value; else null). A row below 0 is no record but the end of a part of files; it is -1
-    minus the number of records in the part.
+    too large, whose start is in value; else null), cut boolean (whether value lacks bytes of the record). A row below 0
+    is no record but the end of a part of files; it is -1 minus the number of records in the part.
     """
     return _from_files(spark, parts, source) if source.kind == "files" else _set_aside(spark, parts)
 
@@ -65,7 +65,10 @@ def _from_files(
         ],
     }
     records = spark.read.format("dev.messagestore.spark.RecordSource").option("plan", json.dumps(plan)).load()
-    return records.select("*", F.lit("files").alias("kind"), F.lit(None).cast("int").alias("partition"))
+    # A document that can't be parsed has a fault and all its bytes; of one that can't be unpacked there are none.
+    faulty = F.col("fault").isNotNull() & ((F.octet_length("value") == 0) | F.lit(source.format != "JSON"))
+    cut = (F.col("size").isNotNull() | faulty).alias("cut")
+    return records.select("*", cut, F.lit("files").alias("kind"), F.lit(None).cast("int").alias("partition"))
 
 
 def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]]) -> DataFrame:
@@ -74,6 +77,7 @@ def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]]) -> DataFra
     rows = spark.read.parquet(*files)
     # Files that an earlier release staged have no such column.
     fault = F.col("fault") if "fault" in rows.columns else F.lit(None).cast("string").alias("fault")
+    too_large = F.col("too_large") if "too_large" in rows.columns else fault.isNotNull()
     return rows.select(
         (
             F.array_position(
@@ -90,7 +94,8 @@ def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]]) -> DataFra
         "offset",
         "value",
         fault,
-        F.when(fault.isNotNull(), F.coalesce(F.octet_length("value"), F.lit(0)).cast("bigint")).alias("size"),
+        F.when(too_large, F.coalesce(F.octet_length("value"), F.lit(0)).cast("bigint")).alias("size"),
+        fault.isNotNull().alias("cut"),
         *said_before(F.col("headers")),
     )
 
@@ -110,7 +115,8 @@ def read_kafka(spark: SparkSession, source: KafkaSource, batch: OffsetBatch, cor
         "parts": [[_range(r) for r in part] for part in planned],
     }
     records = spark.read.format("dev.messagestore.spark.KafkaRecordSource").option("plan", json.dumps(plan)).load()
-    return records.select("*", F.lit("kafka").alias("kind")), len(planned)
+    cut = F.col("fault").isNotNull().alias("cut")
+    return records.select("*", cut, F.lit("kafka").alias("kind")), len(planned)
 
 
 def _range(r: OffsetRange) -> dict[str, object]:

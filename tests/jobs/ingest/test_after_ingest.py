@@ -1,14 +1,24 @@
-"""Files leave their landing folder once all their records are committed, whenever a run is killed."""
+"""Files leave their landing folder once all their records are settled, whenever a run is killed."""
 
+import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Memory
+from messagestore_core.contract.records import Envelope, FieldMapping, Filter
+from messagestore_core.contract.run_document import Memory, ReplayTask, StreamDestination
+from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.store.handle import Store
+from messagestore_jobs.context import Run
+from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.source import records
 from support.external_writes import observing
-from support.ingests import Stream, lines, record
+from support.ingests import Stream, lines, packed, record
+from support.lifecycles import Updated, update
 from support.purges import CrashError
+from support.replays import replay_document
 
 CONTENT = {name: lines(*(record(f"{name}-{n}") for n in range(2))) for name in ("a.jsonl", "b.jsonl", "c.jsonl")}
 
@@ -89,3 +99,136 @@ def test_a_file_that_comes_again_under_its_name_is_read_again(stream: Stream) ->
     stream.arrive("a.jsonl", lines(record("new")))
     assert stream.run().counts.stored == 1
     assert (landed(stream), archived(stream)["a.jsonl"]) == ([], lines(record("new")))
+
+
+LONG = record("long", payload=b'"' + b"x" * 2_000 + b'"')
+"""Too long for the runs below."""
+
+
+@pytest.fixture
+def deleting(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stream:
+    too_many(monkeypatch, 1_000)
+    return Stream(spark, tmp_path, {"after_ingest": "Delete"})
+
+
+def too_many(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(records, "too_many_bytes", lambda spark: size)
+
+
+def kept(stream: Stream) -> list[str]:
+    """The files that the runs said they keep."""
+    return [text.partition(" was ingested and is not deleted")[0].rpartition("/")[2] for text in stream.heard.said]
+
+
+def forget_dead_letters(stream: Stream) -> None:
+    Store(stream.table.uri).table("dead_letters").delete()
+
+
+def forget_marks(stream: Stream) -> None:
+    """Make the rows of ``files`` those of an earlier release."""
+    Store(stream.table.uri).table("files").update({"cut": "null"})
+
+
+def test_a_file_with_a_record_that_was_cut_stays_while_the_others_leave(deleting: Stream) -> None:
+    deleting.arrive("long.jsonl", lines(record("m1"), LONG, record("m2")))
+    deleting.arrive("settled.jsonl", lines(b"garbage", record("m1"), record("m3", type="unwanted"), record("m4")))
+    deleting.arrive("cut.jsonl.gz", packed(record("m5"), record("m6"))[:-12])
+    chosen: dict[str, Any] = {"filter": Filter(where="type is null"), "max_files_per_batch": 2}
+    assert deleting.run(**chosen).counts == IngestCounts(
+        received=9, stored=4, duplicates=1, dead_lettered=3, filtered=1
+    )
+    assert landed(deleting) == ["cut.jsonl.gz", "long.jsonl"]
+    assert kept(deleting) == ["cut.jsonl.gz"]
+    assert "(1 more like it)" in deleting.heard.said[0]
+    assert {row["raw"][:9]: row["cut"] for row in deleting.dead_letters()} == {
+        b"garbage": False,
+        LONG[:9]: True,
+        record("m5")[:9]: True,
+    }
+    forget_dead_letters(deleting)
+    deleting.run(**chosen)
+    assert landed(deleting) == ["cut.jsonl.gz", "long.jsonl"]
+
+
+def test_a_document_stays_if_its_dead_letter_has_only_a_part_of_it(deleting: Stream) -> None:
+    deleting.arrive("garbage.json.gz", gzip.compress(b"[1, 2", mtime=0))
+    deleting.arrive("good.json", b"[" + record("m1") + b"]")
+    deleting.arrive("long.json", b"[" + LONG + b"]")
+    deleting.arrive("torn.json.gz", gzip.compress(b"[" + record("m2") + b"]", mtime=0)[:-12])
+    assert deleting.run(format="JSON").counts.dead_lettered == 3
+    assert landed(deleting) == ["long.json", "torn.json.gz"]
+
+
+def test_a_file_with_a_record_that_was_cut_is_archived(deleting: Stream) -> None:
+    deleting.arrive("long.jsonl", lines(LONG))
+    deleting.run(after_ingest="Archive", archive_uri=f"file://{deleting.folder}/archive")
+    assert (landed(deleting), archived(deleting), kept(deleting)) == ([], {"long.jsonl": lines(LONG)}, [])
+
+
+def test_a_file_read_in_parts_stays_if_any_part_has_such_a_record(deleting: Stream) -> None:
+    deleting.arrive("long.jsonl", lines(LONG, *(record(f"m{n}") for n in range(30))))
+    assert deleting.run(memory=Memory(batch_bytes=1_000)).batches > 2
+    assert landed(deleting) == ["long.jsonl"]
+
+
+@pytest.mark.parametrize("writes", [[("dead-letters", "after"), ("cut-noted", "before")], [("cut-noted", "after")]])
+def test_killed_anywhere_a_file_with_a_record_that_was_cut_stays(
+    deleting: Stream, writes: list[tuple[str, str]]
+) -> None:
+    deleting.arrive("long.jsonl", lines(record("m1"), LONG))
+    for name, moment in [*writes, ("messages", "before"), ("messages", "after")]:
+        crash(deleting, name, moment)
+        assert landed(deleting) == ["long.jsonl"]
+    forget_dead_letters(deleting)
+    deleting.run()
+    assert (landed(deleting), deleting.ids()) == (["long.jsonl"], ["m1"])
+
+
+def test_a_batch_that_reads_the_record_whole_when_it_is_repeated_lets_its_file_leave(
+    deleting: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleting.arrive("long.jsonl", lines(LONG))
+    crash(deleting, "messages", "before")
+    too_many(monkeypatch, 100_000)
+    deleting.run()
+    assert (landed(deleting), deleting.ids()) == ([], ["long"])
+
+
+def test_a_file_that_an_earlier_release_read_stays_if_its_dead_letter_is_cut(deleting: Stream) -> None:
+    deleting.arrive("good.jsonl", lines(record("m1"), b"garbage"))
+    deleting.arrive("long.jsonl", lines(LONG))
+    deleting.run(after_ingest="Keep")
+    forget_marks(deleting)
+    crash(deleting, "cut-asked", "after")
+    forget_dead_letters(deleting)
+    deleting.run()
+    deleting.run()
+    assert landed(deleting) == ["long.jsonl"]
+
+
+def test_a_file_of_status_updates_stays_too(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    too_many(monkeypatch, 1_000)
+    stream = Updated(spark, tmp_path)
+    stream.tell(update("m1", "COMPLETED", result="x" * 2_000), name="long.jsonl")
+    stream.tell(b"garbage", name="garbage.jsonl")
+    source = stream.lifecycle().source.model_copy(update={"after_ingest": "Delete"})
+    for _ in range(2):
+        stream.run(lifecycle=stream.lifecycle().model_copy(update={"source": source}))
+    assert [path.name for path in stream.update_landing.iterdir()] == ["long.jsonl"]
+
+
+def test_a_redrive_of_a_line_behind_damage_sets_it_aside_again(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path, {"format": "Text"})
+    stream.settings["envelope"] = Envelope(format="Custom", fields={"streamName": FieldMapping(value="lines-1")})
+    stream.arrive("torn.txt.gz", packed(b"whole", b"only a part of this line")[:-12])
+    stream.run()
+    task = ReplayTask(
+        job_id="again",
+        origin="DeadLetters",
+        destination=StreamDestination(table=stream.table, ingest=stream.document().task),
+    )
+    outcome = run_replay(Run.of(replay_document(stream.table, task), spark, stream.heard))
+    assert (outcome.progress.stored, outcome.progress.dead_lettered) == (0, 1)
+    assert [(row["reason"], row["cut"], row["tries"]) for row in stream.dead_letters()] == [("Unparseable", True, 2)]

@@ -68,8 +68,8 @@ ELSEWHERE = {
     *("plan-anew", "replay-transaction", "replay-staged-removed", "erase-staged"),
     # Of many rows, and after an interruption: tests/jobs/index.
     *("index-parts", "erase-index"),
-    # Of ingested files: tests/unit/source.
-    *("archive-file", "delete-file"),
+    # Of ingested files: tests/unit/source, and tests/jobs/ingest/test_after_ingest.py.
+    *("archive-file", "delete-file", "cut-noted", "cut-asked"),
     # On a store of an earlier release: tests/jobs/upgrade.
     *("upgrade-.+", "properties-.+"),
 }
