@@ -8,7 +8,8 @@ import hashlib
 import re
 from functools import lru_cache
 
-from messagestore_core.store.objects import is_local, join, local_path
+from messagestore_core.store.external import external_write
+from messagestore_core.store.objects import Objects, is_local, join, local_path
 
 CLAIMS = "payloads"
 """The folder of a store that holds them."""
@@ -19,6 +20,14 @@ CLAIM_NAME = r"[0-9]{20}(?:-[0-9a-f-]+)?"
 def claim_suffix(run: str, epoch: int | None) -> str:
     """The end of the names of a run's claim checks, so that no fenced run can overwrite those of a newer one."""
     return hashlib.sha256(f"{run}/{epoch}".encode()).hexdigest()[:16]
+
+
+def withdraw_claims(claims: Objects, first: int) -> None:
+    """Remove those claim checks whose global positions, from ``first`` on, no message has yet."""
+    for name in claims.names():
+        if re.fullmatch(CLAIM_NAME, name) and name >= f"{first:020}":
+            with external_write("claim-withdrawn"):
+                claims.delete(name)
 
 
 def claims_uri(uri: str) -> str:

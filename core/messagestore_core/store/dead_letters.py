@@ -1,8 +1,9 @@
 """The ``dead_letters`` table: one row for each record that was set aside."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +14,7 @@ from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.scan import scan
-from messagestore_core.store.schemas import DEAD_LETTERS, REFUSAL, SOURCE, UTC
+from messagestore_core.store.schemas import DEAD_LETTERS, REFUSAL, SOURCE, UTC, literal
 
 _EARLIER = 10
 """How many refusals before the last a dead letter keeps."""
@@ -25,6 +26,14 @@ LETTER_KEY = pa.schema(
 """The same as columns."""
 
 _LETTERS_AT_ONCE = 64
+
+
+class Place(NamedTuple):
+    """Where a record was read."""
+
+    uri: str
+    partition: int | None
+    offset: int
 
 
 def new_letters(columns: Mapping[str, pa.Array | pa.ChunkedArray], failed_at: datetime, batch: str) -> pa.Table:
@@ -90,6 +99,39 @@ def uris_of_cut_letters(store: Store) -> set[str]:
     cut = pc.field("cut") | (reason == str(DeadLetterReason.RECORD_TOO_LARGE)) | doubtful
     found = scan(store.table("dead_letters"), ["source"], cut).read_all()
     return set(pc.struct_field(found["source"], "uri").to_pylist()) - {None}
+
+
+def places_of(store: Store, batch: str) -> set[Place]:
+    """The places of the dead letters that a batch set aside."""
+    found = scan(store.table("dead_letters"), ["source"], pc.field("batch") == batch).read_all()["source"]
+    return set(map(Place, *(pc.struct_field(found, name).to_pylist() for name in Place._fields)))
+
+
+def withdraw(store: Store, batch: str, stays: Callable[[Place], bool] = lambda place: False) -> None:
+    """Withdraw what a batch that was not committed set aside, durably, but for places that stay.
+
+    Dead letters that were redriven, and that the batch set aside again, get back the refusal before; others go.
+    """
+    chosen = [place for place in sorted(places_of(store, batch), key=repr) if not stays(place)]
+    if not chosen:
+        return
+    columns = dict(zip(Place._fields, zip(*chosen, strict=True), strict=True))
+    rows = pa.table({name: pa.array(columns[name], LETTER_KEY.field(name).type) for name in Place._fields})
+    last = "array_element(d.earlier, -1)"
+    before = {field.name: f"{last}['{field.name}']" for field in REFUSAL}
+    before["tries"] = "nullif(d.tries - 1, 1)"
+    before["earlier"] = "CASE WHEN array_length(d.earlier) > 1 THEN array_pop_back(d.earlier) END"
+    known = "coalesce(array_length(d.earlier), 0) > 0"
+    same = "d.source['uri'] = s.uri AND d.source['offset'] = s.\"offset\""
+    merge = open_to_write(store, "dead_letters").merge(
+        rows,
+        f"d.batch = {literal(batch)} AND {same} AND (d.source['partition'] IS NOT DISTINCT FROM s.\"partition\")",
+        source_alias="s",
+        target_alias="d",
+        commit_properties=commit_properties(store),
+    )
+    with external_write("dead-letters-withdrawn"):
+        merge.when_matched_update(updates=before, predicate=known).when_matched_delete(f"NOT ({known})").execute()
 
 
 def set_aside(store: Store, rows: pa.Table) -> None:

@@ -2,7 +2,7 @@
 
 A batch's rows are written before it; they are in force once a commit on ``messages`` has the batch's number. A batch
 that broke off is repeated with the same ranges and the same clock. Files that are gone by then keep their rows, as the
-earlier try may have made dead letters of their records.
+earlier try may have made dead letters of their records, which the batch counts.
 """
 
 from collections.abc import Iterator, Set
@@ -61,13 +61,21 @@ class Range:
 class Batch:
     """One planned batch: its number, its clock, and what it reads, in order of arrival.
 
-    ``cut`` has the URIs of files that an earlier try marked: see :meth:`ReadFiles.note_cut`.
+    Attributes:
+        number: of the batch, from 1 in each source.
+        at: its clock.
+        ranges: what it reads.
+        cut: the URIs of files that an earlier try marked: see :meth:`ReadFiles.note_cut`.
+        gone: the URIs of files that were planned and are gone.
+        judged_by: a digest of all that verdicts depend on besides the records and the store; None: not known.
     """
 
     number: int
     at: datetime
     ranges: tuple[Range, ...]
     cut: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+    judged_by: str | None = None
 
 
 class ReadFiles(ReadBatches[Batch]):
@@ -75,6 +83,8 @@ class ReadFiles(ReadBatches[Batch]):
 
     The table is read once, in portions; only a few bytes of each row are kept in memory.
     """
+
+    _table = "files"
 
     def __init__(self, store: Store, source_id: str) -> None:
         super().__init__(store, source_id)
@@ -86,17 +96,19 @@ class ReadFiles(ReadBatches[Batch]):
         return self._last_batch
 
     def planned(self, number: int) -> Batch | None:
-        """See :func:`planned_batch`."""
-        return planned_batch(self._store, self._source_id, number)
+        """See :class:`ReadBatches`; also a batch of which all files are gone."""
+        return _planned(self._store, self._source_id, number)
 
     def _load(self) -> None:
         uris, batches = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         cut: list[pa.RecordBatch] = []
         self._untold = False
+        self._others.clear()
 
         def own() -> Iterator[pa.RecordBatch]:
             for rows in scan(self._store.table("files"), _COLUMNS, **_IN_LITTLE_MEMORY):
                 uris.append(np.unique(_hashes(rows["uri"])))
+                self._see_others(rows)
                 # A file that two sources read stays if either says so.
                 cut.append(rows.filter(pc.field("cut")))
                 of_source = rows.filter(pc.field("source_id") == self._source_id)
@@ -129,6 +141,15 @@ class ReadFiles(ReadBatches[Batch]):
         own = (pc.field("source_id") == self._source_id) & (pc.field("batch") > number)
         return frozenset(source_files(scan(self._store.table("files"), where=own).read_all()))
 
+    def judge_anew(self, batch: Batch, by: str) -> None:
+        """Note in the plan of an uncommitted batch what judges it now, durably."""
+        with external_write("plan-anew"):
+            open_to_write(self._store, "files").update(
+                {"judged_by": literal(by)},
+                predicate=self._own(batch),
+                commit_properties=commit_properties(self._store),
+            )
+
     def is_cut(self, files: pa.Table) -> npt.NDArray[np.bool_]:
         """Which of these files have a record that was set aside with only a part of its bytes."""
         return np.not_equal(self._cut.of(files), NOT_READ)
@@ -138,7 +159,7 @@ class ReadFiles(ReadBatches[Batch]):
         if uris == batch.cut:
             return
         with external_write("cut-noted"):
-            self._mark_cut(uris, f"source_id = {literal(self._source_id)} and batch = {batch.number}")
+            self._mark_cut(uris, self._own(batch))
 
     def ask_dead_letters(self) -> bool:
         """Mark files that an earlier release read and of which a dead letter may be cut, durably.
@@ -178,14 +199,16 @@ class ReadFiles(ReadBatches[Batch]):
     def take_out(self, batch: Batch, files: Set[SourceFile]) -> None:
         """Mark files of a planned, uncommitted batch as gone, durably."""
         literals = ", ".join(literal(uri) for uri in sorted({file.uri for file in files}))
-        own = f"source_id = {literal(self._source_id)} and batch = {batch.number}"
         with external_write("take-out"):
             open_to_write(self._store, "files").update(
                 new_values={"end": _GONE},
-                predicate=f"{own} and uri in ({literals})",
+                predicate=f"{self._own(batch)} and uri in ({literals})",
                 commit_properties=commit_properties(self._store),
             )
         self._load()
+
+    def _own(self, batch: Batch) -> str:
+        return f"source_id = {literal(self._source_id)} and batch = {batch.number}"
 
     def _row(self, batch: Batch, r: Range) -> dict[str, object]:
         return {
@@ -198,21 +221,32 @@ class ReadFiles(ReadBatches[Batch]):
             "start": r.start,
             "end": r.end,
             "cut": False,
+            "judged_by": batch.judged_by,
         }
 
 
 def planned_batch(store: Store, source_id: str, number: int) -> Batch | None:
     """A batch as it was planned, without files that are gone; None where nothing is left."""
-    own = (pc.field("source_id") == source_id) & (pc.field("batch") == number) & (pc.field("end") != _GONE)
+    batch = _planned(store, source_id, number)
+    return batch if batch and batch.ranges else None
+
+
+def _planned(store: Store, source_id: str, number: int) -> Batch | None:
+    own = (pc.field("source_id") == source_id) & (pc.field("batch") == number)
     rows = scan(store.table("files"), where=own).read_all()
     if not rows.num_rows:
         return None
-    rows = rows.sort_by([("modified_at", "ascending"), ("uri", "ascending"), ("start", "ascending")])
-    ends = zip(source_files(rows), rows["start"].to_pylist(), rows["end"].to_pylist(), strict=True)
+    left = rows.filter(pc.field("end") != _GONE)
+    left = left.sort_by([("modified_at", "ascending"), ("uri", "ascending"), ("start", "ascending")])
+    ends = zip(source_files(left), left["start"].to_pylist(), left["end"].to_pylist(), strict=True)
     ranges = tuple(Range(file, start, end) for file, start, end in ends)
-    # The command line reads stores of earlier releases too.
-    cut = rows.filter(pc.field("cut"))["uri"].to_pylist() if "cut" in rows.column_names else []
-    return Batch(number, rows["at"][0].as_py(), ranges, frozenset(cut))
+    gone = frozenset(rows.filter(pc.field("end") == _GONE)["uri"].to_pylist())
+    at = rows["at"][0].as_py()
+    if "judged_by" not in rows.column_names:
+        # The command line reads stores of earlier releases too.
+        return Batch(number, at, ranges, gone=gone)
+    cut = frozenset(left.filter(pc.field("cut"))["uri"].to_pylist())
+    return Batch(number, at, ranges, cut, gone, rows["judged_by"][0].as_py())
 
 
 def source_files(files: pa.Table | pa.RecordBatch) -> list[SourceFile]:

@@ -57,11 +57,15 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class OffsetBatch:
-    """One planned batch: its number, its clock, and what it reads, in order of arrival."""
+    """One planned batch: its number, its clock, and what it reads, in order of arrival.
+
+    ``judged_by`` is as in ``files.Batch``.
+    """
 
     number: int
     at: datetime
     ranges: tuple[OffsetRange, ...]
+    judged_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,12 +79,15 @@ class ReadUpTo:
 class ReadOffsets(ReadBatches[OffsetBatch]):
     """What one source's batches have read, kept in the store's table ``offsets``."""
 
+    _table = "offsets"
+
     def __init__(self, store: Store, source_id: str) -> None:
         super().__init__(store, source_id)
         rows = store.table("offsets").to_pyarrow_table()
         self._rows: pa.Table = rows.filter(pc.field("source_id") == source_id)
         self._topics_of_others = set(rows.filter(pc.field("source_id") != source_id)["topic"].to_pylist())
         self._read = _read_up_to(self._rows)
+        self._see_others(rows)
 
     @property
     def last_batch(self) -> int:
@@ -93,7 +100,8 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
         if not rows:
             return None
         ranges = (OffsetRange(_partition(row), row["start"], row["end"], row["latest"], row["lost"]) for row in rows)
-        return OffsetBatch(number, rows[0]["at"], offsets_in_order(ranges))
+        # The command line reads stores of earlier releases too.
+        return OffsetBatch(number, rows[0]["at"], offsets_in_order(ranges), rows[0].get("judged_by"))
 
     def read_up_to(self) -> dict[Partition, ReadUpTo]:
         """How far each partition has been read, by its last batch."""
@@ -109,7 +117,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
 
     def write_down(self, batch: OffsetBatch) -> None:
         """Write the plan of a batch, durably."""
-        kept, rows = self._kept(), self._table(batch)
+        kept, rows = self._kept(), self._rows_of(batch)
         with external_write("plan"):
             if kept is self._rows:
                 self._write(rows, mode="append")
@@ -120,7 +128,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
 
     def plan_anew(self, batch: OffsetBatch) -> None:
         """Replace the plan of an uncommitted batch, durably and in one commit."""
-        rows = self._table(batch)
+        rows = self._rows_of(batch)
         with external_write("plan-anew"):
             self._write(rows, mode="overwrite", predicate=f"{self._own()} and batch = {batch.number}")
         self._rows = pa.concat_tables([self._rows.filter(pc.field("batch") != batch.number), rows])
@@ -157,7 +165,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
         table, properties = open_to_write(self._store, "offsets"), commit_properties(self._store)
         write_deltalake(table, rows, commit_properties=properties, **how)
 
-    def _table(self, batch: OffsetBatch) -> pa.Table:
+    def _rows_of(self, batch: OffsetBatch) -> pa.Table:
         rows = [
             {
                 "source_id": self._source_id,
@@ -170,6 +178,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
                 "end": r.end,
                 "latest": r.latest,
                 "lost": r.lost,
+                "judged_by": batch.judged_by,
             }
             for r in batch.ranges
         ]

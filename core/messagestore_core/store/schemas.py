@@ -175,12 +175,14 @@ FILES = pa.schema(
         pa.field("start", pa.int64(), nullable=False),
         pa.field("end", pa.int64(), nullable=False),
         pa.field("cut", pa.bool_()),
+        pa.field("judged_by", pa.string()),
     ]
 )
 """One row for each range of a source file in a batch; written before the batch, in force once it is committed.
 
 ``cut`` says whether the batch set aside a record of the file with only a part of its bytes, so that the file must stay;
-null where an earlier release read it.
+null where an earlier release read it. ``judged_by`` is a digest of all that the batch's verdicts depend on besides the
+records and the store; null where an earlier release planned the batch.
 """
 
 OFFSETS = pa.schema(
@@ -195,6 +197,7 @@ OFFSETS = pa.schema(
         pa.field("end", pa.int64(), nullable=False),
         pa.field("latest", pa.int64(), nullable=False),
         pa.field("lost", pa.string()),
+        pa.field("judged_by", pa.string()),
     ]
 )
 """One row for each range of Kafka offsets in a batch, like ``files``.
@@ -214,7 +217,7 @@ TABLES: dict[str, pa.Schema] = {
     "offsets": OFFSETS,
 }
 
-GROWN = ("messages", "dead_letters", "heads", "pending_updates", "tombstones", "audit", "files")
+GROWN = ("messages", "dead_letters", "heads", "pending_updates", "tombstones", "audit", "files", "offsets")
 """The tables with columns that are newer than format 1; an upgrade adds them: see ``folder``."""
 
 PROPERTIES = {

@@ -75,7 +75,8 @@ def look_at(document: RunDocument, storage: Storage) -> Look:
         note = last_note(store)
         if _is_due(store, document, task):
             return _UNCERTAIN
-        unread = [_unread(store, *source) for source in sources]
+        own = {source_id for source_id, _ in sources}
+        unread = [_unread(store, *source, own) for source in sources]
         if any(unread):
             # An update rewrites files of any size.
             updates = task.lifecycle is not None or note.updates != UpdateCounts()
@@ -114,7 +115,7 @@ def _is_due(store: Store, document: RunDocument, task: IngestTask) -> bool:
 
 
 class _Unread(NamedTuple):
-    """What of a source is to be read, and whether a batch of it broke off; false if neither is so."""
+    """What of a source is to be read, and whether a batch of it, or of an earlier source, broke off."""
 
     files: int
     bytes: int
@@ -125,7 +126,7 @@ class _Unread(NamedTuple):
         return self.broke_off or self.files > 0
 
 
-def _unread(store: Store, source_id: str, source: _Files) -> _Unread:
+def _unread(store: Store, source_id: str, source: _Files, own: set[str]) -> _Unread:
     read = ReadFiles(store, source_id)
     files = size = 0
     for portion in _portions(source.uri):
@@ -133,7 +134,7 @@ def _unread(store: Store, source_id: str, source: _Files) -> _Unread:
         files += int((ends < sizes).sum())
         times = np.where(pc.ends_with(portion["uri"], ".gz").to_numpy(), TIMES_PACKED, 1)
         size += int((np.maximum(sizes - np.maximum(ends, 0), 0) * times).sum())
-    return _Unread(files, size, read.last_batch > read.committed())
+    return _Unread(files, size, read.last_batch > read.committed() or bool(read.left_behind(own)))
 
 
 def _is_little(unread: _Unread) -> bool:

@@ -7,6 +7,7 @@ writes the messages. Claim checks and dead letters are written in between. The c
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from messagestore_core.clock import microseconds
 from messagestore_core.contract.run_document import IngestTask
+from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.store.batches import batch_id
 from messagestore_core.store.dead_letters import letter_keys, set_aside, set_aside_again, set_aside_before
 from messagestore_core.store.delta_log import CommitNote, committed_batch
 from messagestore_core.store.errors import RunFailedError
@@ -34,6 +37,7 @@ from messagestore_jobs.ingest.write import claimed_payloads, set_assignment, set
 from messagestore_jobs.rows.claims import write_claims
 from messagestore_jobs.rows.messages import append_messages
 from messagestore_jobs.rows.portions import portion_bytes, portions
+from messagestore_jobs.source.arrivals import Due
 from messagestore_jobs.source.columns import with_projections
 from messagestore_jobs.source.records import Planned, read_planned
 
@@ -67,8 +71,7 @@ class BatchContext:
 
 def ingest_batch(
     context: BatchContext,
-    batch: Planned,
-    read_before: set[str],
+    due: Due,
     note: CommitNote,
     note_cut: Callable[[Planned, set[str]], None],
     *,
@@ -78,13 +81,12 @@ def ingest_batch(
 
     Args:
         context: of the run.
-        batch: the planned batch.
-        read_before: those of its URIs that may have dead letters already.
+        due: the planned batch.
         note: of the last commit.
         note_cut: see :class:`Arrivals`.
         alone: whether the run probably has no other batch.
     """
-    spark, task = context.spark, context.task
+    spark, task, batch, read_before = context.spark, context.task, due.batch, due.read_before
     set_clock(spark, batch.at)
     records, parts = read_planned(spark, task, batch)
     judged = with_projections(records, context.columns.judged)
@@ -109,9 +111,11 @@ def ingest_batch(
     letters = read_letters(along, placed_all, left, portion, assigned, (batch.at, _id(task, batch)))
     cut: set[str] = set()
     letters = _noting_cut(letters, cut)
-    again = _set_aside(context, batch, letters, read_before if len(unfit) else set())
+    dealt = _set_aside(context, due, letters, any_unfit=len(unfit) > 0)
     note_cut(batch, cut)
-    counts = count(arrived, assigned, task.on_arrival_expired, again)
+    counts = count(arrived, assigned, task.on_arrival_expired, dealt.earlier)
+    if due.repeated:
+        counts += _gone(dealt, arrived, unfit)
     said = {"run": context.run, "totals": note.totals + counts, "events_since": context.events_since}
     done = note.model_copy(update={**said, "next_global_position": assigned.next_global})
     rows = placed.select(*context.columns.rows)
@@ -185,23 +189,41 @@ def _unfit(arrived: Arrived, assigned: Assignment, task: IngestTask) -> Numbers:
 
 
 def _id(task: IngestTask, batch: Planned) -> str:
-    return f"{task.source_id}/{batch.number}"
+    return batch_id(task.source_id, batch.number)
 
 
-def _set_aside(context: BatchContext, batch: Planned, letters: Iterator[pa.Table], read_before: set[str]) -> int:
-    """Write new dead letters; return how many are duplicates, as an earlier batch set them aside."""
+class _SetAside(NamedTuple):
+    """How many dead letters an earlier batch set aside; and an earlier try of this one, of its records and in all."""
+
+    earlier: int = 0
+    own: int = 0
+    own_in_all: int = 0
+
+
+def _set_aside(context: BatchContext, due: Due, letters: Iterator[pa.Table], *, any_unfit: bool) -> _SetAside:
+    """Write new dead letters."""
     if context.task.source.kind == "records":
         for rows in letters:
             set_aside_again(context.store, rows)
-        return 0
-    known, own, earlier = set_aside_before(context.store, read_before), _id(context.task, batch), 0
+        return _SetAside()
+    known = set_aside_before(context.store, due.read_before if any_unfit or due.repeated else set())
+    this, earlier, own = _id(context.task, due.batch), 0, 0
     for rows in letters:
         by = [known.get(key) for key in letter_keys(rows)] if known else [None] * rows.num_rows
-        new = rows.filter(pa.array([batch_id is None for batch_id in by]))
+        new = rows.filter(pa.array([batch is None for batch in by]))
         if new.num_rows:
             set_aside(context.store, new)
-        earlier += sum(batch_id is not None and batch_id != own for batch_id in by)
-    return earlier
+        earlier += sum(batch is not None and batch != this for batch in by)
+        own += sum(batch == this for batch in by)
+    return _SetAside(earlier, own, sum(batch == this for batch in known.values()))
+
+
+def _gone(dealt: _SetAside, arrived: Arrived, unfit: Numbers) -> IngestCounts:
+    """The dead letters of an earlier try whose records the source no longer has."""
+    kept = np.zeros(len(arrived.dead), dtype=np.bool_) if arrived.set_aside is None else arrived.set_aside.copy()
+    kept[unfit] = False
+    gone = dealt.own_in_all - dealt.own - int(kept.sum())
+    return IngestCounts(received=gone, dead_lettered=gone)
 
 
 def _noting_cut(letters: Iterator[pa.Table], uris: set[str]) -> Iterator[pa.Table]:

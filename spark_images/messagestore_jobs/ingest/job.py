@@ -16,8 +16,11 @@ from pyspark.errors import PySparkException
 from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import IngestOutcome
-from messagestore_core.store.claims import claim_suffix
+from messagestore_core.store.batches import REPLAYED
+from messagestore_core.store.claims import CLAIMS, claim_suffix, withdraw_claims
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state
+from messagestore_core.store.files import ReadFiles
+from messagestore_core.store.offsets import ReadOffsets
 from messagestore_core.store.tombstones import open_erased
 from messagestore_core.versions.rules import declare
 from messagestore_jobs.context import Run
@@ -28,7 +31,7 @@ from messagestore_jobs.ingest.dead_letters import SourceChangedError, bytes_at_o
 from messagestore_jobs.ingest.earlier_events import EarlierEvents, events_since, looked_for
 from messagestore_jobs.ingest.sequences import IncompleteSequences
 from messagestore_jobs.lifecycle.job import LifecycleWork, updates_task
-from messagestore_jobs.source.arrivals import Arrivals, Due, size_of
+from messagestore_jobs.source.arrivals import Arrivals, Due, size_of, to_repeat
 from messagestore_jobs.source.file_arrivals import FileArrivals
 from messagestore_jobs.source.kafka_arrivals import KafkaArrivals
 
@@ -116,6 +119,7 @@ class Ingest:
         self._note = self._first = last_note(self._store)
         updates = updates_task(task)
         update_arrivals = _arrivals(run, updates) if updates else None
+        self._withdraw_left_behind(update_arrivals)
         self._lifecycle = LifecycleWork(run, task, update_arrivals, self._first, self._days_of)
         self._note = self._lifecycle.finish(self._note)
         self._sequences = IncompleteSequences(run, task.sequence_timeout)
@@ -146,13 +150,35 @@ class Ingest:
             earlier_events=earlier,
         )
 
+    def _withdraw_left_behind(self, update_arrivals: Arrivals | None) -> None:
+        """Withdraw what sources that the stream no longer has set aside in batches that never ended."""
+        task, store = self._task, self._store
+        if task.source_id.startswith(REPLAYED):
+            return
+        own = {task.source_id, *([task.lifecycle.source_id] if task.lifecycle else [])}
+        reads: list[Arrivals | ReadFiles | ReadOffsets] = [self._arrivals]
+        if update_arrivals is not None:
+            reads.append(update_arrivals)
+        if not committed_batch(store, task.source_id):
+            # The source before may have been of the other kind.
+            reads += [ReadFiles(store, task.source_id), ReadOffsets(store, task.source_id)]
+        left = [read for read in reads if read.left_behind(own)]
+        if left:
+            self._withdraw_claims()
+        for read in left:
+            read.withdraw_left_behind(own)
+
+    def _withdraw_claims(self) -> None:
+        """Remove the claim checks of batches that were not committed."""
+        withdraw_claims(self._store.objects(CLAIMS), self._context.index.next_global)
+
     def _days_of(self, message_ids: pa.Array) -> list[date]:
         return self._context.index.days_of(message_ids)
 
     def take_in_what_has_arrived(self) -> None:
         """Ingest a batch that broke off, then all that has arrived."""
         arrivals = self._arrivals
-        cut_off = arrivals.cut_off()
+        cut_off = to_repeat(arrivals, lambda _: self._withdraw_claims())
         arrivals.look()
         if arrivals.waits() or cut_off:
             # Open it here, as a step of progress of its own.
@@ -193,8 +219,7 @@ class Ingest:
         try:
             self._note = ingest_batch(
                 self._context,
-                due.batch,
-                due.read_before,
+                due,
                 self._note,
                 self._arrivals.note_cut,
                 alone=self._is_alone(),

@@ -14,7 +14,10 @@ from pyspark.errors import PySparkException
 from messagestore_core.clock import now
 from messagestore_core.contract.run_document import IngestTask, Memory
 from messagestore_core.contract.run_report import LifecycleOutcome, UpdateCounts
+from messagestore_core.store.batches import batch_id
+from messagestore_core.store.dead_letters import letter_keys, set_aside_before
 from messagestore_core.store.delta_log import CommitNote, table_state
+from messagestore_core.store.handle import Store
 from messagestore_core.store.pending_updates import count_pending, forget_waiting, let_wait
 from messagestore_core.store.schemas import PENDING_UPDATES, UTC
 from messagestore_jobs.context import Run
@@ -22,8 +25,8 @@ from messagestore_jobs.lifecycle.commit import LifecycleRun, commit, folded, wit
 from messagestore_jobs.lifecycle.timeouts import count_open, expire_due, fail_unanswered
 from messagestore_jobs.lifecycle.updates import dead_letters, read_updates, set_aside_once, source_of
 from messagestore_jobs.lifecycle.waiting import settle, was_cut_off
-from messagestore_jobs.source.arrivals import Arrivals, Due, size_of
-from messagestore_jobs.source.records import read_planned
+from messagestore_jobs.source.arrivals import Arrivals, Due, size_of, to_repeat
+from messagestore_jobs.source.records import Planned, read_planned
 
 BATCH_BYTES = 64 << 20
 BATCH_RECORDS = 250_000
@@ -71,7 +74,7 @@ class LifecycleWork:
         """Repeat what broke off in an earlier run, before new messages; return the note of the last commit."""
         if not self._is_used(note):
             return note
-        due = self._arrivals.cut_off() if self._arrivals else None
+        due = to_repeat(self._arrivals, self._forget_waiting) if self._arrivals else None
         if due:
             note = self._take_in(due, note)
         return self._settle(note) if was_cut_off(self._context.store) else note
@@ -116,6 +119,10 @@ class LifecycleWork:
     def _settle(self, note: CommitNote) -> CommitNote:
         return settle(self._context, now(self._document), self._pending_for, note)
 
+    def _forget_waiting(self, batch: Planned) -> None:
+        assert self._task is not None
+        forget_waiting(self._context.store, self._task.source_id, batch.number)
+
     def _take_in(self, due: Due, note: CommitNote) -> CommitNote:
         """Apply one batch, without what turns out to be gone."""
         assert self._arrivals is not None
@@ -124,7 +131,7 @@ class LifecycleWork:
             records = read_updates(read_planned(self._context.spark, self._task, due.batch)[0]).toArrow()
         except (PySparkException, Py4JJavaError) as error:
             # The source of updates that an earlier try let wait may be gone; the next try writes those that are left.
-            forget_waiting(self._context.store, self._task.source_id, due.batch.number)
+            self._forget_waiting(due.batch)
             if not self._arrivals.replan(due.batch):
                 why = self._arrivals.explained(error)
                 if why is None:
@@ -149,7 +156,8 @@ def take_in(context: LifecycleRun, source_id: str, due: Due, records: pa.Table, 
         records: columns of ``read_updates``, in order of arrival.
         note: of the last commit.
     """
-    set_aside = _set_aside(context, source_id, due, records.filter(pc.is_valid(records["reason"])))
+    bad = records.filter(pc.is_valid(records["reason"]))
+    set_aside, gone = _set_aside(context, source_id, due, bad)
     updates = without_erased(context, records.filter(pc.is_null(records["reason"])))
     last = table_state(context.store).last_global_position or 0
     result = folded(context, updates, due.batch.at)
@@ -158,11 +166,11 @@ def take_in(context: LifecycleRun, source_id: str, due: Due, records: pa.Table, 
     if waiting.num_rows or (due.read_before and count_pending(context.store)):
         let_wait(context.store, _pending(waiting, source_id, due, last), source_id, due.batch.number)
     counts = UpdateCounts(
-        received=records.num_rows,
+        received=records.num_rows + gone,
         applied=result.applied,
         # Dead letters of earlier batches and updates of erased messages count as stale too.
         stale=records.num_rows - result.applied - set_aside - waiting.num_rows,
-        dead_lettered=set_aside,
+        dead_lettered=set_aside + gone,
         exhausted=len(result.exhausted),
         retried=result.retried,
     )
@@ -170,10 +178,17 @@ def take_in(context: LifecycleRun, source_id: str, due: Due, records: pa.Table, 
     return commit(context, result, updates, due.batch.at, step, context.noted(note, counts))
 
 
-def _set_aside(context: LifecycleRun, source_id: str, due: Due, bad: pa.Table) -> int:
-    own = f"{source_id}/{due.batch.number}"
+def _set_aside(context: LifecycleRun, source_id: str, due: Due, bad: pa.Table) -> tuple[int, int]:
+    """How many of the batch's records are its dead letters, and how many such records the source no longer has."""
+    own = batch_id(source_id, due.batch.number)
     letters = dead_letters(bad["raw"], source_of(bad), bad, due.batch.at, own)
-    return set_aside_once(context.store, letters, own, due.read_before)
+    set_aside = set_aside_once(context.store, letters, own, due.read_before)
+    return set_aside, _gone(context.store, letters, own, due.read_before) if due.repeated else 0
+
+
+def _gone(store: Store, letters: pa.Table, batch: str, uris: set[str]) -> int:
+    known = set_aside_before(store, uris)
+    return len({key for key, by in known.items() if by == batch} - set(letter_keys(letters)))
 
 
 def _pending(waiting: pa.Table, source_id: str, due: Due, last_global_position: int) -> pa.Table:

@@ -1,5 +1,6 @@
 """A source for an ingest: what waits, the next batch, and how much is left."""
 
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,10 +14,17 @@ REPLACED = "a file was replaced while it was read"
 
 @dataclass(frozen=True)
 class Due:
-    """A planned batch, and those of its URIs that may have dead letters already."""
+    """A planned batch.
+
+    Attributes:
+        batch: the plan.
+        read_before: those of its URIs that may have dead letters already.
+        repeated: whether an earlier try may have written dead letters and claim checks.
+    """
 
     batch: Planned
     read_before: set[str]
+    repeated: bool = False
 
 
 class Arrivals(Protocol):
@@ -33,6 +41,21 @@ class Arrivals(Protocol):
 
     def cut_off(self) -> Due | None:
         """The batch that was planned and not committed, to be repeated as it is; None without one."""
+
+    def judges_otherwise(self, batch: Planned) -> bool:
+        """Whether a planned batch may be judged otherwise by this task than by the one that it was planned for."""
+
+    def judge_anew(self, batch: Planned) -> Due | None:
+        """Withdraw what a cut-off batch set aside, then note in its plan that this task judges it, durably.
+
+        Dead letters of what the source no longer has stay, and the batch counts them. None where nothing is left of it.
+        """
+
+    def left_behind(self, own: Set[str]) -> Mapping[str, int]:
+        """See :class:`ReadBatches`."""
+
+    def withdraw_left_behind(self, own: Set[str]) -> None:
+        """See :class:`ReadBatches`."""
 
     def next(self) -> Due:
         """Plan the next batch, durably."""
@@ -54,6 +77,20 @@ class Arrivals(Protocol):
 
     def loss(self) -> Loss | None:
         """What was lost before it was read; None: nothing."""
+
+
+def to_repeat(arrivals: Arrivals, withdraw: Callable[[Planned], None]) -> Due | None:
+    """The batch that is to be repeated, judged by the task as it is now; None without one.
+
+    Args:
+        arrivals: of the source.
+        withdraw: removes what such a batch wrote besides dead letters; called if it is judged anew.
+    """
+    due = arrivals.cut_off()
+    if due is None or not arrivals.judges_otherwise(due.batch):
+        return due
+    withdraw(due.batch)
+    return arrivals.judge_anew(due.batch)
 
 
 def size_of(batch: Planned) -> int:

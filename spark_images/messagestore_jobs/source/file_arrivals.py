@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import IO
 
 import numpy as np
@@ -14,6 +14,8 @@ from messagestore_core.clock import now
 from messagestore_core.contract.records import FilesSource, RecordsSource
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import Lag, Loss
+from messagestore_core.store.batches import batch_id
+from messagestore_core.store.dead_letters import places_of, withdraw
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.files import Batch, Range, ReadFiles, source_files
 from messagestore_core.store.objects import is_below
@@ -30,7 +32,7 @@ from messagestore_jobs.source.plan import (
     rest_of_files,
     unpacked,
 )
-from messagestore_jobs.source.records import Planned, splittable
+from messagestore_jobs.source.records import Planned, judged_by, splittable
 
 _RECORD_BYTES = 64
 """The size assumed for a record before the first batch; few records are smaller."""
@@ -78,10 +80,36 @@ class FileArrivals:
     def cut_off(self) -> Due | None:
         """See :class:`Arrivals`."""
         batch = self._read.cut_off()
-        if batch is None:
+        if batch is None or not (batch.ranges or places_of(self._store, self._id(batch))):
             return None
         self._refuse_elsewhere(batch)
-        return Due(batch, self._read.read_before(batch))
+        return Due(batch, self._read.read_before(batch) | batch.gone, repeated=True)
+
+    def judges_otherwise(self, batch: Planned) -> bool:
+        """See :class:`Arrivals`."""
+        return batch.judged_by != judged_by(self._spark, self._task)
+
+    def judge_anew(self, batch: Planned) -> Due | None:
+        """See :class:`Arrivals`."""
+        assert isinstance(batch, Batch)
+        if batch.ranges:
+            self.replan(batch)
+        left = self._read.planned(batch.number)
+        assert left is not None
+        withdraw(self._store, self._id(left), lambda place: place.uri in left.gone)
+        self._read.judge_anew(left, judged_by(self._spark, self._task))
+        return self.cut_off()
+
+    def left_behind(self, own: Set[str]) -> Mapping[str, int]:
+        """See :class:`Arrivals`."""
+        return self._read.left_behind(own)
+
+    def withdraw_left_behind(self, own: Set[str]) -> None:
+        """See :class:`Arrivals`."""
+        self._read.withdraw_left_behind(own)
+
+    def _id(self, batch: Batch) -> str:
+        return batch_id(self._task.source_id, batch.number)
 
     def _refuse_elsewhere(self, batch: Batch) -> None:
         """Refuse a plan with files of another source: no run wrote it, as a changed source has a new id."""
@@ -97,7 +125,8 @@ class FileArrivals:
         held = held_at_once(python_bytes(self._spark)) * self._record_bytes
         bounds = limits_of_files(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark), held)
         ranges = next_files(self._waiting, bounds, splittable=splittable(self._source))
-        batch = Batch(self._read.next_number(), now(self._document), ranges)
+        by = judged_by(self._spark, self._task)
+        batch = Batch(self._read.next_number(), now(self._document), ranges, judged_by=by)
         due = Due(batch, self._read.read_before(batch))
         self._read.write_down(batch)
         self._waiting = rest_of_files(self._waiting, ranges)
@@ -111,7 +140,8 @@ class FileArrivals:
     def taken_in(self, batch: Planned, records: int) -> None:
         """Estimate the size of a record for the next batch."""
         assert isinstance(batch, Batch)
-        self._record_bytes = max(1, sum(unpacked(r) for r in batch.ranges) // max(1, records))
+        if batch.ranges:
+            self._record_bytes = max(1, sum(unpacked(r) for r in batch.ranges) // max(1, records))
 
     def replan(self, batch: Planned) -> bool:
         """Take files that are gone or can't be read out of a planned batch; one that comes back is a new file.

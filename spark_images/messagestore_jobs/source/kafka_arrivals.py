@@ -1,14 +1,16 @@
 """Kafka records, as they arrive in topics."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
 from messagestore_core.clock import now
 from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import Lag, Loss
+from messagestore_core.store.batches import batch_id
+from messagestore_core.store.dead_letters import Place, withdraw
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
-from messagestore_core.store.offsets import OffsetBatch, OffsetRange, ReadOffsets
+from messagestore_core.store.offsets import URI, OffsetBatch, OffsetRange, ReadOffsets
 from messagestore_jobs.context import Run
 from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.arrivals import Due
@@ -23,7 +25,7 @@ from messagestore_jobs.source.plan import (
     rest_of_offsets,
     still_there,
 )
-from messagestore_jobs.source.records import Planned
+from messagestore_jobs.source.records import Planned, judged_by
 
 _WHY = {
     RETENTION: "the broker had removed them before they were read",
@@ -60,24 +62,54 @@ class KafkaArrivals:
         batch = self._read.cut_off()
         if batch is None:
             return None
-        self._refuse_other_topics(batch)
-        return Due(batch, self._read.read_before(batch))
+        # Topics that the source no longer has are taken out when the batch is judged anew.
+        if batch.judged_by is None or not self.judges_otherwise(batch):
+            self._refuse_other_topics(batch)
+        return Due(batch, self._read.read_before(batch), repeated=True)
+
+    def judges_otherwise(self, batch: Planned) -> bool:
+        """See :class:`Arrivals`."""
+        return batch.judged_by != judged_by(self._spark, self._task)
+
+    def judge_anew(self, batch: Planned) -> Due | None:
+        """See :class:`Arrivals`; topics that the source no longer has are taken out of the plan."""
+        assert isinstance(batch, OffsetBatch)
+        own = [r for r in batch.ranges if self._has(r.partition.topic)]
+        ranges = still_there(own, list_partitions(self._spark, self._source))
+        withdraw(self._store, batch_id(self._task.source_id, batch.number), lambda place: _is_lost(place, ranges))
+        self._read.plan_anew(replace(batch, ranges=ranges, judged_by=judged_by(self._spark, self._task)))
+        self._tell_losses([r for r in ranges if r not in batch.ranges])
+        return self.cut_off()
+
+    def left_behind(self, own: Set[str]) -> Mapping[str, int]:
+        """See :class:`Arrivals`."""
+        return self._read.left_behind(own)
+
+    def withdraw_left_behind(self, own: Set[str]) -> None:
+        """See :class:`Arrivals`."""
+        self._read.withdraw_left_behind(own)
 
     def _refuse_other_topics(self, batch: OffsetBatch) -> None:
-        """Refuse a plan with topics of another source: no run wrote it, as a changed source has a new id."""
-        source, java = self._source, self._spark._jvm
-        for topic in {r.partition.topic for r in batch.ranges} - set(source.topics):
-            pattern = source.topic_pattern
-            if pattern is None or not java.java.util.regex.Pattern.matches(pattern, topic):  # type: ignore[union-attr]
+        """Refuse a plan with topics that the source does not have: no run with this source wrote it."""
+        for topic in {r.partition.topic for r in batch.ranges}:
+            if not self._has(topic):
                 raise TableRefusedError(
                     f"{self._store.uri}/offsets says that batch {batch.number} reads topic {topic[:200]}, "
                     "which this source does not have; find out who wrote it"
                 )
 
+    def _has(self, topic: str) -> bool:
+        """Whether a topic is one of the source's."""
+        pattern, java = self._source.topic_pattern, self._spark._jvm
+        return topic in self._source.topics or (
+            pattern is not None and java.java.util.regex.Pattern.matches(pattern, topic)  # type: ignore[union-attr]
+        )
+
     def next(self) -> Due:
         """See :class:`Arrivals`; each partition gets its fair share of the batch."""
         ranges = next_offsets(self._waiting, self._limit())
-        batch = OffsetBatch(self._read.next_number(), now(self._document), ranges)
+        by = judged_by(self._spark, self._task)
+        batch = OffsetBatch(self._read.next_number(), now(self._document), ranges, by)
         due = Due(batch, self._read.read_before(batch))
         self._read.write_down(batch)
         self._tell_losses(ranges)
@@ -141,3 +173,11 @@ class KafkaArrivals:
                     f"topic {r.partition.topic}, partition {r.partition.number}: offsets {r.start} to {r.end - 1} are "
                     f"lost: {_WHY[r.lost]}"
                 )
+
+
+def _is_lost(place: Place, ranges: Iterable[OffsetRange]) -> bool:
+    """Whether a record lies in a range that can't be read any more."""
+    return any(
+        r.lost and place[:2] == (f"{URI}{r.partition.topic}", r.partition.number) and r.start <= place.offset < r.end
+        for r in ranges
+    )

@@ -1,11 +1,17 @@
-"""SIGKILL of an ingest from Kafka and its JVM; after the next run the store is that of an uninterrupted run."""
+"""An ingest from Kafka is cut off; after the next run the store is that of an uninterrupted run."""
 
 from collections.abc import Callable
 
+import pytest
+
+from messagestore_core.contract.records import Filter
+from messagestore_core.contract.run_report import IngestCounts
 from support.crash import crash_run
+from support.external_writes import observing
 from support.ingests import positions_have_no_gap, record
 from support.kafkastreams import KafkaStream
 from support.kafkatopics import Record, Topics
+from support.purges import CrashError
 
 KILLS = [("plan", "after", 2), ("messages", "within", 1)]
 
@@ -24,3 +30,27 @@ def test_each_record_ends_in_one_place_wherever_a_run_is_killed(
     assert sorted(stream.ids()) == [f"m{n}" for n in range(6)]
     assert sorted(raw for _, raw in stream.set_aside()) == sorted(f"bad {n}".encode() for n in range(6))
     assert positions_have_no_gap(stream.messages())
+
+
+def test_a_batch_that_was_cut_off_is_judged_by_the_spec_of_now_without_topics_that_it_no_longer_has(
+    topics: Topics, stream_of: Callable[..., KafkaStream]
+) -> None:
+    kept, dropped = topics.make(), topics.make()
+    topics.send(kept, b"lost", record("m0"), b"bad")
+    topics.send(dropped, b"poison", record("m1"))
+    stream = stream_of(kept, dropped)
+    with pytest.raises(CrashError), observing(crash_before_the_commit):
+        stream.run(filter=Filter(types=("other",), unmatched="DeadLetter"))
+    assert len(stream.dead_letters()) == 5
+    topics.remove_before(kept, 1)
+    outcome = stream.run(source={"topics": (kept,)})
+    assert outcome.totals == IngestCounts(received=3, stored=1, dead_lettered=2)
+    assert sorted(raw for _, raw in stream.set_aside()) == [b"bad", b"lost"]
+    assert outcome.loss is not None
+    assert outcome.loss.records == 1
+    assert stream.run().counts == IngestCounts(received=2, stored=1, dead_lettered=1)
+
+
+def crash_before_the_commit(name: str, moment: str) -> None:
+    if (name, moment) == ("messages", "before"):
+        raise CrashError(name)

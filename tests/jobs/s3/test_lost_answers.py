@@ -70,6 +70,8 @@ ELSEWHERE = {
     *("index-parts", "erase-index"),
     # Of ingested files: tests/unit/source, and tests/jobs/ingest/test_after_ingest.py.
     *("archive-file", "delete-file", "cut-noted", "cut-asked"),
+    # After a change of the spec: tests/jobs/ingest/test_changed_spec.py.
+    *("dead-letters-withdrawn", "claim-withdrawn", "plan-forgotten"),
     # On a store of an earlier release: tests/jobs/upgrade.
     *("upgrade-.+", "properties-.+"),
 }
