@@ -18,6 +18,7 @@ class DeadLetter:
     """One record that was set aside: its bytes, its source, and why it was not stored.
 
     ``tries`` is how often it was set aside; ``earlier`` has time and reason of the tries before the last, oldest first.
+    ``message_id``, ``stream_name`` and ``correlation_id`` are those of its message, None if the record tells none.
     """
 
     raw: bytes | None
@@ -27,6 +28,9 @@ class DeadLetter:
     failed_at: datetime
     redriven_at: datetime | None
     redriven_by: str | None
+    message_id: str | None = None
+    stream_name: str | None = None
+    correlation_id: str | None = None
     tries: int = 1
     earlier: Sequence[Mapping[str, Any]] = ()
 

@@ -126,6 +126,9 @@ DEAD_LETTER_COLUMNS = ColumnSet(
             "failed_at": Kind.TIMESTAMP,
             "redriven_at": Kind.TIMESTAMP,
             "redriven_by": Kind.TEXT,
+            "message_id": Kind.TEXT,
+            "stream_name": Kind.TEXT,
+            "correlation_id": Kind.TEXT,
         }
     ),
     frozenset({"raw"}),

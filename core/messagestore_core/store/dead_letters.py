@@ -20,12 +20,19 @@ _EARLIER = 10
 """How many refusals before the last a dead letter keeps."""
 LetterKey = tuple[str, int | None, int, bytes | None]
 """What makes two dead letters the same: uri, partition, offset, and the SHA-256 of the bytes."""
+TOLD = ("message_id", "stream_name", "correlation_id")
+"""The columns by which an erasure or a look-up finds a dead letter; null where its record doesn't tell them."""
 LETTER_KEY = pa.schema(
     [("uri", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("digest", pa.binary())]
 )
 """The same as columns."""
 
 _LETTERS_AT_ONCE = 64
+_SAME = " AND ".join(
+    f"({given.format('d')} IS NOT DISTINCT FROM {given.format('s')})"
+    for given in ("{}.raw", *(f"{{}}.source['{name}']" for name in SOURCE.names))
+)
+"""Whether rows d and s are the same dead letter."""
 
 
 class Place(NamedTuple):
@@ -151,14 +158,14 @@ def set_aside_again(store: Store, rows: pa.Table) -> None:
     A dead letter whose row is gone is added again. A batch that is repeated counts as one try.
     """
     again = {name: f's."{name}"' for name in ("reason", "detail", "failed_at", "redriven_at", "redriven_by", "batch")}
+    again |= {name: f'coalesce(s."{name}", d."{name}")' for name in TOLD}
     last = "named_struct(" + ", ".join(f"'{field.name}', d.\"{field.name}\"" for field in REFUSAL) + ")"
     earlier = f"array_slice(array_append(coalesce(d.earlier, make_array()), {last}), -{_EARLIER}, -1)"
     another = again | {"tries": "coalesce(d.tries, 1) + 1", "earlier": earlier}
     own = "d.batch IS NOT DISTINCT FROM s.batch"
-    same = " AND ".join(f"(d.source['{n}'] IS NOT DISTINCT FROM s.source['{n}'])" for n in SOURCE.names)
     merge = open_to_write(store, "dead_letters").merge(
         rows,
-        f"(d.raw IS NOT DISTINCT FROM s.raw) AND {same}",
+        _SAME,
         source_alias="s",
         target_alias="d",
         commit_properties=commit_properties(store),

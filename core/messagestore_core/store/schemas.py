@@ -85,13 +85,17 @@ DEAD_LETTERS = pa.schema(
         pa.field("tries", pa.int32()),
         pa.field("earlier", pa.list_(REFUSAL)),
         pa.field("cut", pa.bool_()),
+        pa.field("message_id", pa.string()),
+        pa.field("stream_name", pa.string()),
+        pa.field("correlation_id", pa.string()),
     ]
 )
 """``batch`` is the ingest batch that set the record aside, so that a repeated batch recognizes its own.
 
 ``headers`` has a Kafka record's headers, key and time. ``tries`` is how often it was set aside, null for once;
 ``earlier`` has the refusals before the last, oldest first. ``cut`` says whether ``raw`` has only a part of the record's
-bytes; null where an earlier release set it aside.
+bytes; null where an earlier release set it aside. ``message_id``, ``stream_name`` and ``correlation_id`` are those of
+its message, as far as the record tells them; rows of earlier releases have none.
 """
 
 HEADS = pa.schema(

@@ -27,6 +27,7 @@ _COLUMNS = (
 _WIDE = (Column("ID", 36), Column("CORRELATION", 12), Column("SIZE"))
 _PAYLOAD = (Column("PAYLOAD"),)
 _DEAD_LETTERS = (Column("FAILED"), Column("REASON"), Column("SOURCE"), Column("DETAIL"))
+_WIDE_LETTERS = (Column("RAW"), Column("REDRIVEN"), Column("ID"), Column("STREAM"))
 
 
 def print_messages(messages: Iterable[Message], form: Output) -> None:
@@ -75,7 +76,7 @@ def print_dead_letters(letters: Iterable[DeadLetter], form: Output) -> None:
         if not rows:
             typer.echo("no dead letters", err=True)
             return
-        print_table((*_DEAD_LETTERS, *((Column("RAW"), Column("REDRIVEN")) if wide else ())), rows)
+        print_table((*_DEAD_LETTERS, *(_WIDE_LETTERS if wide else ())), rows)
 
 
 def _cells(message: Message, *, wide: bool) -> tuple[object, ...]:
@@ -88,7 +89,8 @@ def _cells(message: Message, *, wide: bool) -> tuple[object, ...]:
 def _letter_cells(letter: DeadLetter, *, wide: bool) -> tuple[object, ...]:
     origin = f"{letter.source['uri']}#{letter.source['offset']}"
     narrow = (letter.failed_at, letter.reason, origin, letter.detail)
-    return (*narrow, shown_bytes(letter.raw), letter.redriven_at) if wide else narrow
+    more = (shown_bytes(letter.raw), letter.redriven_at, letter.message_id, letter.stream_name) if wide else ()
+    return (*narrow, *more)
 
 
 def _records(messages: Iterable[Message]) -> Iterator[str]:
@@ -124,6 +126,9 @@ def _letter(letter: DeadLetter) -> dict[str, Any]:
         "detail": letter.detail,
         "failedAt": rfc3339(letter.failed_at),
         "source": dict(letter.source),
+        "messageId": letter.message_id,
+        "streamName": letter.stream_name,
+        "correlationId": letter.correlation_id,
         "redrivenAt": letter.redriven_at and rfc3339(letter.redriven_at),
         "redrivenBy": letter.redriven_by,
         "tries": letter.tries,

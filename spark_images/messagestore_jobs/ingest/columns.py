@@ -16,10 +16,18 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import IngestTask
+from messagestore_core.store.dead_letters import TOLD
 from messagestore_jobs.index.read import hashed
 from messagestore_jobs.ingest.assign import EXPECTED_BY_NOBODY, IN_NO_SEQUENCE
 from messagestore_jobs.ingest.earlier_events import earlier_columns
-from messagestore_jobs.ingest.envelope import can_carry, envelope_columns, field_columns, tells_unknown, wire
+from messagestore_jobs.ingest.envelope import (
+    can_carry,
+    envelope_columns,
+    field_columns,
+    tells_unknown,
+    told,
+    wire,
+)
 from messagestore_jobs.ingest.judge import verdict_columns
 from messagestore_jobs.ingest.refusals import Expected, Members, Numbers
 from messagestore_jobs.ingest.write import assignment_columns, clock, identity, letter_columns, row_columns
@@ -167,16 +175,16 @@ def _letter(task: IngestTask, at_once: int) -> Iterator[Column]:
 
 
 def _letter_type(task: IngestTask) -> str:
-    fields = (
-        "raw binary, reason string, detail string, kind string, uri string, partition int, offset bigint, cut boolean"
-    )
+    fields = "raw binary, reason string, detail string, kind string, uri string, partition int, offset bigint, "
+    fields += "".join(f"{name} string, " for name in TOLD) + "cut boolean"
     return f"struct<{fields}{', record_says map<string, string>' if _of_kafka(task) else ''}>"
 
 
 def _letter_bytes(*, of_kafka: bool) -> Column:
     """About how many bytes a driver holds of a dead letter."""
     beside = F.octet_length(F.to_json("record_says")) if of_kafka else F.lit(0)
-    return (F.coalesce(F.octet_length("value"), F.lit(0)) + beside + F.lit(_BESIDE_ITS_BYTES)).cast("bigint")
+    named = F.octet_length(F.concat_ws("", *told()))
+    return (F.coalesce(F.octet_length("value"), F.lit(0)) + beside + named + F.lit(_BESIDE_ITS_BYTES)).cast("bigint")
 
 
 def _ordering(task: IngestTask) -> Iterator[Column]:

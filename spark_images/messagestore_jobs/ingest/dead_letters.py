@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_core.store.dead_letters import LETTER_KEY, new_letters, set_aside_for
+from messagestore_core.store.dead_letters import LETTER_KEY, TOLD, new_letters, set_aside_for
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import SOURCE
@@ -144,7 +144,8 @@ def _letters(rows: pa.Table, refused: Mapping[int, tuple[str, str]], about: tupl
     details = pc.coalesce(pa.array([detail for _, detail in told], pa.string()), rows["detail"])
     source = pa.StructArray.from_arrays([rows[n].combine_chunks() for n in SOURCE.names], fields=list(SOURCE))
     headers = {"headers": rows["record_says"]} if "record_says" in rows.column_names else {}
-    given = {"raw": rows["raw"], "reason": reasons, "detail": details, "source": source, "cut": rows["cut"]}
+    given = {"raw": rows["raw"], "reason": reasons, "detail": details, "source": source}
+    given |= {name: rows[name] for name in (*TOLD, "cut")}
     return new_letters({**given, **headers}, *about)
 
 

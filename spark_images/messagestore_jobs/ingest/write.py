@@ -11,9 +11,10 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import IngestTask, Retry
 from messagestore_core.reasons import DeadLetterReason
+from messagestore_core.store.dead_letters import TOLD
 from messagestore_core.store.schemas import MESSAGES, SOURCE
 from messagestore_jobs.ingest.assign import Assignment
-from messagestore_jobs.ingest.envelope import can_carry
+from messagestore_jobs.ingest.envelope import can_carry, told
 from messagestore_jobs.integrity import key_of, own_columns, seal
 from messagestore_jobs.lifecycle.transitions import wait
 from messagestore_jobs.native import rfc3339
@@ -163,7 +164,7 @@ def letters_of(portion: int) -> Column:
 
 
 def letter_columns(*, says: bool) -> tuple[Column, ...]:
-    """Columns raw, reason, detail, those of SOURCE, cut, and with ``says`` record_says, of judged records.
+    """Columns raw, reason, detail, those of SOURCE and TOLD, cut, and with ``says`` record_says, of judged records.
 
     Reason and detail are null if the driver refused the record.
     """
@@ -175,6 +176,7 @@ def letter_columns(*, says: bool) -> tuple[Column, ...]:
         F.coalesce("reason", expired).alias("reason"),
         F.coalesce("detail", F.when(F.col("expired"), words)).alias("detail"),
         *map(F.col, SOURCE.names),
+        *(column.alias(name) for name, column in zip(TOLD, told(), strict=True)),
         F.col("cut"),
         *([F.col("record_says")] if says else []),
     )

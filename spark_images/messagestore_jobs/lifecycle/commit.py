@@ -21,7 +21,7 @@ from messagestore_core.contract.run_document import Resource, Retry
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.audit import AuditEntry, add_audit
-from messagestore_core.store.dead_letters import letter_keys, set_aside, set_aside_for
+from messagestore_core.store.dead_letters import TOLD, letter_keys, set_aside, set_aside_for
 from messagestore_core.store.delta_log import CommitNote, committed_batch, empty_commit
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
@@ -260,10 +260,10 @@ def _size() -> Column:
 
 def _letters(messages: DataFrame, at: datetime, batch: str) -> pa.Table:
     ordered = messages.orderBy("global_position")
-    records = ordered.select(F.col("value").cast("binary").alias("raw"), "source").toArrow()
-    reasons = [str(DeadLetterReason.RETRIES_EXHAUSTED)] * records.num_rows
-    why = pa.table({"reason": reasons, "detail": [_DETAIL] * records.num_rows})
-    return dead_letters(records["raw"], records["source"], why, at, batch)
+    why = {"reason": str(DeadLetterReason.RETRIES_EXHAUSTED), "detail": _DETAIL}
+    told = (F.lit(text).alias(name) for name, text in why.items())
+    records = ordered.select(F.col("value").cast("binary").alias("raw"), "source", *TOLD, *told).toArrow()
+    return dead_letters(records, records["source"], at, batch)
 
 
 def find_messages(context: LifecycleRun, message_ids: pa.Array, after: int | None = None) -> dict[str, StoredMessage]:

@@ -181,7 +181,7 @@ def take_in(context: LifecycleRun, source_id: str, due: Due, records: pa.Table, 
 def _set_aside(context: LifecycleRun, source_id: str, due: Due, bad: pa.Table) -> tuple[int, int]:
     """How many of the batch's records are its dead letters, and how many such records the source no longer has."""
     own = batch_id(source_id, due.batch.number)
-    letters = dead_letters(bad["raw"], source_of(bad), bad, due.batch.at, own)
+    letters = dead_letters(bad, source_of(bad), due.batch.at, own)
     set_aside = set_aside_once(context.store, letters, own, due.read_before)
     return set_aside, _gone(context.store, letters, own, due.read_before) if due.repeated else 0
 

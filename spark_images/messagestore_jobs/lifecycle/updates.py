@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.reasons import DeadLetterReason as Reason
-from messagestore_core.store.dead_letters import letter_keys, new_letters, set_aside, set_aside_before
+from messagestore_core.store.dead_letters import TOLD, letter_keys, new_letters, set_aside, set_aside_before
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import SOURCE
 from messagestore_jobs.lifecycle.transitions import UPDATES
@@ -41,11 +41,12 @@ def source_of(records: pa.Table) -> pa.StructArray:
     return pa.StructArray.from_arrays([arrays[f.name].cast(f.type) for f in fields], fields=fields)
 
 
-def dead_letters(raw: pa.ChunkedArray, source: pa.Array, why: pa.Table, at: datetime, batch: str) -> pa.Table:
-    """Rows of DEAD_LETTERS; ``why`` has columns reason and detail, and cut where a part of a record may be missing."""
-    told = {"raw": raw, "source": source, "reason": why["reason"], "detail": why["detail"]}
-    told["cut"] = why["cut"] if "cut" in why.column_names else pa.repeat(pa.scalar(False), len(raw))
-    return new_letters(told, at, batch)
+def dead_letters(rows: pa.Table, source: pa.Array, at: datetime, batch: str) -> pa.Table:
+    """Rows of DEAD_LETTERS; ``rows`` has columns raw, reason, detail, cut if some are, and those of TOLD that are known."""
+    known = set(rows.column_names)
+    given = {name: rows[name] for name in ("raw", "reason", "detail", *TOLD) if name in known}
+    given["cut"] = rows["cut"] if "cut" in known else pa.repeat(pa.scalar(False), rows.num_rows)
+    return new_letters({**given, "source": source}, at, batch)
 
 
 def set_aside_once(store: Store, letters: pa.Table, batch: str, read_before: set[str]) -> int:

@@ -78,14 +78,11 @@ def _set_aside(context: LifecycleRun, overdue: pa.Table, at: datetime, pending_f
         return 0
     hours = pending_for.total_seconds() / 3600
     words = f"of a status update, no message with this messageId came within {hours:g} hours"
-    why = pa.table(
-        {
-            "reason": [str(DeadLetterReason.UNKNOWN_MESSAGE)] * overdue.num_rows,
-            "detail": [words] * overdue.num_rows,
-        }
-    )
+    why = {"reason": str(DeadLetterReason.UNKNOWN_MESSAGE), "detail": words}
+    told = {name: [text] * overdue.num_rows for name, text in why.items()}
     own = f"{STEP}/{number}"
-    letters = dead_letters(overdue["raw"], overdue["source"], why, at, own)
+    rows = pa.table({"raw": overdue["raw"], "message_id": overdue["message_id"], **told})
+    letters = dead_letters(rows, overdue["source"], at, own)
     uris = set(pc.struct_field(overdue["source"], "uri").to_pylist())
     set_aside_once(context.store, letters, own, uris)
     return int(overdue.num_rows)

@@ -1,5 +1,6 @@
 """Each kind of bad record: it is counted once, with its reason, and the batch goes on."""
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -427,6 +428,14 @@ def test_a_bad_line_is_set_aside_with_its_reason(ingested: Table, case: Bad) -> 
     assert content[offset : offset + len(row["raw"])] == row["raw"]
     assert row["raw"] == case.line
     assert (row["failed_at"], row["redriven_at"], row["batch"]) == (START, None, "landing/1")
+
+
+def test_a_bad_line_that_can_be_read_is_found_by_its_id(ingested: Table) -> None:
+    """Some come with the verdicts, others later."""
+    told = {case: ingested.dead_letters[file_name(case)][0]["message_id"] for case in BAD}
+    ids = {case: json.loads(case.line)["messageId"] for case in [*STREAMS, *OTHERS]}
+    assert {case: told[case] for case in ids} == ids
+    assert [case.name for case in UNPARSEABLE if told[case]] == ["cut in half"]
 
 
 @pytest.mark.parametrize("case", BAD, ids=names)

@@ -305,6 +305,8 @@ def test_a_dead_letter_that_is_sent_again_says_what_it_said(topics: Topics, stre
     stream = stream_of(name)
     stream.settings = {"envelope": Envelope(format="CloudEvents")}
     assert stream.run(max_payload_bytes=4).counts.dead_lettered == 1
+    (letter,) = stream.dead_letters()
+    assert (letter["message_id"], letter["stream_name"]) == ("shop-1#e1", "shop_1-7")
     ingest = stream.document().task
     assert isinstance(ingest, IngestTask)
     destination = StreamDestination(table=stream.table, ingest=ingest)

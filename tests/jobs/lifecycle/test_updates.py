@@ -124,7 +124,7 @@ def test_an_update_waits_for_a_day_and_is_then_a_dead_letter(stream: Updated) ->
     report = stream.told(START + timedelta(days=1))
     assert (report.counts, report.pending) == (UpdateCounts(dead_lettered=1), 0)
     (letter,) = stream.dead_letters()
-    assert (letter["reason"], letter["raw"]) == ("UnknownMessage", raw)
+    assert (letter["reason"], letter["raw"], letter["message_id"]) == ("UnknownMessage", raw, "nobody")
     assert letter["source"] == {"kind": "lifecycle", "uri": f"file://{file}", "partition": None, "offset": 44}
     assert letter["detail"] == "of a status update, no message with this messageId came within 24 hours"
 

@@ -171,7 +171,7 @@ def test_redriven_records_are_read_as_they_came_and_those_that_fail_again_stay(
     rows = [{"raw": raw, "failed_at": AT, "source": {**place, "offset": i}} for i, raw in enumerate([*good, *bad])]
     other = {"raw": b"other", "reason": "InvalidField", "failed_at": AT, "source": {**place, "offset": 9}}
     cut = {"raw": b'{"id":"d","s":"x-1"}', "reason": "RecordTooLarge", "detail": "only its start is kept"}
-    cut |= {"failed_at": AT, "source": {**place, "offset": 10}}
+    cut |= {"failed_at": AT, "source": {**place, "offset": 10}, "correlation_id": "known"}
     over = {"raw": b"over", "reason": "RetriesExhausted", "failed_at": AT, "source": {**place, "offset": 11}}
     add_dead_letters(table.uri, [*rows, other, cut, over])
     chosen = Selection(reasons=("Unparseable", "RecordTooLarge", "RetriesExhausted"))
@@ -189,6 +189,8 @@ def test_redriven_records_are_read_as_they_came_and_those_that_fail_again_stay(
     assert sorted(open_ones) == sorted([*bad, b"other", cut["raw"], b"over"])
     (still,) = [row for row in after if row["raw"] == cut["raw"]]
     assert (still["reason"], still["detail"]) == (cut["reason"], cut["detail"])
+    told = {row["raw"]: (row["message_id"], row["stream_name"], row["correlation_id"]) for row in after}
+    assert (told[bad[1]], told[cut["raw"]], told[b"other"]) == (("c", None, None), ("d", "x-1", "known"), (None,) * 3)
     assert run_replay(Run.of(redrive(table, "job-1", select=chosen), spark, Silent())) == outcome
     assert run_replay(Run.of(redrive(table, "job-2", mode="DryRun"), spark, Silent())).selection.messages == 4
     later = redrive(table, "job-2", select=chosen).model_copy(update={"at": AT + timedelta(hours=1)})

@@ -167,7 +167,7 @@ def test_a_predicate_on_dead_letters_knows_their_columns(tmp_path: Path) -> None
     document = redrive()
     document["spec"]["select"]["where"] = "reason = 'MissingField'"
     assert _problems(tmp_path, _yaml(document)) == []
-    document["spec"]["select"]["where"] = "correlation_id = 'x'"
+    document["spec"]["select"]["where"] = "causation_id = 'x'"
     (problem,) = _problems(tmp_path, _yaml(document))
     assert "spec.select.where" in problem
 

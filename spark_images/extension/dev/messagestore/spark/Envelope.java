@@ -6,7 +6,9 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
+import java.util.BitSet;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -20,7 +22,8 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * {@code envelope(value binary, spec string)}: extracts the canonical fields of one JSON record. Scalars are returned as
- * text, which column expressions convert; payload, metadata and result as the exact bytes of their JSON text.
+ * text, which column expressions convert; payload, metadata and result as the exact bytes of their JSON text. Of a record
+ * that is cut off, the scalars that are whole are returned, too.
  */
 public final class Envelope extends CatalogFunction<InternalRow> {
   /** Names of the scalars in records, in the order of the struct. */
@@ -41,6 +44,11 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   private static final int PAYLOAD_BASE64 = TEXTS.indexOf("payloadBase64");
   private static final int LONGEST_TEXT = 1024;
   private static final int MOST_HEADERS = 1_000;
+  private static final BitSet GOES_ON = new BitSet();
+
+  static {
+    "+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ".chars().forEach(GOES_ON::set);
+  }
 
   private static final String UNPARSEABLE = "Unparseable";
   private static final String INVALID_FIELD = "InvalidField";
@@ -87,7 +95,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     };
   }
 
-  /** One record as a row of {@link #SCHEMA}; for an unreadable record only the reason is valid. */
+  /** One record as a row of {@link #SCHEMA}; one that is not valid has a reason, and the scalars that it tells. */
   private static InternalRow read(byte[] record, Spec spec) {
     GenericInternalRow row = new GenericInternalRow(2 + FIELDS);
     if (record == null) {
@@ -95,8 +103,13 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     }
     try {
       Slices slices = new Slices(record, FIELDS, spec);
-      walk(record, spec, slices);
-      fill(row, slices, spec);
+      String fault = walk(record, spec, slices);
+      if (fault == null) {
+        fill(row, slices, spec);
+      } else {
+        start(row, withoutItsEnd(record), spec);
+        refuse(row, UNPARSEABLE, fault);
+      }
     } catch (InvalidFieldException e) {
       refuse(row, INVALID_FIELD, e.getMessage());
     } catch (IOException e) {
@@ -111,16 +124,34 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     return row;
   }
 
-  private static void walk(byte[] record, Spec spec, Slices into) throws IOException {
+  /** Finds the fields; returns why the record is unreadable, or null. */
+  private static String walk(byte[] record, Spec spec, Slices into) {
     try (JsonParser parser = Json.parser(record, 0, record.length)) {
       JsonToken first = parser.nextToken();
       if (first != JsonToken.START_OBJECT) {
-        throw new IOException(first == null ? "it is empty" : "expected a JSON object, found " + kind(first));
+        return first == null ? "it is empty" : "expected a JSON object, found " + kind(first);
       }
       spec.paths().walk(parser, into);
-      if (parser.nextToken() != null) {
-        throw new IOException("something follows the object");
-      }
+      return parser.nextToken() == null ? null : "something follows the object";
+    } catch (IOException e) {
+      return Json.explain(e, 0);
+    }
+  }
+
+  /** The bytes without what might go on behind them: a character, a number or a literal. */
+  private static byte[] withoutItsEnd(byte[] record) {
+    int length = record.length;
+    while (length > 0 && (record[length - 1] < 0 || GOES_ON.get(record[length - 1]))) {
+      length--;
+    }
+    return Arrays.copyOf(record, length);
+  }
+
+  /** Fills the scalars that are whole in an unreadable record if it is only cut off. */
+  private static void start(GenericInternalRow row, byte[] record, Spec spec) throws IOException {
+    Slices slices = new Slices(record, FIELDS, spec);
+    if (Json.INCOMPLETE.equals(walk(record, spec, slices))) {
+      texts(row, slices);
     }
   }
 
@@ -137,10 +168,9 @@ public final class Envelope extends CatalogFunction<InternalRow> {
 
   private static void fill(GenericInternalRow row, Slices slices, Spec spec)
       throws IOException, InvalidFieldException {
-    for (int i = 0; i < TEXTS.size(); i++) {
-      if (slices.has(i)) {
-        row.update(2 + i, text(slices, i));
-      }
+    InvalidFieldException wrong = texts(row, slices);
+    if (wrong != null) {
+      throw wrong;
     }
     if (slices.has(METADATA)) {
       row.update(2 + METADATA, UTF8String.fromBytes(slices.json(METADATA)));
@@ -153,6 +183,21 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     if (slices.unknown() != null) {
       row.update(2 + UNKNOWN, UTF8String.fromString(slices.unknown()));
     }
+  }
+
+  /** Fills the scalars; returns why the first wrong one is not in the row, or null. */
+  private static InvalidFieldException texts(GenericInternalRow row, Slices slices) throws IOException {
+    InvalidFieldException wrong = null;
+    for (int i = 0; i < TEXTS.size(); i++) {
+      try {
+        if (slices.has(i)) {
+          row.update(2 + i, text(slices, i));
+        }
+      } catch (InvalidFieldException e) {
+        wrong = wrong == null ? e : wrong;
+      }
+    }
+    return wrong;
   }
 
   private static UTF8String text(Slices slices, int field) throws IOException, InvalidFieldException {

@@ -7,7 +7,6 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.core.exc.StreamConstraintsException;
-import com.fasterxml.jackson.core.io.JsonEOFException;
 import com.fasterxml.jackson.core.util.BufferRecycler;
 import com.fasterxml.jackson.core.util.RecyclerPool;
 import java.io.IOException;
@@ -20,6 +19,9 @@ import org.apache.spark.unsafe.types.UTF8String;
 final class Json {
   /** Deeper nesting is refused: readers of the store commonly have this limit, too. */
   static final int MAX_DEPTH = 1000;
+
+  /** Why a record that is cut off is unreadable. */
+  static final String INCOMPLETE = "the JSON is incomplete";
 
   /** Accepts repeated keys, which {@link Keys} refuses. */
   static final JsonFactory FACTORY =
@@ -131,10 +133,10 @@ final class Json {
     if (e instanceof StreamConstraintsException) {
       return "it is nested deeper than " + MAX_DEPTH;
     }
-    if (e instanceof JsonEOFException) {
-      return "the JSON is incomplete";
-    }
     if (e instanceof JsonProcessingException j) {
+      if (j.getOriginalMessage().startsWith("Unexpected end-of-input")) {
+        return INCOMPLETE;
+      }
       JsonLocation at = j.getLocation();
       return "it is not JSON" + (at == null ? "" : ": unexpected input before byte " + (base + at.getByteOffset()));
     }

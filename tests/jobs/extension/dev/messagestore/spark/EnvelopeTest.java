@@ -4,6 +4,7 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 
+import java.util.Arrays;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -66,6 +67,7 @@ class EnvelopeTest {
         "{\"x\":{\"y\":1,\"y\":2}} | Unparseable | key 'y' comes twice in one object",
         "{} {} | Unparseable | something follows the object",
         "{\"id\":\"1\" | Unparseable | the JSON is incomplete",
+        "{\"id\":\"1\", | Unparseable | the JSON is incomplete",
         "{\"id\":[1]} | InvalidField | messageId is an array",
         "{\"id\":\"\\udead\"} | InvalidField | messageId holds half of a surrogate pair, which is no character",
         "{\"meta\":{\"headers\":[]}} | InvalidField | headers is an array, expected an object",
@@ -91,6 +93,43 @@ class EnvelopeTest {
     String spec = "{\"paths\":{\"messageId\":[\"id\"]},\"contentType\":\"a/b\",\"restAsHeaders\":false,\"known\":[\"k\"]}";
     assertEquals("b", text(invoke("{\"k\":{\"a\":1},\"id\":\"i\",\"b\":1,\"c\":1}", spec), "unknown"));
     assertNull(text(invoke("{\"k\":{\"a\":1},\"id\":\"i\"}", spec), "unknown"));
+  }
+
+  @Test
+  void aWrongFieldHidesNoOther() {
+    InternalRow row = read("{\"meta\":{\"types\":[0,{}]},\"as\":[],\"id\":\"7\",\"base64\":\"?\"}", "a/b");
+    assertEquals("type is an object", text(row, "detail"));
+    assertEquals("7", text(row, "messageId"));
+    assertEquals("?", text(row, "payloadBase64"));
+  }
+
+  @ParameterizedTest
+  @CsvSource(
+      delimiter = '|',
+      quoteCharacter = '`',
+      nullValues = "null",
+      value = {
+        "{\"id\":\"7\",\"as\":[],\"body\":\"é | 7",
+        "{\"id\":70,\"body\":[ | 70",
+        "{\"id\":7 | null",
+        "{\"id\":\"7 | null",
+        "{\"body\":1, | null",
+        "{\"id\":\"7\", | 7",
+        "{\"id\":\"7\" | 7",
+        "{\"id\":\"7\",\"body\":[1, | 7",
+        "{\"id\":\"7\",\"body\":tru | 7",
+        "{\"id\":\"7\",\"body\":-1.5e | 7",
+        "{\"id\":\"7\",\"body\":\"\\u00 | 7",
+        "{\"id\":\"7\"} {\"id\":\"8\",\"body\":[ | null",
+        "{\"id\":\"7\",\"body\":] | null",
+      })
+  void theStartOfARecordTellsWhatIsWholeInIt(String start, String id) {
+    byte[] bytes = start.getBytes(UTF_8);
+    // The last character of the first one is cut in half.
+    byte[] cut = start.endsWith("é") ? Arrays.copyOf(bytes, bytes.length - 1) : bytes;
+    InternalRow row = envelope.invoke(cut, UTF8String.fromString(SPEC.formatted("a/b")));
+    assertEquals(id, text(row, "messageId"));
+    assertEquals("Unparseable", text(row, "reason"));
   }
 
   private InternalRow read(String record, String contentType) {
