@@ -152,6 +152,13 @@ def set_aside(store: Store, rows: pa.Table) -> None:
         )
 
 
+def remove(store: Store, letters: pa.Table) -> None:
+    """Delete dead letters, by columns raw and source; the caller names the write."""
+    open_to_write(store, "dead_letters").merge(
+        letters, _SAME, source_alias="s", target_alias="d", commit_properties=commit_properties(store)
+    ).when_matched_delete().execute()
+
+
 def set_aside_again(store: Store, rows: pa.Table) -> None:
     """Give dead letters that were redriven and failed again the newer reason; the earlier ones are kept.
 

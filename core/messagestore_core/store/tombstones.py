@@ -33,7 +33,7 @@ _HEX_DIGEST = "^[0-9a-f]{64}$"
 _KEYS_AT_ONCE = 65_536
 """Tombstones that are decoded at once: as texts they take three times as much."""
 _WORD = re.compile(r"[\w-]+")
-_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BETWEEN_QUOTES = re.compile(r'(?:^|")((?:[^"\\]|\\.)*)(?="|$)', re.DOTALL)
 
 
 def tombstone_key(store: Store) -> bytes | None:
@@ -129,12 +129,12 @@ class Erased:
 
 
 def names_in(text: str) -> Iterator[str]:
-    """The words and the JSON strings of a text."""
+    """The words and the JSON strings of a text, which may be cut off within one at both ends."""
     yield from set(_WORD.findall(text))
-    for quoted in set(_JSON_STRING.findall(text)):
+    for within in set(_BETWEEN_QUOTES.findall(text)):
         # encode() raises for half of a surrogate pair.
         with suppress(ValueError):
-            name = json.loads(quoted, strict=False)
+            name = json.loads(f'"{within}"', strict=False)
             name.encode()
             yield name
 

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.store.audit import AuditEntry, add_audit
+from messagestore_core.store.dead_letters import TOLD
 from messagestore_core.store.delta_log import DAY, files_of, next_global_position, table_state
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
@@ -23,7 +24,7 @@ from messagestore_core.store.tombstones import add_tombstones, tombstone_key
 from messagestore_jobs.index.store_index import Leaving, kept_index
 from messagestore_jobs.purge.archive import archive
 from messagestore_jobs.purge.claims import delete_claim_checks
-from messagestore_jobs.purge.dead_letters import delete_dead_letters, forget_copies
+from messagestore_jobs.purge.dead_letters import delete_dead_letters, forget_copies, letters_named
 from messagestore_jobs.purge.erase import DUE_BY
 from messagestore_jobs.purge.hidden import hidden
 from messagestore_jobs.purge.plan import Plan, PurgeRun, forget, frozen_rows, write_plan, write_rows, written_rows
@@ -187,13 +188,13 @@ def _remember_erased(context: PurgeRun, plan: Plan) -> None:
     if not plan.erased:
         return
     rows = frozen_rows(context, plan).where("erase")
-    messages = within(read_messages(context.spark, context.store), rows).select("message_id", "global_position")
+    messages = within(read_messages(context.spark, context.store), rows).select("global_position", *TOLD)
     erased = messages.join(rows.select("global_position"), "global_position", "left_semi").toArrow()
     message_ids = erased["message_id"].to_pylist()
     if message_ids:
         places = zip(message_ids, erased["global_position"].to_pylist(), strict=True)
         add_tombstones(context.store, places, plan.decided_at, plan.run)
-        forget_copies(context, message_ids)
+        forget_copies(context, letters_named(plan, erased))
         forget_pending(context.store, message_ids)
 
 

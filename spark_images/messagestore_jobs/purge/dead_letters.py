@@ -1,20 +1,27 @@
 """Delete dead letters: those that are too old, and copies of erased messages."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import product
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from messagestore_core.contract.run_document import Match, Rule
+from messagestore_core.store.dead_letters import TOLD, remove
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.scan import scan
 from messagestore_core.store.tombstones import Erased
-from messagestore_jobs.purge.plan import PurgeRun
+from messagestore_jobs.purge.plan import Plan, PurgeRun
+from messagestore_jobs.rows.matching import all_of
 from messagestore_jobs.rows.tables import read_table, table_to_change
+
+_NAMED = pa.schema([(name, pa.string()) for name in TOLD])
 
 
 def count_dead_letters(store: Store, before: datetime) -> int:
@@ -33,20 +40,52 @@ def delete_dead_letters(store: Store, before: datetime) -> None:
         )
 
 
-def forget_copies(context: PurgeRun, message_ids: list[str]) -> None:
-    """Delete dead letters whose bytes contain one of the ids as a whole word, as they may be copies of a message.
+def letters_named(plan: Plan, erased: pa.Table) -> pa.Table:
+    """Which dead letters an erasure takes along: columns TOLD, where null is any.
 
-    A dead letter no longer shows which of its bytes are its id.
+    These are the ids of the erased messages. If a rule that selected some names streams or correlation ids, then also
+    those of them that erased messages have: a record that was set aside is of them, too.
+
+    Args:
+        plan: of the erasure.
+        erased: columns TOLD of the erased messages.
     """
-    raw = F.col("d.raw").cast("string")
-    ids = context.spark.createDataFrame([(one,) for one in message_ids], "message_id string").alias("erased")
-    names = F.contains(raw, F.col("erased.message_id")) & F.rlike(raw, _as_word(F.col("erased.message_id")))
+    selected = [rule for rule in plan.task.rules if rule.erase and plan.preview.by_rule.get(rule.name)]
+    pairs = {pair for rule in selected for pair in _named_by(rule, erased)}
+    by_rule = [dict(zip(TOLD, (None, *pair), strict=True)) for pair in sorted(pairs, key=str)]
+    return pa.concat_tables([by_id(erased["message_id"]), pa.Table.from_pylist(by_rule, schema=_NAMED)])
+
+
+def by_id(message_ids: pa.ChunkedArray) -> pa.Table:
+    """The dead letters of messages, as :func:`letters_named` names them."""
+    none = pa.nulls(len(message_ids), pa.string())
+    return pa.table([message_ids, none, none], schema=_NAMED)
+
+
+def _named_by(rule: Rule, erased: pa.Table) -> Iterable[tuple[str | None, str | None]]:
+    """Streams and correlation ids of erased messages that a rule names; none if it names messages."""
+    match, before = rule.match or Match(), rule.truncate_before
+    streams = {*match.stream_names, *([before.stream_name] if before else [])}
+    correlations = {*match.correlation_ids}
+    if match.message_ids or not (streams or correlations):
+        return ()
+    there = [set(erased[name].to_pylist()) for name in TOLD[1:]]
+    return product(streams & there[0] if streams else [None], correlations & there[1] if correlations else [None])
+
+
+def forget_copies(context: PurgeRun, named: pa.Table) -> None:
+    """Delete dead letters that are named by one of the rows, which have columns TOLD, where null is any.
+
+    Of a dead letter that doesn't tell its id, stream or correlation id, the bytes, headers and detail are searched for
+    it, as a whole word.
+    """
+    names = F.broadcast(context.spark.createDataFrame(named)).alias("erased")
     letters = read_table(context.spark, context.store, "dead_letters").alias("d")
-    copies = letters.join(F.broadcast(ids), names, "left_semi").count()
+    copies = letters.join(names, _is_named(), "left_semi").count()
     if not copies:
         return
     with external_write("erase-dead-letters"):
-        merge = table_to_change(context.spark, context.store, "dead_letters").alias("d").merge(F.broadcast(ids), names)
+        merge = table_to_change(context.spark, context.store, "dead_letters").alias("d").merge(names, _is_named())
         merge.whenMatchedDelete().execute()
     context.progress.say(f"{copies} dead letters name messages that were erased or scrubbed, and were deleted")
 
@@ -54,24 +93,42 @@ def forget_copies(context: PurgeRun, message_ids: list[str]) -> None:
 def forget_late_copies(store: Store, erased: Erased) -> None:
     """Delete dead letters that name an erased message and came after its erasure."""
     late = list(naming(store, erased))
-    if not late:
-        return
-    with external_write("erase-dead-letters"):
-        open_to_write(store, "dead_letters").merge(
-            pa.table({"raw": pa.array(late, pa.binary())}),
-            predicate="d.raw = s.raw",
-            source_alias="s",
-            target_alias="d",
-            commit_properties=commit_properties(store),
-        ).when_matched_delete().execute()
+    if late:
+        with external_write("erase-dead-letters"):
+            remove(store, pa.Table.from_batches(late))
 
 
-def naming(store: Store, erased: Erased) -> Iterator[bytes]:
-    """The distinct bytes of dead letters that name an erased message."""
-    found: set[bytes] = set()
-    for batch in scan(store.table("dead_letters"), ["raw"]):
-        found.update(raw for raw in batch["raw"].to_pylist() if raw is not None and erased.named_in(raw))
-    yield from sorted(found)
+def naming(store: Store, erased: Erased) -> Iterator[pa.RecordBatch]:
+    """Columns raw and source of dead letters that name an erased message.
+
+    By their id; if their record doesn't tell it, by the words of their bytes, headers and detail.
+    """
+    for batch in scan(store.table("dead_letters"), ["raw", "source", "headers", "detail", "message_id"]):
+        named = erased.contains(batch["message_id"])
+        for row in np.flatnonzero(batch["message_id"].is_null()):
+            named[row] = _names_any(batch, int(row), erased)
+        if named.any():
+            yield batch.filter(pa.array(named)).select(["raw", "source"])
+
+
+def _names_any(letters: pa.RecordBatch, row: int, erased: Erased) -> bool:
+    raw, detail = letters["raw"][row].as_py(), letters["detail"][row].as_py()
+    texts = [detail, *(value for _, value in letters["headers"][row].as_py() or ())]
+    return any(erased.named_in(part) for part in (raw or b"", *(text.encode() for text in texts if text)))
+
+
+def _is_named() -> Column:
+    """Whether row erased names dead letter d."""
+    texts = (F.col("d.raw").cast("string"), F.col("d.detail"), F.map_values("d.headers"))
+    said = F.concat_ws("\n", *texts)
+    conditions = []
+    for name in TOLD:
+        asked, own = F.col(f"erased.{name}"), F.col(f"d.{name}")
+        # A record that tells its id has no other correlation id than it tells.
+        untold = own.isNull() & F.col("d.message_id").isNull() if name == "correlation_id" else own.isNull()
+        words = untold & F.contains(said, asked) & F.rlike(said, _as_word(asked))
+        conditions.append(asked.isNull() | (own == asked) | words)
+    return F.coalesce(all_of(conditions), F.lit(False))
 
 
 def _as_word(text: Column) -> Column:

@@ -15,7 +15,7 @@ from messagestore_core.contract.run_document import Scrub
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.integrity import held, key_of, own_columns, seal
 from messagestore_jobs.purge.claims import delete_claim_checks, rewrite_claim_checks
-from messagestore_jobs.purge.dead_letters import forget_copies
+from messagestore_jobs.purge.dead_letters import by_id, forget_copies
 from messagestore_jobs.purge.plan import Plan, PurgeRun, frozen_rows
 from messagestore_jobs.rows.messages import MERGE, bounds, committing, messages_table, read_messages, within
 from messagestore_jobs.session import settings
@@ -48,7 +48,7 @@ def scrub(context: PurgeRun, plan: Plan) -> None:
         return
     todo = _due(context, rows, what)
     if what.dead_letters:
-        forget_copies(context, todo.select("message_id").toArrow()["message_id"].to_pylist())
+        forget_copies(context, by_id(todo.select("message_id").toArrow()["message_id"]))
     rewritten = _rewritten(context, plan, todo, what, given)
     source = todo.select("global_position").join(rewritten, "global_position", "left")
     same = F.col("m.global_position") == F.col("leaving.global_position")

@@ -13,7 +13,11 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from messagestore.reader import Reader
-from messagestore_core.contract.run_document import Archive, Match, Rule
+from messagestore_core.contract.run_document import (
+    Archive,
+    Match,
+    Rule,
+)
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.errors import RunFailedError
@@ -116,6 +120,70 @@ def test_nothing_of_it_is_left_at_once_where_nothing_may_stay(spark: SparkSessio
     assert asked["match"]["messageIds"] == [f"hmac-sha256:{message_key(key, 'id-of-ann')}"]
 
 
+EVENT_ID = "/shop#7%23a"
+OTHER = {"message_id": "other", "stream_name": "other-1"}
+
+
+def letters(table: Table) -> list[bytes]:
+    return sorted(Store(table.uri).table("dead_letters").to_pyarrow_table()["raw"].to_pylist())
+
+
+def test_an_erasure_takes_along_the_dead_letters_that_it_names(spark: SparkSession, tmp_path: Path) -> None:
+    """By id, and by the streams and correlation ids that its rules name; words count where a record tells nothing."""
+    ann = {"message_id": EVENT_ID, "stream_name": "customer-ann", "correlation_id": "case-1"}
+    rows = [message(0, **ann), message(1, stream_name="customer-bob", correlation_id="case-1"), message(2)]
+    table = make_store(tmp_path / "store", rows)
+    gone: list[dict[str, Any]] = [
+        {"raw": b"an event", **OTHER, "message_id": EVENT_ID},
+        {"raw": b"too large", **OTHER, "stream_name": "customer-ann"},
+        {"raw": b"of its case", "message_id": "other", "stream_name": "customer-bob", "correlation_id": "case-1"},
+        {"raw": b'{"messageId":"x","for":"customer-ann"', "reason": "Unparseable"},
+        {"raw": b"by its key", "headers": [("kafka-key", EVENT_ID)]},
+        {"raw": b"by its detail", "detail": "stream customer-ann is at 0"},
+        {"raw": b"a stream that it does not tell: customer-ann", "message_id": "other"},
+    ]
+    kept: list[dict[str, Any]] = [
+        {"raw": b"names m0, case-1 and customer-ann", **OTHER},
+        {"raw": b"names customer-ann2 and case-1"},
+        {"raw": b"of case-1 elsewhere", **OTHER, "correlation_id": "case-1"},
+        {"raw": b"of bob", **OTHER, "stream_name": "customer-bob"},
+    ]
+    add_dead_letters(table.uri, [{"failed_at": NOW, **row} for row in (*gone, *kept)])
+    rules = (
+        Rule(name="ann", match=Match(stream_names=("customer-ann", "customer-eve")), erase=True),
+        Rule(name="bob", match=Match(stream_names=("customer-bob",), correlation_ids=("case-1",)), erase=True),
+        Rule(name="nothing", match=Match(stream_names=("other-1",)), erase=True),
+        Rule(name="m2", match=Match(stream_names=("order-1",), message_ids=("m2",))),
+    )
+    purge(spark, table, NOW, erase_within=DAY, rules=rules)
+    assert letters(table) == sorted(row["raw"] for row in kept)
+
+
+def test_of_what_comes_after_an_erasure_the_erased_ids_leave_and_no_stream(spark: SparkSession, tmp_path: Path) -> None:
+    event = message(0, message_id=EVENT_ID, stream_name="customer-ann")
+    table = make_store(tmp_path / "store", [event, message(1, message_id="ann@example.org"), message(2)])
+    rules = (Rule(name="ann", match=Match(stream_names=("customer-ann",)), erase=True),)
+    rules += (Rule(name="mail", match=Match(message_ids=("ann@example.org",)), erase=True),)
+    purge(spark, table, NOW, erase_within=DAY, rules=rules)
+    gone: list[dict[str, Any]] = [
+        {"raw": b"an event", **OTHER, "message_id": EVENT_ID},
+        {"raw": b'e":"x","messageId":"ann@example.org","payload":{"a":"b'},
+        {"raw": b'{"messageId":"ann@example.org'},
+        {"raw": None, "headers": [("kafka-key", "ann@example.org")]},
+        {"raw": b"by its detail", "detail": '"ann@example.org" comes twice'},
+    ]
+    kept: list[dict[str, Any]] = [
+        {"raw": b"of a stream that lives on", "message_id": "new", "stream_name": "customer-ann"},
+        {"raw": b'names "ann@example.org"', **OTHER},
+        {"raw": b"names customer-ann"},
+    ]
+    add_dead_letters(table.uri, [{"failed_at": NOW, **row} for row in (*gone, *kept)])
+    done = purge(spark, table, NOW + DAY, run="purge-2", rules=()).purge
+    assert done is not None
+    assert done.erased_at == NOW + DAY
+    assert letters(table) == sorted(row["raw"] for row in kept)
+
+
 def plant_position(table: Table) -> None:
     add_messages(table.uri, [message(0, payload=SECRET)])
 
@@ -123,6 +191,11 @@ def plant_position(table: Table) -> None:
 def plant_id(table: Table) -> None:
     """In a file around the erased position, which has no row at it."""
     add_messages(table.uri, [message(-1), message(9, payload=SECRET, message_id="id-of-ann")])
+
+
+def plant_letter(table: Table) -> None:
+    """One that alone its id shows."""
+    add_dead_letters(table.uri, [{"raw": b"0", "message_id": "id-of-ann", "failed_at": NOW}])
 
 
 def plant_head(table: Table) -> None:
@@ -135,11 +208,14 @@ def plant(name: str, content: bytes = SECRET) -> Callable[[Table], None]:
 
 
 RECORD = b'{"messageId":"id-of-ann","payload":"%s"}\n' % SECRET
+
+
 PLANTED: dict[str, Callable[[Table], None]] = {
     "messages/.* has a row of an erased message": plant_position,
     "messages/part-.* has a row of an erased message": plant_id,
     "heads has the name of a stream": plant_head,
     "dead_letters has a record": lambda table: add_dead_letters(table.uri, [{"raw": RECORD, "failed_at": NOW}]),
+    "dead_letters has a record that": plant_letter,
     "_replays/job/state/staging/part-0 has a record": plant("_replays/job/state/staging/part-0", RECORD),
     "_replays/job/records/part-0.jsonl is not what": plant("_replays/job/records/part-0.jsonl"),
     "_replays/job/copy is nothing that a run needs": plant("_replays/job/copy"),
