@@ -116,7 +116,9 @@ def keep_heads(context: PurgeRun, plan: Plan) -> None:
     context.progress.step("heads")
     streams = streams_of_days(context.store, plan.version_before, plan.days)
     if plan.rows:
-        rows = written_rows(context, plan).groupBy("stream_name").agg((F.max("position") + 1).alias("next_position"))
+        # An erasure has taken out names of streams whose heads were raised.
+        named = written_rows(context, plan).where("stream_name IS NOT NULL")
+        rows = named.groupBy("stream_name").agg((F.max("position") + 1).alias("next_position"))
         streams = pa.concat_tables([streams, rows.toArrow().cast(streams.schema)])
     raise_heads(context.store, streams, next_global_position(context.store), _erased_whole(context, plan))
 
@@ -235,7 +237,7 @@ def _erased_whole(context: PurgeRun, plan: Plan) -> list[str]:
     if not plan.erased:
         return []
     rows = frozen_rows(context, plan)
-    streams = rows.where("erase").select("stream_name").distinct()
+    streams = rows.where("erase AND stream_name IS NOT NULL").select("stream_name").distinct()
     messages = read_messages(context.spark, context.store).join(F.broadcast(streams), "stream_name", "left_semi")
     staying = messages.join(rows.select("global_position"), "global_position", "left_anti").select("stream_name")
     left = streams.join(staying, "stream_name", "left_anti")

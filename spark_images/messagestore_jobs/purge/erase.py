@@ -12,33 +12,38 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_report import EraseOutcome
 from messagestore_core.store.audit import AuditEntry, add_audit, read_audit
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
+from messagestore_core.store.heads import read_hidden_heads
 from messagestore_core.store.objects import is_local
 from messagestore_core.store.pending_updates import forget_pending, read_pending
 from messagestore_core.store.schemas import TABLES
-from messagestore_core.store.tombstones import erased_positions, open_erased
+from messagestore_core.store.tombstones import Erased, erased_positions, open_erased
 from messagestore_jobs.context import Run
 from messagestore_jobs.index.manifest import unnamed
 from messagestore_jobs.index.store_index import kept_index
 from messagestore_jobs.purge.claims import drop_unclaimed
 from messagestore_jobs.purge.dead_letters import forget_late_copies
-from messagestore_jobs.purge.hidden import hide_in_audit
+from messagestore_jobs.purge.hidden import hidden_streams, hide_in_audit, without_erased
 from messagestore_jobs.purge.plan import (
     find_plans,
     forget,
     forget_notes,
     frozen_rows,
+    sweep,
     with_rows_of_days,
     write_plan,
     write_rows,
 )
 from messagestore_jobs.purge.remains import forget_past, refuse_remains
 from messagestore_jobs.replay.erased import take_out_copies
+from messagestore_jobs.replay.gone import forget_sequences, of_earlier_releases
 
 ERASE = "Erase"
 DUE_BY = "eraseDueBy"
@@ -107,7 +112,7 @@ def erase_due(context: Run) -> ErasureResult | None:
     context.progress.step("erase", sum(one.erased for one in due))
     before = context.store.table("messages").version()
     erased = open_erased(context.store)
-    _settle_plans(context)
+    _settle_plans(context, erased)
     if erased.any():
         take_out_copies(context.store, erased)
         forget_late_copies(context.store, erased)
@@ -119,6 +124,7 @@ def erase_due(context: Run) -> ErasureResult | None:
     if index is not None:
         index.go_on_behind_a_cut()
     _forget_unnamed_runs(context.store)
+    forget_sequences(context.spark, context.store)
     claims = drop_unclaimed(context)
     context.progress.step("look for what is left")
     refuse_remains(context.spark, context.store, erased, left, claims)
@@ -135,37 +141,48 @@ def _forget_unnamed_runs(store: Store) -> None:
 
 def not_reached(store: Store) -> tuple[str, ...]:
     """Where copies may be that no erasure reaches, for people."""
-    elsewhere = "files and topics that were read, their names, sealed archives, and what replays have sent"
+    sent = "files and topics that were read, their names, sealed archives, and what replays have sent"
+    elsewhere = (sent, *of_earlier_releases(store))
     kept = None if is_local(store.uri) else store.storage.versions_kept(store.uri)
     if is_local(store.uri) or kept == "":
-        return (elsewhere,)
+        return elsewhere
     bucket = store.uri.split("/")[2]
     if kept is None:
-        return (elsewhere, f"earlier versions of objects, if bucket {bucket} keeps any: it does not tell this run")
+        return (*elsewhere, f"earlier versions of objects, if bucket {bucket} keeps any: it does not tell this run")
     return (
-        elsewhere,
+        *elsewhere,
         f"earlier versions of objects: the versioning of bucket {bucket} is {kept}. Give it a lifecycle rule that "
         f"expires noncurrent versions below {store.uri} (NoncurrentVersionExpiration), or delete those versions",
     )
 
 
-def _settle_plans(context: Run) -> None:
-    """Make unfinished purges independent of earlier table versions, and drop previews that have erased messages.
+def _settle_plans(context: Run, erased: Erased) -> None:
+    """Make unfinished purges independent of earlier table versions, and take out of them what names erased messages.
 
-    The policy of a dropped preview makes a new one.
+    Previews that have erased messages, or name some, are dropped. The policy of a dropped preview makes a new one.
     """
-    gone = erased_positions(context.store)
-    for plan in find_plans(context.store):
+    sweep(context)
+    heads = read_hidden_heads(context.store)
+    for found in find_plans(context.store):
+        plan = with_rows_of_days(context, found)
+        task, rows = without_erased(plan.task, erased, heads), frozen_rows(context, plan)
+        streams = hidden_streams(rows.select("stream_name").distinct().toArrow(), heads) if heads.by_key else []
+        changes = bool(streams) or task != plan.task
+        if plan.waiting and (changes or _has_erased(context, rows)):
+            forget(context, plan)
+            continue
+        if plan.days or changes:
+            plan = plan.model_copy(update={"rows": plan.rows + 1, "days": (), "task": task})
+            # The heads of these streams were raised before their names were hidden.
+            named = F.when(~F.col("stream_name").isin(streams), F.col("stream_name"))
+            write_rows(context, plan, rows.withColumn("stream_name", named))
+            write_plan(context, plan)
         forget_notes(context, plan)
-        plan = with_rows_of_days(context, plan)
-        if plan.days:
-            settled = plan.model_copy(update={"rows": plan.rows + 1, "days": ()})
-            write_rows(context, settled, frozen_rows(context, plan))
-            write_plan(context, settled)
-        elif plan.waiting:
-            rows = frozen_rows(context, plan).select("global_position").toArrow()
-            if np.isin(rows["global_position"].to_numpy(), gone).any():
-                forget(context, plan)
+
+
+def _has_erased(context: Run, rows: DataFrame) -> bool:
+    positions = rows.select("global_position").toArrow()["global_position"].to_numpy()
+    return bool(np.isin(positions, erased_positions(context.store)).any())
 
 
 def _audit(context: Run, one: Owed, before: int) -> None:

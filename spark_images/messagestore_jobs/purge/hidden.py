@@ -1,9 +1,13 @@
 """Hide values in the audit: those by which rules selected erased messages."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from messagestore_core.contract.run_document import PurgeTask
 from messagestore_core.store.audit import read_audit, replace_rules
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import HiddenHeads, read_hidden_heads
@@ -15,15 +19,34 @@ _HIDDEN = "hmac-sha256:"
 _SELECTORS = ("match", "truncateBefore", "select")
 
 
-def hidden(detail: Any, key: bytes, within: bool = False) -> Any:
-    """The detail with keyed hashes of all texts in matches; with the key one can check for a value."""
+def hidden(detail: Any, key: bytes, within: bool = False, which: Callable[[str], bool] = lambda _: True) -> Any:
+    """The detail with keyed hashes of texts in matches; with the key one can check for a value.
+
+    Args:
+        detail: of a row of the audit, or a plan's task.
+        key: of the hashes.
+        within: whether the detail is of a match already.
+        which: of the texts; all by default.
+    """
     if isinstance(detail, dict):
-        return {name: hidden(value, key, within or name in _SELECTORS) for name, value in detail.items()}
+        return {name: hidden(value, key, within or name in _SELECTORS, which) for name, value in detail.items()}
     if isinstance(detail, list | tuple):
-        return [hidden(value, key, within) for value in detail]
-    if within and isinstance(detail, str) and not detail.startswith(_HIDDEN):
+        return [hidden(value, key, within, which) for value in detail]
+    if within and isinstance(detail, str) and not detail.startswith(_HIDDEN) and which(detail):
         return f"{_HIDDEN}{message_key(key, detail)}"
     return detail
+
+
+def without_erased(task: PurgeTask, erased: Erased, heads: HiddenHeads) -> PurgeTask:
+    """The task without names of erased messages, and of streams that had only erased ones, in its matches."""
+    told = task.model_dump(mode="json", by_alias=True)
+    less = hidden(told, erased.key, which=lambda text: _names_erased(text, erased, heads))
+    return task if less == told else PurgeTask.model_validate(less)
+
+
+def hidden_streams(rows: pa.Table, heads: HiddenHeads) -> list[str]:
+    """The names in column stream_name of streams that had only erased messages."""
+    return [name for name in pc.unique(rows["stream_name"]).to_pylist() if name is not None and heads.hides(name)]
 
 
 def hide_in_audit(context: Run, erased: Erased) -> None:
@@ -48,9 +71,13 @@ def _in_clear(store: Store, erased: Erased) -> Iterator[tuple[dict[str, Any], st
             yield row, less
 
 
+def _names_erased(text: str, erased: Erased, heads: HiddenHeads) -> bool:
+    return erased.named_in(text.encode()) or any(map(heads.hides, names_in(text)))
+
+
 def _less(told: str, erased: Erased, heads: HiddenHeads) -> str:
     """The new value of column ``rules``; the old one if it names nothing erased."""
-    if not erased.named_in(told.encode()) and not any(map(heads.hides, names_in(told))):
+    if not _names_erased(told, erased, heads):
         return told
     try:
         detail = json.loads(told)

@@ -30,7 +30,7 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.rows.messages import read_messages
 
 FOLDER = "_purges"
-_PLAN = "plan.json"
+PLAN = "plan.json"
 REWRITTEN_NOTE = "rewritten-"
 """The start of the names of notes in a plan's folder; each lists the claim checks that a run rewrote for a scrub."""
 FROZEN = (
@@ -118,11 +118,11 @@ def find_plans(store: Store) -> list[Plan]:
     """
     objects = store.objects()
     folders = [name.rstrip("/") for name in objects.names(FOLDER) if name.endswith("/")]
-    plans = [(folder, read_document(objects, f"{folder}/{_PLAN}", Plan)) for folder in folders]
+    plans = [(folder, read_document(objects, f"{folder}/{PLAN}", Plan)) for folder in folders]
     for folder, plan in plans:
         if plan is not None and plan.folder != folder:
             raise TableRefusedError(
-                f"{store.path(folder, _PLAN)} is not the plan of a purge that is kept there; remove it"
+                f"{store.path(folder, PLAN)} is not the plan of a purge that is kept there; remove it"
             )
     return [plan for _, plan in plans if plan is not None]
 
@@ -136,7 +136,7 @@ def write_rows(context: Run, plan: Plan, rows: DataFrame) -> None:
 def write_plan(context: Run, plan: Plan) -> None:
     """Write the plan; from now on runs continue the purge until it is done."""
     with external_write("freeze-plan"):
-        context.store.objects().write(f"{plan.folder}/{_PLAN}", plan.model_dump_json(by_alias=True).encode())
+        context.store.objects().write(f"{plan.folder}/{PLAN}", plan.model_dump_json(by_alias=True).encode())
 
 
 def frozen_rows(context: Run, plan: Plan) -> DataFrame:
@@ -192,16 +192,16 @@ def forget(context: Run, plan: Plan) -> None:
     """Delete a plan that is done or obsolete; plan.json goes first, so that no run continues half of it."""
     objects = context.store.objects()
     with external_write("forget-plan"):
-        objects.delete(f"{plan.folder}/{_PLAN}")
+        objects.delete(f"{plan.folder}/{PLAN}")
     with external_write("forget-rows"):
         objects.delete_folder(plan.folder)
 
 
 def forget_notes(context: Run, plan: Plan) -> None:
-    """Delete the notes of a plan whose run broke off; its next run writes new ones."""
+    """Delete the notes of a plan whose run broke off, as its next run writes new ones, and rows that don't count."""
     objects = context.store.objects()
     for name in objects.names(plan.folder):
-        if name.removeprefix(f"{plan.folder}/").startswith(REWRITTEN_NOTE):
+        if name.endswith("/") and name != f"{plan.rows_folder}/":
             with external_write("forget-notes"):
                 objects.delete_folder(name.rstrip("/"))
 
@@ -210,7 +210,7 @@ def sweep(context: Run) -> None:
     """Remove folders without a plan, left by runs that broke off before they decided or after they were done."""
     objects = context.store.objects()
     for name in objects.names(FOLDER):
-        if name.endswith("/") and not objects.exists(f"{name}{_PLAN}"):
+        if name.endswith("/") and not objects.exists(f"{name}{PLAN}"):
             with external_write("sweep-plan"):
                 objects.delete_folder(name.rstrip("/"))
 

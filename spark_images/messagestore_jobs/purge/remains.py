@@ -14,6 +14,7 @@ from operator import or_
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -36,20 +37,23 @@ from messagestore_jobs.index.keys import HASH_BYTES
 from messagestore_jobs.index.manifest import INDEX, MANIFEST
 from messagestore_jobs.index.read import files, hashed
 from messagestore_jobs.purge.dead_letters import naming
-from messagestore_jobs.purge.hidden import in_clear
+from messagestore_jobs.purge.hidden import hidden_streams, in_clear, without_erased
 from messagestore_jobs.purge.plan import FOLDER as PURGES
+from messagestore_jobs.purge.plan import FROZEN, PLAN, find_plans
 from messagestore_jobs.replay.erased import copies_left
+from messagestore_jobs.replay.gone import sequences_left
 from messagestore_jobs.replay.state import REPLAYS
 from messagestore_jobs.rows.tables import read_table
 
 _SHOWN = 5
 _STATE = re.compile(
-    rf"{PURGES}/[^/]+/(plan\.json|rows-[0-9]+/(part-[^/]+|_SUCCESS))"
+    rf"{PURGES}/[^/]+/({re.escape(PLAN)}|rows-[0-9]+/(part-[^/]+|_SUCCESS))"
     rf"|{REPLAYS}/[^/]+/(ended\.json|state/(frozen\.json|chunks/[0-9]+\.json|(selected|placed)/(part-[^/]+|_SUCCESS)))"
     rf"|{REPLAYS}/[^/]+/(state/staging|records)/part-[^/]+"
     rf"|{INDEX}/((ids|streams)-[0-9a-f]{{32}}|{re.escape(MANIFEST)})"
 )
 """State of purges and replays, and the index."""
+_ROWS = re.compile(rf"{PURGES}/[^/]+/rows-[0-9]+/part-[^/]+")
 LOG = "_delta_log"
 _OF_VERSION = re.compile(LOG + r"/([0-9]{20})\.(?:json|crc|checkpoint\.parquet)")
 
@@ -156,12 +160,33 @@ def _remains(
     yield from _rows(spark, store, erased)
     yield from names_left(store, read_hidden_heads(store))
     yield from copies_left(store, erased)
+    yield from _plans(store, erased)
+    yield from sequences_left(spark, store)
     if erased.any():
         if next(naming(store, erased), None) is not None:
             yield "dead_letters has a record that names an erased message"
         if erased.contains(read_pending(store)["message_id"]).any():
             yield "pending_updates has an update of an erased message"
         yield from in_clear(store, erased)
+
+
+def _plans(store: Store, erased: Erased) -> Iterator[str]:
+    """What unfinished purges and previews have of something erased."""
+    heads, objects = read_hidden_heads(store), store.objects()
+    for plan in find_plans(store):
+        if without_erased(plan.task, erased, heads) != plan.task:
+            yield f"{plan.folder}/{PLAN} names an erased message"
+    for name in filter(_ROWS.fullmatch, objects.names(PURGES, recursive=True)):
+        filesystem, path = objects.place(name)
+        try:
+            with pq.ParquetFile(path, filesystem=filesystem) as rows:
+                strange, streams = set(rows.schema_arrow.names) - set(FROZEN), rows.read(["stream_name"])
+        except (pa.ArrowException, OSError):
+            strange, streams = {name}, None
+        if strange:
+            yield f"{name} is not what a purge writes there"
+        elif hidden_streams(streams, heads):
+            yield f"{name} has the name of a stream that only erased messages had"
 
 
 def _needed(store: Store, left: Mapping[str, int]) -> Mapping[str, tuple[Set[str], int, int]]:

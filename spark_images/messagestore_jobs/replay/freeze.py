@@ -16,6 +16,7 @@ def freeze(source: Source, run: str, task_digest: str) -> Frozen:
     """Count the selection and find where it can be cut; reads only the columns of key, size and selectors."""
     grains, end = _limited(source, _grains(source))
     return Frozen(
+        table=source.store.uri,
         task=task_digest,
         run=run,
         at=source.now,

@@ -126,6 +126,8 @@ BY_SEQUENCE = Order(
     _near_sequences,
 )
 """Sequence by sequence, each by number; then messages without a sequence, in order of arrival."""
+BEHIND_ALL: Key = (True, "", _NO_NUMBER, _NO_NUMBER)
+"""A place behind all messages in order of sequences."""
 
 
 BY_FAILURE = Order(

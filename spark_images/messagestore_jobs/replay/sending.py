@@ -10,7 +10,7 @@ exist. An erasure removes the files of all earlier versions, also those of messa
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -129,7 +129,7 @@ def missing(
     if source.task.origin == "DeadLetters":
         return Missing(lost=short)
     there = _positions(source.between(chunk_range.cuts[0], chunk_range.end))
-    expected = _expected(frozen, first, chunk_range, state)
+    expected = state.positions(frozen, first, chunk_range.next_grain)
     if expected is None:
         gone = chunk_range.messages - len(there)
         return Missing(short - gone, gone)
@@ -284,18 +284,6 @@ class Sending:
             messages_per_second=round(self.sent_now / seconds, 1) if self.sent_now and seconds > 0 else None,
         )
         return ReplayOutcome(selection=self.frozen.selection, progress=reached, complete=complete)
-
-
-def _expected(frozen: Frozen, first: int, chunk_range: ChunkRange, state: ReplayState) -> npt.NDArray[np.int64] | None:
-    """The selected positions; None if an earlier release froze the replay and they are unknown."""
-    grains = frozen.grains[first : chunk_range.next_grain]
-    if all(grain.dense for grain in grains):
-        firsts = [cast("int", grain.first_global_position) for grain in grains]
-        return np.concatenate([np.arange(first, first + g.messages) for first, g in zip(firsts, grains, strict=True)])
-    if not frozen.placed:
-        return None
-    before = sum(grain.messages for grain in frozen.grains[:first])
-    return state.placed(before, chunk_range.messages)
 
 
 def _positions(rows: DataFrame) -> npt.NDArray[np.int64]:

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ from messagestore_jobs.replay.selection import Key
 REPLAYS = "_replays"
 """The folder of a store with the state of replays, each in a folder of its own."""
 ENDED = "ended.json"
-_FROZEN = "frozen.json"
+FROZEN = "frozen.json"
 _SELECTED = "selected"
 _PLACED = "placed"
 _CHUNKS = "chunks"
@@ -55,6 +56,8 @@ class Grain(NamedTuple):
 class Frozen(ContractModel):
     """The selection of a replay, frozen when the replay begins."""
 
+    table: str | None = None
+    """The folder of the store that it is of; None: an earlier release froze it."""
     task: str
     """A digest of the task; a replay continues only with the same."""
     run: str
@@ -135,7 +138,7 @@ class ReplayState:
         Raises:
             RunFailedError: it is of another task.
         """
-        frozen = read_document(self._objects, _FROZEN, Frozen)
+        frozen = read_document(self._objects, FROZEN, Frozen)
         if frozen is None:
             return None
         if frozen.task != digest(task, table):
@@ -146,10 +149,25 @@ class ReplayState:
             )
         return frozen
 
+    def positions(self, frozen: Frozen, first: int, following: int) -> npt.NDArray[np.int64] | None:
+        """The selected positions from one grain to before another, grain by grain.
+
+        None if an earlier release froze the replay and they are unknown.
+        """
+        grains = frozen.grains[first:following]
+        if all(grain.dense for grain in grains):
+            firsts = [cast("int", grain.first_global_position) for grain in grains]
+            ranges = [np.arange(at, at + g.messages) for at, g in zip(firsts, grains, strict=True)]
+            return np.concatenate([np.array([], np.int64), *ranges])
+        if not frozen.placed:
+            return None
+        before = sum(grain.messages for grain in frozen.grains[:first])
+        return self.placed(before, sum(grain.messages for grain in grains))
+
     def freeze(self, frozen: Frozen) -> None:
-        """Write the frozen selection, once."""
+        """Write the frozen selection."""
         with external_write("replay-frozen"):
-            self._objects.write(_FROZEN, frozen.model_dump_json(by_alias=True).encode())
+            self._objects.write(FROZEN, frozen.model_dump_json(by_alias=True).encode())
 
     def chunks(self) -> list[Chunk]:
         """All sealed chunks, in order."""
@@ -171,15 +189,19 @@ class ReplayState:
                 self._objects.delete_folder(name)
 
 
+def frozen_in(store: Store) -> Iterator[tuple[str, Frozen]]:
+    """The frozen selections that a store's folder has, of any store: the folder of each replay, ending with a slash."""
+    objects = store.objects()
+    for name in objects.names(REPLAYS):
+        frozen = read_document(objects, f"{name}state/{FROZEN}", Frozen)
+        if frozen is not None:
+            yield name, frozen
+
+
 def unfinished(store: Store) -> list[Frozen]:
     """The replays with state in a store that have frozen a selection, of any store, and have not ended."""
     objects = store.objects()
-    found = []
-    for name in objects.names(REPLAYS):
-        frozen = read_document(objects, f"{name}state/{_FROZEN}", Frozen)
-        if frozen is not None and not objects.exists(f"{name}{ENDED}"):
-            found.append(frozen)
-    return found
+    return [frozen for name, frozen in frozen_in(store) if not objects.exists(f"{name}{ENDED}")]
 
 
 def digest(task: ReplayTask, table: str) -> str:

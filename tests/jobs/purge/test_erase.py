@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +13,41 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from messagestore.reader import Reader
+from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import (
     Archive,
+    EraseTask,
+    IngestTask,
     Match,
+    ReplayTask,
     Rule,
+    RunDocument,
+    Selection,
+    StreamDestination,
 )
+from messagestore_core.contract.run_report import EraseOutcome, FrozenSelection
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import message_key
-from messagestore_core.store.objects import Objects
+from messagestore_core.store.objects import Objects, local_path
 from messagestore_core.store.schemas import HEADS, TABLES
 from messagestore_core.store.storage import Storage
 from messagestore_core.store.tombstones import open_erased, tombstone_key
+from messagestore_jobs.context import Run
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.purge.erase import run_erase
 from messagestore_jobs.purge.remains import refuse_remains
-from support.purges import archived_positions, files_with, purge
-from support.stores import START, add_dead_letters, add_messages, kept_heads, make_store, message, positions
+from messagestore_jobs.replay import freeze, sending
+from messagestore_jobs.replay.chunks import Size
+from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.replay.selection import Key
+from messagestore_jobs.replay.state import Frozen, ReplayState
+from support.external_writes import observing
+from support.purges import POLICY, CrashError, archived_positions, files_with, purge
+from support.replays import Suspending, replay_document
+from support.stores import START, add_dead_letters, add_messages, kept_heads, make_store, message, positions, stored
 
 DAY = timedelta(days=1)
 NOW = START + 3 * DAY
@@ -184,6 +202,90 @@ def test_of_what_comes_after_an_erasure_the_erased_ids_leave_and_no_stream(spark
     assert letters(table) == sorted(row["raw"] for row in kept)
 
 
+def erase(spark: SparkSession, table: Table, at: datetime) -> EraseOutcome:
+    document = RunDocument(run="erase", resource=POLICY, table=table, at=at, task=EraseTask())
+    return run_erase(Run.of(document, spark, Silent()))
+
+
+def by_sequence(table: Table, **select: Any) -> RunDocument:
+    """A replay into the store itself, which knows a message for a second."""
+    own = IngestTask(
+        source_id="own", source=FilesSource(uri="file:///nowhere"), deduplication_window=timedelta(seconds=1)
+    )
+    to = StreamDestination(table=table, ingest=own)
+    task = ReplayTask(job_id="job", order="Sequence", select=Selection(**select), destination=to)
+    return replay_document(table, task)
+
+
+def test_a_paused_replay_forgets_sequences_that_are_gone_and_sends_the_rest_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(freeze, "GRAINS", 3)
+    monkeypatch.setattr(sending, "chunk_size", lambda rate, cores: Size(2, 1 << 30))
+    sequences = ["1-stays", "3-stays", "2-gone", "4-gone", "1-stays", "2-gone", "4-gone", None]
+    rows = [
+        message(n, sequence_id=sequence, sequence_number=n + 1, correlation_id="c" if "gone" in str(sequence) else None)
+        for n, sequence in enumerate(sequences)
+    ]
+    table = make_store(tmp_path / "store", rows)
+    document = by_sequence(table, limit=5)
+    paused = run_replay(Run.of(document, spark, Silent()), Suspending(1))
+    assert (paused.complete, paused.progress.replayed) == (False, 3)
+    state = Objects(f"{table.uri}/_replays/job/state", Storage())
+    of_here = Frozen.model_validate_json(state.read("frozen.json") or b"")
+    for job, of in (("elsewhere", "file:///other"), ("earlier", None)):
+        ReplayState(state.below(f"../../{job}/state")).freeze(of_here.model_copy(update={"table": of}))
+    purge(spark, table, NOW, erase_within=DAY, rules=(Rule(name="c", match=Match(correlation_ids=("c",)), erase=True),))
+
+    done = erase(spark, table, NOW + DAY)
+
+    assert done.erased_at == NOW + DAY
+    assert any("_replays/earlier/state" in copies for copies in done.not_erased)
+    assert not any("elsewhere" in copies for copies in done.not_erased)
+    left = {name.split("/")[1] for name in (*files_with(table, b"2-gone"), *files_with(table, b"4-gone"))}
+    assert left == {"elsewhere", "earlier"}
+    outcome = run_replay(Run.of(document, spark, Silent()))
+    assert outcome.complete
+    assert (outcome.progress.replayed + outcome.progress.erased, outcome.progress.lost) == (5, 0)
+    again = [row["message_id"] for row in stored(table.uri) if row["global_position"] > 7]
+    assert [one for one in again if one not in ("m2", "m5")] == ["m0", "m4", "m1"]
+
+
+def test_a_waiting_preview_that_names_an_erased_message_is_dropped(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [message(0, **ANN), message(1)])
+    purge(spark, table, NOW, erase_within=DAY, rules=(ERASE_ANN,))
+    both = Rule(name="both", match=Match(message_ids=("id-of-ann", "m1")))
+    assert purge(spark, table, NOW, rules=(both,), run="purge-2", approval_required=True).awaiting_approval
+    assert erase(spark, table, NOW + DAY).erased_at
+    assert files_with(table, b"id-of-ann") == []
+
+
+def test_of_a_purge_that_was_cut_off_an_erasure_leaves_no_name(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [message(0, **ANN), message(1), message(2)])
+    rules = (ERASE_ANN, Rule(name="other", match=Match(message_ids=("m1",))))
+
+    def cut_off(name: str, moment: str) -> None:
+        if (name, moment) == ("forget-plan", "before"):
+            raise CrashError
+
+    with observing(cut_off), pytest.raises(CrashError):
+        purge(spark, table, NOW, erase_within=DAY, rules=rules)
+    # Rows of a try that broke off, and of a preview that was never decided.
+    for plan in (tmp_path / "store" / "_purges").iterdir():
+        shutil.copytree(plan / "rows-1", plan / "rows-2")
+        shutil.copytree(plan / "rows-1", tmp_path / "store" / "_purges" / "undecided" / "rows-1")
+    assert erase(spark, table, NOW + DAY).erased_at
+    for name in (b"customer-ann", b"id-of-ann"):
+        assert files_with(table, name) == []
+    assert files_with(table, b'"m1"')
+    again = purge(spark, table, NOW + DAY, run="purge-2", erase_within=DAY, rules=()).purge
+    assert again is not None
+    assert (again.purged, positions(table.uri)) == (2, [2])
+    heads = kept_heads(Store(table.uri))
+    assert (heads.by_name, heads.next_position("customer-ann")) == ({"order-1": 2}, 1)
+    assert Objects(table.uri, Storage()).names("_purges") == []
+
+
 def plant_position(table: Table) -> None:
     add_messages(table.uri, [message(0, payload=SECRET)])
 
@@ -210,6 +312,26 @@ def plant(name: str, content: bytes = SECRET) -> Callable[[Table], None]:
 RECORD = b'{"messageId":"id-of-ann","payload":"%s"}\n' % SECRET
 
 
+def plant_frozen(table: Table) -> None:
+    ann: Key = (False, "sequence-of-ann", 1, 0)
+    selection = FrozenSelection(table_version=0, messages=0, bytes=0)
+    frozen = Frozen(
+        table=table.uri, task="t", run="r", at=NOW, selection=selection, listed=False, end=ann, grains=()
+    ).model_dump_json(by_alias=True)
+    plant("_replays/job/state/frozen.json", frozen.encode())(table)
+
+
+def plant_plan(table: Table) -> None:
+    store = Path(local_path(table.uri))
+    shutil.copytree(store.parent / "previews", store / "_purges", dirs_exist_ok=True)
+
+
+def plant_rows(table: Table) -> None:
+    plant_plan(table)
+    (plan,) = Path(local_path(table.uri)).glob("_purges/*/plan.json")
+    plan.unlink()
+
+
 PLANTED: dict[str, Callable[[Table], None]] = {
     "messages/.* has a row of an erased message": plant_position,
     "messages/part-.* has a row of an erased message": plant_id,
@@ -219,7 +341,11 @@ PLANTED: dict[str, Callable[[Table], None]] = {
     "_replays/job/state/staging/part-0 has a record": plant("_replays/job/state/staging/part-0", RECORD),
     "_replays/job/records/part-0.jsonl is not what": plant("_replays/job/records/part-0.jsonl"),
     "_replays/job/copy is nothing that a run needs": plant("_replays/job/copy"),
+    "_replays/job/state/frozen.json has the id of a sequence": plant_frozen,
     "_purges/p/copy is nothing": plant("_purges/p/copy"),
+    "_purges/p/rows-1/part-0 is not what": plant("_purges/p/rows-1/part-0"),
+    "_purges/.*/plan.json names an erased message": plant_plan,
+    "_purges/.*/rows-1/part-.* has the name of a stream": plant_rows,
     "payloads/copy is nothing": plant("payloads/copy"),
     "messages/inserted_date=2026-01-05/copy.parquet is": plant("messages/inserted_date=2026-01-05/copy.parquet"),
     "heads/_delta_log/copy.json is nothing": plant("heads/_delta_log/copy.json"),
@@ -231,6 +357,8 @@ PLANTED: dict[str, Callable[[Table], None]] = {
 def test_a_copy_in_any_kind_of_place_keeps_an_erasure_from_being_done(spark: SparkSession, tmp_path: Path) -> None:
     """Each copy appears after everything was removed, and right before the check."""
     table = make_store(tmp_path / "store", [message(0, **ANN), message(1)])
+    purge(spark, table, NOW, run="purge-0", rules=(ERASE_ANN,), approval_required=True)
+    shutil.copytree(tmp_path / "store" / "_purges", tmp_path / "previews")
     outcome = purge(spark, table, NOW, rules=(ERASE_ANN,), erase_within=timedelta(0))
     assert outcome.purge is not None
     assert outcome.purge.erased_at == NOW
