@@ -2,6 +2,9 @@
 
 A tombstone is the keyed hash of a message id: a plain digest would let anybody test guessed ids. The key is made once
 and stays in the folder; without it the tombstones are useless.
+
+An erasure is of one message: a tombstone also has its global position, so that another message with the id stays. The
+position says nothing of copies that are elsewhere or arrive again: there the id decides.
 """
 
 import json
@@ -85,18 +88,21 @@ def add_tombstones(store: Store, erased: Iterable[tuple[str, int]], erased_at: d
 
 
 class Erased:
-    """The tombstones of a store, 32 bytes each.
+    """The tombstones of a store, 40 bytes each.
 
     Args:
         key: of the hashes.
         digests: the hashes, one after the other.
+        positions: the global position of each one's message; null, or None for all, if it is unknown.
     """
 
-    def __init__(self, key: bytes, digests: bytes) -> None:
+    def __init__(self, key: bytes, digests: bytes, positions: pa.Array | pa.ChunkedArray | None = None) -> None:
         self.key = key
-        every = np.sort(np.frombuffer(digests, _DIGEST))
-        # np.unique takes seven times as long for texts.
-        self._digests = every[np.append(np.ones(min(1, len(every)), np.bool_), every[1:] != every[:-1])]
+        every = np.frombuffer(digests, _DIGEST)
+        places = pa.nulls(len(every), pa.int64()) if positions is None else positions
+        self._digests = _distinct(every)
+        self._without_position = _distinct(every[places.is_null().to_numpy(zero_copy_only=False)])
+        self._positions = np.sort(places.drop_null().to_numpy())
 
     def __len__(self) -> int:
         return len(self._digests)
@@ -106,11 +112,24 @@ class Erased:
         return bool(len(self))
 
     def contains(self, ids: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-        """Which of the ids were erased; null is not."""
+        """Which of the ids were erased, of whatever message; null is not."""
+        return self._contained(ids, self._digests)
+
+    def contains_messages(
+        self, ids: pa.Array | pa.ChunkedArray, positions: pa.Array | pa.ChunkedArray
+    ) -> npt.NDArray[np.bool_]:
+        """Which of the store's own messages were erased: by id and global position.
+
+        The id decides alone where the message's position is null, or where a tombstone of the id has none.
+        """
         found = np.zeros(len(ids), dtype=np.bool_)
-        if self.any():
-            found[pc.is_valid(ids).to_numpy(zero_copy_only=False)] = self._contains(ids.drop_null().to_pylist())
-        return found
+        if not self.any():
+            return found
+        placed = positions.is_valid().to_numpy(zero_copy_only=False)
+        asked = ~placed
+        asked[placed] = np.isin(positions.drop_null().to_numpy(), self._positions)
+        found[asked] = self.contains(ids.filter(pa.array(asked)))
+        return found | self._contained(ids, self._without_position)
 
     def hashes(self, length: int) -> bytes:
         """The first bytes of each tombstone's keyed hash, one after the other."""
@@ -119,12 +138,19 @@ class Erased:
 
     def named_in(self, content: bytes) -> bool:
         """Whether some bytes contain an erased id as a word or as a whole JSON string."""
-        return self.any() and bool(self._contains(names_in(content.decode(errors="replace"))).any())
+        return self.any() and bool(self._among(names_in(content.decode(errors="replace")), self._digests).any())
 
-    def _contains(self, ids: Iterable[str]) -> npt.NDArray[np.bool_]:
+    def _contained(self, ids: pa.Array | pa.ChunkedArray, digests: npt.NDArray[np.bytes_]) -> npt.NDArray[np.bool_]:
+        found = np.zeros(len(ids), dtype=np.bool_)
+        if len(digests):
+            there = pc.is_valid(ids).to_numpy(zero_copy_only=False)
+            found[there] = self._among(ids.drop_null().to_pylist(), digests)
+        return found
+
+    def _among(self, ids: Iterable[str], digests: npt.NDArray[np.bytes_]) -> npt.NDArray[np.bool_]:
         asked = np.frombuffer(bytes.fromhex("".join(message_key(self.key, i) for i in ids)), _DIGEST)
-        at = np.searchsorted(self._digests, asked)
-        found: npt.NDArray[np.bool_] = self._digests[np.minimum(at, len(self) - 1)] == asked
+        at = np.searchsorted(digests, asked)
+        found: npt.NDArray[np.bool_] = digests[np.minimum(at, len(digests) - 1)] == asked
         return found
 
 
@@ -147,11 +173,23 @@ def open_erased(store: Store, before: int | None = None) -> Erased:
     """
     table = store.table("tombstones")
     position = pc.field("global_position")
-    told = before is not None and "global_position" in {field.name for field in table.schema().fields}
-    older = position.is_null() | (position < before) if told else None
-    rows = scan(table, ["message_key"], older, batch_size=_KEYS_AT_ONCE, batch_readahead=1, fragment_readahead=1)
-    digests = b"".join(_decoded(store, batch["message_key"]) for batch in rows)
-    return Erased(tombstone_key(store) or b"", digests)
+    told = "global_position" in {field.name for field in table.schema().fields}
+    older = position.is_null() | (position < before) if told and before is not None else None
+    columns = ["message_key", *(["global_position"] if told else [])]
+    rows = scan(table, columns, older, batch_size=_KEYS_AT_ONCE, batch_readahead=1, fragment_readahead=1)
+    digests, positions = [], []
+    for batch in rows:
+        digests.append(_decoded(store, batch["message_key"]))
+        positions.append(batch["global_position"] if told else pa.nulls(len(batch), pa.int64()))
+    return Erased(tombstone_key(store) or b"", b"".join(digests), pa.chunked_array(positions, pa.int64()))
+
+
+def _distinct(digests: npt.NDArray[np.bytes_]) -> npt.NDArray[np.bytes_]:
+    """The distinct digests, in order."""
+    every = np.sort(digests)
+    # np.unique takes seven times as long for texts.
+    found: npt.NDArray[np.bytes_] = every[np.append(np.ones(min(1, len(every)), np.bool_), every[1:] != every[:-1])]
+    return found
 
 
 def _decoded(store: Store, keys: pa.Array) -> bytes:

@@ -167,7 +167,7 @@ def change_rows(changes: Mapping[str, Change], updates: pa.Table, now: datetime)
 
 
 def without_erased(context: LifecycleRun, updates: pa.Table) -> pa.Table:
-    """The updates without those of erased messages, of which nothing is kept."""
+    """The updates that found no message, without those of erased messages, of which nothing is kept."""
     if not updates.num_rows:
         return updates
     erased = context.erased.contains(updates["message_id"].combine_chunks())
@@ -267,7 +267,7 @@ def _letters(messages: DataFrame, at: datetime, batch: str) -> pa.Table:
 
 
 def find_messages(context: LifecycleRun, message_ids: pa.Array, after: int | None = None) -> dict[str, StoredMessage]:
-    """The messages in the store by id; of several with the same id the newest.
+    """The messages in the store by id; of several with the same id the newest that is not erased.
 
     It takes one pass over COLUMNS of the days on which they were inserted.
 
@@ -285,7 +285,9 @@ def find_messages(context: LifecycleRun, message_ids: pa.Array, after: int | Non
     if after is not None:
         messages = messages.where(F.col("global_position") > F.lit(after))
     found = messages.join(F.broadcast(asked), "message_id", "left_semi").select(*COLUMNS).toArrow()
-    rows = found.sort_by("global_position").to_pylist()
+    # A purge that broke off may not have removed what it erases yet.
+    erased = context.erased.contains_messages(found["message_id"], found["global_position"])
+    rows = found.filter(pa.array(~erased)).sort_by("global_position").to_pylist()
     return {row["message_id"]: message_of(row) for row in rows}
 
 

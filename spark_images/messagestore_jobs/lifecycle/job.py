@@ -158,10 +158,10 @@ def take_in(context: LifecycleRun, source_id: str, due: Due, records: pa.Table, 
     """
     bad = records.filter(pc.is_valid(records["reason"]))
     set_aside, gone = _set_aside(context, source_id, due, bad)
-    updates = without_erased(context, records.filter(pc.is_null(records["reason"])))
+    updates = records.filter(pc.is_null(records["reason"]))
     last = table_state(context.store).last_global_position or 0
     result = folded(context, updates, due.batch.at)
-    waiting = updates.take(pa.array(result.unknown, pa.int64()))
+    waiting = without_erased(context, updates.take(pa.array(result.unknown, pa.int64())))
     # An earlier try may have let updates wait whose messages have come by now.
     if waiting.num_rows or (due.read_before and count_pending(context.store)):
         let_wait(context.store, _pending(waiting, source_id, due, last), source_id, due.batch.number)

@@ -4,15 +4,34 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.delta_log import CommitNote, committed_batch, table_state
 from messagestore_core.store.handle import Store
 from messagestore_core.store.pending_updates import STEP, count_pending, drop_taken, read_pending, take
+from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.lifecycle.commit import LifecycleRun, commit, folded
 from messagestore_jobs.lifecycle.transitions import Folded
 from messagestore_jobs.lifecycle.updates import dead_letters, set_aside_once
+from messagestore_jobs.rows.messages import read_messages
+
+
+def waiting_for_erased(spark: SparkSession, store: Store, erased: Erased) -> list[str]:
+    """The ids of erased messages for which updates wait, without those that another message in the store has."""
+    waiting = pc.unique(read_pending(store)["message_id"])
+    asked = waiting.filter(pa.array(erased.contains(waiting)))
+    if not len(asked):
+        return []
+    ids = spark.createDataFrame(pa.table({"message_id": asked}))
+    rows = read_messages(spark, store).join(F.broadcast(ids), "message_id", "left_semi")
+    found = rows.select("message_id", "global_position").toArrow()
+    gone = erased.contains_messages(found["message_id"], found["global_position"])
+    there = found["message_id"].filter(pa.array(~gone))
+    left: list[str] = asked.filter(pc.invert(pc.is_in(asked, there.combine_chunks()))).to_pylist()
+    return left
 
 
 def was_cut_off(store: Store) -> bool:

@@ -18,10 +18,11 @@ from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
-from messagestore_core.store.pending_updates import forget_pending
+from messagestore_core.store.pending_updates import count_pending, forget_pending
 from messagestore_core.store.statistics import complete
-from messagestore_core.store.tombstones import add_tombstones, tombstone_key
+from messagestore_core.store.tombstones import add_tombstones, open_erased, tombstone_key
 from messagestore_jobs.index.store_index import Leaving, kept_index
+from messagestore_jobs.lifecycle.waiting import waiting_for_erased
 from messagestore_jobs.purge.archive import archive
 from messagestore_jobs.purge.claims import delete_claim_checks
 from messagestore_jobs.purge.dead_letters import delete_dead_letters, forget_copies, letters_named
@@ -195,9 +196,19 @@ def _remember_erased(context: PurgeRun, plan: Plan) -> None:
     message_ids = erased["message_id"].to_pylist()
     if message_ids:
         places = zip(message_ids, erased["global_position"].to_pylist(), strict=True)
-        add_tombstones(context.store, places, plan.decided_at, plan.run)
+        add_tombstones(context.store, places, _erased_at(context), plan.run)
         forget_copies(context, letters_named(plan, erased))
-        forget_pending(context.store, message_ids)
+        if count_pending(context.store):
+            waiting = waiting_for_erased(context.spark, context.store, open_erased(context.store))
+            forget_pending(context.store, waiting)
+
+
+def _erased_at(context: PurgeRun) -> datetime:
+    """The time of the run, or of the newest message if that is later, as an ingest's clock may be ahead."""
+    messages = read_messages(context.spark, context.store)
+    ahead = (F.col("inserted_date") >= context.as_of.date()) & (F.col("inserted_at") > F.lit(context.as_of))
+    newest = messages.where(ahead).agg(F.max("inserted_at").alias("at")).toArrow()["at"][0].as_py()
+    return max(context.as_of, newest or context.as_of)
 
 
 def _audit(context: PurgeRun, plan: Plan, carried: Carried) -> None:

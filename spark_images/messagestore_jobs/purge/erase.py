@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -22,12 +21,13 @@ from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import read_hidden_heads
 from messagestore_core.store.objects import is_local
-from messagestore_core.store.pending_updates import forget_pending, read_pending
+from messagestore_core.store.pending_updates import forget_pending
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.tombstones import Erased, erased_positions, open_erased
 from messagestore_jobs.context import Run
 from messagestore_jobs.index.manifest import unnamed
 from messagestore_jobs.index.store_index import kept_index
+from messagestore_jobs.lifecycle.waiting import waiting_for_erased
 from messagestore_jobs.purge.claims import drop_unclaimed
 from messagestore_jobs.purge.dead_letters import forget_late_copies
 from messagestore_jobs.purge.hidden import hidden_streams, hide_in_audit, without_erased
@@ -116,8 +116,7 @@ def erase_due(context: Run) -> ErasureResult | None:
     if erased.any():
         take_out_copies(context.store, erased)
         forget_late_copies(context.store, erased)
-        waiting = read_pending(context.store)["message_id"]
-        forget_pending(context.store, waiting.filter(pa.array(erased.contains(waiting))).to_pylist())
+        forget_pending(context.store, waiting_for_erased(context.spark, context.store, erased))
         hide_in_audit(context, erased)
     index = kept_index(context.spark, context.store)
     left = {name: forget_past(context.store, name, context.note() if name == "messages" else None) for name in TABLES}

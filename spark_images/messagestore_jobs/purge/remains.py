@@ -28,7 +28,6 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import HiddenHeads, read_hidden_heads, read_named_heads
 from messagestore_core.store.keyed import KEY_OBJECT
 from messagestore_core.store.objects import sum_of
-from messagestore_core.store.pending_updates import read_pending
 from messagestore_core.store.scan import scan
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.tombstones import Erased, erased_positions
@@ -36,6 +35,7 @@ from messagestore_core.versions.rules import NAME as TRANSLATORS
 from messagestore_jobs.index.keys import HASH_BYTES
 from messagestore_jobs.index.manifest import INDEX, MANIFEST
 from messagestore_jobs.index.read import files, hashed
+from messagestore_jobs.lifecycle.waiting import waiting_for_erased
 from messagestore_jobs.purge.dead_letters import naming
 from messagestore_jobs.purge.hidden import hidden_streams, in_clear, without_erased
 from messagestore_jobs.purge.plan import FOLDER as PURGES
@@ -59,7 +59,11 @@ _OF_VERSION = re.compile(LOG + r"/([0-9]{20})\.(?:json|crc|checkpoint\.parquet)"
 
 
 def refuse_remains(
-    spark: SparkSession, store: Store, erased: Erased, left: Mapping[str, int], claims: Set[str]
+    spark: SparkSession,
+    store: Store,
+    erased: Erased,
+    left: Mapping[str, int],
+    claims: Set[str],
 ) -> None:
     """Check all that a store's folder has after an erasure.
 
@@ -154,7 +158,11 @@ def not_needed(names: Iterable[str], files: Set[str], first: int, last: int) -> 
 
 
 def _remains(
-    spark: SparkSession, store: Store, erased: Erased, left: Mapping[str, int], claims: Set[str]
+    spark: SparkSession,
+    store: Store,
+    erased: Erased,
+    left: Mapping[str, int],
+    claims: Set[str],
 ) -> Iterator[str]:
     yield from strange(store.objects().names(recursive=True), _needed(store, left), claims)
     yield from _rows(spark, store, erased)
@@ -165,7 +173,7 @@ def _remains(
     if erased.any():
         if next(naming(store, erased), None) is not None:
             yield "dead_letters has a record that names an erased message"
-        if erased.contains(read_pending(store)["message_id"]).any():
+        if waiting_for_erased(spark, store, erased):
             yield "pending_updates has an update of an erased message"
         yield from in_clear(store, erased)
 
@@ -199,7 +207,10 @@ def _needed(store: Store, left: Mapping[str, int]) -> Mapping[str, tuple[Set[str
 
 
 def _rows(spark: SparkSession, store: Store, erased: Erased) -> Iterator[str]:
-    """Messages with the position or id of an erased one; only files whose positions include one are read."""
+    """Rows of erased messages, and late copies; only files whose positions include an erased one are read.
+
+    Another message with the id was there before the tombstone. A row that came after it is a late copy.
+    """
     gone = np.sort(erased_positions(store))
     every = files_of(store.table("messages"))
     if not len(gone) or not every.num_rows:
@@ -207,13 +218,15 @@ def _rows(spark: SparkSession, store: Store, erased: Erased) -> Iterator[str]:
     around = every.filter(_around(every, gone))["path"].to_pylist()
     if not around:
         return
-    rows = files(spark, store, around, "message_id string, global_position bigint")
-    rows = rows.select("global_position", hashed(spark, erased.key, "message_id").alias("hash"), "_metadata.file_name")
     start = F.unhex(F.substring("message_key", 1, 2 * HASH_BYTES)).alias("hash")
-    buried = read_table(spark, store, "tombstones").select("global_position", start)
-    same = [rows.join(buried, key, "left_semi").select("file_name") for key in ("global_position", "hash")]
-    for row in same[0].union(same[1]).distinct().limit(_SHOWN + 1).collect():
-        yield f"messages/{row['file_name']} has a row of an erased message"
+    rows = files(spark, store, around, "message_id string, global_position bigint, inserted_at timestamp")
+    rows = rows.withColumns({"hash": hashed(spark, erased.key, "message_id"), "file": F.col("_metadata.file_name")})
+    buried = read_table(spark, store, "tombstones").select("global_position", "erased_at", start)
+    late = F.col("b.global_position").isNull() | (F.col("inserted_at") > F.col("erased_at"))
+    copies = rows.alias("r").join(buried.alias("b"), (F.col("r.hash") == F.col("b.hash")) & late, "left_semi")
+    found = [one.select("file") for one in (rows.join(buried, "global_position", "left_semi"), copies)]
+    for row in found[0].union(found[1]).distinct().limit(_SHOWN + 1).collect():
+        yield f"messages/{row['file']} has a row of an erased message"
 
 
 def _around(files: pa.Table, positions: np.ndarray) -> pa.Array:

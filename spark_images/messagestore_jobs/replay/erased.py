@@ -2,6 +2,8 @@
 
 A record without an id replaces each removed record: a run finds out by number how many records a topic has, so other
 records must keep their numbers. A run that continues a sealed chunk skips records without an id.
+
+In the store that a record was staged from, id and global position tell whether it is erased, elsewhere its id alone.
 """
 
 import json
@@ -18,15 +20,19 @@ import pyarrow.parquet as pq
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
-from messagestore_core.store.objects import Objects, join
+from messagestore_core.store.objects import join
 from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.replay.chunks import Delivery, Format
-from messagestore_jobs.replay.state import REPLAYS, Chunk, Part
+from messagestore_jobs.replay.state import REPLAYS, Chunk, Part, origin_of
 
 NO_RECORD = '{"messageId":null}'
 """Replaces an erased record."""
 _ID = '{"messageId":'
 _LETTER = '{"reason":'
+_POSITION = re.compile(
+    r'(?:,"(?:streamName|category|position)":(?:"(?:[^"\\]|\\.)*"|-?\d+))*,"globalPosition":(\d{1,18})\b'
+)
+_MOST = (1 << 63) - 1
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
 
 
@@ -42,7 +48,7 @@ def take_out_copies(store: Store, erased: Erased) -> int:
     """
     objects = store.objects()
     found = 0
-    for name in _staged(objects):
+    for name, own in _staged(store):
         base = name.rpartition("/")[2]
         content = objects.read(name)
         if content is None:
@@ -52,7 +58,7 @@ def take_out_copies(store: Store, erased: Erased) -> int:
                 with external_write("erase-staged"):
                     objects.delete(name)
             continue
-        left = _without(name, content, erased)
+        left = _without(name, content, erased, own)
         if left != content:
             found += 1
             with external_write("erase-staged"):
@@ -65,10 +71,10 @@ def take_out_copies(store: Store, erased: Erased) -> int:
 def copies_left(store: Store, erased: Erased) -> Iterator[str]:
     """Staged objects with something erased, or that no replay writes; for people."""
     objects = store.objects()
-    for name in _staged(objects):
+    for name, own in _staged(store):
         content = objects.read(name) if _is_object(name) else None
         try:
-            if content is not None and _without(name, content, erased, strict=True) != content:
+            if content is not None and _without(name, content, erased, own, strict=True) != content:
                 yield f"{name} has a record of an erased message"
         except StrangeError:
             yield f"{name} is not what a replay writes there"
@@ -83,7 +89,7 @@ def without_erased_since(chunk: Chunk, sent_before: int, delivery: Delivery, era
         chunk: of messages, or of dead letters.
         sent_before: how many messages the chunks before it sent.
         delivery: knows what of the chunk has been sent.
-        erased: the tombstones.
+        erased: the tombstones of the store that the chunk is from.
 
     Raises:
         TableRefusedError: an object has something that no replay writes.
@@ -102,10 +108,14 @@ def without_erased_since(chunk: Chunk, sent_before: int, delivery: Delivery, era
     return chunk
 
 
-def _staged(objects: Objects) -> Iterator[str]:
+def _staged(store: Store) -> Iterator[tuple[str, bool]]:
+    """What replays have staged in a store, and whether it is from this store."""
+    objects = store.objects()
     for job in objects.names(REPLAYS):
-        for folder in ("state/staging", "records"):
-            yield from (n for n in objects.names(f"{job.rstrip('/')}/{folder}", recursive=True) if not n.endswith("/"))
+        below = [join(job.rstrip("/"), folder) for folder in ("state/staging", "records")]
+        names = [name for folder in below for name in objects.names(folder, recursive=True) if not name.endswith("/")]
+        own = bool(names) and origin_of(objects, job) == store.uri
+        yield from ((name, own) for name in names)
 
 
 def _is_object(name: str) -> bool:
@@ -115,17 +125,17 @@ def _is_object(name: str) -> bool:
     return len(parts) == place + 1 and parts[-1].startswith("part-") and not parts[-1].endswith(".partial")
 
 
-def _without(name: str, content: bytes, erased: Erased, *, strict: bool = False) -> bytes:
+def _without(name: str, content: bytes, erased: Erased, own: bool, *, strict: bool = False) -> bytes:
     if name.endswith(".parquet"):
         return _without_rows(content, erased.named_in, strict)
     lines = content.split(b"\n")
-    gone = [bool(line) and _goes(line, erased, strict) for line in lines]
+    gone = [bool(line) and _goes(line, erased, own, strict) for line in lines]
     if not any(gone):
         return content
     return b"\n".join(NO_RECORD.encode() if goes else line for line, goes in zip(lines, gone, strict=True))
 
 
-def _goes(line: bytes, erased: Erased, strict: bool) -> bool:
+def _goes(line: bytes, erased: Erased, own: bool, strict: bool) -> bool:
     """Whether a line is a record of an erased message, or a dead letter that names one."""
     try:
         record = json.loads(line)
@@ -138,11 +148,18 @@ def _goes(line: bytes, erased: Erased, strict: bool) -> bool:
     if "messageId" not in record:
         return erased.named_in(str(record.get("raw") or "").encode() or _decoded(record.get("rawBase64")))
     try:
-        return bool(erased.contains(pa.array([record["messageId"]], pa.string()))[0])
+        message_id, position = pa.array([record["messageId"]], pa.string()), _position_of(record) if own else None
+        return bool(erased.contains_messages(message_id, pa.array([position], pa.int64()))[0])
     except (pa.ArrowException, ValueError):
         if strict:
             raise StrangeError from None
         return False
+
+
+def _position_of(record: dict[str, object]) -> int | None:
+    """The global position of a record; None where there is none."""
+    position = record.get("globalPosition")
+    return position if type(position) is int and 0 <= position <= _MOST else None
 
 
 def _decoded(base64: object) -> bytes:
@@ -175,13 +192,13 @@ def _checked(part: Part, name: str, sent: int, delivery: Delivery, erased: Erase
         return part.model_copy(update={"messages": pq.ParquetFile(pa.BufferReader(content)).metadata.num_rows})
     records = _records(content.decode(), delivery.form)
     try:
-        ids = [_id_of(record) for record in records]
+        ids, positions = zip(*map(_identity_of, records), strict=True) if records else ((), ())
     except ValueError:
         raise TableRefusedError(
             f"{join(delivery.objects.uri, name)} is not what a replay writes there; find out who wrote it, and make a "
             "new replay"
         ) from None
-    gone = erased.contains(pa.array(ids, pa.string()))
+    gone = erased.contains_messages(pa.array(ids, pa.string()), pa.array(positions, pa.int64()))
     gone |= np.array([record == NO_RECORD for record in records], dtype=np.bool_)
     gone[:sent] = False
     if gone.any():
@@ -195,12 +212,13 @@ def _checked(part: Part, name: str, sent: int, delivery: Delivery, erased: Erase
     return part.model_copy(update={"messages": len(records), "bytes": len(content)})
 
 
-def _id_of(record: str) -> str | None:
-    """The id of a message's record; None for a dead letter, and for a record without an id."""
+def _identity_of(record: str) -> tuple[str | None, int | None]:
+    """Id and global position of a message's record; None for a dead letter, and for a record without an id."""
     if record.startswith(_LETTER):
-        return None
-    found: str | None = json.JSONDecoder().raw_decode(record, len(_ID))[0]
-    return found
+        return None, None
+    message_id, end = json.JSONDecoder().raw_decode(record, len(_ID))
+    position = _POSITION.match(record, end)
+    return message_id, int(position[1]) if position else None
 
 
 def _records(text: str, form: Format) -> list[str]:

@@ -79,7 +79,8 @@ def without_erased(rows: DataFrame, source: Source) -> DataFrame:
     if not erased.any():
         return rows
     chosen = rows.select("message_id", "global_position").toArrow()
-    gone = chosen.filter(pa.array(erased.contains(chosen["message_id"]))).select(["global_position"])
+    erased_ones = erased.contains_messages(chosen["message_id"], chosen["global_position"])
+    gone = chosen.filter(pa.array(erased_ones)).select(["global_position"])
     if not gone.num_rows:
         return rows
     left = rows.join(F.broadcast(source.spark.createDataFrame(gone)), "global_position", "left_anti")

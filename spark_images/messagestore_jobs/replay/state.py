@@ -57,7 +57,7 @@ class Frozen(ContractModel):
     """The selection of a replay, frozen when the replay begins."""
 
     table: str | None = None
-    """The folder of the store that it is of; None: an earlier release froze it."""
+    """The URI of the store that it selects from; None: an earlier release froze it."""
     task: str
     """A digest of the task; a replay continues only with the same."""
     run: str
@@ -202,6 +202,12 @@ def unfinished(store: Store) -> list[Frozen]:
     """The replays with state in a store that have frozen a selection, of any store, and have not ended."""
     objects = store.objects()
     return [frozen for name, frozen in frozen_in(store) if not objects.exists(f"{name}{ENDED}")]
+
+
+def origin_of(objects: Objects, job: str) -> str | None:
+    """The URI of the store that a replay with state in a folder selects from; None if it is unknown."""
+    frozen = read_document(objects, f"{job}state/{FROZEN}", Frozen)
+    return frozen.table if frozen else None
 
 
 def digest(task: ReplayTask, table: str) -> str:

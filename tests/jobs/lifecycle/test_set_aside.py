@@ -44,8 +44,8 @@ def stream(spark: SparkSession, tmp_path: Path) -> Updated:
     return stream
 
 
-def erase(stream: Updated, message_id: str) -> None:
-    rule = Rule(name="erasure", match=Match(message_ids=(message_id,)), erase=True)
+def erase(stream: Updated, message_id: str, where: str | None = None) -> None:
+    rule = Rule(name="erasure", match=Match(message_ids=(message_id,), where=where), erase=True)
     document = RunDocument(
         run="purge",
         resource=Resource(kind="RetentionPolicy", namespace="default", name="erasure"),
@@ -153,6 +153,33 @@ def test_what_waits_for_an_erased_message_leaves_with_it_and_nothing_comes_after
     assert (report.counts, report.pending) == (UpdateCounts(received=1, stale=1), 1)
     stored = stream.folder / stream.store / "pending_updates"
     assert not any(b"secret" in path.read_bytes() for path in stored.rglob("*") if path.is_file())
+
+
+def test_an_update_applies_to_the_message_of_its_id_that_was_not_erased(stream: Updated) -> None:
+    """Also while the purge, which was cut off, has not removed the other yet."""
+    stream.run(deduplication_window=HOUR / 2)
+    stream.arrive("b.jsonl", lines(record("m1")))
+    stream.run(START + HOUR, deduplication_window=HOUR / 2)
+
+    def cut_off(name: str, moment: str) -> None:
+        if (name, moment) == ("tombstones", "after"):
+            raise Crash
+
+    newer = "global_position = 5"
+    with observing(cut_off), pytest.raises(Crash):
+        erase(stream, "m1", newer)
+    stream.tell(update("m1", "PROCESSING"))
+    assert stream.told(START + HOUR).counts.applied == 1
+    erase(stream, "m1", newer)
+    stream.tell(update("m1", "COMPLETED"))
+    # A late copy stays out, also while another message has the id.
+    stream.arrive("c.jsonl", lines(record("m1")))
+    report = stream.run(START + 9 * HOUR, deduplication_window=HOUR / 2)
+    assert report.lifecycle is not None
+    assert report.lifecycle.counts.applied == 1
+    assert report.counts.duplicates == 1
+    found = [(row["global_position"], row["status"]) for row in stream.messages() if row["message_id"] == "m1"]
+    assert found == [(1, "COMPLETED")]
 
 
 def test_updates_that_were_set_aside_are_no_messages_to_send_again(stream: Updated, tmp_path: Path) -> None:

@@ -32,9 +32,10 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import message_key
 from messagestore_core.store.objects import Objects, local_path
-from messagestore_core.store.schemas import HEADS, TABLES
+from messagestore_core.store.pending_updates import read_pending
+from messagestore_core.store.schemas import HEADS, PENDING_UPDATES, TABLES
 from messagestore_core.store.storage import Storage
-from messagestore_core.store.tombstones import open_erased, tombstone_key
+from messagestore_core.store.tombstones import erased_positions, open_erased, tombstone_key
 from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.erase import run_erase
@@ -46,7 +47,7 @@ from messagestore_jobs.replay.selection import Key
 from messagestore_jobs.replay.state import Frozen, ReplayState
 from support.external_writes import observing
 from support.purges import POLICY, CrashError, archived_positions, files_with, purge
-from support.replays import Suspending, replay_document
+from support.replays import Suspending, files_replay, replay_document, sent
 from support.stores import START, add_dead_letters, add_messages, kept_heads, make_store, message, positions, stored
 
 DAY = timedelta(days=1)
@@ -291,8 +292,10 @@ def plant_position(table: Table) -> None:
 
 
 def plant_id(table: Table) -> None:
-    """In a file around the erased position, which has no row at it."""
-    add_messages(table.uri, [message(-1), message(9, payload=SECRET, message_id="id-of-ann")])
+    """A late copy, in a file around the erased position, which has no row at it."""
+    late = NOW + timedelta(seconds=1)
+    rows = [message(-1), message(9, payload=SECRET, message_id="id-of-ann")]
+    add_messages(table.uri, [{**row, "inserted_at": late} for row in rows])
 
 
 def plant_letter(table: Table) -> None:
@@ -307,6 +310,13 @@ def plant_head(table: Table) -> None:
 
 def plant(name: str, content: bytes = SECRET) -> Callable[[Table], None]:
     return lambda table: Objects(table.uri, Storage()).write(name, content)
+
+
+def plant_update(table: Table) -> None:
+    row = {"message_id": "id-of-ann", "status": "FAILED", "received_at": NOW, "source_id": "u", "batch": 1, "row": 0}
+    write_deltalake(
+        Store(table.uri).table("pending_updates"), pa.Table.from_pylist([row], schema=PENDING_UPDATES), mode="append"
+    )
 
 
 RECORD = b'{"messageId":"id-of-ann","payload":"%s"}\n' % SECRET
@@ -338,6 +348,7 @@ PLANTED: dict[str, Callable[[Table], None]] = {
     "heads has the name of a stream": plant_head,
     "dead_letters has a record": lambda table: add_dead_letters(table.uri, [{"raw": RECORD, "failed_at": NOW}]),
     "dead_letters has a record that": plant_letter,
+    "pending_updates has an update": plant_update,
     "_replays/job/state/staging/part-0 has a record": plant("_replays/job/state/staging/part-0", RECORD),
     "_replays/job/records/part-0.jsonl is not what": plant("_replays/job/records/part-0.jsonl"),
     "_replays/job/copy is nothing that a run needs": plant("_replays/job/copy"),
@@ -373,3 +384,34 @@ def test_a_copy_in_any_kind_of_place_keeps_an_erasure_from_being_done(spark: Spa
         shutil.rmtree(tmp_path / "store")
         shutil.copytree(tmp_path / "clean", tmp_path / "store")
     refuse_remains(spark, Store(table.uri), open_erased(Store(table.uri)), left, set())
+
+
+TWIN: dict[str, Any] = {"message_id": "id-of-ann"}
+ERASE_OLD = Rule(name="old", match=Match(message_ids=("id-of-ann",)), max_age=2 * DAY, erase=True)
+LATE = NOW + timedelta(minutes=5)
+
+
+def test_of_two_messages_with_one_id_the_other_stays_and_is_sent(spark: SparkSession, tmp_path: Path) -> None:
+    """The clock of the ingest that let the other in was ahead of the purge's."""
+    rows = [message(1, **TWIN, payload=SECRET), message(2), message(3, **TWIN, inserted_at=LATE), message(4)]
+    table = make_store(tmp_path / "store", rows)
+    plant_update(table)
+
+    outcome = purge(spark, table, NOW, rules=(ERASE_OLD,), erase_within=timedelta(0))
+
+    assert outcome.purge is not None
+    assert (outcome.purge.erased, outcome.purge.erased_at) == (1, NOW)
+    assert files_with(table, SECRET) == []
+    assert positions(table.uri) == [2, 3, 4]
+    assert erased_positions(Store(table.uri)).tolist() == [1]
+    assert read_pending(Store(table.uri))["message_id"].to_pylist() == ["id-of-ann"]
+    run_replay(Run.of(files_replay(table, tmp_path / "sent"), spark, Silent()))
+    assert sent(tmp_path / "sent") == [2, 3, 4]
+
+    # Every later erasure looks at both again; one of them erases the other.
+    everything = Rule(name="rest", match=Match(message_ids=("id-of-ann", "m2")), erase=True)
+    later = purge(spark, table, NOW, run="purge-2", rules=(everything,), erase_within=timedelta(0))
+    assert later.purge is not None
+    assert (later.purge.erased, later.purge.erased_at) == (2, NOW)
+    assert positions(table.uri) == [4]
+    assert read_pending(Store(table.uri)).num_rows == 0

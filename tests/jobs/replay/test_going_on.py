@@ -274,6 +274,21 @@ def test_what_was_erased_after_its_chunk_was_sealed_is_not_sent(
     assert (outcome.progress.replayed, outcome.progress.erased, outcome.progress.percent) == (7, 3, 100)
 
 
+def test_of_two_messages_with_one_id_the_one_that_was_not_erased_is_sent(spark: SparkSession, tmp_path: Path) -> None:
+    """In a chunk that was sealed before, and in one that was not."""
+    rows = ten()
+    for twin, number in ((3, 2), (9, 8)):
+        rows[twin - 1]["message_id"] = f"m{number}"
+    table = make_store(tmp_path / "store", rows)
+    document = files_replay(table, tmp_path / "out")
+    crash_once(spark, document, ("replay-seal", "after"))
+    rule = Rule(name="erased", match=Match(where="global_position IN (2, 9)"), erase=True)
+    purge(spark, table, datetime.now(UTC), rules=(rule,), erase_within=timedelta(0))
+    outcome = run_replay(Run.of(document, spark, Silent()))
+    assert sent(tmp_path / "out") == [1, 3, 4, 5, 6, 7, 8, 10]
+    assert (outcome.progress.replayed, outcome.progress.erased, outcome.progress.percent) == (8, 2, 100)
+
+
 def crash_once(spark: SparkSession, document: RunDocument, at: Moment) -> None:
     """Run until a moment, which must come."""
 

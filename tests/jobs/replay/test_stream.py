@@ -90,6 +90,39 @@ def test_what_was_erased_before_the_target_took_it_in_does_not_come_to_it(
     assert (outcome.complete, outcome.progress.erased) == (True, 1)
 
 
+def test_a_replay_into_its_own_stream_sends_the_one_of_two_with_one_id_that_was_not_erased(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The stream takes neither in: records that arrive are known by their id."""
+    table = make_store(tmp_path / "store", [message(1), message(2), message(3, message_id="m2"), message(4)])
+    own = StreamDestination(
+        table=table,
+        ingest=IngestTask(
+            source_id="own", source=FilesSource(uri="file:///nowhere"), deduplication_window=timedelta(hours=1)
+        ),
+    )
+    document = replay_document(
+        table, ReplayTask(job_id="job-1", destination=own, select=Selection(where="position > 1"))
+    )
+
+    def observer(name: str, moment: str) -> None:
+        if (name, moment) == ("replay-seal", "after"):
+            raise Crash
+
+    with observing(observer), pytest.raises(Crash):
+        run_replay(Run.of(document, spark, Silent()))
+    rule = Rule(name="erased", match=Match(where="global_position = 2"), erase=True)
+    done = purge(spark, table, AT, rules=(rule,), erase_within=timedelta(0)).purge
+    assert done is not None
+    assert done.erased_at == AT
+
+    outcome = run_replay(Run.of(document, spark, Silent()))
+
+    assert (outcome.complete, outcome.progress.replayed, outcome.progress.erased) == (True, 2, 1)
+    taken = [(row["global_position"], row["message_id"]) for row in stored(table.uri)]
+    assert taken == [(1, "m1"), (3, "m2"), (4, "m4"), (5, "m4")]
+
+
 def test_the_target_has_the_messages_with_their_exact_bytes_in_order(spark: SparkSession, tmp_path: Path) -> None:
     table = some(tmp_path / "store")
     document = into_stream(table, tmp_path / "target", mark_headers={"x-job": "{job}"})

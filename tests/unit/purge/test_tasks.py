@@ -12,7 +12,12 @@ from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import KEY_OBJECT, message_key
 from messagestore_core.store.schemas import TOMBSTONES
-from messagestore_core.store.tombstones import add_tombstones, erased_positions, open_erased, tombstone_key
+from messagestore_core.store.tombstones import (
+    add_tombstones,
+    erased_positions,
+    open_erased,
+    tombstone_key,
+)
 from messagestore_jobs.purge.rules import says_nothing
 from messagestore_jobs.purge.selection import holds_digest, spec_digest
 from support.stores import START, make_store
@@ -55,6 +60,24 @@ def test_a_tombstone_is_keyed_and_written_once(tmp_path: Path) -> None:
     assert erased.contains(pa.array(["m1", "m3", None, "m2"])).tolist() == [True, False, False, True]
     assert erased.hashes(32) == b"".join(sorted(bytes.fromhex(message_key(keys[0] or b"", n)) for n in ("m1", "m2")))
     assert not {erased.hashes(32)[i:][:32] for i in (0, 32)} & {others.hashes(32)[i:][:32] for i in (0, 32)}
+
+
+def test_one_of_two_messages_with_one_id_is_erased(tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [])
+    add_tombstones(Store(table.uri), [("m1", 1), ("m1", 7), ("m2", 2)], START, "run")
+    erased = open_erased(Store(table.uri))
+    ids = pa.array(["m1", "m1", "m1", "m2", "m3", None, "m1", "m3"])
+    positions = pa.array([1, 7, 5, 2, 1, 1, None, None])
+    assert erased.contains_messages(ids, positions).tolist() == [True, True, False, True, False, False, True, False]
+    assert len(erased) == 2
+
+
+def test_a_tombstone_without_a_position_counts_for_the_id(tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [])
+    add_tombstones(Store(table.uri), [("m1", 1), ("m2", 2)], START, "run")
+    Store(table.uri).table("tombstones").update({"global_position": "NULL"}, predicate="global_position = 1")
+    erased = open_erased(Store(table.uri))
+    assert erased.contains_messages(pa.array(["m1", "m2", "m2"]), pa.array([9, 9, 2])).tolist() == [True, False, True]
 
 
 @pytest.mark.parametrize("key", ["", "7f", "g" * 64, "A" * 64, "7f" * 33])

@@ -10,9 +10,18 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import message_key
 from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.replay.erased import NO_RECORD, copies_left, take_out_copies
+from messagestore_jobs.replay.freeze import nothing_selected
+from messagestore_jobs.replay.state import Frozen, ReplayState
+from support.replays import AT
 
 KEY = b"k" * 32
 ERASED = Erased(KEY, bytes.fromhex(message_key(KEY, "m2") + message_key(KEY, "urn:x 1")))
+TWINS = [
+    b'{"messageId":"m2","streamName":"a-1,\\"globalPosition\\":7","position":5,"globalPosition":6}',
+    b'{"messageId":"m2","globalPosition":7}',
+    b'{"messageId":"m2","globalPosition":1000000000000000000000}',
+    b'{"messageId":"m3","globalPosition":5}',
+]
 RECORDS = [b'{"messageId":"m1","payload":"m2"}', b'{"messageId":"m2"}', b'{"messageId":"m3"}']
 
 
@@ -35,6 +44,32 @@ def test_a_record_leaves_its_place_to_nothing(tmp_path: Path, staged: Path) -> N
     assert [path.name for path in staged.rglob("*") if path.is_file()] == ["part-0"]
     assert list(copies_left(Store(str(tmp_path)), ERASED)) == []
     assert take_out_copies(Store(str(tmp_path)), ERASED) == 0
+
+
+@pytest.mark.parametrize(
+    ("origin", "left"),
+    [
+        ("own", [TWINS[0], NO_RECORD.encode(), NO_RECORD.encode(), TWINS[3]]),
+        ("another", [NO_RECORD.encode(), NO_RECORD.encode(), NO_RECORD.encode(), TWINS[3]]),
+        ("unknown", [NO_RECORD.encode(), NO_RECORD.encode(), NO_RECORD.encode(), TWINS[3]]),
+    ],
+)
+def test_of_two_records_with_one_id_the_erased_message_leaves_and_from_elsewhere_both(
+    tmp_path: Path, staged: Path, origin: str, left: list[bytes]
+) -> None:
+    uri = {"own": str(tmp_path), "another": "file:///another", "unknown": None}[origin]
+    ReplayState(Store(str(tmp_path)).objects("_replays", "job", "state")).freeze(frozen(uri))
+    (staged / "part-0").write_bytes(b"\n".join(TWINS) + b"\n")
+    erased = Erased(KEY, bytes.fromhex(message_key(KEY, "m2") * 2), pa.array([5, 7]))
+    take_out_copies(Store(str(tmp_path)), erased)
+    assert (staged / "part-0").read_bytes().splitlines() == left
+    assert list(copies_left(Store(str(tmp_path)), erased)) == []
+
+
+def frozen(store: str | None) -> Frozen:
+    return Frozen(
+        task="t", table=store, run="r", at=AT, selection=nothing_selected(), listed=False, end=None, grains=()
+    )
 
 
 def test_dead_letters_that_name_it_leave(tmp_path: Path, staged: Path) -> None:
