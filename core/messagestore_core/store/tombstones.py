@@ -87,6 +87,27 @@ def add_tombstones(store: Store, erased: Iterable[tuple[str, int]], erased_at: d
         )
 
 
+def withdraw_tombstones(store: Store, positions: pa.Array | pa.ChunkedArray) -> None:
+    """Remove the tombstones of messages that stay in the store after all, durably.
+
+    Args:
+        store: of the messages.
+        positions: their global positions; a message without a tombstone may be among them.
+    """
+    known = pa.array(erased_positions(store))
+    there = positions.filter(pc.is_in(positions, known))
+    if not len(there):
+        return
+    with external_write("tombstones-withdrawn"):
+        open_to_write(store, "tombstones").merge(
+            pa.table({"global_position": there}),
+            predicate="t.global_position = s.global_position",
+            source_alias="s",
+            target_alias="t",
+            commit_properties=commit_properties(store),
+        ).when_matched_delete().execute()
+
+
 class Erased:
     """The tombstones of a store, 40 bytes each.
 

@@ -20,7 +20,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.pending_updates import count_pending, forget_pending
 from messagestore_core.store.statistics import complete
-from messagestore_core.store.tombstones import add_tombstones, open_erased, tombstone_key
+from messagestore_core.store.tombstones import add_tombstones, open_erased, tombstone_key, withdraw_tombstones
 from messagestore_jobs.index.store_index import Leaving, kept_index
 from messagestore_jobs.lifecycle.waiting import waiting_for_erased
 from messagestore_jobs.purge.archive import archive
@@ -51,7 +51,8 @@ def recheck(context: PurgeRun, plan: Plan) -> Checked:
     """Judge the frozen rows again at the table's current version, and freeze them again if some must stay.
 
     If a row is gone from the table, this purge has removed it, unless the plan waited for approval: then another purge
-    has, and the row doesn't count here. A plan that waited is decided afterwards.
+    has, and the row doesn't count here. A plan that waited is decided afterwards. Of rows that stay, tombstones that
+    the plan has written are withdrawn.
     """
     version = context.store.table("messages").version()
     rows = frozen_rows(context, plan)
@@ -163,13 +164,18 @@ def _settle(context: PurgeRun, plan: Plan, judged: DataFrame, version: int) -> C
         F.sum(F.when(leaves, F.col("payload_size"))).alias("bytes"),
         F.count_if(leaves & F.col("erase")).alias("erased"),
         F.count_if(F.col("stays") & F.col("held")).alias("held"),
+        F.count_if(F.col("stays") & F.col("there") & F.col("erase")).alias("not_erased"),
     )
-    total = {"messages": plan.removed, "bytes": plan.removed_bytes, "erased": 0, "held": 0}
+    total = {"messages": plan.removed, "bytes": plan.removed_bytes, "erased": 0, "held": 0, "not_erased": 0}
     by_day = {}
     for day in days.collect():
         by_day[day["inserted_date"]] = day["there"]
         total = {name: total[name] + (day[name] or 0) for name in total}
     kept_by_hold = total.pop("held")
+    if total.pop("not_erased"):
+        # Before the plan forgets them: no later run would look for their tombstones.
+        staying = judged.where("stays AND there AND erase").select("global_position").toArrow()
+        withdraw_tombstones(context.store, staying["global_position"])
     settled = plan
     if total["messages"] != plan.messages:
         settled = plan.model_copy(update={**total, "rows": plan.rows + 1, "days": ()})

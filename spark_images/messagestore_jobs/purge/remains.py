@@ -226,7 +226,7 @@ def _rows(spark: SparkSession, store: Store, erased: Erased) -> Iterator[str]:
     copies = rows.alias("r").join(buried.alias("b"), (F.col("r.hash") == F.col("b.hash")) & late, "left_semi")
     found = [one.select("file") for one in (rows.join(buried, "global_position", "left_semi"), copies)]
     for row in found[0].union(found[1]).distinct().limit(_SHOWN + 1).collect():
-        yield f"messages/{row['file']} has a row of an erased message"
+        yield f"messages/{row['file']} has a row of an erased message, which a rule that erases can remove"
 
 
 def _around(files: pa.Table, positions: np.ndarray) -> pa.Array:

@@ -26,7 +26,7 @@ STREAMS = ("a-1", "a-2", "b")
 KINDS = (
     "stored", "duplicates", "Unparseable", "InvalidField", "ExpiredOnArrival", "WrongExpectedVersion",
     "applied", "stale", "waits", "met", "UnknownMessage", "expired", "RetriesExhausted", "set aside as it was",
-    "purged", "erased", "scrubbed", "purge went on", "stays after all",
+    "purged", "erased", "scrubbed", "purge went on", "stays after all", "not erased after all",
     "to files", "to stream", "in order of sequences", "replay went on", "sent again",
     "maintained", "maintained under a replay",
     "Ingest cut off", "Purge cut off", "Replay cut off", "Redeliver cut off", "Maintain cut off",
@@ -156,8 +156,20 @@ GONE = [
     Step(Purge(erased=2)),
     Step(Ingest(again=(1, 2))),
 ]
+NOT_ERASED = [
+    Step(Ingest((FIVE,))),
+    Step(Replay("files"), cuts=(6,), left=True),
+    Step(Purge(erased=1), cuts=(8,), left=True),
+    Step(Replay("files")),
+    Step(Ingest(((Record(1),),), ((Told(1, "COMPLETED"),),))),
+    Step(Purge(status="NONE", held=(1,)), cuts=(1, 3)),
+    Step(Replay("files")),
+    Step(Ingest(updates=((Told(1, "FAILED"),),))),
+    Step(Purge(erased=1)),
+]
 KNOWN = {
     "retried": RETRIED, "exhausted": EXHAUSTED, "purged": PURGED, "cut off": CUT_OFF, "unheard": UNHEARD, "gone": GONE,
+    "not erased": NOT_ERASED,
 }  # fmt: skip
 
 

@@ -26,12 +26,13 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.schemas import TABLES
-from messagestore_core.store.tombstones import open_erased
+from messagestore_core.store.tombstones import erased_positions, open_erased
 from messagestore_jobs.context import Run
 from messagestore_jobs.index import changes
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.erase import run_erase
+from messagestore_jobs.replay.job import run_replay
 from support.crash import crash_run
 from support.external_writes import observing
 from support.indexes import Ingested
@@ -46,7 +47,8 @@ from support.purges import (
     purge,
     purge_document,
 )
-from support.stores import START, add_dead_letters, add_messages, heads_of, make_store, message, stored
+from support.replays import files_replay, sent
+from support.stores import START, add_dead_letters, add_messages, heads_of, make_store, message, positions, stored
 
 DAY = timedelta(days=1)
 NOW = START + 3 * DAY
@@ -285,6 +287,43 @@ def test_a_hold_that_comes_after_the_crash_is_obeyed_and_the_archive_follows(
     assert [row["global_position"] for row in stored(table.uri)] == [stays, *newer]
     assert archived_positions(f"file://{tmp_path}/archive") == sorted(archived - {stays})
     assert read_audit(Store(table.uri))[0]["counts"]["purged"] == 7
+
+
+KEEPS = ["freeze-rows", "tombstones-withdrawn", "freeze-plan"]
+
+
+@pytest.mark.parametrize(
+    ("cut", "why", "kept_at"), [("heads", "held", KEEPS), ("delete-rows", "held", []), ("delete-days", "expired", [])]
+)
+def test_a_message_that_stays_after_all_is_erased_no_more(
+    spark: SparkSession, tmp_path: Path, cut: str, why: str, kept_at: list[str]
+) -> None:
+    """A hold comes, or its status changes, after a purge was cut off; the next runs may be cut off, too."""
+    table = build(tmp_path)
+    with pytest.raises(CrashError), observing(crash_before_any_but([n for n in WRITES["delete"] if n != cut])):
+        run(spark, tmp_path, table, DELETE, "purge-1", NOW)
+    task = DELETE
+    if why == "held":
+        # Message 1 may have been removed with its day.
+        task = {**DELETE, "holds": (Hold(name="late", match=Match(message_ids=("m1", "m8"))),)}
+    else:
+        Store(table.uri).table("messages").update({"status": "'EXPIRED'"}, predicate="global_position IN (1, 8)")
+    crashed = [name for name in [*WRITES["delete"], *KEEPS, "sweep-plan"] if name not in kept_at]
+    for _ in kept_at:
+        assert not ran_to_its_end(spark, tmp_path, table, task, crashed)
+    assert ran_to_its_end(spark, tmp_path, table, task, crashed)
+    removed_before = cut == "delete-rows"
+    assert [n for n in (1, 8) if n in positions(table.uri)] == ([8] if removed_before else [1, 8])
+    assert erased_positions(Store(table.uri)).tolist() == ([1] if removed_before else [])
+    run_replay(Run.of(files_replay(table, tmp_path / "sent"), spark, Silent()))
+    assert sent(tmp_path / "sent") == positions(table.uri)
+
+    # Once nothing keeps it, it is erased like any other.
+    last = {"rules": (Rule(name="erased", match=Match(message_ids=("m1", "m8", "m9")), erase=True),)}
+    outcome = purge(spark, table, NOW + DAY, run="purge-2", erase_within=timedelta(0), **last)
+    assert outcome.purge is not None
+    assert outcome.purge.erased_at == NOW + DAY
+    assert sorted(erased_positions(Store(table.uri))) == [1, 8, 9]
 
 
 def test_where_a_hold_covers_all_of_it_by_then_no_archive_is_left(spark: SparkSession, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ HOUR = timedelta(hours=1)
 HALF_A_YEAR = 183 * 24
 LARGE = b'"' + b"x" * 50 + b'"'
 OF_WHAT_WAS_CUT_OFF = {
-    "forget-notes",
+    *("forget-notes", "tombstones-withdrawn"),
     *("take-out", "sweep", "archive-withdrawn", "archive-sweep", "sweep-plan", "replay-erased", "replay-forgotten"),
 }
 """Writes of a run that continues a cut-off one, or that misses what is gone since."""
@@ -273,8 +273,10 @@ def is_cut_off(bucket: str, folder: Path) -> Iterator[Event]:
 
     files = ReplayTask(job_id="files", destination=FilesDestination(uri=f"{root}/files"))
     yield Event(7, files, cut="replay-seal")
-    erased = Rule(name="erased", match=Match(message_ids=("m2",)), erase=True)
-    yield Event(8, PurgeTask(mode="Enforce", rules=(erased,), erase_within=timedelta(days=1)))
+    erased = Rule(name="erased", match=Match(message_ids=("m2", "m5")), erase=True)
+    erasure = PurgeTask(mode="Enforce", rules=(erased,), erase_within=timedelta(days=1))
+    yield Event(8, erasure, cut="tombstones")
+    yield Event(8, held(erasure, "m5"))
     yield Event(9, files)
 
     old = Rule(name="old", match=Match(message_ids=("m1", "m3", "m4")))

@@ -29,6 +29,8 @@ class ReplayJob:
     document: RunDocument
     folder: Path
     job: Job = field(default_factory=Job)
+    missed: set[str] = field(default_factory=set)
+    """The ids of messages that were erased before the replay ended."""
 
     def sent(self) -> Records:
         """The records that have arrived so far."""

@@ -84,7 +84,7 @@ def take_in_updates(store: Store) -> Writes:
 
 def _ended_by(store: Store, told: list[Told], at: datetime) -> list[Message]:
     """The messages that have no retry left after these updates, in their state before."""
-    then = {message.message_id: replace(message) for message in store.messages}
+    then = {m.message_id: replace(m) for m in store.messages if m.message_id not in store.erased}
     changed = {
         one.message_id for one in told if one.message_id in then and one.status and apply(then[one.message_id], one, at)
     }

@@ -42,16 +42,21 @@ def _held(message: Message, what: Purge) -> bool:
 def _recheck(store: Store, plan: Plan, by: Purge) -> Writes:
     """Keep messages that a hold covers now or whose status has changed, unless they were scrubbed already."""
     staying = {
-        m.global_position
+        m.global_position: m.message_id
         for m in store.messages
         if m.global_position in plan.rows
         and (_held(m, by) or m.status != plan.rows[m.global_position])
         and not (plan.what.scrubs and m.scrubbed_at)
     }
-    if staying:
-        yield "freeze-plan"
-        store.seen["stays after all"] += 1
-        plan.rows = {position: status for position, status in plan.rows.items() if position not in staying}
+    if not staying:
+        return
+    if withdrawn := store.erased & set(staying.values()):
+        yield "tombstones-withdrawn"
+        store.erased -= withdrawn
+        store.seen["not erased after all"] += 1
+    yield "freeze-plan"
+    store.seen["stays after all"] += 1
+    plan.rows = {position: status for position, status in plan.rows.items() if position not in staying}
 
 
 def _carry_out(store: Store, plan: Plan) -> Writes:

@@ -17,6 +17,7 @@ from messagestore_core.store.tombstones import (
     erased_positions,
     open_erased,
     tombstone_key,
+    withdraw_tombstones,
 )
 from messagestore_jobs.purge.rules import says_nothing
 from messagestore_jobs.purge.selection import holds_digest, spec_digest
@@ -78,6 +79,20 @@ def test_a_tombstone_without_a_position_counts_for_the_id(tmp_path: Path) -> Non
     Store(table.uri).table("tombstones").update({"global_position": "NULL"}, predicate="global_position = 1")
     erased = open_erased(Store(table.uri))
     assert erased.contains_messages(pa.array(["m1", "m2", "m2"]), pa.array([9, 9, 2])).tolist() == [True, False, True]
+
+
+def test_a_tombstone_is_withdrawn_for_one_message_and_may_be_written_again(tmp_path: Path) -> None:
+    store = Store(make_store(tmp_path / "store", []).uri)
+    add_tombstones(store, [("m1", 1), ("m1", 7), ("m2", 2)], START, "run")
+    for _ in range(2):
+        withdraw_tombstones(store, pa.chunked_array([[7, 9]], pa.int64()))
+        assert sorted(erased_positions(store)) == [1, 2]
+    version = store.table("tombstones").version()
+    withdraw_tombstones(store, pa.array([7, 9], pa.int64()))
+    assert store.table("tombstones").version() == version
+    assert open_erased(store, before=2).contains(pa.array(["m1", "m2"])).tolist() == [True, False]
+    add_tombstones(store, [("m1", 7)], START, "run")
+    assert sorted(erased_positions(store)) == [1, 2, 7]
 
 
 @pytest.mark.parametrize("key", ["", "7f", "g" * 64, "A" * 64, "7f" * 33])
