@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -40,6 +41,7 @@ from messagestore_jobs.purge.plan import (
     with_rows_of_days,
     write_plan,
     write_rows,
+    written_rows,
 )
 from messagestore_jobs.purge.remains import forget_past, refuse_remains
 from messagestore_jobs.replay.erased import take_out_copies
@@ -112,7 +114,7 @@ def erase_due(context: Run) -> ErasureResult | None:
     context.progress.step("erase", sum(one.erased for one in due))
     before = context.store.table("messages").version()
     erased = open_erased(context.store)
-    _settle_plans(context, erased)
+    going = _settle_plans(context, erased)
     if erased.any():
         take_out_copies(context.store, erased)
         forget_late_copies(context.store, erased)
@@ -126,7 +128,7 @@ def erase_due(context: Run) -> ErasureResult | None:
     forget_sequences(context.spark, context.store)
     claims = drop_unclaimed(context)
     context.progress.step("look for what is left")
-    refuse_remains(context.spark, context.store, erased, left, claims)
+    refuse_remains(context.spark, context.store, erased, left, claims, going)
     for one in due:
         _audit(context, one, before)
     return ErasureResult(sum(one.erased for one in due), not_reached(context.store))
@@ -155,19 +157,22 @@ def not_reached(store: Store) -> tuple[str, ...]:
     )
 
 
-def _settle_plans(context: Run, erased: Erased) -> None:
+def _settle_plans(context: Run, erased: Erased) -> npt.NDArray[np.int64]:
     """Make unfinished purges independent of earlier table versions, and take out of them what names erased messages.
 
     Previews that have erased messages, or name some, are dropped. The policy of a dropped preview makes a new one.
+
+    Returns:
+        The global positions of messages that unfinished purges are still to erase.
     """
     sweep(context)
-    heads = read_hidden_heads(context.store)
+    heads, going = read_hidden_heads(context.store), [np.array([], np.int64)]
     for found in find_plans(context.store):
         plan = with_rows_of_days(context, found)
         task, rows = without_erased(plan.task, erased, heads), frozen_rows(context, plan)
         streams = hidden_streams(rows.select("stream_name").distinct().toArrow(), heads) if heads.by_key else []
         changes = bool(streams) or task != plan.task
-        if plan.waiting and (changes or _has_erased(context, rows)):
+        if plan.waiting and (changes or np.isin(_positions(rows), erased_positions(context.store)).any()):
             forget(context, plan)
             continue
         if plan.days or changes:
@@ -177,11 +182,14 @@ def _settle_plans(context: Run, erased: Erased) -> None:
             write_rows(context, plan, rows.withColumn("stream_name", named))
             write_plan(context, plan)
         forget_notes(context, plan)
+        if plan.erased and not plan.waiting:
+            going.append(_positions(written_rows(context, plan).where("erase")))
+    return np.concatenate(going)
 
 
-def _has_erased(context: Run, rows: DataFrame) -> bool:
-    positions = rows.select("global_position").toArrow()["global_position"].to_numpy()
-    return bool(np.isin(positions, erased_positions(context.store)).any())
+def _positions(rows: DataFrame) -> npt.NDArray[np.int64]:
+    found: npt.NDArray[np.int64] = rows.select("global_position").toArrow()["global_position"].to_numpy()
+    return found
 
 
 def _audit(context: Run, one: Owed, before: int) -> None:

@@ -12,6 +12,7 @@ from itertools import islice
 from operator import or_
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -46,6 +47,7 @@ from messagestore_jobs.replay.state import REPLAYS
 from messagestore_jobs.rows.tables import read_table
 
 _SHOWN = 5
+_NONE = np.array([], np.int64)
 _STATE = re.compile(
     rf"{PURGES}/[^/]+/({re.escape(PLAN)}|rows-[0-9]+/(part-[^/]+|_SUCCESS))"
     rf"|{REPLAYS}/[^/]+/(ended\.json|state/(frozen\.json|chunks/[0-9]+\.json|(selected|placed)/(part-[^/]+|_SUCCESS)))"
@@ -64,6 +66,7 @@ def refuse_remains(
     erased: Erased,
     left: Mapping[str, int],
     claims: Set[str],
+    going: npt.NDArray[np.int64] = _NONE,
 ) -> None:
     """Check all that a store's folder has after an erasure.
 
@@ -73,11 +76,12 @@ def refuse_remains(
         erased: all tombstones.
         left: the only version left of each table.
         claims: the names of claim checks that messages have.
+        going: the global positions of messages that unfinished purges are still to erase.
 
     Raises:
         RunFailedError: something erased is still there, or something that might be.
     """
-    found = list(islice(_remains(spark, store, erased, left, claims), _SHOWN + 1))
+    found = list(islice(_remains(spark, store, erased, left, claims, going), _SHOWN + 1))
     if found:
         more = "; and more" if len(found) > _SHOWN else ""
         raise RunFailedError(
@@ -163,9 +167,10 @@ def _remains(
     erased: Erased,
     left: Mapping[str, int],
     claims: Set[str],
+    going: npt.NDArray[np.int64],
 ) -> Iterator[str]:
     yield from strange(store.objects().names(recursive=True), _needed(store, left), claims)
-    yield from _rows(spark, store, erased)
+    yield from _rows(spark, store, erased, going)
     yield from names_left(store, read_hidden_heads(store))
     yield from copies_left(store, erased)
     yield from _plans(store, erased)
@@ -206,12 +211,12 @@ def _needed(store: Store, left: Mapping[str, int]) -> Mapping[str, tuple[Set[str
     return tables
 
 
-def _rows(spark: SparkSession, store: Store, erased: Erased) -> Iterator[str]:
+def _rows(spark: SparkSession, store: Store, erased: Erased, going: npt.NDArray[np.int64]) -> Iterator[str]:
     """Rows of erased messages, and late copies; only files whose positions include an erased one are read.
 
     Another message with the id was there before the tombstone. A row that came after it is a late copy.
     """
-    gone = np.sort(erased_positions(store))
+    gone = np.setdiff1d(erased_positions(store), going)
     every = files_of(store.table("messages"))
     if not len(gone) or not every.num_rows:
         return
@@ -222,6 +227,9 @@ def _rows(spark: SparkSession, store: Store, erased: Erased) -> Iterator[str]:
     rows = files(spark, store, around, "message_id string, global_position bigint, inserted_at timestamp")
     rows = rows.withColumns({"hash": hashed(spark, erased.key, "message_id"), "file": F.col("_metadata.file_name")})
     buried = read_table(spark, store, "tombstones").select("global_position", "erased_at", start)
+    if len(going):
+        under_way = F.broadcast(spark.createDataFrame(pa.table({"global_position": going})))
+        rows, buried = (one.join(under_way, "global_position", "left_anti") for one in (rows, buried))
     late = F.col("b.global_position").isNull() | (F.col("inserted_at") > F.col("erased_at"))
     copies = rows.alias("r").join(buried.alias("b"), (F.col("r.hash") == F.col("b.hash")) & late, "left_semi")
     found = [one.select("file") for one in (rows.join(buried, "global_position", "left_semi"), copies)]

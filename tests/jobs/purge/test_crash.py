@@ -326,6 +326,23 @@ def test_a_message_that_stays_after_all_is_erased_no_more(
     assert sorted(erased_positions(Store(table.uri))) == [1, 8, 9]
 
 
+def test_an_erasure_does_not_wait_for_a_purge_that_is_still_to_remove_what_it_erases(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = build(tmp_path)
+    erased = Rule(name="erased", match=Match(message_ids=("m0",)), erase=True)
+    purge(spark, table, NOW, run="purge-0", rules=(erased,), erase_within=timedelta(hours=1))
+    with pytest.raises(CrashError), observing(crash_before_any_but([n for n in WRITES["delete"] if n != "heads"])):
+        run(spark, tmp_path, table, DELETE, "purge-1", NOW)
+
+    later = RunDocument(run="erase-1", resource=POLICY, table=table, at=NOW + DAY, task=EraseTask())
+    assert run_erase(Run.of(later, spark, Silent())).erased == 1
+
+    run(spark, tmp_path, table, DELETE, "purge-1", NOW + DAY)
+    assert positions(table.uri) == [7, 9, 10, 11]
+    assert sorted(erased_positions(Store(table.uri))) == [0, 1, 8]
+
+
 def test_where_a_hold_covers_all_of_it_by_then_no_archive_is_left(spark: SparkSession, tmp_path: Path) -> None:
     table = build(tmp_path)
     old = (Rule(name="old", max_age=2 * DAY + DAY / 2),)
