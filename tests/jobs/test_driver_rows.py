@@ -14,7 +14,7 @@ from messagestore_jobs.index import changes
 from messagestore_jobs.index.store_index import StoreIndex
 from support.driver_rows import counting
 from support.ingests import Stream, lines, record
-from support.purges import purge
+from support.purges import erase, purge
 from support.stores import START, make_store, message
 
 SIZES = (50, 1000)
@@ -58,6 +58,7 @@ def purges_two(spark: SparkSession, stream: Stream) -> None:
 def erases_two(spark: SparkSession, stream: Stream) -> None:
     rules = (Rule(name="two", match=Match(message_ids=("m7", "m8")), erase=True),)
     purge(spark, stream.table, NOW, rules=rules, erase_within=timedelta(0))
+    assert erase(spark, stream.table, NOW).erased == 2
 
 
 @pytest.mark.parametrize("step", [takes_ten_in, takes_in_after_a_purge, purges_two, erases_two])

@@ -14,12 +14,13 @@ from pyspark.sql import functions as F
 from tests.perf import data
 
 from messagestore_core.contract.records import Envelope, FilesSource
-from messagestore_core.contract.run_document import IngestTask, Lifecycle, Match, PurgeTask, Rule
+from messagestore_core.contract.run_document import EraseTask, IngestTask, Lifecycle, Match, PurgeTask, Rule
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.progress import Silent
+from messagestore_jobs.purge.erase import run_erase
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.rows.messages import read_messages
 from messagestore_jobs.session import local_session
@@ -62,7 +63,9 @@ def _purge(spark: SparkSession, uri: str, arguments: Figures) -> int:
 
 def _erase(spark: SparkSession, uri: str, arguments: Figures) -> int:
     rule = Rule(name="one in a hundred", match=Match(where=_ONE_IN_A_HUNDRED), erase=True)
-    return _purged(spark, uri, PurgeTask(mode="Enforce", rules=(rule,), erase_within=timedelta(0)))
+    purged = _purged(spark, uri, PurgeTask(mode="Enforce", rules=(rule,), erase_within=timedelta(0)))
+    run_erase(Run.of(data.document(uri, EraseTask(), _AT), spark, Silent()))
+    return purged
 
 
 def _purged(spark: SparkSession, uri: str, task: PurgeTask) -> int:

@@ -15,6 +15,7 @@ import duckdb
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import (
+    EraseTask,
     IngestTask,
     MaintainTask,
     PurgeTask,
@@ -135,7 +136,7 @@ def maintained(session: Callable[[], SparkSession], count: int) -> Path:
 
 
 def document(
-    uri: str, task: IngestTask | MaintainTask | PurgeTask | ReplayTask, at: datetime | None = None
+    uri: str, task: EraseTask | IngestTask | MaintainTask | PurgeTask | ReplayTask, at: datetime | None = None
 ) -> RunDocument:
     """The document of a run on a store, at a time or now."""
     resource = Resource(kind="MessageStream", namespace="perf", name="perf")

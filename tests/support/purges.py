@@ -9,13 +9,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Hold, Match, PurgeTask, Resource, Rule, RunDocument
-from messagestore_core.contract.run_report import PurgeOutcome
+from messagestore_core.contract.run_document import (
+    EraseTask,
+    Hold,
+    Match,
+    PurgeTask,
+    Resource,
+    Rule,
+    RunDocument,
+)
+from messagestore_core.contract.run_report import EraseOutcome, PurgeOutcome
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.objects import Objects, local_path
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
+from messagestore_jobs.purge.erase import run_erase
 from messagestore_jobs.purge.job import run_purge
 from support.stores import Row
 
@@ -47,6 +56,16 @@ def purge_document(table: Table, at: datetime, *, run: str = "purge-1", **task: 
     """The document of a purge run."""
     given = PurgeTask(**{"mode": "Enforce", **task})
     return RunDocument(run=run, resource=POLICY, table=table, at=at, task=given)
+
+
+def erase(spark: SparkSession, table: Table, at: datetime, *, run: str = "erase-1") -> EraseOutcome:
+    """One run that erases what is due."""
+    return run_erase(Run.of(erase_document(table, at, run=run), spark, Said()))
+
+
+def erase_document(table: Table, at: datetime, *, run: str = "erase-1") -> RunDocument:
+    """The document of a run that erases what is due."""
+    return RunDocument(run=run, resource=POLICY, table=table, at=at, task=EraseTask())
 
 
 class CrashError(Exception):

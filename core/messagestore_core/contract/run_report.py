@@ -188,12 +188,15 @@ class Purged(ContractModel):
     archived: int = 0
     scrubbed: int = 0
     erased: int = 0
+    """How many of them have a tombstone. Another run removes their bytes, by ``erase_due_by``."""
     held: int = 0
     dead_letters: int = 0
-    erased_at: datetime | None = None
+    tombstones_version: int | None = None
+    """The version of table ``tombstones`` in which all of them have one."""
     erase_due_by: datetime | None = None
+    erased_at: datetime | None = None
+    """Only by an earlier release, whose purges removed the bytes themselves; so is ``not_erased``."""
     not_erased: tuple[str, ...] = ()
-    """Where copies may be that no erasure reaches, for people."""
 
 
 class PurgeOutcome(ContractModel):

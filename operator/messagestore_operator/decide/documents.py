@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from messagestore_core.contract.run_document import (
     DeleteTask,
-    EraseTask,
     IngestTask,
     MaintainTask,
     PurgeTask,
@@ -23,6 +22,7 @@ from messagestore_operator.decide.run_lifecycle import run_ref
 from messagestore_operator.decide.snapshot import DriverControl, ReplaySnapshot, StreamSnapshot, TableKey
 from messagestore_operator.tenancy.adoption import former_owners
 from messagestore_operator.translate import (
+    erase_document,
     ingest_access,
     ingest_document,
     purge_access,
@@ -75,9 +75,8 @@ def policy_run(policy: RetentionPolicy, stream: MessageStream, current: CurrentR
     Raises:
         NotSupportedError: the policy and the stream ask for something that this release can't do.
     """
-    document = purge_document(policy, stream, current.name, None)
-    if current.kind == "erase":
-        document = document.model_copy(update={"task": EraseTask()})
+    make = erase_document if current.kind == "erase" else purge_document
+    document = make(policy, stream, current.name, None)
     hashes = isinstance(document.task, PurgeTask)
     return CreateRun(
         run=run_ref(policy, current, stream=stream.metadata.name),

@@ -11,9 +11,8 @@ from messagestore_operator.decide.actions import EmitEvent
 from messagestore_operator.decide.run_lifecycle import EndedRun, RunStage
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.facts import StreamResult
-from messagestore_operator.status.policy import policy_stream
+from messagestore_operator.status.policy import policy_stream, with_erasure
 from messagestore_operator.status.runs import api_error, ended_run
-from messagestore_operator.status.times import clock_time
 
 
 def recorded(before: PolicyStreamStatus, stage: RunStage) -> PolicyStreamStatus:
@@ -49,9 +48,7 @@ def _with_outcome(before: PolicyStreamStatus, ended: EndedRun) -> PolicyStreamSt
         changes = {"preview": after.preview, "last_purge": after.last_purge}
         return before.model_copy(update={**changes, "awaiting_approval": after.awaiting_approval})
     if isinstance(outcome, EraseOutcome) and before.last_purge is not None:
-        due = clock_time(outcome.erase_due_by) or before.last_purge.erase_due_by
-        erased = {"erased_at": clock_time(ended.at), "erase_due_by": due, "not_erased": outcome.not_erased}
-        return before.model_copy(update={"last_purge": before.last_purge.model_copy(update=erased)})
+        return before.model_copy(update={"last_purge": with_erasure(before.last_purge, outcome, ended.at)})
     return before
 
 

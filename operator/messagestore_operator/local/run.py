@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from messagestore_core.contract.run_document import RunDocument
-from messagestore_core.contract.run_report import IngestOutcome, RunError, RunReport
+from messagestore_core.contract.run_report import EraseOutcome, IngestOutcome, PurgeOutcome, RunError, RunReport
 from messagestore_core.store.objects import is_local, local_path
 from messagestore_jobs.driver.execute import execute, look
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
@@ -29,7 +29,13 @@ from messagestore_operator.status.local_runs import policy_status, replay_status
 from messagestore_operator.status.words import received
 from messagestore_operator.tenancy import Tenancy
 from messagestore_operator.tenancy.adoption import former_owners
-from messagestore_operator.translate import ingest_document, purge_document, replay_document, run_name
+from messagestore_operator.translate import (
+    erase_document,
+    ingest_document,
+    purge_document,
+    replay_document,
+    run_name,
+)
 from messagestore_operator.translate.folders import folders
 
 Identity = tuple[str, str, str]
@@ -100,8 +106,21 @@ class LocalRun:
         if (error := self._in_the_way(stream)) is not None:
             return StreamResult(name, error=error)
         run = run_name(policy, "purge", self.short_id())
-        document = purge_document(policy, stream, run, self.at)
-        return StreamResult(name, report=self._execute(document))
+        report = self._execute(purge_document(policy, stream, run, self.at))
+        return StreamResult(name, report, erasure=self._erase(policy, stream, report))
+
+    def _erase(self, policy: RetentionPolicy, stream: MessageStream, purged: RunReport) -> RunReport | None:
+        """Erase what is due after a purge; None if nothing was."""
+        outcome = purged.outcome
+        if purged.error is not None or not isinstance(outcome, PurgeOutcome) or policy.spec.mode == "DryRun":
+            return None
+        # While a preview waits, only the store tells what is due.
+        due = outcome.purge.erase_due_by if outcome.purge else self.now()
+        if due is None or due > self.now():
+            return None
+        erasure = self._execute(erase_document(policy, stream, run_name(policy, "erase", self.short_id()), self.at))
+        did = isinstance(erasure.outcome, EraseOutcome) and erasure.outcome.erased_at is not None
+        return erasure if did or erasure.error else None
 
     def _run_replay(self, job: ReplayJob) -> None:
         if job.spec.suspend:
@@ -166,7 +185,7 @@ class LocalRun:
             return LocalResult(resource.model_copy(update={"status": status}), well)
         if isinstance(resource, RetentionPolicy):
             results = self.purges.get(key, [])
-            failed = any(result.error or (result.report and result.report.error) for result in results)
+            failed = any(result.failure for result in results)
             return LocalResult(
                 resource.model_copy(update={"status": policy_status(resource, now, results)}), not failed
             )

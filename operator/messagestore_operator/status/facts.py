@@ -19,11 +19,17 @@ class StoreFacts:
 
 @dataclass(frozen=True)
 class StreamResult:
-    """A policy's result on one stream: a run's report, or why no run started."""
+    """A policy's result on one stream: the reports of its purge and of an erasure after it, or why no run started."""
 
     stream: str
     report: RunReport | None = None
     error: RunError | None = None
+    erasure: RunReport | None = None
+
+    @property
+    def failure(self) -> RunError | None:
+        """Why the policy is not applied to the stream, or not completely."""
+        return error_of(self.report, self.error) or error_of(self.erasure, None)
 
 
 @dataclass(frozen=True)

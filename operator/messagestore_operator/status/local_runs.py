@@ -63,8 +63,7 @@ def policy_status(
     before = policy.status or RetentionPolicyStatus()
     known = {stream.name: stream for stream in before.streams}
     streams = [
-        StreamView(policy_stream(result, known.get(result.stream)), Outlook(error_of(result.report, result.error)))
-        for result in results
+        StreamView(policy_stream(result, known.get(result.stream)), Outlook(result.failure)) for result in results
     ] or [StreamView(entry, Outlook()) for entry in before.streams]
     return policy_view.with_view(policy, before, before, Outlook(), streams, now)
 

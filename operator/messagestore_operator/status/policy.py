@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from messagestore_core.contract import run_report as contract
-from messagestore_core.contract.run_report import PurgeOutcome
+from messagestore_core.contract.run_report import EraseOutcome, PurgeOutcome, RunReport
 from messagestore_operator.api import RetentionPolicy
 from messagestore_operator.api.retentionpolicy_status import LastPurge, PolicyStreamStatus, Preview
-from messagestore_operator.status.facts import StreamResult, error_of
+from messagestore_operator.status.facts import StreamResult
 from messagestore_operator.status.runs import api_error, finished_run
 from messagestore_operator.status.times import clock_time, message_time
 from messagestore_operator.status.words import count
@@ -23,14 +24,31 @@ def policy_stream(result: StreamResult, before: PolicyStreamStatus | None) -> Po
     if isinstance(outcome, PurgeOutcome):
         preview, purge = _preview(outcome.preview), _last_purge(outcome.purge) if outcome.purge else None
         waiting = outcome.awaiting_approval
-    return PolicyStreamStatus(
+    after = PolicyStreamStatus(
         name=result.stream,
         preview=preview or before.preview,
         last_purge=purge or before.last_purge,
         last_run=finished_run(result.report, "purge") if result.report else before.last_run,
-        error=api_error(error_of(result.report, result.error)),
+        error=api_error(result.failure),
         awaiting_approval=waiting,
     )
+    return _after_erasure(after, result.erasure) if result.erasure else after
+
+
+def _after_erasure(stream: PolicyStreamStatus, erasure: RunReport) -> PolicyStreamStatus:
+    changes: dict[str, object] = {"last_run": finished_run(erasure, "erase")}
+    if isinstance(erasure.outcome, EraseOutcome) and stream.last_purge is not None and erasure.finished_at is not None:
+        changes["last_purge"] = with_erasure(stream.last_purge, erasure.outcome, erasure.finished_at)
+    return stream.model_copy(update=changes)
+
+
+def with_erasure(purge: LastPurge, outcome: EraseOutcome, ended_at: datetime) -> LastPurge:
+    """The last purge after a run that erased what was due; another policy's run may have erased it before."""
+    if outcome.erased_at is None and outcome.erase_due_by is not None:
+        return purge.model_copy(update={"erase_due_by": clock_time(outcome.erase_due_by)})
+    due = clock_time(outcome.erase_due_by) or purge.erase_due_by
+    erased = {"erased_at": clock_time(ended_at), "erase_due_by": due, "not_erased": outcome.not_erased}
+    return purge.model_copy(update=erased)
 
 
 def _preview(preview: contract.Preview) -> Preview:

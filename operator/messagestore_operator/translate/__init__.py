@@ -9,7 +9,7 @@ from messagestore_operator.translate.annotations import (
 )
 from messagestore_operator.translate.ingest import ingest_document, ingest_task
 from messagestore_operator.translate.names import job_id, numbered_run_name, run_name, source_id
-from messagestore_operator.translate.purge import purge_document
+from messagestore_operator.translate.purge import erase_document, purge_document
 from messagestore_operator.translate.refusal import NotSupportedError, RefusedField
 from messagestore_operator.translate.replay import replay_document
 from messagestore_operator.translate.secrets import SecretVariable, scrub_keys, seal_keys
@@ -26,6 +26,7 @@ __all__ = [
     "StorageAccess",
     "adopts",
     "approved_preview",
+    "erase_document",
     "ingest_access",
     "ingest_document",
     "ingest_task",

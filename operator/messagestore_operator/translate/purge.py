@@ -48,6 +48,17 @@ def purge_document(
     )
 
 
+def erase_document(
+    policy: RetentionPolicy, stream: MessageStream, run: str, at: datetime | None
+) -> contract.RunDocument:
+    """Erase what is due on one of a policy's streams.
+
+    Raises:
+        NotSupportedError: as in :func:`purge_document`.
+    """
+    return purge_document(policy, stream, run, at).model_copy(update={"task": contract.EraseTask()})
+
+
 def _rule(rule: PolicyRule) -> contract.Rule:
     before = rule.truncate_before
     return contract.Rule(

@@ -11,7 +11,7 @@ from messagestore_core.store.folder import exists
 from messagestore_jobs.context import Run
 from messagestore_jobs.purge.carry_out import Carried, Checked, carry_out, recheck
 from messagestore_jobs.purge.dead_letters import count_dead_letters
-from messagestore_jobs.purge.erase import ErasureResult, erase_due, owed
+from messagestore_jobs.purge.erase import owed
 from messagestore_jobs.purge.plan import (
     Plan,
     PurgeRun,
@@ -38,7 +38,8 @@ def run_purge(run: Run) -> PurgeOutcome:
     """Preview what the rules select and, with mode Enforce, remove or scrub it.
 
     For Enforce the caller has opened the folder and holds the right to write; a dry run reads the store as it is. The
-    run first continues purges of any policy that broke off; its report includes what they removed.
+    run first continues purges of any policy that broke off; its report includes what they removed. The bytes of what it
+    erased are removed by another run, as replays that are under way must stop first.
     """
     here = purge_run(run)
     if here.task.mode == "DryRun":
@@ -56,8 +57,7 @@ def run_purge(run: Run) -> PurgeOutcome:
         decided = _decide(here)
         if decided.checked is not None:
             carried.append(carry_out(here, decided.checked))
-    erased = erase_due(here)
-    return _outcome(here, decided.preview, _purged(here, carried, decided, version, erased), decided.waiting)
+    return _outcome(here, decided.preview, _purged(here, carried, decided, version), decided.waiting)
 
 
 def _refuse_other_archive(here: PurgeRun, plan: Plan) -> None:
@@ -176,9 +176,7 @@ def _dead_letters(here: PurgeRun) -> dict[str, object]:
     return {"dead_letters_before": before, "dead_letters": count_dead_letters(here.store, before)}
 
 
-def _purged(
-    here: PurgeRun, carried: list[Carried], decided: _Decided, version: int, erased: ErasureResult | None
-) -> Purged | None:
+def _purged(here: PurgeRun, carried: list[Carried], decided: _Decided, version: int) -> Purged | None:
     """What the run did, over all plans that it carried out; None if its only plan waits."""
     if decided.waiting and not carried:
         return None
@@ -194,9 +192,8 @@ def _purged(
         erased=sum(one.erased for one in carried),
         held=decided.preview.held + sum(one.held for one in carried),
         dead_letters=sum(one.dead_letters for one in carried),
-        erased_at=here.as_of if erased else None,
+        tombstones_version=here.store.table("tombstones").version(),
         erase_due_by=min(due, default=None),
-        not_erased=erased.not_erased if erased else (),
     )
 
 

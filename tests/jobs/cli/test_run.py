@@ -82,6 +82,19 @@ def test_time_is_what_at_says(local_run: LocalRuns, tmp_path: Path) -> None:
     assert inserted == {datetime(2026, 3, 2, tzinfo=UTC)}
 
 
+def test_what_is_due_is_erased_right_after_the_purge(local_run: LocalRuns, tmp_path: Path) -> None:
+    arrive(tmp_path, "a.jsonl", map(record, range(1, 4)))
+    gone = {"name": "gone", "match": {"messageIds": ["m-2"]}, "erase": True}
+    asked = [stream(tmp_path), policy(rules=[gone], erasure={"within": "P1D"})]
+    early = local_run(asked, "--at", "2026-03-02T00:00:00Z").status("RetentionPolicy/retention")["streams"][0]
+    assert early["lastPurge"]["eraseDueBy"] == "2026-03-03T00:00:00Z"
+    assert "erasedAt" not in early["lastPurge"]
+    late = local_run(asked, "--at", "2026-03-03T00:00:00Z").status("RetentionPolicy/retention")["streams"][0]
+    assert late["lastPurge"]["erasedAt"] == "2026-03-03T00:00:00Z"
+    assert (late["lastRun"]["kind"], late["lastRun"]["state"]) == ("erase", "Succeeded")
+    assert "sealed archives" in late["lastPurge"]["notErased"][0]
+
+
 def test_a_dry_run_only_previews(local_run: LocalRuns, tmp_path: Path) -> None:
     arrive(tmp_path, "a.jsonl", map(record, range(1, 5)))
     done = local_run([stream(tmp_path), policy(mode="DryRun")])

@@ -12,11 +12,9 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import (
     Archive,
-    EraseTask,
     Hold,
     Match,
     Rule,
-    RunDocument,
     Scrub,
     StreamPosition,
 )
@@ -31,18 +29,18 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.index import changes
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.purge.erase import run_erase
 from messagestore_jobs.replay.job import run_replay
 from support.crash import crash_run
 from support.external_writes import observing
 from support.indexes import Ingested
 from support.maintenance import maintain
 from support.purges import (
-    POLICY,
     CrashError,
     archived_positions,
     crash_at,
     crash_before_any_but,
+    erase,
+    erase_document,
     files_below,
     purge,
     purge_document,
@@ -150,7 +148,9 @@ def state(folder: Path, table: Table) -> dict[str, Any]:
 
 
 def run(spark: SparkSession, folder: Path, table: Table, task: dict[str, Any], name: str, at: datetime) -> None:
+    """A purge and, if one is due by then, an erasure."""
     purge(spark, table, at, run=name, archive=Archive(uri=f"file://{folder}/archive"), **task)
+    erase(spark, table, at)
 
 
 @pytest.mark.parametrize("action", ["delete", "whole days", "scrub"])
@@ -186,8 +186,10 @@ def test_killed_at_every_write_it_ends_with_the_same_store(
     shutil.rmtree(tmp_path / "archive")
     table = build(tmp_path)
     archive = Archive(uri=f"file://{tmp_path}/archive")
-    document = purge_document(table, NOW, run="purge-1", archive=archive, **task)
+    purging = purge_document(table, NOW, run="purge-1", archive=archive, **task)
     for name in writes:
+        erases = name.startswith(("erase-", "audit-erase"))
+        document = erase_document(table, NOW) if erases else purging
         crash_run(spark, document, name, "within" if name in LONG else "after")
     run(spark, tmp_path, table, task, "purge-1", NOW)
     assert state(tmp_path, table) == expected
@@ -231,8 +233,7 @@ def test_an_erasure_does_not_wait_for_a_scrub_that_broke_off(spark: SparkSession
     with pytest.raises(CrashError), observing(crash_at(WRITES["scrub"].index("scrub-rows"))):
         run(spark, tmp_path, table, SCRUB, "purge-1", NOW)
 
-    later = RunDocument(run="erase-1", resource=POLICY, table=table, at=NOW + DAY, task=EraseTask())
-    assert run_erase(Run.of(later, spark, Silent())).erased == 1
+    assert erase(spark, table, NOW + DAY).erased == 1
 
     run(spark, tmp_path, table, SCRUB, "purge-1", NOW + DAY)
     (claimed,) = files_below(f"{table.uri}/payloads")
@@ -320,9 +321,8 @@ def test_a_message_that_stays_after_all_is_erased_no_more(
 
     # Once nothing keeps it, it is erased like any other.
     last = {"rules": (Rule(name="erased", match=Match(message_ids=("m1", "m8", "m9")), erase=True),)}
-    outcome = purge(spark, table, NOW + DAY, run="purge-2", erase_within=timedelta(0), **last)
-    assert outcome.purge is not None
-    assert outcome.purge.erased_at == NOW + DAY
+    purge(spark, table, NOW + DAY, run="purge-2", erase_within=timedelta(0), **last)
+    assert erase(spark, table, NOW + DAY).erased_at == NOW + DAY
     assert sorted(erased_positions(Store(table.uri))) == [1, 8, 9]
 
 
@@ -335,8 +335,7 @@ def test_an_erasure_does_not_wait_for_a_purge_that_is_still_to_remove_what_it_er
     with pytest.raises(CrashError), observing(crash_before_any_but([n for n in WRITES["delete"] if n != "heads"])):
         run(spark, tmp_path, table, DELETE, "purge-1", NOW)
 
-    later = RunDocument(run="erase-1", resource=POLICY, table=table, at=NOW + DAY, task=EraseTask())
-    assert run_erase(Run.of(later, spark, Silent())).erased == 1
+    assert erase(spark, table, NOW + DAY).erased == 1
 
     run(spark, tmp_path, table, DELETE, "purge-1", NOW + DAY)
     assert positions(table.uri) == [7, 9, 10, 11]

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from messagestore.reader import Reader
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import (
     Archive,
-    EraseTask,
     IngestTask,
     Match,
     ReplayTask,
@@ -25,7 +24,7 @@ from messagestore_core.contract.run_document import (
     Selection,
     StreamDestination,
 )
-from messagestore_core.contract.run_report import EraseOutcome, FrozenSelection
+from messagestore_core.contract.run_report import FrozenSelection
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.errors import RunFailedError
@@ -38,7 +37,6 @@ from messagestore_core.store.storage import Storage
 from messagestore_core.store.tombstones import erased_positions, open_erased, tombstone_key
 from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.purge.erase import run_erase
 from messagestore_jobs.purge.remains import refuse_remains
 from messagestore_jobs.replay import freeze, sending
 from messagestore_jobs.replay.chunks import Size
@@ -46,7 +44,7 @@ from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.replay.selection import Key
 from messagestore_jobs.replay.state import Frozen, ReplayState
 from support.external_writes import observing
-from support.purges import POLICY, CrashError, archived_positions, files_with, purge
+from support.purges import CrashError, archived_positions, erase, files_with, purge
 from support.replays import Suspending, files_replay, replay_document, sent
 from support.stores import START, add_dead_letters, add_messages, kept_heads, make_store, message, positions, stored
 
@@ -78,7 +76,8 @@ def test_erased_for_good(spark: SparkSession, tmp_path: Path) -> None:
     first = purge(spark, table, NOW, erase_within=7 * DAY, **task)
     assert first.purge is not None
     assert (first.purge.purged, first.purge.erased, first.purge.archived) == (2, 1, 1)
-    assert (first.purge.erased_at, first.purge.erase_due_by) == (None, NOW + 7 * DAY)
+    assert first.purge.erase_due_by == NOW + 7 * DAY
+    assert first.purge.tombstones_version == Store(table.uri).table("tombstones").version()
     assert positions(table.uri) == [2, 3]
     assert archived_positions(f"file://{tmp_path}/archive") == [0]
     key = tombstone_key(Store(table.uri))
@@ -88,22 +87,23 @@ def test_erased_for_good(spark: SparkSession, tmp_path: Path) -> None:
     assert json.loads(read_audit(Store(table.uri))[0]["rules"])["eraseDueBy"] == (NOW + 7 * DAY).isoformat()
     assert files_with(table, SECRET)
 
-    early = purge(spark, table, NOW + 6 * DAY, run="purge-2", **task)
-    assert early.purge is not None
-    assert (early.purge.erased_at, early.purge.erase_due_by) == (None, NOW + 7 * DAY)
+    early = erase(spark, table, NOW + 6 * DAY)
+    assert (early.erased_at, early.erase_due_by) == (None, NOW + 7 * DAY)
+    late = purge(spark, table, NOW + 7 * DAY, run="purge-2", **task)
+    assert late.purge is not None
+    assert late.purge.erase_due_by == NOW + 7 * DAY
     assert files_with(table, SECRET)
 
-    due = purge(spark, table, NOW + 7 * DAY, run="purge-3", **task)
-    assert due.purge is not None
-    assert due.purge.erased_at == NOW + 7 * DAY
+    due = erase(spark, table, NOW + 7 * DAY, run="erase-2")
+    assert (due.erased, due.erased_at, due.erase_due_by) == (1, NOW + 7 * DAY, None)
     assert files_with(table, SECRET) == []
     assert positions(table.uri) == [2, 3]
     audit = read_audit(Store(table.uri))
     assert [(row["action"], row["run"], row["refers_to"]) for row in audit] == [
         ("Purge", "purge-1", None),
-        ("Erase", "purge-3", "purge-1"),
+        ("Erase", "erase-2", "purge-1"),
     ]
-    assert purge(spark, table, NOW + 8 * DAY, run="purge-4", **task).purge is not None
+    assert erase(spark, table, NOW + 8 * DAY, run="erase-3").erased_at is None
     assert len(read_audit(Store(table.uri))) == 2
 
 
@@ -124,10 +124,10 @@ def test_nothing_of_it_is_left_at_once_where_nothing_may_stay(spark: SparkSessio
     for name in (b"customer-ann", b"id-of-ann", b"token-of-ann", SECRET):
         assert files_with(table, name)
 
-    outcome = purge(spark, table, NOW, rules=(ERASE_ANN,), erase_within=timedelta(0))
+    purge(spark, table, NOW, rules=(ERASE_ANN,), erase_within=timedelta(0))
+    assert files_with(table, SECRET)
+    assert erase(spark, table, NOW).erased_at == NOW
 
-    assert outcome.purge is not None
-    assert outcome.purge.erased_at == NOW
     for name in (b"customer-ann", b"id-of-ann", b"token-of-ann", SECRET):
         assert files_with(table, name) == []
     heads = kept_heads(Store(table.uri))
@@ -197,15 +197,8 @@ def test_of_what_comes_after_an_erasure_the_erased_ids_leave_and_no_stream(spark
         {"raw": b"names customer-ann"},
     ]
     add_dead_letters(table.uri, [{"failed_at": NOW, **row} for row in (*gone, *kept)])
-    done = purge(spark, table, NOW + DAY, run="purge-2", rules=()).purge
-    assert done is not None
-    assert done.erased_at == NOW + DAY
+    assert erase(spark, table, NOW + DAY).erased_at == NOW + DAY
     assert letters(table) == sorted(row["raw"] for row in kept)
-
-
-def erase(spark: SparkSession, table: Table, at: datetime) -> EraseOutcome:
-    document = RunDocument(run="erase", resource=POLICY, table=table, at=at, task=EraseTask())
-    return run_erase(Run.of(document, spark, Silent()))
 
 
 def by_sequence(table: Table, **select: Any) -> RunDocument:
@@ -370,9 +363,8 @@ def test_a_copy_in_any_kind_of_place_keeps_an_erasure_from_being_done(spark: Spa
     table = make_store(tmp_path / "store", [message(0, **ANN), message(1)])
     purge(spark, table, NOW, run="purge-0", rules=(ERASE_ANN,), approval_required=True)
     shutil.copytree(tmp_path / "store" / "_purges", tmp_path / "previews")
-    outcome = purge(spark, table, NOW, rules=(ERASE_ANN,), erase_within=timedelta(0))
-    assert outcome.purge is not None
-    assert outcome.purge.erased_at == NOW
+    purge(spark, table, NOW, rules=(ERASE_ANN,), erase_within=timedelta(0))
+    assert erase(spark, table, NOW).erased_at == NOW
     shutil.copytree(tmp_path / "store", tmp_path / "clean")
     # After the check only the audit's row was written.
     left = {name: Store(table.uri).table(name).version() - (name == "audit") for name in TABLES}
@@ -397,10 +389,10 @@ def test_of_two_messages_with_one_id_the_other_stays_and_is_sent(spark: SparkSes
     table = make_store(tmp_path / "store", rows)
     plant_update(table)
 
-    outcome = purge(spark, table, NOW, rules=(ERASE_OLD,), erase_within=timedelta(0))
+    purge(spark, table, NOW, rules=(ERASE_OLD,), erase_within=timedelta(0))
+    done = erase(spark, table, NOW)
 
-    assert outcome.purge is not None
-    assert (outcome.purge.erased, outcome.purge.erased_at) == (1, NOW)
+    assert (done.erased, done.erased_at) == (1, NOW)
     assert files_with(table, SECRET) == []
     assert positions(table.uri) == [2, 3, 4]
     assert erased_positions(Store(table.uri)).tolist() == [1]
@@ -410,8 +402,8 @@ def test_of_two_messages_with_one_id_the_other_stays_and_is_sent(spark: SparkSes
 
     # Every later erasure looks at both again; one of them erases the other.
     everything = Rule(name="rest", match=Match(message_ids=("id-of-ann", "m2")), erase=True)
-    later = purge(spark, table, NOW, run="purge-2", rules=(everything,), erase_within=timedelta(0))
-    assert later.purge is not None
-    assert (later.purge.erased, later.purge.erased_at) == (2, NOW)
+    purge(spark, table, NOW, run="purge-2", rules=(everything,), erase_within=timedelta(0))
+    later = erase(spark, table, NOW, run="erase-2")
+    assert (later.erased, later.erased_at) == (2, NOW)
     assert positions(table.uri) == [4]
     assert read_pending(Store(table.uri)).num_rows == 0

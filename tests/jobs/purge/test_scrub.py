@@ -17,7 +17,7 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
 from messagestore_jobs.purge.scrub import scrubbed
 from support.keys import KEY, VARIABLE
-from support.purges import Said, archived_positions, files_with, purge
+from support.purges import Said, archived_positions, erase, files_with, purge
 from support.stores import START, add_dead_letters, make_store, message, stored
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -174,6 +174,7 @@ def test_a_claim_checked_payload_is_rewritten(spark: SparkSession, tmp_path: Pat
         spark, table, NOW + DAY, run="purge-2", rules=(Rule(name="all", max_messages_per_stream=0),), action="Scrub",
         scrub=Scrub(payload_paths=("$.who",), headers=("a",)), erase_within=timedelta(0),
     )  # fmt: skip
+    erase(spark, table, NOW + DAY)
     assert Path(stored(table.uri)[0]["payload_uri"].removeprefix("file://")).read_bytes() == content
     assert files_with(table, b"of-ann") == []
     assert [row["action"] for row in read_audit(Store(table.uri))] == ["Scrub", "Scrub", "Erase", "Erase"]

@@ -21,6 +21,7 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks, freeze
 from messagestore_jobs.replay.job import run_replay
+from support import purges
 from support.external_writes import observing
 from support.purges import purge
 from support.replays import Crash, Suspending, files_replay, manifest, objects, records, sent
@@ -209,7 +210,9 @@ def test_what_was_erased_meanwhile_is_not_sent(spark: SparkSession, tmp_path: Pa
 def erase(spark: SparkSession, table: Table, *numbers: int) -> None:
     """Erase messages for good: no file that held them is left."""
     rule = Rule(name="erased", match=Match(message_ids=tuple(f"m{number}" for number in numbers)), erase=True)
-    purge(spark, table, datetime.now(UTC), run="erase-1", rules=(rule,), erase_within=timedelta(0))
+    at = datetime.now(UTC)
+    purge(spark, table, at, run="purge-erased", rules=(rule,), erase_within=timedelta(0))
+    assert purges.erase(spark, table, at).erased_at == at
 
 
 @pytest.mark.parametrize("order", ["PerStream", "Sequence"])

@@ -33,7 +33,7 @@ from messagestore_jobs.replay.stream import Redrive, mark_redriven
 from support.external_writes import observing
 from support.ingests import Stream, adds_up, record
 from support.ingests import lines as lines_of
-from support.purges import purge
+from support.purges import erase, purge
 from support.replays import AT, Crash, files_replay, records, replay_document
 from support.stores import add_dead_letters, make_store, message, stored
 
@@ -112,9 +112,8 @@ def test_a_replay_into_its_own_stream_sends_the_one_of_two_with_one_id_that_was_
     with observing(observer), pytest.raises(Crash):
         run_replay(Run.of(document, spark, Silent()))
     rule = Rule(name="erased", match=Match(where="global_position = 2"), erase=True)
-    done = purge(spark, table, AT, rules=(rule,), erase_within=timedelta(0)).purge
-    assert done is not None
-    assert done.erased_at == AT
+    purge(spark, table, AT, rules=(rule,), erase_within=timedelta(0))
+    assert erase(spark, table, AT).erased_at == AT
 
     outcome = run_replay(Run.of(document, spark, Silent()))
 

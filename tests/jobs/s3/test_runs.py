@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import (
     Archive,
+    EraseTask,
     FilesDestination,
     IngestTask,
     Match,
@@ -24,7 +25,7 @@ from messagestore_core.contract.run_document import (
     RunDocument,
     StreamDestination,
 )
-from messagestore_core.contract.run_report import IngestOutcome, PurgeOutcome, ReplayOutcome, RunReport
+from messagestore_core.contract.run_report import EraseOutcome, IngestOutcome, PurgeOutcome, ReplayOutcome, RunReport
 from messagestore_core.contract.stores import CredentialVariables, Owner, StorageEntry, Table
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.driver.execute import execute
@@ -162,9 +163,12 @@ def test_ingest_purge_with_archive_and_replay(run: Run, object_store: ObjectStor
     outcome_of_it = outcome(run(erasing, "purge-2"))
     assert isinstance(outcome_of_it, PurgeOutcome)
     assert outcome_of_it.purge is not None
-    assert (outcome_of_it.purge.erased, outcome_of_it.purge.erased_at) == (1, AT)
+    assert (outcome_of_it.purge.erased, outcome_of_it.purge.erase_due_by) == (1, AT)
     assert ids(object_store, f"{buckets['lake']}/orders") == ["m3", "m5"]
-    elsewhere, versions = outcome_of_it.purge.not_erased
+    gone = outcome(run(EraseTask(), "erase-1"))
+    assert isinstance(gone, EraseOutcome)
+    assert (gone.erased, gone.erased_at) == (1, AT)
+    elsewhere, versions = gone.not_erased
     assert "sealed archives" in elsewhere
     assert "is Enabled. Give it a lifecycle rule that expires noncurrent versions" in versions
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from messagestore_core.contract.run_report import (
+    EraseOutcome,
     FrozenSelection,
     IngestCounts,
     IngestOutcome,
@@ -316,6 +317,22 @@ def test_a_policy_keeps_its_last_purge() -> None:
     after = policy_status(known, NOW, [StreamResult("orders", report(error=BUSY))])
     assert after.streams[0].last_purge == before.streams[0].last_purge
     assert after.streams[0].error is not None
+
+
+def test_a_policy_tells_of_the_erasure_after_its_purge() -> None:
+    done = report(EraseOutcome(erased=1, erased_at=ENDED, not_erased=("archives",), table=TABLE), run="run-2")
+    found = policy_status(policy(), NOW, [StreamResult("orders", report(purged(purged=1)), erasure=done)]).streams[0]
+    assert found.last_purge is not None
+    assert (found.last_purge.run, found.last_purge.erased_at) == ("run-1", "2026-01-05T08:20:00Z")
+    assert found.last_purge.not_erased == ("archives",)
+    assert found.last_run is not None
+    assert (found.last_run.name, found.last_run.kind) == ("run-2", "erase")
+
+    failed = report(error=BUSY, run="run-2")
+    status = policy_status(policy(), NOW, [StreamResult("orders", report(purged(purged=1)), erasure=failed)])
+    assert told(status)[:2] == ("Failing", {"Ready": ("False", "TableBusy"), "Reconciling": ("True", "TableBusy")})
+    assert status.streams[0].last_purge is not None
+    assert status.streams[0].last_purge.erased_at is None
 
 
 def replayed(complete: bool = True, failed: int = 0, erased: int = 0) -> ReplayOutcome:
