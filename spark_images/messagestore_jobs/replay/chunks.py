@@ -160,6 +160,8 @@ class Delivery(Protocol):
     """The staging folder of chunks, below ``objects``."""
     form: Format
     line_breaks: LineBreaks
+    takes_back: bool
+    """Whether objects that were delivered can still be changed until the replay ends."""
 
     def ended(self) -> ReplayOutcome | None:
         """The outcome of a replay that has ended; None before."""
@@ -171,26 +173,32 @@ class Delivery(Protocol):
         """The final name of the replay's n-th object."""
 
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
-        """The name of an object that may not be fully sent, and how many of its messages were sent; else None.
+        """The name of an object that can still be changed, and how many of its first messages can't; else None.
 
         Args:
             part: the object, of a sealed chunk.
             first: how many messages were sent before its first one.
         """
 
-    def deliver(self, chunk: Chunk, first: int) -> None:
-        """Send a sealed chunk.
+    def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
+        """Send a sealed chunk; false if tombstones changed before all of it was sent.
 
         Args:
             chunk: of messages, or of dead letters.
             first: how many were sent before its first one.
+            unchanged: whether the tombstones are those that the chunk was held against; asked before anything is sent.
         """
 
     def close(self) -> None:
         """Close what is open; this run delivers no more chunks."""
 
-    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
-        """End the replay after all chunks; return the outcome, with what the destination did with them."""
+    def end(
+        self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]
+    ) -> ReplayOutcome | None:
+        """End the replay after all chunks; return the outcome, with what the destination did with them.
+
+        None, and nothing ended, if tombstones changed and the destination takes back what names an erased message.
+        """
 
 
 def _up_to(grains: Sequence[Grain], first: int, size: Size) -> Sequence[Grain]:

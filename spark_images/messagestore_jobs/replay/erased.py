@@ -1,27 +1,30 @@
 """Remove erased messages from records that replays have staged, or that a stream is about to ingest.
 
 A record without an id replaces each removed record: a run finds out by number how many records a topic has, so other
-records must keep their numbers. A run that continues a sealed chunk skips records without an id.
+records must keep their numbers. Such records are never sent: before it sends anything, a replay looks whether the
+tombstones have changed, and if so removes these records and those of messages erased since.
 
 In the store that a record was staged from, id and global position tell whether it is erased, elsewhere its id alone.
 """
 
+import hashlib
 import json
 import re
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import join
-from messagestore_core.store.tombstones import Erased
+from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.replay.chunks import Delivery, Format
 from messagestore_jobs.replay.state import REPLAYS, Chunk, Part, origin_of
 
@@ -80,32 +83,50 @@ def copies_left(store: Store, erased: Erased) -> Iterator[str]:
             yield f"{name} is not what a replay writes there"
 
 
-def without_erased_since(chunk: Chunk, sent_before: int, delivery: Delivery, erased: Erased) -> Chunk:
-    """The chunk without messages that were erased since it was sealed; it is sealed again if there are any.
+class Tombstones:
+    """The tombstones of a store, as a replay looks at them again and again."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._seen: tuple[DeltaTable, str] | None = None
+
+    def look(self) -> str:
+        """A digest of the table's files as they are now; while it stays the same, nothing more was erased.
+
+        The version says less: it rises with each run that may write the store.
+        """
+        table = self.store.table("tombstones")
+        if self._seen is None or table is not self._seen[0]:
+            files = "\n".join(sorted(table.file_uris()))
+            self._seen = table, hashlib.sha256(files.encode()).hexdigest()
+        return self._seen[1]
+
+
+def without_erased_since(chunk: Chunk, sent_before: int, delivery: Delivery, tombstones: Tombstones) -> Chunk:
+    """The chunk without erased messages, as far as it can be changed; the caller seals it again if it has other parts.
 
     An erasure may have replaced them already by records without an id.
 
     Args:
         chunk: of messages, or of dead letters.
         sent_before: how many messages the chunks before it sent.
-        delivery: knows what of the chunk has been sent.
-        erased: the tombstones of the store that the chunk is from.
+        delivery: knows what of the chunk can be changed.
+        tombstones: of the store that is replayed.
 
     Raises:
         TableRefusedError: an object has something that no replay writes.
     """
+    # First, so that what comes while tombstones are read is looked at again.
+    held_against, erased = tombstones.look(), open_erased(tombstones.store)
     parts: list[Part] = []
     for part in chunk.parts:
         first = sent_before + sum(earlier.messages for earlier in parts)
         pending = delivery.undelivered(part, first)
         parts.append(part if pending is None else _checked(part, *pending, delivery, erased))
-    if tuple(parts) == chunk.parts:
-        return chunk
     sent = sum(part.messages for part in parts)
     news = {"parts": tuple(parts), "sent": sent, "erased": chunk.erased + chunk.sent - sent}
-    chunk = chunk.model_copy(update=news | {"bytes": sum(part.bytes for part in parts)})
-    delivery.state.seal(chunk)
-    return chunk
+    news |= {"bytes": sum(part.bytes for part in parts), "tombstones": held_against}
+    return chunk.model_copy(update=news)
 
 
 def _staged(store: Store) -> Iterator[tuple[str, bool]]:
@@ -127,7 +148,7 @@ def _is_object(name: str) -> bool:
 
 def _without(name: str, content: bytes, erased: Erased, own: bool, *, strict: bool = False) -> bytes:
     if name.endswith(".parquet"):
-        return _without_rows(content, erased.named_in, strict)
+        return _without_rows(content, erased, strict)
     lines = content.split(b"\n")
     gone = [bool(line) and _goes(line, erased, own, strict) for line in lines]
     if not any(gone):
@@ -145,8 +166,8 @@ def _goes(line: bytes, erased: Erased, own: bool, strict: bool) -> bool:
         if strict:
             raise StrangeError
         return False
-    if "messageId" not in record:
-        return erased.named_in(str(record.get("raw") or "").encode() or _decoded(record.get("rawBase64")))
+    if "messageId" not in record or "reason" in record:
+        return _names(erased, record.get("messageId"), _raw(record))
     try:
         message_id, position = pa.array([record["messageId"]], pa.string()), _position_of(record) if own else None
         return bool(erased.contains_messages(message_id, pa.array([position], pa.int64()))[0])
@@ -162,13 +183,21 @@ def _position_of(record: dict[str, object]) -> int | None:
     return position if type(position) is int and 0 <= position <= _MOST else None
 
 
-def _decoded(base64: object) -> bytes:
+def _raw(letter: dict[str, object]) -> bytes:
+    """The bytes of a dead letter in the form for people."""
     with suppress(ValueError):
-        return b64decode(str(base64 or ""))
+        return str(letter.get("raw") or "").encode() or b64decode(str(letter.get("rawBase64") or ""))
     return b""
 
 
-def _without_rows(content: bytes, named_in: Callable[[bytes], bool], strict: bool) -> bytes:
+def _names(erased: Erased, message_id: object, raw: bytes | None) -> bool:
+    """Whether a dead letter names an erased message: by its id, where that is told, else by the words of its bytes."""
+    if isinstance(message_id, str):
+        return bool(erased.contains(pa.array([message_id]))[0])
+    return raw is not None and erased.named_in(raw)
+
+
+def _without_rows(content: bytes, erased: Erased, strict: bool) -> bytes:
     """Remove rows of dead letters that name an erased message from a Parquet object."""
     try:
         rows = pq.read_table(pa.BufferReader(content))
@@ -177,7 +206,9 @@ def _without_rows(content: bytes, named_in: Callable[[bytes], bool], strict: boo
         if strict:
             raise StrangeError from None
         return content
-    gone = pa.array([value is not None and named_in(value) for value in values], pa.bool_())
+    # An earlier release staged no ids.
+    ids = rows["message_id"].to_pylist() if "message_id" in rows.column_names else [None] * len(values)
+    gone = pa.array([_names(erased, *letter) for letter in zip(ids, values, strict=True)], pa.bool_())
     if not pc.any(gone).as_py():
         return content
     out = pa.BufferOutputStream()
@@ -189,7 +220,11 @@ def _checked(part: Part, name: str, sent: int, delivery: Delivery, erased: Erase
     """Remove erased records from an object, but none of the first ``sent`` ones, which have been sent."""
     content = delivery.objects.read(name) or b""
     if delivery.form == "Parquet":
-        return part.model_copy(update={"messages": pq.ParquetFile(pa.BufferReader(content)).metadata.num_rows})
+        left = _without_rows(content, erased, strict=False)
+        if left != content:
+            _replace(delivery, name, left)
+        rows = pq.ParquetFile(pa.BufferReader(left)).metadata.num_rows
+        return part.model_copy(update={"messages": rows, "bytes": len(left)})
     records = _records(content.decode(), delivery.form)
     try:
         ids, positions = zip(*map(_identity_of, records), strict=True) if records else ((), ())
@@ -199,17 +234,26 @@ def _checked(part: Part, name: str, sent: int, delivery: Delivery, erased: Erase
             "new replay"
         ) from None
     gone = erased.contains_messages(pa.array(ids, pa.string()), pa.array(positions, pa.int64()))
-    gone |= np.array([record == NO_RECORD for record in records], dtype=np.bool_)
+    gone |= np.array([record == NO_RECORD or _is_letter_of(record, erased) for record in records], dtype=np.bool_)
     gone[:sent] = False
     if gone.any():
         records = [record for record, is_gone in zip(records, gone, strict=True) if not is_gone]
         content = _content(records, delivery.form)
-        folder, _, base = name.rpartition("/")
-        with external_write("replay-erased"):
-            # Hadoop's checksums of a local file would be those of the old content.
-            delivery.objects.delete(f"{folder}/.{base}.crc")
-            delivery.objects.write(name, content)
+        _replace(delivery, name, content)
     return part.model_copy(update={"messages": len(records), "bytes": len(content)})
+
+
+def _replace(delivery: Delivery, name: str, content: bytes) -> None:
+    folder, _, base = name.rpartition("/")
+    with external_write("replay-erased"):
+        # Hadoop's checksums of a local file would be those of the old content.
+        delivery.objects.delete(f"{folder}/.{base}.crc")
+        delivery.objects.write(name, content)
+
+
+def _is_letter_of(record: str, erased: Erased) -> bool:
+    """Whether a record is a dead letter that names an erased message."""
+    return record.startswith(_LETTER) and _goes(record.encode(), erased, own=False, strict=False)
 
 
 def _identity_of(record: str) -> tuple[str | None, int | None]:

@@ -1,6 +1,7 @@
 """A replay to files: objects whose names sort in replay order, and last a manifest."""
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -32,6 +33,8 @@ class FilesDelivery:
         self.staging = f"{self._own}/staging"
         self.form: Format = destination.format
         self.line_breaks: LineBreaks = "Space" if destination.format == "JSONLines" else "Keep"
+        # Without a manifest nobody may rely on the objects.
+        self.takes_back = True
 
     def ended(self) -> ReplayOutcome | None:
         """See :class:`Delivery`; by this replay's manifest."""
@@ -63,23 +66,27 @@ class FilesDelivery:
         return f"part-{number:08d}.{_SUFFIXES[self.form]}"
 
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
-        """See :class:`Delivery`; an object with its final name was sent."""
-        return (part.staged, 0) if self.objects.exists(part.staged) else None
+        """See :class:`Delivery`; an object under its final name can be changed, too."""
+        return next(((name, 0) for name in (part.staged, part.name) if self.objects.exists(name)), None)
 
-    def deliver(self, chunk: Chunk, first: int) -> None:
+    def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
         """Move the chunk's objects to their final names, several at once, as object storage copies each."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for _ in pool.map(self._take_out, chunk.parts):
-                pass
+            return all(list(pool.map(lambda part: self._take_out(part, unchanged), chunk.parts)))
 
-    def _take_out(self, part: Part) -> None:
+    def _take_out(self, part: Part, unchanged: Callable[[], bool]) -> bool:
         with external_write("replay-object"):
+            if not unchanged():
+                return False
             self.objects.move(part.staged, part.name)
+        return True
 
     def close(self) -> None:
         """Do nothing."""
 
-    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
+    def end(
+        self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]
+    ) -> ReplayOutcome | None:
         """Write the manifest, then remove the replay's state."""
         task = self._document.task
         content = {
@@ -100,6 +107,8 @@ class FilesDelivery:
             "outcome": outcome.model_dump(mode="json", by_alias=True),
         }
         with external_write("replay-manifest"):
+            if not unchanged():
+                return None
             self.objects.write(MANIFEST, json.dumps(content, indent=2).encode() + b"\n")
         self.state.remove()
         return outcome

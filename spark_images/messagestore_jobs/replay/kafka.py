@@ -5,6 +5,7 @@ consumer group. So the next run after a crash knows what is in the topic, and se
 """
 
 import json
+from collections.abc import Callable
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
@@ -37,6 +38,7 @@ class KafkaDelivery:
         self.staging = "state/staging"
         self.form: Format = "JSONLines"
         self.line_breaks: LineBreaks = "Space"
+        self.takes_back = False
         self._sender: JavaObject | None = None
 
     def ended(self) -> ReplayOutcome | None:
@@ -81,44 +83,56 @@ class KafkaDelivery:
         except Py4JJavaError as error:
             raise _failure(error, self._to) from error
 
-    def deliver(self, chunk: Chunk, first: int) -> None:
+    def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
         """See :class:`Delivery`; sends only what has not been sent yet."""
         for part in chunk.parts:
             if self.objects.exists(part.staged):
-                self._send(part.staged, first, part.messages)
+                if not self._send(part.staged, first, part.messages, unchanged):
+                    return False
                 with external_write("replay-staged-removed"):
                     self.objects.delete(part.staged)
             first += part.messages
+        return True
 
     def close(self) -> None:
         """Close the connections to the cluster."""
         if self._sender is not None:
             self._sender.close()
 
-    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
+    def end(
+        self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]
+    ) -> ReplayOutcome:
         """Write the outcome, so that the replay is not repeated, and remove all other state."""
         with external_write("replay-ended"):
             self.objects.write(ENDED, outcome.model_dump_json(by_alias=True).encode())
         self.state.remove()
         return outcome
 
-    def _send(self, name: str, first: int, messages: int) -> None:
-        """Send an object's records that are not in the topic yet; its first is record ``first`` of the replay."""
+    def _send(self, name: str, first: int, messages: int, unchanged: Callable[[], bool]) -> bool:
+        """Send an object's records that are not in the topic yet; its first is record ``first`` of the replay.
+
+        Tombstones are looked at last, when a transaction only has to be committed; false if they changed.
+        """
         try:
             sender = self._open()
             left = messages - max(0, sender.sent() - first)
             if left <= 0:
-                return
+                return True
             conf = self._spark._jsparkSession.sessionState().newHadoopConf()
             sender.read(conf, join(self.objects.uri, name), first, messages - left)
             while left > 0:
                 with external_write("replay-transaction"):
                     sent = sender.send(min(left, TRANSACTION_RECORDS))
+                    if not unchanged():
+                        sender.abort()
+                        return False
+                    sender.commit()
                 if not sent:
                     raise RunFailedError("RunFailed", f"{left} records are missing in the staged object {name}")
                 left -= sent
         except Py4JJavaError as error:
             raise _failure(error, self._to) from error
+        return True
 
     def _open(self) -> JavaObject:
         if self._sender is None:

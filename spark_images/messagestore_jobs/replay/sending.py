@@ -8,7 +8,7 @@ exist. An erasure removes the files of all earlier versions, also those of messa
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -19,10 +19,10 @@ from pyspark.sql import DataFrame
 from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.external import external_write
-from messagestore_core.store.tombstones import erased_positions, open_erased
+from messagestore_core.store.tombstones import erased_positions
 from messagestore_jobs.progress import ProgressListener
 from messagestore_jobs.replay.chunks import SHOWN, ChunkRange, Delivery, Staged, chunk_size, next_range, stage
-from messagestore_jobs.replay.erased import without_erased_since
+from messagestore_jobs.replay.erased import Tombstones, without_erased_since
 from messagestore_jobs.replay.records import dead_letter_records, native_records, raw_records
 from messagestore_jobs.replay.source import Source, is_gone
 from messagestore_jobs.replay.state import Chunk, Frozen, Part, ReplayState
@@ -150,13 +150,48 @@ class Sending:
     sent_now: int = 0
     began: float = field(default_factory=time.monotonic)
 
+    def __post_init__(self) -> None:
+        """Look at the tombstones of the store that is replayed."""
+        self._tombstones = Tombstones(self.source.store)
+
     def go_on(self) -> ReplayOutcome:
         """Send chunk after chunk to the end, or until the replay is suspended; return the outcome."""
         self._take_up()
         complete = self._send_all()
         self.delivery.close()
-        reached = self._reached(complete=complete)
-        return self.delivery.end(self.frozen, self.chunks, reached) if complete else reached
+        return self._ended() if complete else self._reached(complete=False)
+
+    def _ended(self) -> ReplayOutcome:
+        """End the replay; until then what was erased meanwhile is taken back, if the destination can do that."""
+        while True:
+            if self.delivery.takes_back:
+                self._take_back_erased()
+            reached = self._reached(complete=True)
+            ended = self.delivery.end(self.frozen, self.chunks, reached, lambda: self._are_held(self.chunks))
+            if ended is not None:
+                return ended
+
+    def _take_back_erased(self) -> None:
+        """Take what was erased since out of all chunks; objects without such a position are not read."""
+        if self._are_held(self.chunks):
+            return
+        seen, erased, sent_before = self._tombstones.look(), erased_positions(self.source.store), 0
+        for number, chunk in enumerate(self.chunks):
+            if self._may_have(number, erased):
+                self._hold_against_tombstones(number, sent_before)
+            else:
+                self.chunks[number] = chunk.model_copy(update={"tombstones": seen})
+            sent_before += self.chunks[number].sent
+
+    def _may_have(self, number: int, erased: npt.NDArray[np.int64]) -> bool:
+        """Whether a chunk may have messages at some positions; dead letters may name any message."""
+        first = self.chunks[number - 1].next_grain if number else 0
+        grains = self.frozen.grains[first : self.chunks[number].next_grain]
+        firsts = [grain.first_global_position for grain in grains if grain.first_global_position is not None]
+        lasts = [grain.last_global_position for grain in grains if grain.last_global_position is not None]
+        if self.source.task.origin == "DeadLetters" or not self.chunks[number].tombstones or not firsts or not lasts:
+            return True
+        return bool(((erased >= min(firsts)) & (erased <= max(lasts))).any())
 
     def _send_all(self) -> bool:
         """Send what is left; false if the replay was suspended before."""
@@ -173,11 +208,34 @@ class Sending:
         self._check_names()
         self.progress.step("replay", self.frozen.selection.messages)
         if self.chunks:
-            sent_before = sum(chunk.sent for chunk in self.chunks[:-1])
-            erased = open_erased(self.source.store)
-            self.chunks[-1] = without_erased_since(self.chunks[-1], sent_before, self.delivery, erased)
-            self.delivery.deliver(self.chunks[-1], sent_before)
+            self._deliver_last()
             self.progress.advance(sum(map(_done, self.chunks)))
+
+    def _deliver_last(self) -> None:
+        """Deliver the last chunk, without what was erased since it was staged."""
+        sent_before = sum(chunk.sent for chunk in self.chunks[:-1])
+        while True:
+            self._hold_against_tombstones(-1, sent_before)
+            if self.delivery.deliver(self.chunks[-1], sent_before, lambda: self._are_held(self.chunks[-1:])):
+                return
+
+    def _hold_against_tombstones(self, number: int, sent_before: int) -> None:
+        """Take out of a sealed chunk what was erased since, and seal it again."""
+        chunk = self.chunks[number]
+        self.chunks[number] = left = self._without_erased(chunk, sent_before)
+        if left.parts != chunk.parts:
+            self.delivery.state.seal(left)
+
+    def _without_erased(self, chunk: Chunk, sent_before: int) -> Chunk:
+        if self._are_held([chunk]):
+            return chunk
+        return without_erased_since(chunk, sent_before, self.delivery, self._tombstones)
+
+    def _are_held(self, chunks: Sequence[Chunk]) -> bool:
+        """Whether nothing was erased since these chunks were held against the tombstones."""
+        # Without a chunk there may be no store.
+        seen = self._tombstones.look() if chunks else ""
+        return all(chunk.tombstones == seen for chunk in chunks)
 
     def _check_names(self) -> None:
         """Check that the state moves objects only from this replay's staging folder to its own names.
@@ -200,14 +258,15 @@ class Sending:
         chunk = self._staged_chunk(chunk_range)
         if not pace.wait(chunk.sent):
             return False
+        sent_before = sum(earlier.sent for earlier in self.chunks)
+        chunk = self._without_erased(chunk, sent_before)
         if chunk.failed:
             where = f", the first at global position {chunk.first_failed[0]}" if chunk.first_failed else ""
             self.progress.say(f"{chunk.failed} messages are not as they were stored and are not sent{where}")
         self.delivery.state.seal(chunk)
-        sent_before = sum(earlier.sent for earlier in self.chunks)
         self.chunks.append(chunk)
-        self.delivery.deliver(chunk, sent_before)
-        self.sent_now += chunk.sent
+        self._deliver_last()
+        self.sent_now += self.chunks[-1].sent
         self.progress.advance(_done(chunk))
         return True
 
@@ -220,6 +279,8 @@ class Sending:
         return self.chunks[-1].next_grain if self.chunks else 0
 
     def _staged_chunk(self, chunk_range: ChunkRange) -> Chunk:
+        # Records of dead letters are held against the tombstones once they are staged.
+        tombstones = self._tombstones.look() if self.source.task.origin == "Messages" else ""
         try:
             staged = self._stage(chunk_range)
         except Exception as error:
@@ -228,7 +289,8 @@ class Sending:
             self.progress.say("the frozen version can't be read any more; what is left of the selection is sent")
             self.source.use_what_is_left(self.frozen)
             staged = self._stage(chunk_range)
-        return self._chunk(chunk_range, staged, self._missing(chunk_range, staged))
+        chunk = self._chunk(chunk_range, staged, self._missing(chunk_range, staged))
+        return chunk.model_copy(update={"tombstones": tombstones})
 
     def _missing(self, chunk_range: ChunkRange, staged: Staged) -> Missing:
         short = chunk_range.messages - sum(staged.messages.values()) - staged.failed

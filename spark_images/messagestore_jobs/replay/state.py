@@ -82,7 +82,10 @@ class Part(ContractModel):
 
 
 class Chunk(ContractModel):
-    """A sealed part of the selection, which no longer changes; the next chunk begins at ``next_grain``."""
+    """A sealed part of the selection; the next chunk begins at ``next_grain``.
+
+    It is sealed again only if messages of it that have not been sent, or can be taken back, are erased.
+    """
 
     number: int
     next_grain: int
@@ -95,6 +98,8 @@ class Chunk(ContractModel):
     bytes: int
     last_global_position: int | None
     parts: tuple[Part, ...]
+    tombstones: str = ""
+    """By which tombstones it has no erased message, see ``erased.Tombstones``; empty: it may have some."""
 
 
 class ReplayState:

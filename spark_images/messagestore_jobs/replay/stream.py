@@ -3,6 +3,7 @@
 Redriven dead letters are marked in their rows; at the end the replay counts what happened to them.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -123,6 +124,7 @@ class StreamDelivery:
         self.form: Format = "Parquet" if task.origin == "DeadLetters" else "JSONLines"
         # So that the target gets the same bytes as this store.
         self.line_breaks: LineBreaks = "Base64"
+        self.takes_back = False
 
     def ended(self) -> ReplayOutcome | None:
         """See :class:`Delivery`."""
@@ -144,24 +146,33 @@ class StreamDelivery:
         """See :class:`Delivery`. Moved objects may not be ingested yet; the target skips records that it has read."""
         return next(((name, 0) for name in (part.staged, part.name) if self.objects.exists(name)), None)
 
-    def deliver(self, chunk: Chunk, first: int) -> None:
+    def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
         """See :class:`Delivery`; records that were ingested before a crash are not ingested again."""
         for part in chunk.parts:
             with external_write("replay-records"):
                 self.objects.move(part.staged, part.name)
+        if not unchanged():
+            # The last one first: ingest reads by time, so those that have waited longer come first.
+            for part in reversed(chunk.parts):
+                with external_write("replay-records"):
+                    self.objects.move(part.name, part.staged)
+            return False
         self._ingest.take_in_what_has_arrived()
         for part in chunk.parts:
             if self._task.origin == "DeadLetters":
                 self._mark_redriven(part.name)
             with external_write("replay-records-removed"):
                 self.objects.delete(part.name)
+        return True
 
     def close(self) -> None:
         """End the ingest, which saves the target's index if needed."""
         if "_ingest" in self.__dict__:
             self._ingest.outcome()
 
-    def end(self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome) -> ReplayOutcome:
+    def end(
+        self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]
+    ) -> ReplayOutcome:
         """Write the outcome, so that the replay is not repeated, and remove all other state."""
         if self._task.origin == "DeadLetters":
             sent = outcome.progress.replayed

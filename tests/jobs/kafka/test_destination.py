@@ -3,6 +3,7 @@
 import json
 import os
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from messagestore_core.contract.records import KafkaCluster
 from messagestore_core.contract.run_document import KafkaDestination, Match, ReplayTask, Rule, RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.handle import Store
+from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks, kafka
@@ -145,6 +148,25 @@ def test_what_was_erased_before_its_transaction_is_not_sent_whatever_answer_is_l
     outcome, _ = unheard(lambda: run_replay(Run.of(document, spark, Silent())))
     assert positions(topics.read(topic)) == [n for n in range(1, 31) if n != 7]
     assert (outcome.complete, outcome.progress.replayed, outcome.progress.erased) == (True, 29, 1)
+
+
+def test_a_transaction_that_holds_what_was_erased_meanwhile_is_not_committed(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "TRANSACTION_RECORDS", 4)
+    topic = topics.make()
+    document = to_topic(table, broker.cluster(), topic, order="Global")
+    begun = count(1)
+
+    def observer(name: str, moment: str) -> None:
+        if (name, moment) == ("replay-transaction", "before") and next(begun) == 2:
+            # Of the transaction before, of this one, and of a later one.
+            add_tombstones(Store(table.uri), [("m3", 3), ("m6", 6), ("m20", 20)], AT, "purge-1")
+
+    with observing(observer):
+        outcome = run_replay(Run.of(document, spark, Silent()))
+    assert positions(topics.read(topic)) == [n for n in range(1, 31) if n not in (6, 20)]
+    assert (outcome.complete, outcome.progress.replayed, outcome.progress.erased) == (True, 28, 2)
 
 
 def test_a_topic_that_is_not_there_or_takes_no_large_records_is_named(

@@ -202,9 +202,10 @@ def test_what_was_erased_meanwhile_is_not_sent(spark: SparkSession, tmp_path: Pa
     add_messages(table.uri, [message(11)])
     erase(spark, table, 2, 6, 7)
     outcome = run_replay(Run.of(document, spark, Silent()))
-    assert sent(tmp_path / "out") == [1, 2, 3, 4, 5, 8, 9, 10]
+    # Without a manifest 2 was not handed out yet.
+    assert sent(tmp_path / "out") == [1, 3, 4, 5, 8, 9, 10]
     reached = outcome.progress
-    assert (outcome.complete, reached.replayed, reached.erased, reached.percent) == (True, 8, 2, 100)
+    assert (outcome.complete, reached.replayed, reached.erased, reached.percent) == (True, 7, 3, 100)
 
 
 def erase(spark: SparkSession, table: Table, *numbers: int) -> None:

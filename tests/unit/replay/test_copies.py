@@ -83,6 +83,20 @@ def test_dead_letters_that_name_it_leave(tmp_path: Path, staged: Path) -> None:
     assert list(copies_left(Store(str(tmp_path)), ERASED)) == []
 
 
+def test_a_dead_letter_whose_id_is_told_goes_by_its_id_alone(tmp_path: Path, staged: Path) -> None:
+    letters = [
+        b'{"reason":"MissingField","messageId":"m2"}',
+        b'{"reason":"MissingField","messageId":"m1","raw":"of m2"}',
+    ]
+    (staged / "part-0").write_bytes(b"\n".join(letters))
+    told = {"value": pa.array([b"cut", b"of m2", b"of m2"], pa.binary()), "message_id": ["m2", "m1", None]}
+    pq.write_table(pa.table({**told, "uri": ["a", "b", "c"]}), staged / "part-1.parquet")
+    assert take_out_copies(Store(str(tmp_path)), ERASED) == 2
+    assert (staged / "part-0").read_bytes().splitlines() == [NO_RECORD.encode(), letters[1]]
+    assert pq.read_table(staged / "part-1.parquet")["uri"].to_pylist() == ["b"]
+    assert list(copies_left(Store(str(tmp_path)), ERASED)) == []
+
+
 @pytest.mark.parametrize("content", [b"the bytes of m2", b'["m2"]', b'{"messageId":2}', b'{"messageId":"\\ud800"}'])
 def test_what_no_replay_writes_is_told(tmp_path: Path, staged: Path, content: bytes) -> None:
     (staged / "part-0").write_bytes(content)

@@ -1,6 +1,7 @@
 """A chunk's objects are renamed in parallel: object storage copies each."""
 
 import threading
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def test_an_object_waits_for_no_other(tmp_path: Path, monkeypatch: pytest.Monkey
         move(self, name, to)
 
     monkeypatch.setattr(StagedObjects, "move", slow_move)
-    delivery.deliver(staged_chunk(delivery), 0)
+    assert delivery.deliver(staged_chunk(delivery), 0, lambda: True)
     found = sorted(tmp_path.glob("part-*"))
     assert [path.name for path in found] == [delivery.part_name(n) for n in range(COUNT)]
     assert [path.read_text()[-11:] for path in found] == [f"{n:05d}-x.txt" for n in range(COUNT)]
@@ -60,6 +61,15 @@ def test_what_was_cut_off_among_them_is_delivered_again(tmp_path: Path) -> None:
             raise Crash
 
     with observing(observer), pytest.raises(Crash):
-        delivery.deliver(chunk, 0)
-    delivery.deliver(chunk, 0)
+        delivery.deliver(chunk, 0, lambda: True)
+    assert delivery.deliver(chunk, 0, lambda: True)
+    assert len(list(tmp_path.glob("part-*"))) == COUNT
+
+
+def test_no_object_gets_its_name_once_tombstones_have_changed(tmp_path: Path) -> None:
+    delivery, asked = delivery_to(tmp_path), count()
+    chunk = staged_chunk(delivery)
+    assert not delivery.deliver(chunk, 0, lambda: next(asked) < 10)
+    assert len(list(tmp_path.glob("part-*"))) == 10
+    assert delivery.deliver(chunk, 0, lambda: True)
     assert len(list(tmp_path.glob("part-*"))) == COUNT

@@ -43,6 +43,7 @@ public final class KafkaSender implements AutoCloseable {
   private final TopicPartition place;
   private final ConsumerGroupMetadata group;
   private long sent;
+  private int open;
   private InputStream lines;
 
   /**
@@ -107,7 +108,10 @@ public final class KafkaSender implements AutoCloseable {
     sent = first + passedOver;
   }
 
-  /** Sends the object's next records in one transaction; returns how many there were. */
+  /**
+   * Sends the object's next records in a transaction, which {@link #commit} or {@link #abort} ends; returns how many
+   * there were.
+   */
   public int send(int most) throws IOException, InterruptedException {
     List<Future<RecordMetadata>> acknowledged = new ArrayList<>();
     producer.beginTransaction();
@@ -122,7 +126,6 @@ public final class KafkaSender implements AutoCloseable {
         one.get();
       }
       producer.sendOffsetsToTransaction(Map.of(place, new OffsetAndMetadata(sent + acknowledged.size())), group);
-      producer.commitTransaction();
     } catch (ExecutionException e) {
       abort();
       throw new KafkaException(e.getCause().getMessage(), e.getCause());
@@ -130,12 +133,23 @@ public final class KafkaSender implements AutoCloseable {
       abort();
       throw e;
     }
-    sent += acknowledged.size();
-    return acknowledged.size();
+    open = acknowledged.size();
+    return open;
+  }
+
+  /** Commits the transaction of {@link #send}. */
+  public void commit() {
+    try {
+      producer.commitTransaction();
+    } catch (KafkaException e) {
+      abort();
+      throw e;
+    }
+    sent += open;
   }
 
   /** Aborts, so that readers need not wait for the transaction's timeout; if that fails, they do. */
-  private void abort() {
+  public void abort() {
     try {
       producer.abortTransaction();
     } catch (KafkaException e) {
