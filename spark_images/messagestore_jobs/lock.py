@@ -1,9 +1,14 @@
-"""Locks for local runs: two processes never write the same folder at once."""
+"""Locks for local runs: two processes never write the same folder at once, and none erases what another one replays.
+
+A run takes the locks of the folders that it writes before that of the folder that it replays or erases, so that two
+runs never wait for each other.
+"""
 
 import fcntl
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCK_SUFFIX = ".messagestore-lock"
+REPLAYS_SUFFIX = ".messagestore-replays-lock"
 
 
 @contextmanager
@@ -29,37 +35,103 @@ def writing(uri: str, spark: "SparkSession | None", wait_seconds: float, say: Ca
     if not is_local(uri):
         yield
         return
-    path = Path(local_path(uri).rstrip("/") + LOCK_SUFFIX)
+    path = _beside(uri, LOCK_SUFFIX)
     path.parent.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + wait_seconds
-    with path.open("a+") as file:
-        _take(lambda: _lock_here(fcntl.flock, file.fileno()), uri, deadline, say)
-        if spark is None:
-            _take(lambda: _lock_here(fcntl.lockf, file.fileno()), uri, deadline, say)
-            yield
-            return
-        channel = spark._jvm.java.io.RandomAccessFile(str(path), "rw").getChannel()  # type: ignore[union-attr]
-        try:
-            _take(lambda: channel.tryLock() is not None, uri, deadline, say)
-            yield
-        finally:
-            channel.close()
+    with path.open("a+") as file, _locked(file, spark, _Wait(f"another run is writing {uri}", wait_seconds, say)):
+        yield
 
 
-def _lock_here(lock: Callable[[int, int], None], descriptor: int) -> bool:
+@contextmanager
+def replaying(uri: str, spark: "SparkSession", wait_seconds: float, say: Callable[[str], None]) -> Iterator[None]:
+    """Lock the table folder ``uri`` for a replay out of it: other replays may run, and no erasure.
+
+    Who may not write beside the folder does without the lock, unless an erasure has made the file.
+
+    Raises:
+        TableBusyError: an erasure held it for all of ``wait_seconds``.
+    """
+    file = _opened(_beside(uri, REPLAYS_SUFFIX)) if is_local(uri) else None
+    if file is None:
+        yield
+        return
+    wait = _Wait(f"an erasure of {uri} is under way", wait_seconds, say)
+    with file, _locked(file, spark, wait, shared=True):
+        yield
+
+
+@contextmanager
+def erasing(uri: str, spark: "SparkSession", wait_seconds: float, say: Callable[[str], None]) -> Iterator[None]:
+    """Lock the table folder ``uri`` for an erasure, while no replay out of it runs.
+
+    Raises:
+        TableBusyError: a replay held it for all of ``wait_seconds``.
+    """
+    if not is_local(uri):
+        yield
+        return
+    wait = _Wait(f"a replay out of {uri} is under way", wait_seconds, say)
+    with _beside(uri, REPLAYS_SUFFIX).open("a+") as file, _locked(file, spark, wait):
+        yield
+
+
+def _beside(uri: str, suffix: str) -> Path:
+    return Path(local_path(uri).rstrip("/") + suffix)
+
+
+def _opened(path: Path) -> TextIOWrapper | None:
+    """A lock's file, made if that is possible; None: there is none."""
+    for mode in ("a+", "r"):
+        with suppress(OSError):
+            return path.open(mode)
+    return None
+
+
+class _Wait:
+    """Waits for a lock.
+
+    Args:
+        busy: says for people who has it.
+        seconds: how long, at most.
+        say: tells people that the run waits.
+    """
+
+    def __init__(self, busy: str, seconds: float, say: Callable[[str], None]) -> None:
+        self._busy, self._say = busy, say
+        self._deadline = time.monotonic() + seconds
+
+    def take(self, attempt: Callable[[], bool]) -> None:
+        """Try until an attempt succeeds."""
+        said = False
+        while not attempt():
+            if time.monotonic() >= self._deadline:
+                raise TableBusyError(f"{self._busy}; try again when it has ended")
+            if not said:
+                self._say(f"{self._busy}; waiting for it to end")
+                said = True
+            time.sleep(0.2)
+
+
+@contextmanager
+def _locked(file: TextIOWrapper, spark: "SparkSession | None", wait: _Wait, *, shared: bool = False) -> Iterator[None]:
+    """Hold both locks on an open file."""
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    wait.take(lambda: _lock_here(fcntl.flock, file.fileno(), kind))
+    if spark is None:
+        wait.take(lambda: _lock_here(fcntl.lockf, file.fileno(), kind))
+        yield
+        return
+    java = spark._jvm.java  # type: ignore[union-attr]
+    channel = java.io.RandomAccessFile(file.name, "r" if shared else "rw").getChannel()
     try:
-        lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        wait.take(lambda: channel.tryLock(0, java.lang.Long.MAX_VALUE, shared) is not None)
+        yield
+    finally:
+        channel.close()
+
+
+def _lock_here(lock: Callable[[int, int], None], descriptor: int, kind: int) -> bool:
+    try:
+        lock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
-
-
-def _take(attempt: Callable[[], bool], uri: str, deadline: float, say: Callable[[str], None]) -> None:
-    said = False
-    while not attempt():
-        if time.monotonic() >= deadline:
-            raise TableBusyError(f"another run is writing {uri}; try again when it has ended")
-        if not said:
-            say(f"another run is writing {uri}; waiting for it to end")
-            said = True
-        time.sleep(0.2)

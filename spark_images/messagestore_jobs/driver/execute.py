@@ -132,13 +132,16 @@ def _carry_out(
     from messagestore_core.store.fence import holding
     from messagestore_core.store.handle import Store
     from messagestore_jobs.context import Run
-    from messagestore_jobs.lock import writing
+    from messagestore_jobs.lock import erasing, replaying, writing
     from messagestore_jobs.storage import epochs, using
 
     with ExitStack() as held:
         storage = held.enter_context(using(document.storage, spark))
         for uri in written_tables(document):
             held.enter_context(writing(uri, spark, wait_seconds, progress.say))
+        if isinstance(document.task, ReplayTask | EraseTask):
+            apart = erasing if isinstance(document.task, EraseTask) else replaying
+            held.enter_context(apart(document.table.uri, spark, wait_seconds, progress.say))
         run = Run.of(document, spark, progress, storage)
         granted = [
             run.store if table == document.table else Store.of(table, storage) for table in granted_tables(document)
