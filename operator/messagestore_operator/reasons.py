@@ -56,6 +56,12 @@ class Reason(StrEnum):
         "the message says when the resource goes, and its data stays.",
     )
     SECRET_MISSING = ("SecretMissing", "A Secret that the resource names isn't in its namespace.", "Create the Secret.")
+    ERASING = (
+        "Erasing",
+        "An erasure of the store is under way, or about to be. Replays out of it pause, so that none sends what is "
+        "being erased.",
+        "Nothing: the replay goes on by itself afterwards, where it was.",
+    )
     PAUSED = (
         "Paused",
         "The operator or the namespace is paused: no new run starts. Runs in progress continue.",
@@ -319,7 +325,11 @@ class Reason(StrEnum):
         "In a local run: the stream's own ingest failed, so resources that need it were not run.",
         "Correct the stream's error first.",
     )
-    TABLE_BUSY = ("TableBusy", "Another run writes to the table.", "Nothing: this run starts afterwards.")
+    TABLE_BUSY = (
+        "TableBusy",
+        "Another run writes to the table, or an erasure waits for the replays out of it.",
+        "Nothing: this run starts afterwards.",
+    )
     TABLE_REFUSED = (
         "TableRefused",
         "The folder holds something else or another stream's store, or something in the store that no run "

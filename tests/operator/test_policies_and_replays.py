@@ -119,3 +119,31 @@ def test_a_replay_to_files_runs_beside_a_stream_that_writes(
     eventually(lambda: _status(apiserver, namespace, "ReplayJob", "again").get("phase") == "Succeeded", of=operator)
     assert not spark.launched("orders-")[0].over
     assert len(spark.launched("orders-")) == len(spark.launched("again-")) == 1
+
+
+def test_a_replay_stops_for_an_erasure_and_goes_on_after_it(
+    apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
+) -> None:
+    def kinds() -> list[str]:
+        return [run.document["task"]["kind"] for run in spark.launched("")]
+
+    # The first run of the replay would go on for ever.
+    spark.goes_on = lambda document: document["task"]["kind"] == "replay" and "erase" not in kinds()
+    _stream(apiserver, namespace, "orders", trigger={"manual": {}})
+    files = {"files": {"uri": f"s3a://replay/{namespace}"}}
+    _apply(apiserver, namespace, "ReplayJob", "again", {"streamRef": {"name": "orders"}, "destination": files})
+    eventually(lambda: spark.launched("again-"), of=operator)
+    rules = [{"name": "gone", "match": {"messageIds": ["m1"]}, "erase": True}]
+    named = [{"name": "orders"}]
+    _policy(apiserver, namespace, "gone", streamRefs=named, mode="Enforce", rules=rules)
+    eventually(lambda: _status(apiserver, namespace, "ReplayJob", "again").get("phase") == "Succeeded", of=operator)
+    assert kinds() == ["replay", "purge", "erase", "replay"]
+    first, _, erasure, second = spark.launched("")
+    assert first.ended is not None
+    assert first.ended < erasure.started
+    assert erasure.ended is not None
+    assert erasure.ended < second.started
+    assert first.document["task"]["jobId"] == second.document["task"]["jobId"]
+    (entry,) = _status(apiserver, namespace, "RetentionPolicy", "gone")["streams"]
+    assert entry["lastPurge"]["erasedAt"] >= entry["lastPurge"]["at"]
+    assert not _status(apiserver, namespace, "ReplayJob", "again").get("failures")

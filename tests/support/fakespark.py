@@ -31,6 +31,7 @@ class Run:
     document: dict[str, Any]
     started: float
     over: bool = False
+    ended: float | None = None
 
     @property
     def writes(self) -> bool:
@@ -43,7 +44,8 @@ class Run:
 class FakeSpark:
     """Runs the applications of a namespace.
 
-    `seconds` is how long a driver runs; `opens` returns a run's error for its document, or None.
+    `seconds` is how long a driver runs; `opens` returns a run's error for its document, or None. `goes_on` says whether
+    a driver runs until it is asked to stop.
     """
 
     server: ApiServer
@@ -51,6 +53,7 @@ class FakeSpark:
     seconds: float = 0.3
     fails: bool = False
     opens: Callable[[dict[str, Any]], dict[str, str] | None] = lambda document: None
+    goes_on: Callable[[dict[str, Any]], bool] = is_continuous
     runs: dict[str, Run] = field(default_factory=dict)
     overlaps: list[tuple[str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -110,12 +113,13 @@ class FakeSpark:
         config_map = self.server.request("GET", _config_map(run.namespace, run.name)).body
         told = json.loads(config_map.get("data", {}).get("control.json", "{}"))
         enough = time.monotonic() - run.started > self.seconds
-        if told.get("stop") or (enough and not is_continuous(run.document)):
+        goes_on = self.goes_on(run.document)
+        if told.get("stop") or (enough and not goes_on):
             error = DENIED if self.fails else self.opens(run.document)
             ended = "Failed" if error else "Succeeded"
-            self._report(run, ended, error)
+            self._report(run, ended, error, complete=not goes_on)
             self._set_pod(run, ended)
-            run.over = True
+            run.over, run.ended = True, time.monotonic()
             sparkoperator.set_state(self.server, run.namespace, run.name, "FAILED" if error else "COMPLETED")
 
     def _collect(self, run: Run) -> None:
@@ -129,7 +133,7 @@ class FakeSpark:
         if not answer.accepted:
             self.problems.append(str(answer.body))
 
-    def _report(self, run: Run, state: str, error: dict[str, str] | None = None) -> None:
+    def _report(self, run: Run, state: str, error: dict[str, str] | None = None, *, complete: bool = True) -> None:
         now = datetime.now(UTC).isoformat()
         report: dict[str, Any] = {
             "run": run.name,
@@ -140,7 +144,7 @@ class FakeSpark:
         if state != "Running":
             report["finishedAt"] = now
         if state == "Succeeded" or (state == "Running" and is_continuous(run.document)):
-            report["outcome"] = outcome(run.document, now)
+            report["outcome"] = outcome(run.document, now, complete=complete)
         if error:
             report["error"] = error
         patch = {"data": {"report.json": json.dumps(report)}}

@@ -6,8 +6,8 @@ _COUNTS = {"received": 3, "stored": 2, "duplicates": 1, "deadLettered": 0, "filt
 _TABLE = {"version": 1, "messages": 2, "deadLetters": 0, "bytes": 100}
 
 
-def outcome(document: dict[str, Any], now: str) -> dict[str, Any]:
-    """An outcome that fits a run document."""
+def outcome(document: dict[str, Any], now: str, *, complete: bool = True) -> dict[str, Any]:
+    """An outcome that fits a run document; that of a replay may not be complete."""
     task = document["task"]
     made = {
         "ingest": {"counts": _COUNTS, "totals": _COUNTS, "batches": 1, "table": _TABLE, "lag": {"asOf": now}},
@@ -15,14 +15,14 @@ def outcome(document: dict[str, Any], now: str) -> dict[str, Any]:
         "replay": {
             "selection": {"tableVersion": 1, "messages": 2, "bytes": 100},
             "progress": {"replayed": 2, "percent": 100},
-            "complete": True,
+            "complete": complete,
         },
         "maintain": {
             **dict.fromkeys(("filesBefore", "filesAfter", "bytesBefore", "bytesAfter"), 1),
             **dict.fromkeys(("tableVersionBefore", "tableVersionAfter"), 1),
             "table": _TABLE,
         },
-        "erase": {"erased": 0, "table": _TABLE},
+        "erase": {"erased": 1, "erasedAt": now, "table": _TABLE},
         "delete": {"deleted": ["messages"]},
     }
     return {"kind": task["kind"], **made[task["kind"]]}
@@ -36,5 +36,7 @@ def is_continuous(document: dict[str, Any]) -> bool:
 def _purge(document: dict[str, Any], now: str) -> dict[str, Any]:
     preview = {"id": "p1", "tableVersion": 1, "asOf": now, "messages": 1, "bytes": 10}
     purge = {"run": document["run"], "at": now, "tableVersionBefore": 1, "tableVersionAfter": 2, "purged": 1}
+    if any(rule.get("erase") for rule in document["task"].get("rules", ())):
+        purge["eraseDueBy"] = now
     enforced = document["task"].get("mode") == "Enforce"
     return {"preview": preview, **({"purge": purge} if enforced else {}), "table": _TABLE}

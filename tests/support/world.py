@@ -48,7 +48,7 @@ from messagestore_operator.decide.snapshot import (
     TableLease,
     Waiting,
 )
-from messagestore_operator.decide.tables import claims_of, former_tables, slots_of, table_key, tables_of
+from messagestore_operator.decide.tables import claims_of, former_tables, reader, slots_of, table_key, tables_of
 from messagestore_operator.manifests.predicates import predicate_problems
 from messagestore_operator.tenancy import StorageBounds, Tenancy
 
@@ -231,16 +231,30 @@ class World:
         if isinstance(resource, MessageStream):
             return StreamSnapshot(stream=resource, sharing=self._sharing(resource), **common)
         if isinstance(resource, RetentionPolicy):
-            return PolicySnapshot(policy=resource, streams=tuple(streams), **common)
+            readers = {table_key(stream): tuple(self._readers(stream)) for stream in streams}
+            return PolicySnapshot(policy=resource, streams=tuple(streams), readers=readers, **common)
         assert isinstance(resource, ReplayJob)
         named = {stream.metadata.name: stream for stream in streams}
-        to = resource.spec.destination.stream
+        to, stream = resource.spec.destination.stream, named.get(resource.spec.stream_ref.name)
+        names = {table_key(one) for one in (stream, *self._sharing(stream))} if stream else set()
         return ReplaySnapshot(
             job=resource,
-            stream=named.get(resource.spec.stream_ref.name),
+            stream=stream,
             target=named.get(to.name) if to else None,
+            read=tuple(self._lease(table) for table in sorted(names)),
             **common,
         )
+
+    def _readers(self, stream: MessageStream) -> Iterator[str]:
+        """The runs of replays that may be reading a stream's folder."""
+        folder = {one.identity for one in (stream, *self._sharing(stream))}
+        for job in self.resources.values():
+            if not isinstance(job, ReplayJob):
+                continue
+            key, current = job.identity, job.status.current_run if job.status else None
+            made = current is not None and (key[1], current.name) in self.apps
+            if ("MessageStream", key[1], job.spec.stream_ref.name) in folder and (run := reader(job, made)):
+                yield run
 
     def run_queue(self) -> RunQueue:
         """The queue of all runs, if there are limits."""

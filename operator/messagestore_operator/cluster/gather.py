@@ -6,6 +6,7 @@ application doesn't exist, and that a driver's pod is gone.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -38,7 +39,7 @@ from messagestore_operator.decide.snapshot import (
     TableLease,
     Waiting,
 )
-from messagestore_operator.decide.tables import current_runs, former_tables, tables_of
+from messagestore_operator.decide.tables import current_runs, former_tables, reader, table_key, tables_of
 from messagestore_operator.status.replay_view import has_ended
 from messagestore_operator.translate.annotations import PAUSED
 
@@ -90,6 +91,7 @@ class Gatherer:
         tables = {*tables_of(resource, streams)}
         if isinstance(resource, MessageStream):
             tables |= {*former_tables(resource, sharing, self._defaults)}
+        read = tuple([await self.lease(table) for table in sorted(self._read_tables(resource, streams))])
         common: dict[str, Any] = {
             "spec_problems": {identity: problem for identity, problem in invalid.items() if problem},
             "predicate_problems": {identity: problem for identity, problem in problems.items() if problem},
@@ -109,12 +111,29 @@ class Gatherer:
             replays = tuple(job for job in self._cache.replays_of(resource) if not has_ended(job))
             return StreamSnapshot(stream=resource, sharing=sharing, replays=replays, **common)
         if isinstance(resource, RetentionPolicy):
-            return PolicySnapshot(policy=resource, streams=streams, **common)
+            readers = {table_key(stream): tuple(self._readers(stream)) for stream in streams}
+            return PolicySnapshot(policy=resource, streams=streams, readers=readers, **common)
         assert isinstance(resource, ReplayJob)
         to = resource.spec.destination.stream
         named = {stream.metadata.name: stream for stream in streams}
         target = named.get(to.name) if to else None
-        return ReplaySnapshot(job=resource, stream=named.get(resource.spec.stream_ref.name), target=target, **common)
+        stream = named.get(resource.spec.stream_ref.name)
+        return ReplaySnapshot(job=resource, stream=stream, target=target, read=read, **common)
+
+    def _readers(self, stream: MessageStream) -> Iterator[str]:
+        """The runs of replays that may be reading a stream's folder."""
+        for job in (job for one in (stream, *self._cache.sharing(stream)) for job in self._cache.replays_of(one)):
+            current = job.status.current_run if job.status else None
+            made = current is not None and not self._cache.run((job.metadata.namespace, current.name)).empty
+            if run := reader(job, made):
+                yield run
+
+    def _read_tables(self, resource: Resource, streams: tuple[MessageStream, ...]) -> set[TableKey]:
+        """The keys of the table that a replay still reads, in each namespace with a stream that names its folder."""
+        if not isinstance(resource, ReplayJob) or has_ended(resource):
+            return set()
+        read = [stream for stream in streams if stream.metadata.name == resource.spec.stream_ref.name]
+        return {table_key(one) for stream in read for one in (stream, *self._cache.sharing(stream))}
 
     async def _uses(self, resource: Resource, streams: tuple[MessageStream, ...]) -> Uses | None:
         """The existing Secrets, if a run could be created; None if they are not needed."""

@@ -220,7 +220,9 @@ def _one(
         current = reserve(snapshot, policy, due, number + 1, attempt)
     run = current
     tables = [table_key(stream)] if writes(policy, run.kind or "") else []
-    stage = launch(snapshot, PlannedRun(policy, run, tables, partial(policy_run, policy, stream, run), [stream]))
+    readers = snapshot.readers.get(table_key(stream), ()) if run.kind == "erase" else ()
+    make = partial(policy_run, policy, stream, run)
+    stage = launch(snapshot, PlannedRun(policy, run, tables, make, [stream], readers=readers))
     entry = purge.entry.model_copy(update={"current_run": stage.current})
     return StreamPurge(entry, stage, stream, looks=stage.look_at)
 

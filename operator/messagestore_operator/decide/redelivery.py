@@ -13,7 +13,7 @@ from messagestore_operator.decide.documents import rate
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.missed import without_missed
-from messagestore_operator.decide.replay_start import GONE, blocker_of, start
+from messagestore_operator.decide.replay_start import GONE, blocker_of, erasure_of, start
 from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, reserve
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.trigger import (
@@ -36,13 +36,14 @@ MOST_RUNS = 10
 def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Decision:
     """Decide about a replay that ends only with its resource."""
     job = snapshot.job
-    watched = follow(snapshot, before.current_run, _desired_run(snapshot))
+    erasure = erasure_of(snapshot)
+    watched = follow(snapshot, before.current_run, _desired_run(snapshot, erasure))
     assert job.spec.trigger is not None
     status, events = without_missed(
         job.spec.trigger.schedule, job, recorded(before, watched), snapshot.now, suspended=job.spec.suspend
     )
     blocker = refused(job, snapshot) or blocker_of(snapshot)
-    stage, wait = _next(snapshot, status, watched, blocker)
+    stage, wait = _next(snapshot, status, watched, blocker, erasure)
     outlook = Outlook(blocker, stage.trouble, wait)
     status = with_view(job, before, _reserved(snapshot, status, stage), outlook, snapshot.now)
     current = {stage.current.name} if stage.current else set()
@@ -78,15 +79,19 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     return status.model_copy(update=changes)
 
 
-def _desired_run(snapshot: ReplaySnapshot) -> DesiredRun:
+def _desired_run(snapshot: ReplaySnapshot, erasure: RunError | None) -> DesiredRun:
     job = snapshot.job
     abort = GONE if job.metadata.deletion_timestamp is not None else None
-    suspend = job.spec.suspend
-    return DesiredRun(generation(job), wanted=not suspend, stop=suspend, abort=abort, messages_per_second=rate(job))
+    pauses = job.spec.suspend or erasure is not None
+    return DesiredRun(generation(job), wanted=not pauses, stop=pauses, abort=abort, messages_per_second=rate(job))
 
 
 def _next(
-    snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunStage, blocker: RunError | None
+    snapshot: ReplaySnapshot,
+    status: ReplayJobStatus,
+    watched: RunStage,
+    blocker: RunError | None,
+    erasure: RunError | None,
 ) -> tuple[RunStage, datetime | None]:
     """The next step: the run goes on, a new run, or the time of the next."""
     job = snapshot.job
@@ -102,6 +107,8 @@ def _next(
             return RunStage(), at
         attempt = next_attempt(status.last_run, job, snapshot.defaults)
         current = reserve(snapshot, job, "replay", (status.run_number or 0) + 1, attempt)
+    if erasure is not None:
+        return RunStage(trouble=erasure, look_at=(snapshot.now + snapshot.defaults.look_again,)), None
     if (held := held_back(snapshot)) is not None:
         return RunStage(trouble=held.error), held.until
     return start(snapshot, current), None

@@ -16,7 +16,7 @@ from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.redelivery import decide_redelivery
 from messagestore_operator.decide.replay_record import is_complete, recorded, with_pause
-from messagestore_operator.decide.replay_start import GONE, beginning_of, blocker_of, start
+from messagestore_operator.decide.replay_start import GONE, beginning_of, blocker_of, erasure_of, start
 from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, RunStage, follow, reserve
 from messagestore_operator.decide.snapshot import ReplaySnapshot
@@ -45,15 +45,17 @@ def decide_replay(snapshot: ReplaySnapshot) -> Decision:
         return decide_redelivery(snapshot, before)
     if has_ended(job):
         return _after_the_end(snapshot, before)
-    paused = with_pause(snapshot, before)
-    watched = follow(snapshot, before.current_run, _desired_run(snapshot, paused))
+    erasure = erasure_of(snapshot)
+    pauses = job.spec.suspend or erasure is not None
+    paused = with_pause(snapshot, before, pauses=pauses)
+    watched = follow(snapshot, before.current_run, _desired_run(snapshot, paused, pauses))
     status = recorded(paused, watched)
-    replay = _stage(snapshot, status, watched)
+    replay = _stage(snapshot, status, watched, erasure)
     current = replay.stage.current
     number = max(status.run_number or 0, current.number or 0) if current else status.run_number
     status = status.model_copy(update={"current_run": current, "run_number": number})
     outlook = ReplayOutlook(
-        replay.blocker, replay.stage.trouble, replay.wait, complete=replay.complete, given_up=replay.given_up
+        replay.blocker, replay.stage.trouble or erasure, replay.wait, complete=replay.complete, given_up=replay.given_up
     )
     status = with_view(job, before, status, outlook, snapshot.now)
     actions: list[Action] = [*run_events(before.current_run, watched), *condition_events(before, status)]
@@ -63,17 +65,18 @@ def decide_replay(snapshot: ReplaySnapshot) -> Decision:
     return decision(job, job.status, status, [*actions, *_cleanup(snapshot, before, status)], looks)
 
 
-def _desired_run(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> DesiredRun:
+def _desired_run(snapshot: ReplaySnapshot, status: ReplayJobStatus, pauses: bool) -> DesiredRun:
     job, abort = snapshot.job, None
     if job.metadata.deletion_timestamp is not None:
         abort = GONE
     elif (deadline := _deadline(snapshot, status)) is not None and deadline <= snapshot.now:
         abort = _too_long(snapshot)
-    suspend = job.spec.suspend
-    return DesiredRun(generation(job), wanted=not suspend, stop=suspend, abort=abort, messages_per_second=rate(job))
+    return DesiredRun(generation(job), wanted=not pauses, stop=pauses, abort=abort, messages_per_second=rate(job))
 
 
-def _stage(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunStage) -> ReplayStage:
+def _stage(
+    snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunStage, erasure: RunError | None
+) -> ReplayStage:
     """Find the stage of the replay, and launch its run if one is due."""
     job, ended = snapshot.job, watched.ended
     if ended is not None and is_complete(ended):
@@ -87,6 +90,8 @@ def _stage(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunStage)
         return ReplayStage()
     if (blocker := blocker_of(snapshot)) is not None:
         return ReplayStage(blocker=blocker)
+    if erasure is not None:
+        return ReplayStage(blocker=erasure, wait=snapshot.now + snapshot.defaults.look_again)
     if status.selection is None and (beginning := beginning_of(snapshot)) is not None:
         return ReplayStage(blocker=beginning, wait=snapshot.now + snapshot.defaults.look_again)
     if (retry := _retry_at(snapshot, status)) is not None and watched.current is None:

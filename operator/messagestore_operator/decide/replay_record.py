@@ -36,10 +36,10 @@ def is_complete(ended: EndedRun) -> bool:
     return ended.state == "Succeeded" and outcome is not None and outcome.complete
 
 
-def with_pause(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> ReplayJobStatus:
+def with_pause(snapshot: ReplaySnapshot, before: ReplayJobStatus, *, pauses: bool) -> ReplayJobStatus:
     """The status with the time of pauses, which doesn't count towards the deadline."""
     now, since = snapshot.now, before.paused_at
-    if snapshot.job.spec.suspend:
+    if pauses:
         begun = before.started_at is not None and since is None
         return before.model_copy(update={"paused_at": clock_time(now)}) if begun else before
     if since is None:

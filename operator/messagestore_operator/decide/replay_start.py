@@ -35,6 +35,19 @@ def blocker_of(snapshot: ReplaySnapshot) -> RunError | None:
     )
 
 
+def erasure_of(snapshot: ReplaySnapshot) -> RunError | None:
+    """Why the replay pauses: an erasure has the table that it reads, or waits for it while this replay has it."""
+    job = snapshot.job
+    current = job.status.current_run if job.status else None
+    own = f"{job.metadata.namespace}/{current.name}" if current else None
+    for lease in snapshot.read:
+        claims = lease.queue if own is not None and lease.holder == own else (lease.holder_claim,)
+        if who := next((claim.resource for claim in claims if claim is not None and claim.kind == "erase"), None):
+            words = f"the replay pauses for an erasure of {lease.table.uri} by {who}, and goes on afterwards"
+            return RunError(reason=Reason.ERASING, message=words)
+    return None
+
+
 def beginning_of(snapshot: ReplaySnapshot) -> RunError | None:
     """The error while the stream's first run has not ended: people may apply a stream together with its replay.
 

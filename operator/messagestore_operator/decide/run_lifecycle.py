@@ -36,6 +36,7 @@ from messagestore_operator.reasons import CANCELLED, Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.runs import api_error
 from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import few
 from messagestore_operator.translate import numbered_run_name
 
 
@@ -62,7 +63,8 @@ class PlannedRun:
 
     `tables` are those that it writes, in the one order in which all runs acquire them; `make` returns what to create,
     given the epoch of each table. `streams` are those whose stores it works on. `former_tables` are the keys of the
-    same tables in namespaces that released them: the runs of those namespaces end first.
+    same tables in namespaces that released them: the runs of those namespaces end first. `readers` are other runs that
+    must end once this one has its tables.
     """
 
     resource: Resource
@@ -71,6 +73,7 @@ class PlannedRun:
     make: Callable[[Mapping[TableKey, int]], CreateRun]
     streams: Sequence[MessageStream]
     former_tables: Sequence[TableKey] = ()
+    readers: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,11 @@ def launch(snapshot: Snapshot, planned: PlannedRun) -> RunStage:
             return RunStage(current, trouble=words, actions=tuple(taken), look_at=(*when, *_soon(snapshot)))
         epochs[table] = answer.epoch
         taken += [answer.acquire] if answer.acquire else []
+    if planned.readers:
+        # With the table it is their turn to stop, and their slots become free.
+        waits = f"{planned.tables[0].uri} is being read: waiting for {few(planned.readers, ' and ')} to stop"
+        words = RunError(reason=Reason.TABLE_BUSY, message=waits)
+        return RunStage(current, trouble=words, actions=tuple(taken), look_at=_soon(snapshot))
     slot = slot_of(resource, current, planned.streams)
     # A run must not keep a table from other runs while it waits for a slot.
     begun = len(taken) < len(epochs)

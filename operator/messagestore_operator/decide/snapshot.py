@@ -302,6 +302,8 @@ class PolicySnapshot(Snapshot):
     policy: RetentionPolicy
     streams: tuple[MessageStream, ...] = ()
     """Existing streams of its namespace that it names or selects."""
+    readers: Mapping[TableKey, tuple[str, ...]] = field(default_factory=dict)
+    """The runs of replays, of any namespace, that may be reading a table of these streams; for people."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,3 +315,5 @@ class ReplaySnapshot(Snapshot):
     """The stream that is replayed; None: it doesn't exist."""
     target: MessageStream | None = None
     """The destination's stream; None: it doesn't exist, or the destination is no stream."""
+    read: tuple[TableLease, ...] = ()
+    """The leases of the table that it reads, in each namespace with a stream that names the folder."""

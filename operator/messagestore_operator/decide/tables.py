@@ -103,6 +103,19 @@ def slot_of(resource: Resource, run: CurrentRun, on: Iterable[MessageStream]) ->
     )
 
 
+def reader(job: ReplayJob, made: bool) -> str | None:
+    """The run of a replay that may be reading its stream's table, for people; None if there is none.
+
+    Args:
+        job: the replay.
+        made: whether its current run has objects, though the status doesn't say yet that it was launched.
+    """
+    run = job.status.current_run if job.status else None
+    if run is None or not (made or run.launched_at):
+        return None
+    return f"replay run {run.name} of ReplayJob {job.metadata.namespace}/{job.metadata.name}"
+
+
 def writes(resource: Resource, kind: str) -> bool:
     """Whether a run writes to a table: a policy's preview does not."""
     return not (isinstance(resource, RetentionPolicy) and kind == "purge" and resource.spec.mode == "DryRun")

@@ -23,7 +23,15 @@ from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.run_queue import RunBounds
-from messagestore_operator.decide.snapshot import AppState, Defaults, RunRef, StreamSnapshot, TableKey
+from messagestore_operator.decide.snapshot import (
+    AppState,
+    Defaults,
+    PolicySnapshot,
+    ReplaySnapshot,
+    RunRef,
+    StreamSnapshot,
+    TableKey,
+)
 from messagestore_operator.predicates.process import PredicateProcess
 from messagestore_operator.tenancy import Tenancy
 from messagestore_operator.tenancy.secrets import SecretBounds
@@ -103,13 +111,8 @@ def _held(holder: str) -> dict[str, Any]:
     return {"kind": "Lease", "metadata": {**meta, "annotations": annotations}, "spec": {"holderIdentity": holder}}
 
 
-@pytest.mark.parametrize(("holder", "asked"), [("default/orders-ingest-1", 0), ("default/orders-ingest-0", 3)])
-def test_only_a_holder_that_no_resource_claims_is_looked_for(holder: str, asked: int) -> None:
-    client: Any = _Empty()
-    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
-    current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY, "launchedAt": EARLY}
-    cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {"currentRun": current}})
-    policy = {
+def _policy(status: dict[str, Any]) -> dict[str, Any]:
+    return {
         "apiVersion": "messagestore.dev/v1alpha1",
         "kind": "RetentionPolicy",
         "metadata": {"name": "old", "namespace": "default", "uid": "p1", "resourceVersion": "1"},
@@ -118,14 +121,60 @@ def test_only_a_holder_that_no_resource_claims_is_looked_for(holder: str, asked:
             "trigger": {"manual": {}},
             "rules": [{"name": "old", "maxAge": "P1D"}],
         },
+        "status": status,
     }
-    cache.put(policy)
+
+
+@pytest.mark.parametrize(("holder", "asked"), [("default/orders-ingest-1", 0), ("default/orders-ingest-0", 3)])
+def test_only_a_holder_that_no_resource_claims_is_looked_for(holder: str, asked: int) -> None:
+    client: Any = _Empty()
+    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY, "launchedAt": EARLY}
+    cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {"currentRun": current}})
+    cache.put(_policy({}))
     cache.put(_held(holder))
     namespaces.note("default", False)
     gatherer = gatherer_of(cache, client, namespaces)
     found = asyncio.run(gatherer.snapshot(("RetentionPolicy", "default", "old")))
     assert found is not None
     assert (found.lease(TABLE).holder, client.asked) == (holder, asked)
+
+
+def test_an_erasure_and_the_replays_of_its_folder_see_each_other_in_whichever_namespace() -> None:
+    """A run that the status doesn't call launched may have objects already."""
+    client: Any = _Empty()
+    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    theirs = stream(namespace="billing").to_dict()
+    theirs["metadata"]["uid"] = "s2"
+    for document in (stream().to_dict(), theirs):
+        cache.put({**document, "kind": "MessageStream"})
+    for namespace in ("default", "billing"):
+        namespaces.note(namespace, False)
+
+    def at_work(name: str, namespace: str = "default", **launched: str) -> dict[str, Any]:
+        current = {"name": f"{name}-replay-1", "kind": "replay", "number": 1, "requestedAt": EARLY, **launched}
+        return replay(name, namespace=namespace, currentRun=current)
+
+    cache.put(at_work("launched", launchedAt=EARLY))
+    cache.put(at_work("elsewhere", "billing", launchedAt=EARLY))
+    cache.put(at_work("made"))
+    cache.put(at_work("reserved"))
+    cache.put({**_over("made-replay-1")[0], "status": {}})
+    erase = {"name": "old-erase-1", "kind": "erase", "number": 1, "requestedAt": EARLY}
+    cache.put(_policy({"streams": [{"name": "orders", "currentRun": erase}]}))
+    cache.put(_held("default/old-erase-1"))
+    gatherer = gatherer_of(cache, client, namespaces)
+    seen = asyncio.run(gatherer.snapshot(("RetentionPolicy", "default", "old")))
+    assert isinstance(seen, PolicySnapshot)
+    assert [words.split()[2] for words in seen.readers[TABLE]] == [
+        "launched-replay-1",
+        "made-replay-1",
+        "elsewhere-replay-1",
+    ]
+    for key in (("ReplayJob", "default", "reserved"), ("ReplayJob", "billing", "elsewhere")):
+        found = asyncio.run(gatherer.snapshot(key))
+        assert isinstance(found, ReplaySnapshot)
+        assert [lease.holder_claim.kind for lease in found.read if lease.holder_claim] == ["erase"]
 
 
 class _Empty:

@@ -1,0 +1,268 @@
+"""An erasure and the replays out of its store: those that read it stop, and go on once it has ended."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from messagestore_core.contract.run_report import EraseOutcome, FrozenSelection, ReplayOutcome, ReplayProgress
+from messagestore_operator.api.common import Schedule
+from messagestore_operator.decide.windows import Window
+from support.world import App, Key, World, run_once
+
+FILES = {"files": {"uri": "s3a://replay/checks/"}}
+
+
+def stream(world: World, name: str = "orders", namespace: str = "default", **more: Any) -> Key:
+    spec = {
+        "table": {"uri": "s3a://lake/orders" if name == "orders" else f"s3a://lake/{name}"},
+        "source": {"files": {"uri": f"s3a://landing/{name}/"}},
+        "trigger": {"manual": {}},
+    }
+    return world.apply("MessageStream", name, {**spec, **more}, namespace)
+
+
+def replay(world: World, name: str = "again", namespace: str = "default", **spec: Any) -> Key:
+    given = {"streamRef": {"name": "orders"}, "destination": FILES}
+    return world.apply("ReplayJob", name, {**given, **spec}, namespace)
+
+
+def policy(world: World) -> Key:
+    spec = {
+        "streamRefs": [{"name": "orders"}],
+        "trigger": {"manual": {}},
+        "rules": [{"name": "gone", "match": {"messageIds": ["m1"]}, "erase": True}],
+        "mode": "Enforce",
+        "erasure": {"within": "PT1S"},
+    }
+    return world.apply("RetentionPolicy", "gone", spec)
+
+
+def under_way(world: World, owner: Key) -> App:
+    """The run of a resource that has not ended, its driver running."""
+    (app,) = [app for app in world.runs() if app.owner == owner and not app.state.ended]
+    world.start(app)
+    world.settle()
+    return app
+
+
+def purged(world: World) -> Key:
+    """A policy whose purge has ended, with an erasure due at once."""
+    key = policy(world)
+    world.annotate(key, run_requested="now")
+    world.settle()
+    app = world.only_run("purge")
+    world.start(app)
+    world.finish(app, outcome=world.purged(app, erase_due_by=world.now))
+    world.settle()
+    return key
+
+
+def erased(world: World) -> None:
+    """Run the erasure, which must have been launched, to its end."""
+    app = world.only_run("erase")
+    world.start(app)
+    table = world.purged(app).table
+    world.finish(app, outcome=EraseOutcome(erased=1, erased_at=world.now, table=table))
+    world.settle()
+
+
+def halfway() -> ReplayOutcome:
+    progress = ReplayProgress(replayed=4, percent=40)
+    return ReplayOutcome(selection=FrozenSelection(table_version=1, messages=10, bytes=10), progress=progress)
+
+
+def last_purge(world: World, key: Key) -> Any:
+    return world.status(key).streams[0].last_purge
+
+
+def test_an_erasure_that_is_due_at_once_follows_its_purge_as_a_run_of_its_own(world: World) -> None:
+    stream(world)
+    key = purged(world)
+    assert world.only_run().create.document.task.kind == "erase"
+    assert last_purge(world, key).erased_at is None
+    erased(world)
+    assert last_purge(world, key).erased_at is not None
+    world.wait(days=9)
+    world.settle()
+    assert len(world.launched) == 2
+
+
+def test_replays_stop_for_an_erasure_and_go_on_after_it(world: World) -> None:
+    stream(world)
+    key = replay(world, activeDeadline="PT1H")
+    other = replay(world, "second")
+    world.settle()
+    first, second = under_way(world, key), under_way(world, other)
+    first.report = world.report(first, "Running", halfway())
+    tidy = purged(world)
+    assert first.control.stop
+    assert second.control.stop
+    assert world.runs("erase") == []
+    assert world.ready(tidy)[1] == "TableBusy"
+    assert f"waiting for replay run {first.name} of ReplayJob default/again and replay run" in world.ready(tidy)[2]
+    assert world.ready(key)[1] == "Erasing"
+    assert "by RetentionPolicy default/gone" in world.ready(key)[2]
+    third = replay(world, "third")
+    world.settle()
+    assert (world.ready(third)[1], world.status(third).phase) == ("Erasing", "Pending")
+
+    world.finish(first, outcome=halfway())
+    world.settle()
+    assert world.runs("erase") == [], "the second still reads"
+    world.finish(second, outcome=halfway())
+    world.settle()
+    world.start(world.only_run("erase"))
+    world.wait(hours=5)
+    world.settle()
+    assert [app.create.run.kind for app in world.runs() if not app.state.ended] == ["erase"]
+    assert (world.ready(key)[1], world.status(key).failures) == ("Erasing", 0)
+
+    erased(world)
+    again = [app for app in world.runs("replay") if not app.state.ended]
+    assert {app.owner for app in again} == {key, other, third}
+    assert not any(app.control.stop for app in again)
+    for app in again:
+        world.start(app)
+        world.finish(app)
+    world.settle()
+    assert {world.status(one).phase for one in (key, other, third)} == {"Succeeded"}
+    assert world.status(key).paused_seconds == 5 * 3600
+
+
+def test_the_erasure_waits_until_the_driver_of_a_replay_is_gone(world: World) -> None:
+    stream(world)
+    key = replay(world)
+    world.settle()
+    app = under_way(world, key)
+    purged(world)
+    app.report = world.report(app, "Succeeded", halfway())
+    app.state = app.state.SUCCEEDED
+    world.settle()
+    assert world.runs("erase") == [], "the pod may still send"
+    world.finish(app, outcome=halfway())
+    world.settle()
+    assert len(world.runs("erase")) == 1
+
+
+def test_a_replay_that_does_not_stop_is_ended_in_time(world: World) -> None:
+    stream(world)
+    key = replay(world)
+    world.settle()
+    app = under_way(world, key)
+    purged(world)
+    world.wait(minutes=16)
+    world.settle()
+    assert not app.there
+    assert len(world.runs("erase")) == 1
+    erased(world)
+    world.wait(minutes=11)
+    run_once(world)
+    assert world.status(key).phase == "Succeeded"
+
+
+def test_no_replay_stops_while_the_erasure_itself_is_held_back(world: World) -> None:
+    source = stream(world)
+    key = replay(world)
+    world.settle()
+    app = under_way(world, key)
+    policy_key = policy(world)
+    world.annotate(policy_key, run_requested="now")
+    world.settle()
+    purge = world.only_run("purge")
+    world.start(purge)
+    world.finish(purge, outcome=world.purged(purge, erase_due_by=world.now + timedelta(hours=1)))
+    world.settle()
+    world.annotate(source, run_requested="now")
+    world.settle()
+    ingest = under_way(world, source)
+    world.wait(hours=1)
+    world.settle()
+    assert "waiting for ingest run" in world.ready(policy_key)[2]
+    assert not app.control.stop
+    world.finish(ingest)
+    world.settle()
+    assert app.control.stop
+
+
+def test_where_the_window_closes_meanwhile_the_replay_goes_on_and_the_table_is_free(world: World) -> None:
+    stream(world)
+    key = replay(world)
+    world.settle()
+    app = under_way(world, key)
+    purged(world)
+    assert world.held("s3a://lake/orders").holder is not None
+    night = Window(Schedule(cron="0 1 * * *", time_zone="UTC"), timedelta(hours=2))
+    world.defaults = replace(world.defaults, windows=(night,))
+    world.settle()
+    assert world.held("s3a://lake/orders").holder is None
+    world.finish(app, outcome=halfway())
+    world.settle()
+    assert world.ready(key)[1] == "WaitingForWindow"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"origin": "DeadLetters", "destination": {"stream": {"name": "copy"}}},
+        {"origin": "DeadLetters", "destination": {"stream": {"name": "orders"}}},
+        {"select": {"dueForRetry": True}, "trigger": {"interval": "PT5M"}},
+    ],
+    ids=["to another stream", "into its own", "redelivery"],
+)
+def test_a_replay_that_writes_the_store_too_gives_its_table_to_the_erasure(world: World, spec: dict[str, Any]) -> None:
+    stream(world)
+    stream(world, "copy")
+    policy_key = purged(world)
+    erase = world.only_run("erase")
+    world.start(erase)
+    later = world.now + timedelta(hours=1)
+    outcome = EraseOutcome(erased=1, erased_at=world.now, erase_due_by=later, table=world.purged(erase).table)
+    world.finish(erase, outcome=outcome)
+    world.settle()
+    key = replay(world, **spec)
+    world.settle()
+    app = under_way(world, key)
+    world.wait(hours=1)
+    world.settle()
+    assert app.control.stop
+    assert world.ready(policy_key)[1] == "TableBusy"
+    world.finish(app, outcome=halfway())
+    world.settle()
+    assert [one.create.run.kind for one in world.runs() if not one.state.ended] == ["erase"]
+    erased(world)
+    assert world.only_run("replay").owner == key
+
+
+def test_a_replay_of_another_namespace_with_the_same_folder_stops_too(world: World) -> None:
+    stream(world)
+    stream(world, namespace="former")
+    key = replay(world, namespace="former")
+    world.settle()
+    app = under_way(world, key)
+    other = stream(world, "copy")
+    elsewhere = replay(world, "other", streamRef={"name": "copy"})
+    world.settle()
+    away = under_way(world, elsewhere)
+    purged(world)
+    assert app.control.stop
+    assert not away.control.stop
+    assert other in world.resources
+    world.finish(app, outcome=halfway())
+    world.settle()
+    assert len(world.runs("erase")) == 1
+
+
+def test_an_erasure_that_was_not_due_by_its_own_clock_has_erased_nothing(world: World) -> None:
+    stream(world)
+    key = purged(world)
+    app = world.only_run("erase")
+    world.start(app)
+    due = world.now + timedelta(seconds=30)
+    world.finish(app, outcome=EraseOutcome(erase_due_by=due, table=world.purged(app).table))
+    world.settle()
+    assert last_purge(world, key).erased_at is None
+    world.wait(seconds=31)
+    world.settle()
+    assert world.only_run().create.document.task.kind == "erase"
