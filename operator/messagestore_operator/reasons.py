@@ -270,6 +270,12 @@ class Reason(StrEnum):
         "All others were sent. If you need the lost ones, restore them from an archive.",
     )
     MISSING_KEY = ("MissingKey", "The Secret has no key for hashing.", "Put the key into the Secret.")
+    FOLDERS_OVERLAP = (
+        "FoldersOverlap",
+        "A folder of the resource is, is in, or contains a folder of another one that was there first, and one would "
+        "take in, remove or replace what the other needs.",
+        "Use a folder beside it. The message names both resources and fields.",
+    )
     NOT_ALLOWED = (
         "NotAllowed",
         "A field asks for more than the operator's settings allow, or a Secret isn't labelled for its use.",
@@ -347,6 +353,7 @@ class Reason(StrEnum):
 TERMINAL = frozenset(
     {
         Reason.DESTINATION_NOT_EMPTY,
+        Reason.FOLDERS_OVERLAP,
         Reason.INVALID_SPEC,
         Reason.MESSAGES_BROKEN,
         Reason.MESSAGES_LOST,

@@ -71,6 +71,11 @@ def _status(server: ApiServer, namespace: str, kind: str, name: str) -> dict[str
     return found
 
 
+def _ready(server: ApiServer, namespace: str, policy: str) -> dict[str, Any]:
+    conditions = _status(server, namespace, "RetentionPolicy", policy).get("conditions", [])
+    return next((one for one in conditions if one["type"] == "Ready"), {})
+
+
 def test_a_continuous_stream_gives_way_to_a_waiting_purge_and_goes_on(
     apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
 ) -> None:
@@ -99,14 +104,32 @@ def test_a_policy_on_a_stream_that_is_not_there_says_so_and_runs_when_it_comes(
     apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
 ) -> None:
     _policy(apiserver, namespace, "old", streamRefs=[{"name": "orders"}])
-
-    def reason() -> Any:
-        conditions = _status(apiserver, namespace, "RetentionPolicy", "old").get("conditions", [])
-        return next((one["reason"] for one in conditions if one["type"] == "Ready"), None)
-
-    eventually(lambda: reason() == "StreamMissing", of=operator)
+    eventually(lambda: _ready(apiserver, namespace, "old").get("reason") == "StreamMissing", of=operator)
     _stream(apiserver, namespace, "orders", trigger={"manual": {}})
-    eventually(lambda: reason() == "Previewed", of=operator)
+    eventually(lambda: _ready(apiserver, namespace, "old").get("reason") == "Previewed", of=operator)
+
+
+def test_a_policy_that_would_archive_into_a_landing_folder_gets_no_run_until_the_stream_reads_elsewhere(
+    apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
+) -> None:
+    landing = f"s3a://landing/{namespace}"
+    _stream(apiserver, namespace, "orders", trigger={"manual": {}}, source={"files": {"uri": landing}})
+    _policy(
+        apiserver, namespace, "old", streamRefs=[{"name": "orders"}], archive={"uri": f"{landing}/old"}, mode="Enforce"
+    )
+    refused = eventually(
+        lambda: (one := _ready(apiserver, namespace, "old")).get("reason") == "FoldersOverlap" and one, of=operator
+    )
+    assert "spec.archive.uri: must not contain spec.source.files.uri of MessageStream orders" in refused["message"]
+    query = "fieldSelector=involvedObject.name=old,reason=FoldersOverlap"
+    events = f"/api/v1/namespaces/{namespace}/events?{query}"
+    (event,) = eventually(lambda: apiserver.request("GET", events).body["items"], of=operator)
+    assert (event["type"], event["message"]) == ("Warning", refused["message"])
+    assert spark.launched("old-") == []
+    path = f"{ROOT}/{namespace}/messagestreams/orders"
+    moved = {"spec": {"source": {"files": {"uri": f"s3a://arrivals/{namespace}"}}}}
+    assert apiserver.request("PATCH", path, moved, "application/merge-patch+json").accepted
+    eventually(lambda: _status(apiserver, namespace, "RetentionPolicy", "old").get("purged") == 1, of=operator)
 
 
 def test_a_replay_to_files_runs_beside_a_stream_that_writes(

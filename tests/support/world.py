@@ -27,6 +27,7 @@ from messagestore_core.contract.run_report import (
     TableState,
 )
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy, parse_resource
+from messagestore_operator.cluster.references import References
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.decision import decide
@@ -225,6 +226,7 @@ class World:
             "status_written": self.written.get(key),
             "predicate_problems": _predicate_problems([resource, *streams]),
             "paused": self.paused,
+            "overlapping": self._overlapping(key),
             "run_queue": self.run_queue(),
             "defaults": self.defaults,
         }
@@ -255,6 +257,12 @@ class World:
             made = current is not None and (key[1], current.name) in self.apps
             if ("MessageStream", key[1], job.spec.stream_ref.name) in folder and (run := reader(job, made)):
                 yield run
+
+    def _overlapping(self, key: Key) -> tuple[Resource, ...]:
+        references = References()
+        for resource in self.resources.values():
+            references.add(resource)
+        return tuple(self.resources[one] for one in sorted(references.overlapping(self.resources[key])))
 
     def run_queue(self) -> RunQueue:
         """The queue of all runs, if there are limits."""

@@ -138,7 +138,10 @@ class Select(Model):
 class FilesDestination(Model):
     """Objects whose names sort in replay order, and a manifest, written last."""
 
-    uri: StoreUri = Field(description="The folder that is written to.")
+    uri: StoreUri = Field(
+        description="The folder that is written to. It must be empty, and must not contain, or be in, a source or a "
+        "table's folder."
+    )
     format: Literal["JSONLines"] = Field(default="JSONLines", description="Format of the objects.")
     storage: Storage | None = Field(
         default=None, description="How to reach the folder, if that differs from the table's storage."

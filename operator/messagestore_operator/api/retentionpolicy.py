@@ -142,7 +142,9 @@ class Scrub(Model):
 class Archive(Model):
     """Where messages are archived before they are removed."""
 
-    uri: StoreUri = Field(description="The folder of the archive.")
+    uri: StoreUri = Field(
+        description="The folder of the archive. It must not contain, or be in, a source or a table's folder."
+    )
     format: Literal["Parquet", "JSONLines"] = Field(default="Parquet", description="Format of the archive's files.")
     storage: Storage | None = Field(
         default=None, description="How to reach the folder, if that differs from the table's storage."

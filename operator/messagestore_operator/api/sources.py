@@ -29,7 +29,10 @@ class FilesSource(Model):
         ),
     )
 
-    uri: SourceUri = Field(description="The folder that files arrive in.")
+    uri: SourceUri = Field(
+        description="The folder that files arrive in. No table, archive or replay's files may be in it or around it; "
+        "nor, if afterIngest removes files, another stream's source."
+    )
     format: Literal["JSONLines", "JSON", "Text"] = Field(
         default="JSONLines",
         description="JSONLines: one object per line. JSON: one document per file, an object or an array of objects. "
@@ -49,7 +52,7 @@ class FilesSource(Model):
     archive_uri: StoreUri | None = Field(
         default=None,
         description="The folder of the archive. Files keep their paths below uri. It has the same storage as uri, and "
-        "must not contain, or be in, uri or the table's folder.",
+        "must not contain, or be in, a source, a table's folder or another archiveUri.",
     )
     storage: Storage | None = Field(
         default=None, description="How to reach the folder, if that differs from the table's storage."

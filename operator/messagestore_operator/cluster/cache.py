@@ -104,6 +104,10 @@ class Cache:
         found = (self._resources.get(key) for key in sorted(self._references.sharing(stream)))
         return tuple(other for other in found if isinstance(other, MessageStream))
 
+    def overlapping(self, resource: Resource) -> tuple[Resource, ...]:
+        """Other resources of its namespace with a folder that is, is in, or contains one of its own."""
+        return tuple(self._resources[key] for key in sorted(self._references.overlapping(resource)))
+
     def replays_of(self, stream: MessageStream) -> tuple[ReplayJob, ...]:
         """The replays of its namespace that read a stream, ended ones too."""
         _, namespace, name = stream.identity
@@ -303,7 +307,7 @@ class Cache:
 
     def _dependents(self, resource: Resource) -> set[ResourceKey]:
         """The resources whose decisions depend on a resource."""
-        found: set[ResourceKey] = set()
+        found = set(self._references.overlapping(resource))
         for stream in self.streams_of(resource):
             found |= self.interested(table_key(stream))
         return found - {resource.identity}

@@ -102,6 +102,7 @@ class Gatherer:
             "status_written": self._cache.written(key),
             "can_run": not await self._cluster.namespaces.terminating(resource.metadata.namespace),
             "defaults": self._defaults,
+            "overlapping": self._cache.overlapping(resource),
             "paused": self._paused(resource.metadata.namespace),
             "run_queue": self._cluster.starts.run_queue(),
             # Last, so that nothing in the snapshot is newer than its clock.

@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.decide.snapshot import TableKey
 from messagestore_operator.decide.tables import table_key
+from messagestore_operator.translate.folders import folders, segments
 
 ResourceKey: TypeAlias = tuple[str, str, str]
 """Kind, namespace, name."""
@@ -23,6 +24,19 @@ class References:
         self._of_folder: dict[tuple[str, str], set[ResourceKey]] = defaultdict(set)
         self._of_stream: dict[tuple[str, str], set[ResourceKey]] = defaultdict(set)
         self._selecting: dict[str, set[ResourceKey]] = defaultdict(set)
+        self._with_folder: dict[tuple[str, ...], set[ResourceKey]] = defaultdict(set)
+        """By a namespace and the segments of a folder."""
+        self._above: dict[tuple[str, ...], set[ResourceKey]] = defaultdict(set)
+        """The same, by each folder above theirs."""
+
+    def overlapping(self, resource: Resource) -> Set[ResourceKey]:
+        """Other resources of its namespace with a folder that is, is in, or contains one of its own."""
+        found: set[ResourceKey] = set()
+        for folder in _places(resource):
+            found |= self._above.get(folder, set())
+            for length in range(2, len(folder) + 1):
+                found |= self._with_folder.get(folder[:length], set())
+        return found - {resource.identity}
 
     def streams_of(self, table: TableKey) -> Set[ResourceKey]:
         """The streams of a table, all of one namespace."""
@@ -43,6 +57,10 @@ class References:
     def add(self, resource: Resource) -> None:
         """Add a resource's references."""
         key = resource.identity
+        for folder in _places(resource):
+            self._with_folder[folder].add(key)
+            for length in range(2, len(folder)):
+                self._above[folder[:length]].add(key)
         if isinstance(resource, MessageStream):
             self._of_table[table_key(resource)].add(key)
             self._of_folder[_folder(resource)].add(key)
@@ -56,6 +74,10 @@ class References:
     def remove(self, resource: Resource) -> None:
         """Remove a resource's references."""
         key = resource.identity
+        for folder in _places(resource):
+            _discard(self._with_folder, folder, key)
+            for length in range(2, len(folder)):
+                _discard(self._above, folder[:length], key)
         if isinstance(resource, MessageStream):
             _discard(self._of_table, table_key(resource), key)
             _discard(self._of_folder, _folder(resource), key)
@@ -63,6 +85,11 @@ class References:
         _discard(self._selecting, key[1], key)
         for name in streams_named(resource) or ():
             _discard(self._of_stream, (key[1], name), key)
+
+
+def _places(resource: Resource) -> set[tuple[str, ...]]:
+    """The folders of a resource: its namespace, then their segments."""
+    return {(resource.metadata.namespace, *segments(folder.uri)) for folder in folders(resource)}
 
 
 def _folder(stream: MessageStream) -> tuple[str, str]:

@@ -8,17 +8,20 @@ from datetime import datetime
 
 from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.api.status import BaseStatus
 from messagestore_operator.decide.needs import Need, needed, secrets_of, unmet
 from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot, Snapshot, StreamSnapshot
 from messagestore_operator.decide.windows import opens_at
 from messagestore_operator.reasons import Reason
+from messagestore_operator.status.conditions import condition_of, generation
+from messagestore_operator.status.replay_view import has_ended
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.status.words import few
 from messagestore_operator.tenancy import Tenancy, not_allowed
 from messagestore_operator.tenancy.adoption import is_released
 from messagestore_operator.tenancy.secrets import USE_LABEL
 from messagestore_operator.translate import NotSupportedError, SecretVariable, StorageAccess, refusals
-from messagestore_operator.translate.folders import TABLE_URI, beyond_pods
+from messagestore_operator.translate.folders import TABLE_URI, beyond_pods, overlaps
 from messagestore_operator.translate.secrets import Use
 
 
@@ -35,6 +38,43 @@ def refused(resource: MessageStream | RetentionPolicy | ReplayJob, snapshot: Sna
     if problem := snapshot.predicate_problems.get(resource.identity):
         return RunError(reason=Reason.PREDICATE_REFUSED, message=problem)
     return None
+
+
+def overlapping(resource: Resource, snapshot: Snapshot) -> RunError | None:
+    """The error if a folder of the resource overlaps with one of another resource that has it already, and must not.
+
+    Only resources of its namespace count: nobody can block a stream of another one by naming its folder.
+    """
+    tenancy = snapshot.defaults.tenancy
+    before = [
+        one for one in snapshot.overlapping if _uses_folders(one, tenancy) and _seniority(one) < _seniority(resource)
+    ]
+    found = tuple(overlaps(resource, before))
+    return RunError(reason=Reason.FOLDERS_OVERLAP, message=few(found)) if found else None
+
+
+def _uses_folders(resource: Resource, tenancy: Tenancy) -> bool:
+    """Whether a resource may still have runs."""
+    if isinstance(resource, ReplayJob) and has_ended(resource):
+        return False
+    if isinstance(resource, MessageStream) and is_released(resource, tenancy.adoptions):
+        return False
+    return resource.metadata.deletion_timestamp is None
+
+
+def _seniority(resource: Resource) -> tuple[int, str, tuple[str, str, str]]:
+    """Of two resources the lesser one keeps its folders.
+
+    One that the operator has accepted as it is comes before one that is new or has changed, that before one that was
+    refused for its folders, and otherwise the older one.
+    """
+    status: BaseStatus | None = getattr(resource, "status", None)
+    ready, rank = condition_of(status, "Ready"), 1
+    if ready is not None and ready.reason == Reason.FOLDERS_OVERLAP:
+        rank = 2
+    elif status is not None and status.observed_generation == generation(resource):
+        rank = 0
+    return rank, resource.metadata.creation_timestamp or "", resource.identity
 
 
 def uninstalled(snapshot: Snapshot) -> RunError | None:

@@ -16,6 +16,7 @@ from messagestore_operator.status.conditions import condition_of
 _EVENT_REASONS: dict[str, bool] = {
     Reason.CONFIG_MISSING: True,
     Reason.DELETION_BLOCKED: True,
+    Reason.FOLDERS_OVERLAP: True,
     Reason.IMAGE_PULL_FAILED: True,
     Reason.INVALID_SPEC: True,
     Reason.NOT_ALLOWED: True,

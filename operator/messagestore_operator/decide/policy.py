@@ -13,7 +13,7 @@ from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import Action, CreateRun, Decision, EmitEvent
 from messagestore_operator.decide.assemble import decision
-from messagestore_operator.decide.check import barred, held_back, refused, uninstalled, unreachable
+from messagestore_operator.decide.check import barred, held_back, overlapping, refused, uninstalled, unreachable
 from messagestore_operator.decide.documents import policy_run
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
@@ -68,7 +68,7 @@ def decide_policy(snapshot: PolicySnapshot) -> Decision:
     """Decide about a policy."""
     snapshot = with_valid_reports(snapshot)
     policy, before = snapshot.policy, snapshot.policy.status or RetentionPolicyStatus()
-    refusal = refused(policy, snapshot) or _too_many(snapshot) or uninstalled(snapshot)
+    refusal = refused(policy, snapshot) or overlapping(policy, snapshot) or _too_many(snapshot) or uninstalled(snapshot)
     now_round = _round(snapshot, before, refusal)
     purges = [_watched(snapshot, entry) for entry in _entries(snapshot, before, now_round.status)]
     purges, number = _launched(snapshot, purges, now_round.status, refusal)

@@ -7,7 +7,7 @@ from functools import partial
 from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.status import CurrentRun
-from messagestore_operator.decide.check import barred, refused, uninstalled, unreachable
+from messagestore_operator.decide.check import barred, overlapping, refused, uninstalled, unreachable
 from messagestore_operator.decide.documents import missing_streams, replay_run
 from messagestore_operator.decide.run_lifecycle import PlannedRun, RunStage, launch
 from messagestore_operator.decide.snapshot import ReplaySnapshot
@@ -21,8 +21,8 @@ GONE = RunError(reason=Reason.DELETING, message="the ReplayJob is being deleted"
 
 def blocker_of(snapshot: ReplaySnapshot) -> RunError | None:
     """Why no run can start: the cluster, the replay's streams or their folders don't allow it."""
-    if (absent := uninstalled(snapshot)) is not None:
-        return absent
+    if (refusal := uninstalled(snapshot) or overlapping(snapshot.job, snapshot)) is not None:
+        return refusal
     if missing := missing_streams(snapshot):
         words = f"there is no MessageStream {' and no MessageStream '.join(missing)}"
         return RunError(reason=Reason.STREAM_MISSING, message=words)

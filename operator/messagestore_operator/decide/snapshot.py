@@ -13,7 +13,7 @@ from typing import Literal
 
 from messagestore_core.contract.run_document import Upkeep
 from messagestore_core.contract.run_report import RunReport
-from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
+from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.decide.needs import Uses
 from messagestore_operator.decide.run_queue import RunBounds, RunQueue
 from messagestore_operator.decide.windows import Window
@@ -271,6 +271,8 @@ class Snapshot:
     """When this process last wrote the resource's status; None: not yet."""
     predicate_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     """Path and error of a refused predicate, by `identity` of its resource."""
+    overlapping: tuple[Resource, ...] = ()
+    """Other resources of its namespace with a folder that is, is in, or contains one of its own."""
     run_queue: RunQueue = field(default_factory=RunQueue)
     """The current runs of all resources, if there are limits for them."""
     defaults: Defaults = Defaults()

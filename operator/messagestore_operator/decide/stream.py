@@ -10,7 +10,7 @@ from messagestore_core.contract.run_report import IngestOutcome, RunError
 from messagestore_operator.api import MessageStream, MessageStreamStatus
 from messagestore_operator.decide.actions import Action, AddFinalizer, Decision, RemoveFinalizer
 from messagestore_operator.decide.assemble import decision
-from messagestore_operator.decide.check import refused, uninstalled, unreachable
+from messagestore_operator.decide.check import overlapping, refused, uninstalled, unreachable
 from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
@@ -46,6 +46,8 @@ from messagestore_operator.translate import ingest_access
 
 _FORBIDS = (Reason.NOT_ALLOWED, Reason.TABLE_RELEASED)
 """Reasons that also stop a run in progress."""
+_REFUSED = (Reason.INVALID_SPEC, Reason.FOLDERS_OVERLAP)
+"""Reasons for which a run in progress goes on with the spec that it has."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
     stream, before = snapshot.stream, snapshot.stream.status or MessageStreamStatus()
     if stream.metadata.deletion_timestamp is not None:
         return decide_deletion(snapshot, before)
-    blocker = refused(stream, snapshot) or uninstalled(snapshot) or unreachable(snapshot, lambda: ingest_access(stream))
+    blocker = refused(stream, snapshot) or overlapping(stream, snapshot) or uninstalled(snapshot)
+    blocker = blocker or unreachable(snapshot, lambda: ingest_access(stream))
     watched = follow(snapshot, before.current_run, _desired_run(snapshot, before, blocker))
     status, actions = without_missed(
         stream.spec.trigger.schedule,
@@ -100,7 +103,7 @@ def _desired_run(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker:
     if current is None or run is None or not run.ref.continuous:
         return DesiredRun(generation(stream), wanted=not suspend)
     # While the spec is refused or the operator is paused, no run could follow.
-    followed = snapshot.paused is None and (blocker is None or blocker.reason != Reason.INVALID_SPEC)
+    followed = snapshot.paused is None and (blocker is None or blocker.reason not in _REFUSED)
     stop = (
         suspend
         or (blocker is not None and blocker.reason in _FORBIDS)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from messagestore_operator.api import API_VERSION, GROUP, KINDS, Resource, parse_resource
 from messagestore_operator.manifests.predicates import predicate_problems
 from messagestore_operator.manifests.problem import Path, Problem
-from messagestore_operator.manifests.references import Loaded, reference_problems
+from messagestore_operator.manifests.references import Loaded, overlap_problems, reference_problems
 from messagestore_operator.manifests.secrets import Secret, secret_of, secret_problems
 from messagestore_operator.manifests.wording import message_of
 from messagestore_operator.manifests.yaml_tree import YamlDocument, read_documents
@@ -160,6 +160,7 @@ class _Collector:
     def result(self) -> LoadResult:
         """The result, with problems between documents."""
         unresolved = tuple(reference_problems(self.loaded))
+        self.problems += overlap_problems(self.loaded)
         if not (self.loaded or self.secrets or self.problems):
             self.problems.append(Problem(STANDARD_INPUT, 1, 1, "", "the files have no resource"))
         return LoadResult(

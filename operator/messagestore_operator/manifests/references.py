@@ -1,4 +1,4 @@
-"""Checks between resources: missing references, two stores in one folder."""
+"""Checks between resources: missing references, two stores in one folder, folders that overlap."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from messagestore_operator.manifests.problem import Path, Problem
 from messagestore_operator.manifests.yaml_tree import YamlDocument
 from messagestore_operator.tenancy.adoption import is_released
 from messagestore_operator.translate import refusals
+from messagestore_operator.translate.folders import overlaps
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,21 @@ def reference_problems(loaded: Sequence[Loaded]) -> list[Problem]:
             problems += _of_policy(item, item.resource, known)
         elif isinstance(item.resource, ReplayJob):
             problems += _of_replay(item, item.resource, known)
+    return problems
+
+
+def overlap_problems(loaded: Sequence[Loaded]) -> list[Problem]:
+    """Folders that overlap with those of an earlier resource, and must not.
+
+    A stream that has released its table uses no folder any more.
+    """
+    problems: list[Problem] = []
+    earlier: list[Resource] = []
+    for item in loaded:
+        if isinstance(item.resource, MessageStream) and is_released(item.resource):
+            continue
+        problems += [item.problem(found.path, found.message) for found in overlaps(item.resource, earlier)]
+        earlier.append(item.resource)
     return problems
 
 

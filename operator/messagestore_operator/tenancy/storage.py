@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from messagestore_operator.api import Resource
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.uris import SourceUri
-from messagestore_operator.translate.folders import TABLE_URI, Folder, folders
+from messagestore_operator.translate.folders import TABLE_URI, Folder, folders, segments
 from messagestore_operator.translate.refusal import RefusedField
 
 EVERY = "*"
@@ -59,8 +59,8 @@ def folders_not_allowed(resource: Resource, bounds: StorageBounds) -> Iterator[R
 
 def lies_below(uri: str, prefix: str) -> bool:
     """Whether a folder is the prefix or below it, however a program parses its URI."""
-    (root, path), (bound, above) = _parts(uri), _parts(prefix)
-    return root == bound and path[: len(above)] == above and not any(map(_leads_elsewhere, path))
+    path, above = segments(uri), segments(prefix)
+    return path[: len(above)] == above and not any(map(_leads_elsewhere, path[1:]))
 
 
 def _out_of_bounds(folder: Folder, namespace: str, bounds: StorageBounds) -> Iterator[RefusedField]:
@@ -85,14 +85,6 @@ def _without_credentials(folder: Folder) -> Iterator[RefusedField]:
             f"names no Secret with credentials for {folder.uri}; the operator's setting "
             "tenancy.storage.requireCredentials requires one",
         )
-
-
-def _parts(uri: str) -> tuple[str, list[str]]:
-    """The store that a URI names, and the segments of its path."""
-    scheme, _, rest = uri.partition("://")
-    authority, *path = rest.split("/")
-    scheme = scheme.lower()
-    return f"{'s3a' if scheme == 's3' else scheme}://{authority}", [segment for segment in path if segment]
 
 
 def _leads_elsewhere(segment: str) -> bool:

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from messagestore_operator.api import MessageStream, Resource
-from messagestore_operator.translate.folders import folders
+from messagestore_operator.translate.folders import folders, own_overlaps
 from messagestore_operator.translate.refusal import NotSupportedError, RefusedField
-from messagestore_operator.translate.storage import (
-    files_sources,
-    job_uri,
-    out_of_reach,
-    refused_locations,
-    stream_locations,
-)
+from messagestore_operator.translate.storage import out_of_reach, refused_locations, stream_locations
 
 _DOCUMENTS = ("headers", "metadata", "result")
 
@@ -21,7 +15,7 @@ _DOCUMENTS = ("headers", "metadata", "result")
 def refusals(resource: Resource) -> tuple[RefusedField, ...]:
     """All fields of the resource that this release doesn't support."""
     if isinstance(resource, MessageStream):
-        return (*_of_envelope(resource), *refused_locations(stream_locations(resource)), *_of_archives(resource))
+        return (*_of_envelope(resource), *refused_locations(stream_locations(resource)), *own_overlaps(resource))
     return tuple(
         RefusedField(one.path, words) for one in folders(resource) if (words := out_of_reach(one.uri)) is not None
     )
@@ -44,17 +38,3 @@ def _of_envelope(stream: MessageStream) -> Iterator[RefusedField]:
             yield RefusedField(path, "only records of Kafka have a header or record: give a path, or a value")
         elif name in _DOCUMENTS:
             yield RefusedField(path, f"{name} is a JSON document: give a path to it in the record's value")
-
-
-def _of_archives(stream: MessageStream) -> Iterator[RefusedField]:
-    """Archives of source files whose copies would be ingested again or would be in the table's folder."""
-    for path, files in files_sources(stream):
-        for what, uri in (("uri", files.uri), ("the table's folder", stream.spec.table.uri)):
-            if files.archive_uri is not None and _overlap(files.archive_uri, uri):
-                words = f"must not contain {what}, {uri}, or be in it: use a folder beside it"
-                yield RefusedField((*path, "archiveUri"), words)
-
-
-def _overlap(one: str, other: str) -> bool:
-    first, second = (f"{job_uri(uri).rstrip('/')}/" for uri in (one, other))
-    return first.startswith(second) or second.startswith(first)

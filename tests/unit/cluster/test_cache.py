@@ -170,6 +170,23 @@ def test_a_policy_is_told_of_a_stream_that_comes_to_have_the_labels_it_selects_o
     assert cache.put(_stream(version=3)) == {ORDERS, POLICY}
 
 
+def test_resources_whose_folders_overlap_are_told_of_each_other_until_they_do_no_more(cache: Cache) -> None:
+    cache.put(_stream())
+    policy = {**_policy(streamRefs=[{"name": "other"}]), "status": {}}
+    policy["spec"]["archive"] = {"uri": "s3://landing/orders/old/"}
+    assert ORDERS in cache.put(policy)
+    stream, other = cache.resource(ORDERS), cache.resource(POLICY)
+    assert stream is not None
+    assert other is not None
+    assert (cache.overlapping(stream), cache.overlapping(other)) == ((other,), (stream,))
+    moved = _stream(version=2, generation=2)
+    moved["spec"]["source"]["files"]["uri"] = "s3a://landing/orders-2"
+    assert POLICY in cache.put(moved)
+    found = cache.resource(ORDERS)
+    assert found is not None
+    assert (cache.overlapping(found), cache.overlapping(other)) == ((), ())
+
+
 def test_a_policy_is_not_told_of_each_status_of_its_stream(cache: Cache) -> None:
     cache.put(_policy(streamRefs=[{"name": "orders"}]))
     cache.put(_stream())

@@ -184,6 +184,14 @@ def test_two_streams_in_one_folder_are_noticed(tmp_path: Path) -> None:
     assert problem.message == "is the folder of MessageStream small too"
 
 
+def test_folders_that_overlap_are_a_problem_of_the_later_resource(tmp_path: Path) -> None:
+    policy = deleting_policy()
+    policy["spec"] |= {"streamRefs": [{"name": "small"}], "archive": {"uri": "s3a://landing/small/archive"}}
+    policy["spec"].pop("streamSelector", None)
+    (problem,) = _problems(tmp_path, f"{STREAM}---\n{_yaml(policy)}")
+    assert "spec.archive.uri: must not contain" in problem
+
+
 def test_a_file_that_is_no_text_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_bytes(b"\xff\xfe\x00")
     (problem,) = load([str(tmp_path / "a.yaml")]).problems
