@@ -221,6 +221,11 @@ class Reason(StrEnum):
         "Nothing at first: it is retried. If it stays, find out who deletes files from the archive's folder, and "
         "restore them.",
     )
+    ARCHIVE_TAKEN = (
+        "ArchiveTaken",
+        "The archive's folder holds the archive of another store's purge under the same id. Nothing was removed.",
+        "Move that archive to another folder.",
+    )
     COMMIT_LOST = (
         "CommitLost",
         "A batch was not in the table after its commit.",
@@ -352,6 +357,7 @@ class Reason(StrEnum):
 
 TERMINAL = frozenset(
     {
+        Reason.ARCHIVE_TAKEN,
         Reason.DESTINATION_NOT_EMPTY,
         Reason.FOLDERS_OVERLAP,
         Reason.INVALID_SPEC,

@@ -237,6 +237,11 @@ def _missing_properties(name: str, table: DeltaTable) -> dict[str, str]:
     return dict(properties(name).items() - table.metadata().configuration.items())
 
 
+def store_id(store: Store) -> str:
+    """The id of a store, by which one that was made again in the same folder is told apart: that of its messages."""
+    return str(store.table("messages").metadata().id)
+
+
 def exists(store: Store) -> bool:
     """Whether the folder has a complete message store."""
     options = store.storage.delta_options(store.uri)

@@ -14,6 +14,7 @@ from messagestore_core.contract.run_document import Archive
 from messagestore_core.contract.stores import Owner
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
+from messagestore_core.store.folder import store_id
 from messagestore_core.store.objects import Objects, join, read_document
 from messagestore_jobs.native import to_native
 from messagestore_jobs.purge.claims import with_payloads_inside
@@ -39,6 +40,8 @@ class ArchiveManifest(ContractModel):
     preview: str
     run: str
     table: str
+    store: str | None = None
+    """The store's id; earlier releases don't write it."""
     owner: Owner
     table_version: int
     format: str
@@ -56,10 +59,11 @@ def archive(context: PurgeRun, plan: Plan) -> int:
     if to is None:
         return 0
     objects = Objects(join(to.uri, plan.preview.id), context.store.storage)
+    sealed = read_document(objects, MANIFEST, ArchiveManifest)
+    _refuse_another(context, plan, objects, sealed)
     if expected == 0:
         _withdraw(objects)
         return 0
-    sealed = read_document(objects, MANIFEST, ArchiveManifest)
     context.progress.step("archive", expected)
     if sealed is None:
         _refuse_removed(context, plan, objects.uri)
@@ -84,6 +88,23 @@ def _refuse_removed(context: PurgeRun, plan: Plan, uri: str) -> None:
             "ArchiveIncomplete",
             f"{uri} has no {MANIFEST} any more, and {plan.removed} of the messages that belong there have left the "
             f"store: restore the archive, or remove {context.store.path(plan.folder)} to leave the rest of the purge",
+        )
+
+
+def _refuse_another(context: PurgeRun, plan: Plan, objects: Objects, sealed: ArchiveManifest | None) -> None:
+    """Refuse the sealed archive of another store, such as an earlier one in the same folder.
+
+    Raises:
+        RunFailedError: it is another's; nothing was touched.
+    """
+    if sealed is None:
+        return
+    own = sealed.run == plan.run if sealed.store is None else sealed.store == store_id(context.store)
+    if not own:
+        raise RunFailedError(
+            "ArchiveTaken",
+            f"{objects.uri} is the archive of another store or purge, which run {sealed.run[:100]} sealed; nothing was "
+            "removed. Move it out of spec.archive.uri",
         )
 
 
@@ -146,6 +167,7 @@ def _seal(context: PurgeRun, plan: Plan, to: Archive, objects: Objects, kept: tu
         preview=plan.preview.id,
         run=plan.run,
         table=context.uri,
+        store=store_id(context.store),
         owner=context.document.table.owner,
         table_version=plan.preview.table_version,
         format=to.format,

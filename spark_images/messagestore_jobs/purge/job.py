@@ -100,7 +100,7 @@ def _note_approval(here: PurgeRun, preview: Preview) -> None:
 
 
 def _of_no_store(here: PurgeRun) -> PurgeOutcome:
-    preview = Preview(id=preview_id(here, 0, []), table_version=0, as_of=here.as_of, messages=0, bytes=0)
+    preview = Preview(id=preview_id(here, "", 0, []), table_version=0, as_of=here.as_of, messages=0, bytes=0)
     return PurgeOutcome(preview=preview, table=TableState(version=0, messages=0, dead_letters=0, bytes=0))
 
 

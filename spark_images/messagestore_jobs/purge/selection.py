@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.run_document import PurgeTask, Rule
 from messagestore_core.contract.run_report import Preview
 from messagestore_core.store.delta_log import files_of
+from messagestore_core.store.folder import store_id
 from messagestore_core.store.statistics import complete
 from messagestore_jobs.purge.plan import PurgeRun
 from messagestore_jobs.purge.rules import any_of, bytes_edge, cap_floors, held, own_conditions, says_nothing, untold
@@ -108,7 +109,7 @@ def summarize(context: PurgeRun, selection: PurgeSelection) -> Summary:
     if total["untold"]:
         context.progress.say(f"{total['untold']} messages stay: a rule's predicate could not be computed on them")
     preview = Preview(
-        id=preview_id(context, selection.version, days),
+        id=preview_id(context, store_id(context.store), selection.version, days),
         table_version=selection.version,
         as_of=context.as_of,
         messages=total["messages"],
@@ -123,11 +124,11 @@ def summarize(context: PurgeRun, selection: PurgeSelection) -> Summary:
     return Summary(preview, total["erased"], by_day)
 
 
-def preview_id(context: PurgeRun, version: int, days: list[dict[str, Any]]) -> str:
-    """The id of a preview: a digest of what was asked, and of what was selected day by day."""
+def preview_id(context: PurgeRun, store: str, version: int, days: list[dict[str, Any]]) -> str:
+    """The id of a preview: a digest of the store's id, what was asked, and what was selected day by day."""
     task = context.task
     rows = sorted((str(day["inserted_date"]), day["messages"], day["xor"], str(day["sum"])) for day in days)
-    return _digest([context.uri, spec_digest(task), holds_digest(task), version, rows])[:32]
+    return _digest([context.uri, store, spec_digest(task), holds_digest(task), version, rows])[:32]
 
 
 def _judged(context: PurgeRun, messages: DataFrame) -> DataFrame:
