@@ -3,10 +3,13 @@
 A batch's rows are written before it, and are in force once a commit on ``messages`` has its number. A topic that was
 deleted and made again has another id, and counts as another topic. Only the rows of each partition's last batch count,
 and those about lost records; the others are deleted, many at a time.
+
+Topics of one name are numbered in the order in which the store first read them, whichever source did. The number, their
+generation, is in the source URI of records from the second topic on, so that they are told apart by their places.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +24,10 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import OFFSETS, literal
 
 URI = "kafka:"
-"""The prefix of a Kafka record's source URI; the topic follows."""
+"""The prefix of a Kafka record's source URI; the topic follows, and from the second generation on `GENERATION` and its
+number."""
+GENERATION = "@"
+"""No topic's name can have it."""
 SUPERSEDED = 10_000
 """How many superseded rows stay at most; more where there are more others."""
 _PARTITION = ["topic", "topic_id", "partition"]
@@ -66,6 +72,13 @@ class OffsetBatch:
     at: datetime
     ranges: tuple[OffsetRange, ...]
     judged_by: str | None = None
+    generations: Mapping[str, int] = field(default_factory=dict)
+    """Of the topics that are not the first of their name, by topic id."""
+
+    def uri(self, partition: Partition) -> str:
+        """The source URI of a partition's records in this batch."""
+        generation = self.generations.get(partition.topic_id, 1)
+        return f"{URI}{partition.topic}" + (f"{GENERATION}{generation}" if generation > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -85,6 +98,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
         super().__init__(store, source_id)
         rows = store.table("offsets").to_pyarrow_table()
         self._rows: pa.Table = rows.filter(pc.field("source_id") == source_id)
+        self._known = _generations(rows)
         self._topics_of_others = set(rows.filter(pc.field("source_id") != source_id)["topic"].to_pylist())
         self._read = _read_up_to(self._rows)
         self._see_others(rows)
@@ -100,8 +114,24 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
         if not rows:
             return None
         ranges = (OffsetRange(_partition(row), row["start"], row["end"], row["latest"], row["lost"]) for row in rows)
+        later = {row["topic_id"]: row["generation"] for row in rows if (row["generation"] or 1) > 1}
         # The command line reads stores of earlier releases too.
-        return OffsetBatch(number, rows[0]["at"], offsets_in_order(ranges), rows[0].get("judged_by"))
+        return OffsetBatch(number, rows[0]["at"], offsets_in_order(ranges), rows[0].get("judged_by"), later)
+
+    def generations(self, ranges: Iterable[OffsetRange]) -> dict[str, int]:
+        """The generations of a new batch, as in :class:`OffsetBatch`.
+
+        Earlier releases noted none: then the topic whose rows are the oldest is the first.
+        """
+        topics = {r.partition.topic_id: r.partition.topic for r in ranges}
+        if any(self._known.get(topic, {}).get(topic_id) is None for topic_id, topic in topics.items()):
+            # Another source of the store may have read the topic since.
+            self._known = _generations(self._store.table("offsets").to_pyarrow_table())
+        for topic_id, topic in topics.items():
+            ids = self._known.setdefault(topic, {})
+            ids[topic_id] = ids.get(topic_id) or _next_generation(ids, topic_id)
+        found = {topic_id: self._known[topic][topic_id] or 1 for topic_id, topic in topics.items()}
+        return {topic_id: generation for topic_id, generation in found.items() if generation > 1}
 
     def read_up_to(self) -> dict[Partition, ReadUpTo]:
         """How far each partition has been read, by its last batch."""
@@ -113,7 +143,10 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
         again = {r.partition.topic for r in batch.ranges if self._has_read(r)}
         ids = {r.partition.topic_id for r in batch.ranges}
         namesakes = {partition.topic for partition in self._read if partition.topic_id not in ids}
-        return {f"{URI}{topic}" for topic in topics & (again | namesakes | self._topics_of_others)}
+        # Earlier releases gave records of all topics of one name the same URI.
+        first = {r.partition.topic for r in batch.ranges if r.partition.topic_id not in batch.generations}
+        known = topics & (again | (namesakes & first) | self._topics_of_others)
+        return {batch.uri(r.partition) for r in batch.ranges if r.partition.topic in known}
 
     def write_down(self, batch: OffsetBatch) -> None:
         """Write the plan of a batch, durably."""
@@ -179,6 +212,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
                 "latest": r.latest,
                 "lost": r.lost,
                 "judged_by": batch.judged_by,
+                "generation": batch.generations.get(r.partition.topic_id, 1),
             }
             for r in batch.ranges
         ]
@@ -199,6 +233,23 @@ def _of_last(rows: pa.Table) -> pa.Table:
     """The rows of each partition's last batch: two where one range was lost and the next was read."""
     last = rows.group_by(_PARTITION).aggregate([("batch", "max")]).rename_columns([*_PARTITION, "batch"])
     return rows.join(last, [*_PARTITION, "batch"], join_type="left semi")
+
+
+def _generations(rows: pa.Table) -> dict[str, dict[str, int | None]]:
+    """The generation of each topic id, by topic, in order of their oldest rows; None where no row says it."""
+    ids = rows.group_by(["topic", "topic_id"]).aggregate([("generation", "max"), ("at", "min")])
+    found: dict[str, dict[str, int | None]] = {}
+    for row in ids.sort_by([("at_min", "ascending"), ("topic_id", "ascending")]).to_pylist():
+        found.setdefault(row["topic"], {})[row["topic_id"]] = row["generation_max"]
+    return found
+
+
+def _next_generation(ids: Mapping[str, int | None], topic_id: str) -> int:
+    """The generation of a topic that has none, among those of its name."""
+    given = [generation for generation in ids.values() if generation is not None]
+    without = [one for one, generation in ids.items() if generation is None]
+    is_first = not ids or (without[:1] == [topic_id] and 1 not in given)
+    return 1 if is_first else max([1, *given]) + 1
 
 
 def _partition(row: dict[str, Any]) -> Partition:

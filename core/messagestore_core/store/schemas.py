@@ -202,12 +202,14 @@ OFFSETS = pa.schema(
         pa.field("latest", pa.int64(), nullable=False),
         pa.field("lost", pa.string()),
         pa.field("judged_by", pa.string()),
+        pa.field("generation", pa.int32()),
     ]
 )
 """One row for each range of Kafka offsets in a batch, like ``files``.
 
 ``latest`` is the end of the partition when the batch was planned. ``lost`` says why a range could not be read, and is
-null for ranges that were read.
+null for ranges that were read. ``generation`` counts the topics of this name that the store has read; null in rows of
+earlier releases.
 """
 
 TABLES: dict[str, pa.Schema] = {

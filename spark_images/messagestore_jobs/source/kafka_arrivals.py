@@ -10,7 +10,7 @@ from messagestore_core.contract.run_report import Lag, Loss
 from messagestore_core.store.batches import batch_id
 from messagestore_core.store.dead_letters import Place, withdraw
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
-from messagestore_core.store.offsets import URI, OffsetBatch, OffsetRange, ReadOffsets
+from messagestore_core.store.offsets import OffsetBatch, OffsetRange, ReadOffsets
 from messagestore_jobs.context import Run
 from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.arrivals import Due
@@ -76,7 +76,9 @@ class KafkaArrivals:
         assert isinstance(batch, OffsetBatch)
         own = [r for r in batch.ranges if self._has(r.partition.topic)]
         ranges = still_there(own, list_partitions(self._spark, self._source))
-        withdraw(self._store, batch_id(self._task.source_id, batch.number), lambda place: _is_lost(place, ranges))
+        withdraw(
+            self._store, batch_id(self._task.source_id, batch.number), lambda place: _is_lost(place, batch, ranges)
+        )
         self._read.plan_anew(replace(batch, ranges=ranges, judged_by=judged_by(self._spark, self._task)))
         self._tell_losses([r for r in ranges if r not in batch.ranges])
         return self.cut_off()
@@ -108,8 +110,8 @@ class KafkaArrivals:
     def next(self) -> Due:
         """See :class:`Arrivals`; each partition gets its fair share of the batch."""
         ranges = next_offsets(self._waiting, self._limit())
-        by = judged_by(self._spark, self._task)
-        batch = OffsetBatch(self._read.next_number(), now(self._document), ranges, by)
+        by, generations = judged_by(self._spark, self._task), self._read.generations(ranges)
+        batch = OffsetBatch(self._read.next_number(), now(self._document), ranges, by, generations)
         due = Due(batch, self._read.read_before(batch))
         self._read.write_down(batch)
         self._tell_losses(ranges)
@@ -175,9 +177,9 @@ class KafkaArrivals:
                 )
 
 
-def _is_lost(place: Place, ranges: Iterable[OffsetRange]) -> bool:
+def _is_lost(place: Place, batch: OffsetBatch, ranges: Iterable[OffsetRange]) -> bool:
     """Whether a record lies in a range that can't be read any more."""
     return any(
-        r.lost and place[:2] == (f"{URI}{r.partition.topic}", r.partition.number) and r.start <= place.offset < r.end
+        r.lost and place[:2] == (batch.uri(r.partition), r.partition.number) and r.start <= place.offset < r.end
         for r in ranges
     )

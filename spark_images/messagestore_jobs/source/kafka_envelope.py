@@ -10,7 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.records import FieldMapping
-from messagestore_core.store.offsets import URI
+from messagestore_core.store.offsets import GENERATION, URI
 from messagestore_jobs.native import rfc3339
 
 KEY_HEADER = "kafka-key"
@@ -77,7 +77,7 @@ def of_record(mapping: FieldMapping, name: str) -> Column:
     elif mapping.record == "Timestamp":
         found = rfc3339(F.col("record_time"))
     elif mapping.record == "Topic":
-        found = F.replace("uri", F.lit(URI), F.lit(""))
+        found = F.substring_index(F.replace("uri", F.lit(URI), F.lit("")), GENERATION, 1)
     else:
         found = F.concat(
             "uri", F.lit("/"), F.col("partition").cast("string"), F.lit("#"), F.col("offset").cast("string")

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.records import FilesSource, KafkaSource, RecordsSource
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.store.files import Batch, Range
-from messagestore_core.store.offsets import OffsetBatch, OffsetRange
+from messagestore_core.store.offsets import URI, OffsetBatch, OffsetRange
 from messagestore_jobs.session import cores_of_heap, heap_bytes
 from messagestore_jobs.source.kafka_envelope import said_before
 from messagestore_jobs.source.kafka_listing import access
@@ -134,7 +134,16 @@ def read_kafka(spark: SparkSession, source: KafkaSource, batch: OffsetBatch, cor
     }
     records = spark.read.format("dev.messagestore.spark.KafkaRecordSource").option("plan", json.dumps(plan)).load()
     cut = F.col("fault").isNotNull().alias("cut")
-    return records.select("*", cut, F.lit("kafka").alias("kind")), len(planned)
+    return _with_generations(records, batch).select("*", cut, F.lit("kafka").alias("kind")), len(planned)
+
+
+def _with_generations(records: DataFrame, batch: OffsetBatch) -> DataFrame:
+    """Records with the URI of their topic's generation; no batch reads two topics of one name."""
+    read = {r.partition for r in batch.ranges if r.lost is None and r.partition.topic_id in batch.generations}
+    uris = [text for one in sorted(read, key=str) for text in (f"{URI}{one.topic}", batch.uri(one))]
+    if not uris:
+        return records
+    return records.withColumn("uri", F.coalesce(F.create_map(*map(F.lit, uris))[F.col("uri")], "uri"))
 
 
 def _range(r: OffsetRange) -> dict[str, object]:

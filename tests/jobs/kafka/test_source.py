@@ -230,6 +230,65 @@ def test_a_topic_that_was_deleted_and_made_again_is_read_from_its_start(topics: 
     assert stream.ids()[-1] == "new"
 
 
+BY_PLACE = Envelope(
+    format="Custom",
+    fields={
+        "messageId": FieldMapping(record="Place"),
+        "streamName": FieldMapping(record="Topic"),
+        "type": FieldMapping(header="kind"),
+        "payload": FieldMapping(record="Value"),
+    },
+    required=("type",),
+)
+
+
+def made_again(topics: Topics, name: str, *records: Record) -> None:
+    topics.delete(name)
+    topics.make(name)
+    topics.send(name, *records)
+
+
+def test_records_of_a_topic_that_was_made_again_are_others_though_their_places_are_the_same(
+    topics: Topics, stream_of: StreamOf
+) -> None:
+    name, kind = topics.make(), {"kind": b"placed"}
+    # Two are set aside, as they have no type.
+    topics.send(name, Record(b"a", headers=kind), Record(b"b", headers=kind), Record(b"c"), Record(b"d"))
+    stream = stream_of(name, max_records_per_batch=2)
+    stream.settings = {"envelope": BY_PLACE}
+    assert stream.run().totals == IngestCounts(received=4, stored=2, dead_lettered=2)
+    made_again(topics, name, *(Record(value, headers=kind) for value in (b"e", b"f")), Record(b"c"), Record(b"g"))
+    assert stream.run().totals == IngestCounts(received=8, stored=4, dead_lettered=4)
+    made_again(topics, name, Record(b"a", headers=kind))
+    assert stream.run().totals == IngestCounts(received=9, stored=5, dead_lettered=4)
+    places = [f"kafka:{name}{topic}" for topic in ("", "", "@2", "@2", "@3")]
+    ids = [f"{place}/0#{offset}" for place, offset in zip(places, (0, 1, 0, 1, 0), strict=True)]
+    rows = stream.messages()
+    assert [row["message_id"] for row in rows] == ids
+    assert [row["source"]["uri"] for row in rows] == places
+    assert [row["payload"] for row in rows] == [b"a", b"b", b"e", b"f", b"a"]
+    assert {row["stream_name"] for row in rows} == {name}
+    assert stream.run().batches == 0
+
+    stream.settings = {"envelope": BY_PLACE.model_copy(update={"fields": {**BY_PLACE.fields, "type": ANY_TYPE}})}
+    redriven(stream)
+    again = {(row["message_id"], row["payload"]) for row in stream.messages()[5:]}
+    assert again == {(f"kafka:{name}{topic}/0#{n}", raw) for topic, n, raw in REDRIVEN}
+
+
+ANY_TYPE = FieldMapping(header="kind", default="placed")
+REDRIVEN = [("", 2, b"c"), ("", 3, b"d"), ("@2", 2, b"c"), ("@2", 3, b"g")]
+
+
+def redriven(stream: KafkaStream) -> None:
+    """Send all dead letters of a stream to it again."""
+    ingest = stream.document().task
+    assert isinstance(ingest, IngestTask)
+    destination = StreamDestination(table=stream.table, ingest=ingest)
+    task = ReplayTask(job_id="again", origin="DeadLetters", destination=destination)
+    run_replay(Run.of(replay_document(stream.table, task), stream.spark, stream.heard))
+
+
 def test_what_is_deleted_while_a_batch_is_read_is_told(topics: Topics, stream_of: StreamOf) -> None:
     name = topics.make()
     topics.send(name, *(record(f"m{n}") for n in range(4)))
@@ -307,11 +366,7 @@ def test_a_dead_letter_that_is_sent_again_says_what_it_said(topics: Topics, stre
     assert stream.run(max_payload_bytes=4).counts.dead_lettered == 1
     (letter,) = stream.dead_letters()
     assert (letter["message_id"], letter["stream_name"]) == ("shop-1#e1", "shop_1-7")
-    ingest = stream.document().task
-    assert isinstance(ingest, IngestTask)
-    destination = StreamDestination(table=stream.table, ingest=ingest)
-    task = ReplayTask(job_id="again", origin="DeadLetters", destination=destination)
-    run_replay(Run.of(replay_document(stream.table, task), stream.spark, stream.heard))
+    redriven(stream)
     (row,) = stream.messages()
     assert (row["stream_name"], row["payload"], row["content_type"]) == ("shop_1-7", b"a long text", "text/plain")
     assert row["headers"] == {

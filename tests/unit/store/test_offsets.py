@@ -5,13 +5,16 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from messagestore_core.store import offsets
 from messagestore_core.store.handle import Store
-from messagestore_core.store.offsets import OffsetBatch, OffsetRange, Partition, ReadOffsets
+from messagestore_core.store.offsets import OffsetBatch, OffsetRange, Partition, ReadOffsets, offsets_in_order
+from messagestore_core.store.schemas import OFFSETS
 from support.stores import make_store
 
 AT = datetime(2026, 1, 5, tzinfo=UTC)
@@ -86,3 +89,54 @@ def test_rows_that_count_no_more_are_left_out(tmp_path: Path, monkeypatch: pytes
     assert found is not None
     assert (found[0], found[1].number) == (4, 2)
     assert {at.offset for at in ReadOffsets(Store(uri), "own").read_up_to().values()} == {120}
+
+
+def reads(uri: str, *topics: str, source: str = "own") -> dict[str, str]:
+    """The source URIs of the next batch, which reads one record of each topic, named by its id: name-number."""
+    read = ReadOffsets(Store(uri), source)
+    ranges = offsets_in_order(OffsetRange(Partition(one.partition("-")[0], one, 0), 0, 1, 1) for one in topics)
+    batch = OffsetBatch(read.next_number(), AT, ranges, read.generations(ranges))
+    read.write_down(batch)
+    assert ReadOffsets(Store(uri), source).planned(batch.number) == batch
+    return {r.partition.topic_id: batch.uri(r.partition) for r in ranges}
+
+
+def test_topics_of_one_name_are_numbered_in_the_order_in_which_they_were_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offsets, "SUPERSEDED", 0)
+    uri = make_store(tmp_path / "store", []).uri
+    assert reads(uri, "orders-9", "bills-1") == {"orders-9": "kafka:orders", "bills-1": "kafka:bills"}
+    assert reads(uri, "orders-5") == {"orders-5": "kafka:orders@2"}
+    assert reads(uri, "orders-7", source="another") == {"orders-7": "kafka:orders@3"}
+    # A stream that goes back to a cluster finds its topic there.
+    again = {"orders-9": "kafka:orders", "orders-5": "kafka:orders@2", "orders-7": "kafka:orders@3"}
+    for _ in range(3):
+        for topic, known in again.items():
+            assert reads(uri, topic) == {topic: known}
+
+
+def test_another_source_knows_a_topic_that_was_read_since_it_was_opened(tmp_path: Path) -> None:
+    uri = make_store(tmp_path / "store", []).uri
+    opened = ReadOffsets(Store(uri), "another")
+    assert reads(uri, "orders-1")
+    ranges = [OffsetRange(Partition("orders", "orders-2", 0), 0, 1, 1)]
+    assert opened.generations(ranges) == {"orders-2": 2}
+
+
+def test_where_an_earlier_release_noted_no_generation_the_topic_that_it_read_first_is_the_first(tmp_path: Path) -> None:
+    uri = make_store(tmp_path / "store", []).uri
+    rows = [
+        {"source_id": "own", "batch": batch, "at": AT.replace(day=batch), "topic": "orders", "topic_id": topic_id}
+        | {"partition": 0, "start": 0, "end": 1, "latest": 1, "lost": None, "generation": None}
+        for batch, topic_id in ((1, "orders-8"), (2, "orders-3"))
+    ]
+    write_deltalake(Store(uri).table("offsets"), pa.Table.from_pylist(rows, schema=OFFSETS), mode="append")
+    # A batch that it planned is repeated as it was.
+    read = ReadOffsets(Store(uri), "own")
+    planned = read.planned(2)
+    assert planned is not None
+    assert planned.uri(planned.ranges[0].partition) == "kafka:orders"
+    assert reads(uri, "orders-3") == {"orders-3": "kafka:orders@2"}
+    assert reads(uri, "orders-8") == {"orders-8": "kafka:orders"}
+    assert reads(uri, "orders-4") == {"orders-4": "kafka:orders@3"}
