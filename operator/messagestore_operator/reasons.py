@@ -292,6 +292,11 @@ class Reason(StrEnum):
         "This release doesn't support a field's value, or pods can't reach a folder, such as `file:///…`.",
         "Change the field that the message names. Folders are `s3a://bucket/folder`.",
     )
+    OBJECTS_MISSING = (
+        "ObjectsMissing",
+        "Somebody removed objects of a replay from its folder before the replay ended.",
+        "Create a new replay with another folder, and read it once `manifest.json` is there.",
+    )
     PREDICATE_REFUSED = (
         "PredicateRefused",
         "A filter, rule or selection has an expression that is invalid or not allowed.",
@@ -309,7 +314,11 @@ class Reason(StrEnum):
         "A selected record is too large for the topic.",
         "Raise the topic's `max.message.bytes`, or exclude the message from the selection.",
     )
-    REPLAY_CHANGED = ("ReplayChanged", "A replay was resumed with another selection.", "Create a new replay.")
+    REPLAY_CHANGED = (
+        "ReplayChanged",
+        "A replay was resumed with another selection, or its store was deleted and created again.",
+        "Create a new replay.",
+    )
     RUN_FAILED = (
         "RunFailed",
         "A run failed for a reason that has no constant.",
@@ -353,6 +362,12 @@ class Reason(StrEnum):
         "A topic that the resource names doesn't exist, or the user may not see it.",
         "Create it, or correct its name.",
     )
+    TOPIC_REPLACED = (
+        "TopicReplaced",
+        "The topic that a replay sends to was deleted and created again before the replay ended. The message says how "
+        "much went to the one that is gone.",
+        "Create a new replay of another name; it sends all to the new topic.",
+    )
 
 
 TERMINAL = frozenset(
@@ -366,9 +381,11 @@ TERMINAL = frozenset(
         Reason.MISSING_KEY,
         Reason.NOT_ALLOWED,
         Reason.NOT_SUPPORTED,
+        Reason.OBJECTS_MISSING,
         Reason.PREDICATE_REFUSED,
         Reason.REPLAY_CHANGED,
         Reason.TABLE_REFUSED,
+        Reason.TOPIC_REPLACED,
     }
 )
 """No retry helps: somebody must change something first."""

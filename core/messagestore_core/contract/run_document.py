@@ -260,6 +260,9 @@ class ReplayTask(ContractModel):
     kind: Literal["replay"] = "replay"
     job_id: str
     """The name of one replay over all its runs; its state is kept under this name."""
+    asked: str | None = None
+    """A digest of what the resource asks for, where the name doesn't tell two resources of one name apart. A replay
+    that asks for something else than the first of its name has this after the name."""
     rounds: bool = False
     """With due_for_retry: each run ends the round that an earlier run began, then selects again. A round is a replay of
     its own, with its own folder in the destination."""

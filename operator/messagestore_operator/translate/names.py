@@ -9,6 +9,7 @@ import re
 from messagestore_operator.api import MessageStream, ReplayJob, Resource
 from messagestore_operator.api.sources import Source
 
+_SENT = {"stream_ref", "origin", "select", "order", "mark", "destination"}
 MAX_RUN_NAME = 50
 """Maximum length, as Spark appends suffixes for its pods and services."""
 
@@ -45,6 +46,20 @@ def job_id(job: ReplayJob) -> str:
     """The id of one replay, for all its runs. In a cluster, a job that is created again has another id."""
     parts = [job.metadata.namespace, job.metadata.name, *([job.metadata.uid[:8]] if job.metadata.uid else [])]
     return ".".join(parts)
+
+
+def asked(job: ReplayJob) -> str | None:
+    """A digest of what a job sends where, as a job may be made again under its name; None in a cluster, with other ids.
+
+    Fields that have their defaults don't count, so that it stays the same in later releases.
+    """
+    if job.metadata.uid:
+        return None
+    spec = job.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=_SENT)
+    for destination in spec["destination"].values():
+        for access in ("storage", "security"):
+            destination.pop(access, None)
+    return _digest([json.dumps(spec, sort_keys=True)])
 
 
 def _read_from(stream: MessageStream, what: str, source: Source) -> str:

@@ -166,8 +166,15 @@ class Delivery(Protocol):
     def ended(self) -> ReplayOutcome | None:
         """The outcome of a replay that has ended; None before."""
 
-    def check(self) -> None:
-        """Refuse an unfit destination, before anything is written."""
+    def is_of_another(self) -> bool:
+        """Whether what is there under the replay's name is of a resource that asked for something else."""
+
+    def check(self) -> str | None:
+        """Refuse an unfit destination, before anything is written.
+
+        Returns:
+            The id by which a destination that is made again under its name is told apart, if it has one.
+        """
 
     def part_name(self, number: int) -> str:
         """The final name of the replay's n-th object."""

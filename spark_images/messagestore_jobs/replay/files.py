@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from messagestore_core.contract.run_document import FilesDestination
+from messagestore_core.contract.run_document import FilesDestination, ReplayTask
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
@@ -26,7 +26,9 @@ class FilesDelivery:
     """Sends to files. The replay's state is in a folder beside the objects, which their readers ignore."""
 
     def __init__(self, run: Run, job_id: str, destination: FilesDestination) -> None:
-        self._document, self._job_id = run.document, job_id
+        task = run.document.task
+        assert isinstance(task, ReplayTask)
+        self._document, self._task, self._job_id = run.document, task, job_id
         self._own = f"_replay-{job_id}"
         self.objects = StagedObjects(destination.uri, run.store.storage)
         self.state = ReplayState(self.objects.below(self._own))
@@ -38,8 +40,7 @@ class FilesDelivery:
 
     def ended(self) -> ReplayOutcome | None:
         """See :class:`Delivery`; by this replay's manifest."""
-        content = self.objects.read(MANIFEST, LARGEST_DOCUMENT)
-        manifest = _json_object(content) if content is not None else {}
+        manifest = self._manifest()
         if manifest.get("job") != self._job_id or "outcome" not in manifest:
             return None
         self.state.remove()
@@ -47,7 +48,15 @@ class FilesDelivery:
             ReplayOutcome, json.dumps(manifest["outcome"]).encode(), join(self.objects.uri, MANIFEST)
         )
 
-    def check(self) -> None:
+    def is_of_another(self) -> bool:
+        """See :class:`Delivery`; the manifest of an earlier release has only the task."""
+        manifest, task = self._manifest(), self._task
+        if manifest.get("job") != self._job_id:
+            return self.state.is_of_another(task, self._document.table.uri)
+        asked = manifest.get("asked")
+        return manifest.get("task") != _sent(task) if asked is None else bool(asked != task.asked)
+
+    def check(self) -> str | None:
         """Refuse a folder with anything but this replay's state.
 
         Raises:
@@ -55,11 +64,29 @@ class FilesDelivery:
         """
         found = [name for name in self.objects.names() if name != f"{self._own}/"]
         if found:
+            holds = f"what replay {job} has sent" if (job := self._manifest().get("job")) else found[0]
             raise RunFailedError(
                 "DestinationNotEmpty",
-                f"{self.objects.uri} is not empty (it holds {found[0]}) and replay {self._job_id} has written nothing "
-                "there; name an empty folder in spec.destination.files.uri",
+                f"{self.objects.uri} is not empty (it holds {str(holds)[:300]}) and replay {self._job_id} has written "
+                "nothing there; name an empty folder in spec.destination.files.uri",
             )
+        return None
+
+    def _check_objects(self, parts: list[Part]) -> None:
+        there = set(self.objects.names())
+        gone = [part.name for part in parts if part.name not in there]
+        if gone:
+            raise RunFailedError(
+                "ObjectsMissing",
+                f"{len(gone)} of {len(parts)} objects that this replay has put into {self.objects.uri} are not there "
+                f"any more, {gone[0]} among them; make a new replay to another folder, and read it once it has a "
+                f"{MANIFEST}",
+            )
+
+    def _manifest(self) -> dict[str, Any]:
+        """What the folder's manifest says; empty without one."""
+        content = self.objects.read(MANIFEST, LARGEST_DOCUMENT)
+        return _json_object(content) if content is not None else {}
 
     def part_name(self, number: int) -> str:
         """See :class:`Delivery`; names sort in replay order."""
@@ -87,17 +114,20 @@ class FilesDelivery:
     def end(
         self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]
     ) -> ReplayOutcome | None:
-        """Write the manifest, then remove the replay's state."""
-        task = self._document.task
+        """Write the manifest, then remove the replay's state.
+
+        Raises:
+            RunFailedError: somebody has removed objects meanwhile, so that the manifest would name what is not there.
+        """
+        self._check_objects([part for chunk in chunks for part in chunk.parts])
         content = {
             "formatVersion": _FORMAT_VERSION,
             "job": self._job_id,
+            "asked": self._task.asked,
             "resource": self._document.resource.model_dump(mode="json", by_alias=True, exclude={"requested_by"}),
             "table": self._document.table.uri,
             "frozenAt": frozen.at.isoformat().replace("+00:00", "Z"),
-            "task": task.model_dump(
-                mode="json", by_alias=True, include={"origin", "select", "order", "mark_headers"}, exclude_defaults=True
-            ),
+            "task": _sent(self._task),
             "format": self.form,
             "objects": [
                 {"name": part.name, "messages": part.messages, "bytes": part.bytes}
@@ -112,6 +142,12 @@ class FilesDelivery:
             self.objects.write(MANIFEST, json.dumps(content, indent=2).encode() + b"\n")
         self.state.remove()
         return outcome
+
+
+def _sent(task: ReplayTask) -> dict[str, Any]:
+    """What a task sends, for people."""
+    what = {"origin", "select", "order", "mark_headers"}
+    return task.model_dump(mode="json", by_alias=True, include=what, exclude_defaults=True)
 
 
 def _json_object(content: bytes) -> dict[str, Any]:

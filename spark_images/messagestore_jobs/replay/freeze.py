@@ -18,6 +18,7 @@ def freeze(source: Source, run: str, task_digest: str) -> Frozen:
     return Frozen(
         table=source.store.uri,
         task=task_digest,
+        asked=source.task.asked,
         run=run,
         at=source.now,
         selection=_summary(source, grains),

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+from deltalake.exceptions import TableNotFoundError
+
 from messagestore_core.contract.run_document import FilesDestination, KafkaDestination, ReplayTask
 from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.folder import exists
+from messagestore_core.store.folder import exists, store_id
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.audit import note_preview, note_replay, redelivered
 from messagestore_jobs.replay.chunks import Delivery
@@ -16,7 +18,7 @@ from messagestore_jobs.replay.redelivery import forget_round, note_attempts, rou
 from messagestore_jobs.replay.selection import check
 from messagestore_jobs.replay.sending import ReplayControl, ReplayToEnd, Sending, place
 from messagestore_jobs.replay.source import Source
-from messagestore_jobs.replay.state import Frozen, digest
+from messagestore_jobs.replay.state import Frozen, asked_of, digest
 from messagestore_jobs.replay.stream import StreamDelivery
 
 
@@ -60,8 +62,34 @@ def run_replay(run: Run, control: ReplayControl | None = None) -> ReplayOutcome:
     check(task.select, task.origin)
     if task.mode == "DryRun":
         return _preview(run)
-    asked = control or ReplayToEnd(task.messages_per_second)
-    return refuse_unsent(_redeliver(run, asked) if task.select.due_for_retry else _replay(run, asked), task)
+    run, controlled = _of_its_own(run), control or ReplayToEnd(task.messages_per_second)
+    return refuse_unsent(_redeliver(run, controlled) if task.select.due_for_retry else _replay(run, controlled), task)
+
+
+def _of_its_own(run: Run) -> Run:
+    """The run with what is asked of which store.
+
+    If a resource or a store was made again under its name, and so asks for something else, it is a replay of its own.
+    """
+    task = _task(run)
+    asked = asked_of(task, _store_id(run))
+    this = _with(run, {"asked": asked})
+    begun = rounds_begun(run.store, task) if task.select.due_for_retry else 0
+    if task.asked is None or asked is None or not _delivery(_round(this, begun or 1)).is_of_another():
+        return this
+    return _with(this, {"job_id": f"{task.job_id}.{asked[:8]}"})
+
+
+def _store_id(run: Run) -> str | None:
+    try:
+        return store_id(run.store)
+    except TableNotFoundError:
+        return None
+
+
+def _with(run: Run, changes: dict[str, object]) -> Run:
+    task = _task(run).model_copy(update=changes)
+    return replace(run, document=run.document.model_copy(update={"task": task}))
 
 
 def _task(run: Run) -> ReplayTask:
@@ -158,12 +186,11 @@ def _delivery(run: Run) -> Delivery:
 def _begun(run: Run, delivery: Delivery) -> tuple[Source, Frozen]:
     """The source and the frozen selection, which is made if there is none yet."""
     frozen = delivery.state.frozen(_task(run), run.store.uri)
-    if frozen is None:
-        delivery.check()
+    destination_id = delivery.check() if frozen is None else None
     source = _source(run, frozen)
     if frozen is None:
         run.progress.step("select")
-        frozen = _frozen(source, run, delivery)
+        frozen = _frozen(source, run, delivery).model_copy(update={"destination_id": destination_id})
         delivery.state.freeze(frozen)
     if frozen.listed:
         source.use_list(delivery.state.selected_uri)
@@ -175,6 +202,7 @@ def _frozen(source: Source, run: Run, delivery: Delivery) -> Frozen:
     if not exists(run.store):
         return Frozen(
             task=task_digest,
+            asked=_task(run).asked,
             run=run.run,
             at=source.now,
             selection=nothing_selected(),

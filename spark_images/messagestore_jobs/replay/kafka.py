@@ -15,12 +15,21 @@ from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.folder import exists
-from messagestore_core.store.objects import join, read_document
+from messagestore_core.store.objects import join
 from messagestore_jobs.context import Run
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.chunks import Format, StagedObjects
 from messagestore_jobs.replay.freeze import nothing_selected
-from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, ReplayState
+from messagestore_jobs.replay.state import (
+    REPLAYS,
+    Chunk,
+    Frozen,
+    Part,
+    ReplayState,
+    is_of_another,
+    read_ended,
+    write_ended,
+)
 from messagestore_jobs.source.kafka_listing import access, kafka_failure
 
 TRANSACTION_RECORDS = 10_000
@@ -46,14 +55,18 @@ class KafkaDelivery:
         if not exists(self._store):
             progress = ReplayProgress(percent=100)
             return ReplayOutcome(selection=nothing_selected(), progress=progress, complete=True)
-        outcome = read_document(self.objects, ENDED, ReplayOutcome)
-        if outcome is None:
+        ended = read_ended(self.objects)
+        if ended is None:
             return None
         self.state.remove()
-        return outcome
+        return ended.outcome()
 
-    def check(self) -> None:
-        """Check that the topic exists.
+    def is_of_another(self) -> bool:
+        """See :class:`Delivery`."""
+        return is_of_another(self.objects, self.state, self._task, self._store.uri)
+
+    def check(self) -> str | None:
+        """Check that the topic exists, and return its id.
 
         Raises:
             RunFailedError: it doesn't, or the cluster can't be reached.
@@ -63,12 +76,32 @@ class KafkaDelivery:
             found = offsets.list(json.dumps(access(self._to.cluster)), json.dumps([self._to.topic]), None)
         except Py4JJavaError as error:
             raise kafka_failure(error, self._to.cluster) from error
-        if not json.loads(found):
+        partitions = json.loads(found)
+        if not partitions:
             raise RunFailedError(
                 "TopicMissing",
                 f"there is no topic {self._to.topic} at {self._to.cluster.bootstrap_servers}, or the user may not see "
                 "it: create it, or correct spec.destination.kafka.topic",
             )
+        return str(partitions[0]["topicId"])
+
+    def _check_same(self, frozen: Frozen) -> None:
+        """Check that the topic is the one that the replay began to send to.
+
+        Raises:
+            RunFailedError: it was deleted, and made again or not.
+        """
+        # An earlier release noted no id.
+        if frozen.destination_id in (None, self.check()):
+            return
+        parts = [part for chunk in self.state.chunks() for part in chunk.parts]
+        gone = sum(part.messages for part in parts if not self.objects.exists(part.staged))
+        raise RunFailedError(
+            "TopicReplaced",
+            f"topic {self._to.topic} was deleted and made again after this replay had begun: at least {gone} of "
+            f"{frozen.selection.messages} records went to the topic that is gone. To have all in the new one, make a "
+            "new replay of another name",
+        )
 
     def part_name(self, number: int) -> str:
         """See :class:`Delivery`; the name is not used, as sent objects are deleted."""
@@ -103,8 +136,8 @@ class KafkaDelivery:
         self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]
     ) -> ReplayOutcome:
         """Write the outcome, so that the replay is not repeated, and remove all other state."""
-        with external_write("replay-ended"):
-            self.objects.write(ENDED, outcome.model_dump_json(by_alias=True).encode())
+        self._check_same(frozen)
+        write_ended(self.objects, self._task, outcome)
         self.state.remove()
         return outcome
 
@@ -138,6 +171,7 @@ class KafkaDelivery:
         if self._sender is None:
             frozen = self.state.frozen(self._task, self._store.uri)
             assert frozen is not None
+            self._check_same(frozen)
             # The group's name has the run that began the replay, so a new replay of the same name starts at 0.
             own = f"messagestore-{self._task.job_id}"
             make = self._spark._jvm.dev.messagestore.spark.KafkaSender  # type: ignore[union-attr]

@@ -18,7 +18,7 @@ from messagestore_core.contract.run_document import (
     ReplayTask,
     StreamDestination,
 )
-from messagestore_core.contract.run_report import FailedPositions, FrozenSelection
+from messagestore_core.contract.run_report import FailedPositions, FrozenSelection, ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
@@ -60,6 +60,10 @@ class Frozen(ContractModel):
     """The URI of the store that it selects from; None: an earlier release froze it."""
     task: str
     """A digest of the task; a replay continues only with the same."""
+    asked: str | None = None
+    """What was asked of which store, see :func:`asked_of`; an earlier release didn't note it."""
+    destination_id: str | None = None
+    """The id of a destination that may be made again under its name; an earlier release didn't note it."""
     run: str
     at: datetime
     selection: FrozenSelection
@@ -100,6 +104,28 @@ class Chunk(ContractModel):
     parts: tuple[Part, ...]
     tombstones: str = ""
     """By which tombstones it has no erased message, see ``erased.Tombstones``; empty: it may have some."""
+
+
+class Ended(ReplayOutcome):
+    """The outcome of an ended replay, and what was asked of which store, see :func:`asked_of`."""
+
+    asked: str | None = None
+
+    def outcome(self) -> ReplayOutcome:
+        """The outcome alone."""
+        return ReplayOutcome(**{name: getattr(self, name) for name in ReplayOutcome.model_fields})
+
+
+def read_ended(objects: Objects) -> Ended | None:
+    """The outcome that an ended replay has written to its folder; None if it has not ended."""
+    return read_document(objects, ENDED, Ended)
+
+
+def write_ended(objects: Objects, task: ReplayTask, outcome: ReplayOutcome) -> None:
+    """Write the outcome of a replay to its folder, so that it is not repeated."""
+    ended = Ended(**dict(outcome), asked=task.asked)
+    with external_write("replay-ended"):
+        objects.write(ENDED, ended.model_dump_json(by_alias=True).encode())
 
 
 class ReplayState:
@@ -146,11 +172,12 @@ class ReplayState:
         frozen = read_document(self._objects, FROZEN, Frozen)
         if frozen is None:
             return None
-        if frozen.task != digest(task, table):
+        of_other_store = None not in (frozen.asked, task.asked) and frozen.asked != task.asked
+        if frozen.task != digest(task, table) or of_other_store:
             raise RunFailedError(
                 "ReplayChanged",
-                f"replay {task.job_id} began with another selection, order, mark or table; what it sends can't change, "
-                "make a new replay",
+                f"replay {task.job_id} began with another selection, order, mark, table or store; what it sends can't "
+                "change, make a new replay",
             )
         return frozen
 
@@ -168,6 +195,14 @@ class ReplayState:
             return None
         before = sum(grain.messages for grain in frozen.grains[:first])
         return self.placed(before, sum(grain.messages for grain in grains))
+
+    def is_of_another(self, task: ReplayTask, table: str) -> bool:
+        """Whether the frozen selection is of a resource that asked for something else."""
+        frozen = read_document(self._objects, FROZEN, Frozen)
+        if frozen is None:
+            return False
+        # An earlier release noted only the task.
+        return frozen.task != digest(task, table) if frozen.asked is None else frozen.asked != task.asked
 
     def freeze(self, frozen: Frozen) -> None:
         """Write the frozen selection."""
@@ -203,6 +238,14 @@ def frozen_in(store: Store) -> Iterator[tuple[str, Frozen]]:
             yield name, frozen
 
 
+def is_of_another(objects: Objects, state: ReplayState, task: ReplayTask, table: str) -> bool:
+    """Whether a replay's folder is of a resource that asked for something else; an earlier release didn't say so."""
+    ended = read_ended(objects)
+    if ended is not None:
+        return ended.asked not in (None, task.asked)
+    return state.is_of_another(task, table)
+
+
 def unfinished(store: Store) -> list[Frozen]:
     """The replays with state in a store that have frozen a selection, of any store, and have not ended."""
     objects = store.objects()
@@ -215,9 +258,16 @@ def origin_of(objects: Objects, job: str) -> str | None:
     return frozen.table if frozen else None
 
 
+def asked_of(task: ReplayTask, store: str | None) -> str | None:
+    """A digest of what a resource asks for, and of the store's id, if there is one."""
+    if store is None:
+        return task.asked
+    return hashlib.sha256(json.dumps([task.asked, store]).encode()).hexdigest()
+
+
 def digest(task: ReplayTask, table: str) -> str:
     """A digest of what is sent where, without rate limit, mode and all else that may change."""
-    changing = {"messages_per_second": True, "mode": True, "on_failed": True, "destination": True, "rounds": True}
+    changing = dict.fromkeys(("messages_per_second", "mode", "on_failed", "destination", "rounds", "asked"), True)
     # The stream's spec says how groups are held back, and may change.
     asked = task.model_dump(mode="json", exclude={**changing, "select": {"held_back"}})
     text = json.dumps([asked, _shape(task), table], sort_keys=True)

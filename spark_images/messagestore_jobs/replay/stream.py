@@ -23,7 +23,7 @@ from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
-from messagestore_core.store.objects import join, read_document
+from messagestore_core.store.objects import join
 from messagestore_core.store.schemas import SOURCE, literal
 from messagestore_core.store.schemas import UTC as TIMESTAMP
 from messagestore_jobs.context import Run
@@ -31,7 +31,16 @@ from messagestore_jobs.ingest.job import Ingest, IngestToEnd
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.chunks import Format, StagedObjects
-from messagestore_jobs.replay.state import ENDED, REPLAYS, Chunk, Frozen, Part, ReplayState
+from messagestore_jobs.replay.state import (
+    REPLAYS,
+    Chunk,
+    Frozen,
+    Part,
+    ReplayState,
+    is_of_another,
+    read_ended,
+    write_ended,
+)
 from messagestore_jobs.rows.tables import read_table
 
 _RECORDS = "records"
@@ -128,15 +137,20 @@ class StreamDelivery:
 
     def ended(self) -> ReplayOutcome | None:
         """See :class:`Delivery`."""
-        outcome = read_document(self.objects, ENDED, ReplayOutcome)
-        if outcome is None:
+        ended = read_ended(self.objects)
+        if ended is None:
             return None
         self._forget()
-        return outcome
+        return ended.outcome()
 
-    def check(self) -> None:
+    def is_of_another(self) -> bool:
+        """See :class:`Delivery`."""
+        return is_of_another(self.objects, self.state, self._task, self._run.store.uri)
+
+    def check(self) -> str | None:
         """Open the target's folder, which checks its owner."""
         open_folder(self._to, self._run.document)
+        return None
 
     def part_name(self, number: int) -> str:
         """See :class:`Delivery`. Ingest reads by modification time, then by name, so names sort in replay order."""
@@ -178,8 +192,7 @@ class StreamDelivery:
             sent = outcome.progress.replayed
             told = became(self._run.spark, self._run.store, self._to, self._redrive, sent)
             outcome = outcome.model_copy(update={"progress": outcome.progress.model_copy(update=told)})
-        with external_write("replay-ended"):
-            self.objects.write(ENDED, outcome.model_dump_json(by_alias=True).encode())
+        write_ended(self.objects, self._task, outcome)
         self._forget()
         return outcome
 

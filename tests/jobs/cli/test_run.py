@@ -2,17 +2,19 @@
 
 import fcntl
 import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from support.keys import HUSH
-from support.local_runs import AT, LocalRuns, arrive, policy, record, replay, stream, tree
+from support.local_runs import AT, Document, LocalRuns, arrive, policy, record, replay, stream, tree
 from support.stores import stored
 
-ORDERS = "MessageStream/orders"
+ORDERS, AGAIN = "MessageStream/orders", "ReplayJob/again"
 
 
 def test_status_adds_up_with_the_sources_bytes(local_run: LocalRuns, tmp_path: Path) -> None:
@@ -252,3 +254,54 @@ def test_a_lists_own_output_can_be_run_again(local_run: LocalRuns, tmp_path: Pat
     status = second.status(ORDERS)
     assert len(status["recentRuns"]) == 2
     assert status["conditions"][0]["lastTransitionTime"] == AT
+
+
+def the_first(count: int, start: int = 1) -> Document:
+    return {"globalPositions": {"from": start, "to": start + count - 1}}
+
+
+def test_a_replay_that_is_made_again_under_its_name_sends_what_it_asks_for_now(
+    local_run: LocalRuns, tmp_path: Path
+) -> None:
+    arrive(tmp_path, "a.jsonl", map(record, range(1, 7)))
+    (tmp_path / "other").mkdir()
+    copy = stream(tmp_path, "copy", source={"files": {"uri": f"file://{tmp_path}/other"}})
+    streams, to = [stream(tmp_path), copy], {"stream": {"name": "copy"}}
+
+    def copied(**spec: Any) -> set[str]:
+        done = local_run([*streams, replay(tmp_path, destination=to, **spec)])
+        assert (done.exit_code, done.status(AGAIN)["phase"]) == (0, "Succeeded")
+        return {row["message_id"] for row in stored(f"file://{tmp_path}/copy")}
+
+    assert copied(select=the_first(2)) == {"m-1", "m-2"}
+    assert copied(select=the_first(2, 3)) == {"m-1", "m-2", "m-3", "m-4"}
+    before = tree(tmp_path / "copy/messages")
+    assert len(copied(select=the_first(2), rateLimit={"messagesPerSecond": 1000})) == 4
+    assert len(copied(select=the_first(2, 3))) == 4
+    assert tree(tmp_path / "copy/messages") == before
+    # An earlier release noted no more than that a replay of this name has ended.
+    ended = tmp_path / "copy/_replays/default.again/ended.json"
+    ended.write_text(json.dumps({k: v for k, v in json.loads(ended.read_text()).items() if k != "asked"}))
+    assert len(copied(select=the_first(1, 6))) == 4
+
+
+def test_a_folder_with_what_another_replay_sent_is_refused(local_run: LocalRuns, tmp_path: Path) -> None:
+    arrive(tmp_path, "a.jsonl", map(record, range(1, 7)))
+    assert local_run([stream(tmp_path), replay(tmp_path, select=the_first(2))]).exit_code == 0
+    before = tree(tmp_path / "again")
+    assert local_run([stream(tmp_path), replay(tmp_path, select=the_first(2))]).exit_code == 0
+    manifest = tmp_path / "again/manifest.json"
+    of_earlier_release = {k: v for k, v in json.loads(manifest.read_text()).items() if k != "asked"}
+    for content in (before["manifest.json"], json.dumps(of_earlier_release).encode()):
+        manifest.write_bytes(content)
+        done = local_run([stream(tmp_path), replay(tmp_path, select=the_first(3))])
+        assert (done.exit_code, done.ready(AGAIN)) == (1, ("False", "DestinationNotEmpty"))
+        assert "what replay default.again has sent" in done.stderr
+        assert tree(tmp_path / "again") == before | {"manifest.json": content}
+    elsewhere = {"files": {"uri": f"file://{tmp_path}/elsewhere"}}
+    done = local_run([stream(tmp_path), replay(tmp_path, select=the_first(3), destination=elsewhere)])
+    assert done.status(AGAIN)["progress"]["replayed"] == 3
+    # A store that is made again is another one, whose messages nobody has sent.
+    shutil.rmtree(tmp_path / "orders")
+    done = local_run([stream(tmp_path), replay(tmp_path, select=the_first(3), destination=elsewhere)])
+    assert done.ready(AGAIN) == ("False", "DestinationNotEmpty")

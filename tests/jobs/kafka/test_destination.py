@@ -85,6 +85,40 @@ def test_what_was_suspended_goes_on_where_it_was(
     assert positions(topics.read(topic)) == list(range(1, 31))
 
 
+def test_a_topic_that_is_made_again_while_a_replay_pauses_gets_no_part_of_it(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 1)
+    topic = topics.make()
+    document = to_topic(table, broker.cluster(), topic)
+    before = run_replay(Run.of(document, spark, Silent()), Suspending(2)).progress.replayed
+    assert 0 < before < 30
+    topics.delete(topic)
+    topics.make(topic)
+    for _ in range(2):
+        with pytest.raises(RunFailedError, match=f"at least {before} of 30 records went to the topic") as refused:
+            run_replay(Run.of(document, spark, Silent()))
+        assert refused.value.reason == "TopicReplaced"
+    assert topics.read(topic) == []
+    other = to_topic(table, broker.cluster(), topic, job_id="another")
+    assert run_replay(Run.of(other, spark, Silent())).complete
+    assert len(topics.read(topic)) == 30
+
+
+def test_a_topic_that_is_made_again_while_a_replay_runs_does_not_make_it_complete(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table
+) -> None:
+    topic = topics.make()
+
+    def made_again(name: str, moment: str) -> None:
+        if (name, moment) == ("replay-staged-removed", "after"):
+            topics.delete(topic)
+            topics.make(topic)
+
+    with observing(made_again), pytest.raises(RunFailedError, match="at least 30 of 30 records"):
+        run_replay(Run.of(to_topic(table, broker.cluster(), topic), spark, Silent()))
+
+
 def test_a_chunk_reads_no_other_chunk(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

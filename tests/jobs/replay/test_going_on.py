@@ -1,6 +1,7 @@
 """A replay sends exactly its selection, through crashes, suspensions, and changes of the store."""
 
 import json
+import shutil
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -356,6 +357,27 @@ def test_another_selection_under_the_same_name_is_refused(spark: SparkSession, t
     assert refused.value.reason == "ReplayChanged"
     slower = files_replay(table, tmp_path / "out", messages_per_second=1e6)
     assert run_replay(Run.of(slower, spark, Silent())).complete
+
+
+def test_a_replay_does_not_go_on_with_a_store_that_was_made_again(spark: SparkSession, tmp_path: Path) -> None:
+    document = files_replay(make_store(tmp_path / "store", ten()), tmp_path / "out")
+    run_replay(Run.of(document, spark, Silent()), Suspending(1))
+    shutil.rmtree(tmp_path / "store")
+    make_store(tmp_path / "store", ten())
+    with pytest.raises(RunFailedError, match="began with another selection, order, mark, table or store") as refused:
+        run_replay(Run.of(document, spark, Silent()))
+    assert refused.value.reason == "ReplayChanged"
+
+
+def test_a_manifest_names_no_object_that_somebody_has_removed(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", ten())
+    document = files_replay(table, tmp_path / "out", messages_per_second=100.0)
+    run_replay(Run.of(document, spark, Silent()), Suspending(1))
+    (tmp_path / "out/part-00000000.jsonl").unlink()
+    with pytest.raises(RunFailedError, match=r"part-00000000\.jsonl among them") as refused:
+        run_replay(Run.of(document, spark, Silent()))
+    assert refused.value.reason == "ObjectsMissing"
+    assert not (tmp_path / "out/manifest.json").exists()
 
 
 def test_a_dry_run_counts_and_writes_nothing_but_its_row_of_the_audit(spark: SparkSession, tmp_path: Path) -> None:

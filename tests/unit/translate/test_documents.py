@@ -261,6 +261,25 @@ def test_a_job_made_again_is_another_one() -> None:
     assert len({job_id(job(metadata={"uid": uid})) for uid in ("a" * 36, "b" * 36)}) == 2
 
 
+def test_a_job_that_is_made_again_asks_for_the_same_only_if_it_sends_the_same_to_the_same_place() -> None:
+    first = replay_document(job(), stream(), None, "run-1", None).task
+    assert isinstance(first, ReplayTask)
+
+    def again(**spec: Any) -> Any:
+        return replay_document(job(**spec), stream(), None, "run-2", None).task
+
+    assert again(rateLimit={"messagesPerSecond": 5}, onFailed="Continue", origin="Messages").asked == first.asked
+    others = [
+        again(select={"statuses": ["FAILED"]}),
+        again(order="Global"),
+        again(mark={"headers": {"x": "y"}}),
+        again(destination={"files": {"uri": "s3a://elsewhere/again"}}),
+    ]
+    assert len({first.asked, *(other.asked for other in others)}) == 5
+    assert {other.job_id for other in others} == {first.job_id}
+    assert again(metadata={"uid": "0123456789abcdef"}).asked is None
+
+
 @pytest.mark.parametrize(
     ("uri", "expected"), [("s3a://lake/orders", True), ("s3a://lake/orders/", True), ("s3a://lake/o", False)]
 )

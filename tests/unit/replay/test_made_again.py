@@ -1,0 +1,145 @@
+"""Replays that are made again under their names, and what they find of earlier ones."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.run_document import (
+    FilesDestination,
+    IngestTask,
+    ReplayTask,
+    Selection,
+    StreamDestination,
+)
+from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_core.contract.stores import Table
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.objects import Objects
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.context import Run
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.replay.freeze import nothing_selected
+from messagestore_jobs.replay.job import _delivery, _of_its_own
+from messagestore_jobs.replay.state import Frozen, digest
+from support.replays import AT, replay_document
+from support.stores import make_store, message
+
+NO_SPARK: Any = None
+DONE = ReplayOutcome(selection=nothing_selected(), progress=ReplayProgress(percent=100), complete=True)
+FIRST, OTHER = Selection(statuses=("FAILED",)), Selection(statuses=("RECEIVED",))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return make_store(tmp_path / "store", [message(1)])
+
+
+def run_of(table: Table, to: Any, select: Selection = FIRST, asked: str | None = "first") -> Run:
+    """A run of replay `again`, under the id that its state has."""
+    task = ReplayTask(job_id="again", asked=asked, select=select, destination=to)
+    return _of_its_own(Run.of(replay_document(table, task), NO_SPARK, Silent()))
+
+
+def id_of(run: Run) -> str:
+    task = run.document.task
+    assert isinstance(task, ReplayTask)
+    return task.job_id
+
+
+def frozen_by(run: Run) -> Frozen:
+    task = run.document.task
+    assert isinstance(task, ReplayTask)
+    done = {"selection": nothing_selected(), "listed": False, "end": None, "grains": ()}
+    return Frozen(task=digest(task, run.store.uri), asked=task.asked, run="run-1", at=AT, **done)
+
+
+def to_stream(tmp_path: Path) -> StreamDestination:
+    source = FilesSource(uri=f"file://{tmp_path}/landing", format="JSONLines")
+    target = make_store(tmp_path / "target", [])
+    return StreamDestination(table=target, ingest=IngestTask(source_id="own", source=source))
+
+
+def to_files(tmp_path: Path) -> FilesDestination:
+    return FilesDestination(uri=f"file://{tmp_path}/out")
+
+
+DESTINATIONS = pytest.mark.parametrize("destination", [to_files, to_stream])
+
+
+@DESTINATIONS
+@pytest.mark.parametrize("ended", [True, False])
+def test_what_was_asked_for_first_has_the_name_and_anything_else_an_id_of_its_own(
+    tmp_path: Path, table: Table, destination: Any, ended: bool
+) -> None:
+    to = destination(tmp_path)
+    first = run_of(table, to)
+    assert id_of(first) == "again"
+    if ended:
+        _delivery(first).end(frozen_by(first), [], DONE)
+    else:
+        _delivery(first).state.freeze(frozen_by(first))
+    assert id_of(run_of(table, to)) == "again"
+    assert (_delivery(run_of(table, to)).ended() is not None) == ended
+    other = run_of(table, to, OTHER, "other")
+    assert id_of(other).startswith("again.")
+    assert _delivery(other).ended() is None
+    assert _delivery(other).state.frozen(other.document.task, table.uri) is None  # type: ignore[arg-type]
+    # In a cluster ids differ, and so does nothing that a resource may change.
+    assert id_of(run_of(table, to, OTHER, None)) == "again"
+
+
+@DESTINATIONS
+def test_a_store_that_is_made_again_is_another_one(tmp_path: Path, table: Table, destination: Any) -> None:
+    to = destination(tmp_path)
+    first = run_of(table, to)
+    _delivery(first).end(frozen_by(first), [], DONE)
+    shutil.rmtree(tmp_path / "store")
+    assert id_of(run_of(make_store(tmp_path / "store", [message(1)]), to)).startswith("again.")
+
+
+def test_a_replay_that_has_begun_in_a_cluster_does_not_go_on_with_another_store(tmp_path: Path, table: Table) -> None:
+    to = to_files(tmp_path)
+    first = run_of(table, to, asked=None)
+    _delivery(first).state.freeze(frozen_by(first))
+    shutil.rmtree(tmp_path / "store")
+    again = run_of(make_store(tmp_path / "store", [message(1)]), to, asked=None)
+    with pytest.raises(RunFailedError, match="another selection, order, mark, table or store"):
+        _delivery(again).state.frozen(again.document.task, table.uri)  # type: ignore[arg-type]
+
+
+def forget(uri: str, name: str) -> None:
+    """Make a document as an earlier release wrote it."""
+    objects = Objects(uri, Storage())
+    content = json.loads(objects.read(name) or b"")
+    del content["asked"]
+    objects.write(name, json.dumps(content).encode())
+
+
+def test_what_an_earlier_release_ended_has_ended_and_what_it_began_goes_on(tmp_path: Path, table: Table) -> None:
+    to = to_stream(tmp_path)
+    first = run_of(table, to)
+    _delivery(first).state.freeze(frozen_by(first))
+    forget(f"{to.table.uri}/_replays/again/state", "frozen.json")
+    assert id_of(run_of(table, to)) == "again"
+    assert id_of(run_of(table, to, OTHER, "other")).startswith("again.")
+    _delivery(first).end(frozen_by(first), [], DONE)
+    forget(f"{to.table.uri}/_replays/again", "ended.json")
+    # It didn't note what it had sent.
+    assert id_of(run_of(table, to, OTHER, "other")) == "again"
+
+
+def test_a_manifest_of_an_earlier_release_says_what_was_sent(tmp_path: Path, table: Table) -> None:
+    to = to_files(tmp_path)
+    first = run_of(table, to)
+    _delivery(first).end(frozen_by(first), [], DONE)
+    forget(to.uri, "manifest.json")
+    assert id_of(run_of(table, to)) == "again"
+    other = run_of(table, to, OTHER, "other")
+    assert id_of(other).startswith("again.")
+    with pytest.raises(RunFailedError, match="it holds what replay again has sent") as refused:
+        _delivery(other).check()
+    assert refused.value.reason == "DestinationNotEmpty"
